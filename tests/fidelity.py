@@ -70,7 +70,7 @@ def read_cases(*files: str) -> Callable[[], Iterator[Json]]:
 
 def iter_comparisons() -> Iterator[Comparison]:
     """Yield the comparisons, in the order of the table."""
-    whole = "one pod: reasons of every node, scores, victims, volumes, devices"
+    whole = "one pod: reasons for every node, scores, victims, volumes, devices"
 
     def explains_alike(case: Json) -> bool:
         return not differences(case["want"], answer(case))
@@ -82,10 +82,22 @@ def iter_comparisons() -> Iterator[Comparison]:
 
     over_time: dict[str, tuple[str, Callable[[Json], bool]]] = {
         "wakes": ("whether an event wakes a rejected pod", lambda case: not wakes.find_differing_parts(case)),
-        "run": ("a queue worked off", lambda case: queue.agrees(case["want"], queue.run_queue("run", case))),
-        "gang": ("a queue with pod groups", lambda case: queue.agrees(case["want"], queue.run_queue("gang", case))),
-        "sampling": ("pods tried with sampling", lambda case: not steps.find_differing_steps(steps.sampled, case)),
-        "sequence": ("pods scheduled in a row", lambda case: not steps.find_differing_steps(steps.followed, case)),
+        "run": (
+            "draining a queue of pending pods",
+            lambda case: queue.agrees(case["want"], queue.run_queue("run", case)),
+        ),
+        "gang": (
+            "draining a queue with pod groups",
+            lambda case: queue.agrees(case["want"], queue.run_queue("gang", case)),
+        ),
+        "sampling": (
+            "scheduling with node sampling (percentageOfNodesToScore)",
+            lambda case: not steps.find_differing_steps(steps.sampled, case),
+        ),
+        "sequence": (
+            "scheduling several pods one after another",
+            lambda case: not steps.find_differing_steps(steps.followed, case),
+        ),
         "extenders": (
             "HTTP extenders: calls and answers",
             lambda case: not differences(case["want"], extenders.format_answer(case)),
@@ -95,7 +107,9 @@ def iter_comparisons() -> Iterator[Comparison]:
         yield Comparison(SCHEDULER, RELEASES[36], subject, read_cases(f"over_time/{family}"), compare)
 
     admissions = read_cases("autoscaling/admission")
-    yield Comparison("kube-apiserver", "1.36.2", "admission of manifests", admissions, admission.agrees, "answer")
+    yield Comparison(
+        "kube-apiserver", "1.36.2", "whether and how manifests are admitted", admissions, admission.agrees, "answer"
+    )
 
     for family, subject in (("scaleup", "scale-up loops"), ("scaledown", "scale-down loops")):
 
@@ -116,7 +130,7 @@ def iter_comparisons() -> Iterator[Comparison]:
     yield Comparison(
         DESCHEDULER,
         "0.36",
-        "evictions by its plugins",
+        "pods that its plugins evict",
         lambda: iter(descheduler.EVICTIONS),
         lambda case: agrees_on_evictions(case, evicted_by(case)),
         "evicted",

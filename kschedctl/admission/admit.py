@@ -53,8 +53,10 @@ def admit(
     """Replay kube-apiserver 1.36's admission of a pod or another object, and return its outcome.
 
     ``namespace`` is the namespace of the request, by default the manifest's namespace. ``plugins`` are enabled in
-    addition to the default plugins and, by default, are the plugins of the cluster's API server. Webhooks and policies
-    are not called. Raises UsageError for an unknown plugin, and InputError if the manifest is not an object.
+    addition to the default plugins. If it is empty, the optional plugins of the cluster's API server are enabled.
+    Webhooks and policies are not called. LimitRanges and quotas apply in random order. The field ``varies`` of the
+    outcome has the other outcomes that are possible. Raises UsageError for an unknown plugin, and InputError if the
+    manifest has no kind.
 
     >>> admit(Cluster.from_objects([]), {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}).message
     'namespaces "default" not found'
@@ -172,7 +174,7 @@ class _AdmissionRun:
     def _run_steps(self) -> None:
         """Run decoding, the mutating plugins, validation and the validating plugins, except skipped steps.
 
-        Raises NotAdmittedError.
+        Raises NotAdmittedError if a step denies the object.
         """
         request = self.request
         self._decode()
@@ -246,7 +248,8 @@ class _AdmissionRun:
     def _check_pod_security(self) -> None:
         """Check the pod or pod template against the namespace's Pod Security levels.
 
-        Raises NotAdmittedError if a pod violates the enforced level. Violations of the warn level are warnings.
+        Raises NotAdmittedError if a pod violates the enforced level, which does not apply to pod templates. Violations
+        of the warn level are added to the warnings.
         """
         from kschedctl.admission import pod_security  # noqa: PLC0415 - only if the plugin runs
 

@@ -51,7 +51,7 @@ def set_priority(request: AdmissionRequest) -> None:
 
 
 def _set_group_priority(request: AdmissionRequest) -> None:
-    """Set the priority of a PodGroup from its class. Does nothing if the feature gate for it is off.
+    """Set the priority and the PriorityClass of a PodGroup. Do nothing if the feature gate for this is off.
 
     Raises NotAdmittedError if the class does not exist or the group sets another priority.
     """
@@ -128,7 +128,7 @@ def _apply_runtime_class_scheduling(request: AdmissionRequest, scheduling: Runti
 
 
 def check_overhead_matches_class(request: AdmissionRequest) -> None:
-    """Raise NotAdmittedError if the pod has an overhead but its RuntimeClass has none."""
+    """Raise NotAdmittedError if the pod has an overhead but its RuntimeClass has none or does not exist."""
     if not request.is_pod or not request.spec.get("overhead"):
         return
     runtime_class = _find_runtime_class(request)
@@ -163,7 +163,8 @@ PROTECTION_FINALIZER = "kubernetes.io/pvc-protection"
 def set_default_storage_class(request: AdmissionRequest) -> None:
     """Run the DefaultStorageClass plugin: set the newest default StorageClass of a claim that names none.
 
-    Of equally new classes, the first by name is used. Without a default class, the claim is unchanged.
+    Of equally new classes, the first by name is used. Without a default class, the claim is unchanged. A claim that
+    names its class in the deprecated annotation is unchanged, too.
     """
     if request.kind != "PersistentVolumeClaim" or request.spec.get("storageClassName") is not None:
         return

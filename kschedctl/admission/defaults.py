@@ -70,8 +70,8 @@ def set_pod_spec_defaults(spec: Writable, *, is_pod: bool) -> None:
 def _set_container_defaults(container: Writable, host_network: bool, is_pod: bool) -> None:
     """Set the defaults of a container in place.
 
-    With ``host_network``, host ports default to container ports. Some defaults are only set for a pod, not for a
-    template.
+    With ``host_network``, host ports default to container ports. Missing requests default to the limits only in a pod,
+    not in a pod template.
     """
     image = str(container.get("image", ""))
     _set_missing_fields(container, imagePullPolicy="Always" if _is_latest_image(image) else "IfNotPresent")

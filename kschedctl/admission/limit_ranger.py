@@ -70,7 +70,11 @@ def _iter_container_defaults(limit_range: LimitRange) -> Iterator[_ContainerDefa
 
 
 def add_default_resources(request: AdmissionRequest) -> None:
-    """Add the default requests and limits of all LimitRanges to the containers of a pod in place."""
+    """Add the default requests and limits of all LimitRanges to the containers of a pod in place.
+
+    The added amounts are recorded in the request and in an annotation of the pod. Then missing pod-level requests are
+    set.
+    """
     if not request.is_pod:
         return
     for limit_range in request.limit_ranges:
@@ -109,6 +113,7 @@ def _add_range_defaults(request: AdmissionRequest, limit_range: LimitRange) -> I
             for part, defaults in (("requests", requests), ("limits", limits)):
                 added = _add_missing_defaults(resources, part, defaults)
                 if added:
+                    # `part[:-1]` is the singular of the part: request or limit
                     annotation = (
                         f"{', '.join(sorted(added))} {part[:-1]} for {container_kind} {container.get('name', '')}"
                     )
@@ -246,6 +251,7 @@ def _iter_ratio_breaches(amount: _BoundedAmount) -> Iterator[Breach]:
         yield amount.build_breach("limits", f"{message} no limit is specified or limit is 0")
     else:
         ratio = limit / request
+        # Like upstream, compare in thousandths unless the bound would overflow an int64
         if amount.bound.value() <= MAX_MILLI:
             is_exceeded = ratio * 1000 > float(amount.bound.milli_value())
         else:

@@ -450,12 +450,16 @@ def _check_run_as_user(pod: CheckedPod) -> Iterator[Violation]:
 
 
 def _check_restricted_seccomp(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield a violation if seccomp profiles are forbidden or missing. Windows pods are exempt."""
+    """Yield violations for forbidden seccomp profiles or, if there are none, one for missing profiles.
+
+    Windows pods are exempt.
+    """
     if pod.is_windows:
         return
     forbidden = list(_check_seccomp_fields(pod))
     pod_profile = pod.get_security_values("seccompProfile", "type").of_pod
     containers_with_profile = dict(pod.get_security_values("seccompProfile").of_containers)
+    # Containers without a profile of their own take the pod's
     unset = [name for name in _get_names(pod.containers) if name not in containers_with_profile]
     if forbidden:
         yield from forbidden
@@ -515,10 +519,12 @@ def describe_violations(pod: JsonObject, level: str, version: str) -> str:
     """
     if level not in ("baseline", "restricted"):
         return ""
+    # A version such as v1.99 is checked like the latest known one
     minor = LATEST_MINOR if version == "latest" else min(int(version.partition(".")[2]), LATEST_MINOR)
     restricted_checks = []
     if level == "restricted":
         restricted_checks = [check for check in RESTRICTED.values() if check.since <= minor]
+    # A restricted check replaces the baseline check that it overrides
     overridden = {check.overrides for check in restricted_checks}
     checks = [
         check for name, check in BASELINE.items() if check.since <= minor and name not in overridden
@@ -563,7 +569,8 @@ def get_enforced_standard(labels: Mapping[str, str]) -> Standard:
 def get_warn_standard(labels: Mapping[str, str]) -> Standard:
     """Return the standard whose violations cause warnings in a namespace with these labels.
 
-    It is by default the enforced standard. An invalid level causes no warnings.
+    By default, it has the enforced level, in the version for warnings or, without one, the enforced version. An invalid
+    level causes no warnings.
     """
     level = labels.get(f"{LABEL}warn")
     enforce = labels.get(ENFORCE)

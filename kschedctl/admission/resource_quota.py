@@ -149,7 +149,10 @@ _MEBIBYTE = 1 << 20
 
 
 def _divide_amount(name: str, amount: Quantity, count: int) -> Quantity:
-    """Divide an amount evenly among ``count`` objects, rounded down to millicores of CPU or to MiB, and not below 0."""
+    """Divide an amount evenly among ``count`` objects, and round the share down. The share is never below 0.
+
+    CPU is rounded to millicores, and other amounts to MiB. Shares of up to 1 MiB are only rounded to whole units.
+    """
     if name.rpartition(".")[2] == "cpu":
         return Quantity(max(amount.milli_value() // count, 0), MILLI)
     share = max(amount.value() // count, 0)
@@ -165,7 +168,8 @@ def find_unset_resources(request: AdmissionRequest) -> list[str]:
 def _charge_quota(quota: ResourceQuota, usage: Quantities, count: int) -> ResourceQuota:
     """Return the quota with the usage of ``count`` objects added to its used amounts.
 
-    ``usage`` is the usage of one object.
+    ``usage`` is the usage of one object. A negative ``count`` releases objects. Amounts without a hard limit or without
+    a used amount in the quota's status stay unchanged.
     """
     used_before = parse_quantities(quota.status.used)
     used_after = {
@@ -301,7 +305,10 @@ def _has_active_deadline(request: AdmissionRequest) -> bool:
 
 
 def is_best_effort(request: AdmissionRequest) -> bool:
-    """Return whether the pod has no request or limit of cpu or memory above zero."""
+    """Return whether the pod has no request or limit of cpu or memory above zero.
+
+    If the pod has resources at pod level, only these count.
+    """
     pod_resources = request.spec.get("resources") or {}
     if pod_resources:
         all_resources = [pod_resources]

@@ -29,6 +29,7 @@ def set_service_account(request: AdmissionRequest) -> None:
     name = spec.get("serviceAccountName") or spec.get("serviceAccount") or DEFAULT_ACCOUNT
     spec["serviceAccountName"] = spec["serviceAccount"] = name
     account = _require_service_account(request, name)
+    # The values that Go's ParseBool takes for true
     if account.metadata.annotations.get(ENFORCE_SECRETS_ANNOTATION) in ("true", "True", "TRUE", "T", "t", "1"):
         _check_listed_secrets(request, account)
     if not spec.get("imagePullSecrets") and account.image_pull_secrets:

@@ -69,7 +69,7 @@ def add_namespace_tolerations(request: AdmissionRequest) -> None:
 def check_toleration_whitelist(request: AdmissionRequest) -> None:
     """Raise NotAdmittedError if the namespace's whitelist does not allow one of the pod's tolerations.
 
-    Without a whitelist, all tolerations are allowed.
+    Without a whitelist, or with an empty one, all tolerations are allowed.
     """
     if not request.is_pod:
         return
@@ -84,9 +84,10 @@ def check_toleration_whitelist(request: AdmissionRequest) -> None:
 
 
 def _parse_tolerations_annotation(request: AdmissionRequest, key: str) -> list[Writable] | None:
-    """Parse the tolerations in an annotation of the namespace. Return None if it has no such annotation.
+    """Parse the tolerations in the namespace's annotation with this key.
 
-    Raises NotAdmittedError if the annotation is not valid JSON.
+    Return None if the annotation is missing or empty, and [] if its JSON is not a list. Raises NotAdmittedError if it
+    is not valid JSON.
     """
     text = request.namespace_annotations.get(key)
     if not text:

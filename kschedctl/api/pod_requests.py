@@ -24,12 +24,12 @@ Quantities = dict[str, Quantity]
 class ComparedRequests(StrEnum):
     """The requests of which the largest counts while a pod is resized: desired, allocated and actuated."""
 
-    PER_CONTAINER = "per container"
-    SUMMED = "summed over all containers"
+    PER_CONTAINER = "each container's largest of desired, allocated and actual requests"
+    SUMMED = "the largest of the pod's total desired, allocated and actual requests"
 
 
 COMPARED = ByVersion(
-    "while a pod is resized, the largest of desired, allocated and actual requests counts",
+    "requests that count while a pod is resized",
     (("", ComparedRequests.PER_CONTAINER), ("1.37", ComparedRequests.SUMMED)),
     "#140047",
 )

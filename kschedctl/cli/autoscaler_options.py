@@ -54,7 +54,7 @@ class InstanceTypeInput:
         typer.Option(
             "--instance-types",
             metavar="FILE|DIR",
-            help="Instance types with offerings and prices, in the format of kwok's instance_types.json.",
+            help="Instance types with their offerings and prices, in the format of kwok's instance_types.json.",
             show_default=False,
         ),
     ] = ""
@@ -80,7 +80,7 @@ class KarpenterInput(InstanceTypeInput):
         typer.Option(
             "--karpenter",
             metavar="SETTING=VALUE",
-            help="A Karpenter setting (preferencePolicy, minValuesPolicy, maxInstanceTypes, feature gate). Repeatable.",
+            help="Set preferencePolicy, minValuesPolicy, maxInstanceTypes or a feature gate of Karpenter. Repeatable.",
             show_default=False,
         ),
     ] = None
@@ -117,7 +117,7 @@ class NodeGroupInput:
         typer.Option(
             "--node-groups",
             metavar="FILE",
-            help="File with the node groups (min, max, target, nodes, template) and the autoscaler's options.",
+            help="File with node groups (min, max, target, nodes, template) and options of the Cluster Autoscaler.",
             show_default=False,
         ),
     ] = ""
@@ -126,7 +126,7 @@ class NodeGroupInput:
         typer.Option(
             "--pool-label",
             metavar="KEY",
-            help="Node label with the name of a node's group. [default: well-known labels]",
+            help="Node label whose value is the name of the node's group.  [default: well-known labels]",
             show_default=False,
         ),
     ] = ""

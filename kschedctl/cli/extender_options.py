@@ -35,14 +35,14 @@ class Extending:
 
     call_extenders: Annotated[
         bool,
-        typer.Option("--call-extenders", help="Call the configured extenders over HTTP."),
+        typer.Option("--call-extenders", help="Call the scheduler extenders of the configuration over HTTP."),
     ] = False
     record_extenders: Annotated[
         str | None,
         typer.Option(
             "--record-extenders",
             metavar="FILE",
-            help="Save the extenders' answers to this file. Needs --call-extenders.",
+            help="With --call-extenders: save the extenders' answers to this file.",
         ),
     ] = None
     extender_answers: Annotated[
@@ -50,7 +50,7 @@ class Extending:
         typer.Option(
             "--extender-answers",
             metavar="FILE",
-            help="Replay extenders' answers from a file written by --record-extenders.",
+            help="Use the extenders' answers in this file, saved by --record-extenders, instead of calling them.",
         ),
     ] = None
 

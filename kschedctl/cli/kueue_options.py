@@ -31,7 +31,7 @@ class KueueInput:
         typer.Option(
             "--kueue-version",
             metavar=_RELEASES,
-            help="Release of Kueue to replay.  [default: its Deployment's, else the newest]",
+            help="Release of Kueue to replay.  [default: that of the cluster's Kueue Deployment, else the newest]",
             show_default=False,
         ),
     ] = ""
@@ -40,7 +40,7 @@ class KueueInput:
         typer.Option(
             "--kueue-config",
             metavar="FILE",
-            help="Kueue's Configuration, or the ConfigMap kueue-manager-config with it.  [default: the cluster's]",
+            help="File with Kueue's Configuration or its ConfigMap kueue-manager-config.  [default: the cluster's]",
             show_default=False,
         ),
     ] = ""

@@ -47,6 +47,8 @@ ALL = "--help-all"
 _LEAST_HELP_WIDTH = 30
 _NARROW_HELP_WIDTH = 60
 """Below this width, the meaning of a long option begins in the line after it."""
+SIMILAR_OPTION = 0.7
+"""The similarity from which on an option is suggested for one that does not exist."""
 _CONTEXT: Any = TyperGroup.context_class
 _HYPHEN = "\ue000"
 """Stands for a hyphen while lines are folded, so that options and URLs are not broken."""
@@ -311,10 +313,25 @@ def _describe_error(error: Exception) -> str:
         return message
     if option and context.parent is None:
         return f"{message} (options follow the command: {get_program_name()} COMMAND {option})"
+    if hasattr(error, "possibilities"):  # the option does not exist
+        return f"No such option: {option} ({_suggest_options(option, error.possibilities or ())})"
     takes_files = any("-f" in parameter.opts for parameter in context.command.params)
     if message.startswith("Got unexpected extra argument") and takes_files:
         return f"{message} ({context.command_path} takes no names; files are given with -f)"
     return message
+
+
+def _suggest_options(option: str, candidates: Iterable[str]) -> str:
+    """Suggest the candidate whose name is most similar to an option that does not exist, or else the help.
+
+    >>> _suggest_options("--namspace", ["--namespace"]), _suggest_options("--demo", ["--nodes"])
+    ('did you mean --namespace?', '--help lists the options')
+    """
+    from difflib import get_close_matches  # noqa: PLC0415 - not for a command that runs
+
+    by_name = {candidate.lstrip("-"): candidate for candidate in candidates}
+    similar = get_close_matches(option.lstrip("-"), by_name, n=1, cutoff=SIMILAR_OPTION)
+    return f"did you mean {by_name[similar[0]]}?" if similar else "--help lists the options"
 
 
 def _run_command(arguments: Sequence[str] | None) -> int:

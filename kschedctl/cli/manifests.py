@@ -53,7 +53,7 @@ from kschedctl.text.counts import agreeing, first_few
 
 log = logging.getLogger(__name__)
 Namespace = Annotated[
-    str | None, typer.Option("-n", "--namespace", metavar="NAME", help="Namespace of manifests that do not set one.")
+    str | None, typer.Option("-n", "--namespace", metavar="NAME", help="Namespace for manifests that do not set one.")
 ]
 
 

@@ -32,12 +32,15 @@ class Builds:
     kustomize: Annotated[
         bool,
         typer.Option(
-            "--kustomize", help="Build kustomizations, by kustomize or kubectl; with --helm their charts too."
+            "--kustomize", help="Build kustomizations with kustomize or kubectl; with --helm, also render their charts."
         ),
     ] = False
-    helm: Annotated[bool, typer.Option("--helm", help="Render charts, by helm.")] = False
+    helm: Annotated[bool, typer.Option("--helm", help="Render Helm charts in the input with helm template.")] = False
     values: Annotated[
-        list[str], typer.Option("--values", metavar="FILE", help="Values for --helm, as helm takes them. Repeatable.")
+        list[str],
+        typer.Option(
+            "--values", metavar="FILE", help="With --helm: values file to pass to helm. Repeatable; later files win."
+        ),
     ] = field(default_factory=list)
 
     def find_builds(self, files: Sequence[str], kube_version: str) -> list[Build]:
@@ -84,7 +87,7 @@ FeatureGatesOption = Annotated[
     typer.Option(
         "--feature-gates",
         metavar="GATE=BOOL,…",
-        help="kube-scheduler feature gates, in the format of its --feature-gates flag.",
+        help="Feature gates to set, in the format of kube-scheduler's --feature-gates.",
     ),
 ]
 KubeVersionOption = Annotated[
@@ -92,7 +95,7 @@ KubeVersionOption = Annotated[
     typer.Option(
         "--kube-version",
         metavar="VERSION",
-        help=f"Version of kube-scheduler: 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}, or a patch such as 1.34.1.  "
+        help=f"Version of kube-scheduler to replay: 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}, or a patch such as 1.34.1.  "
         f"[default: the cluster's, else {KUBE_VERSION}]",
         callback=_check_version,
     ),
@@ -102,13 +105,13 @@ AdmissionPluginsOption = Annotated[
     typer.Option(
         "--admission-plugins",
         metavar="NAME,…",
-        help="Admission plugins that kube-apiserver enables in addition to the defaults.",
+        help="Admission plugins that kube-apiserver enables in addition to its defaults.",
     ),
 ]
 KubeconfigOption = Annotated[
-    str | None, typer.Option("--kubeconfig", metavar="FILE", help="Kubeconfig of the live cluster.")
+    str | None, typer.Option("--kubeconfig", metavar="FILE", help="Kubeconfig file to use for the live cluster.")
 ]
-ContextOption = Annotated[str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.")]
+ContextOption = Annotated[str | None, typer.Option("--context", metavar="NAME", help="Kubeconfig context to use.")]
 
 
 class Truth(StrEnum):
@@ -128,17 +131,22 @@ class Source(Builds):
             "-f",
             "--filename",
             metavar="FILE",
-            help="File, folder or - (stdin) with output of kubectl get -o json|yaml. Repeatable.",
+            help="File, folder or - (stdin) with Kubernetes objects in JSON or YAML. Repeatable, to read several.",
         ),
     ] = field(default_factory=list)
-    recursive: Annotated[bool, typer.Option("-R", "--recursive", help="Read folders recursively.")] = False
+    recursive: Annotated[bool, typer.Option("-R", "--recursive", help="Read folders with all their subfolders.")] = (
+        False
+    )
     assume_complete: Annotated[
         bool,
-        typer.Option("--assume-complete", help="Treat the files as the whole cluster, so that nothing else exists."),
+        typer.Option(
+            "--assume-complete", help="Treat the files as the whole cluster: no object exists that they do not contain."
+        ),
     ] = False
-    demo: Annotated[bool, typer.Option("--demo", help="Use the embedded demo cluster.")] = False
+    demo: Annotated[bool, typer.Option("--demo", help="Use the built-in demo cluster instead of a real one.")] = False
     config: Annotated[
-        str | None, typer.Option("--config", metavar="FILE", help="KubeSchedulerConfiguration of the scheduler.")
+        str | None,
+        typer.Option("--config", metavar="FILE", help="File with the scheduler's KubeSchedulerConfiguration."),
     ] = None
     feature_gates: FeatureGatesOption = field(default_factory=list)
     kube_version: KubeVersionOption = None
@@ -148,21 +156,30 @@ class Source(Builds):
         typer.Option(
             "--snapshot",
             metavar="FILE",
-            help="Read the cluster from a file of kschedctl snapshot save. What-if commands take several.",
+            help="Read the cluster from a file of kschedctl snapshot save. Repeatable in what-if commands.",
         ),
     ] = field(default_factory=list)
     kubeconfig: KubeconfigOption = None
     context: ContextOption = None
-    cluster: Annotated[str | None, typer.Option("--cluster", metavar="NAME", help="Cluster of the kubeconfig.")] = None
-    user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="User of the kubeconfig.")] = None
-    as_user: Annotated[str | None, typer.Option("--as", metavar="NAME", help="User to impersonate.")] = None
+    cluster: Annotated[str | None, typer.Option("--cluster", metavar="NAME", help="Kubeconfig cluster to use.")] = None
+    user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="Kubeconfig user to use.")] = None
+    as_user: Annotated[
+        str | None, typer.Option("--as", metavar="NAME", help="User to impersonate in requests to the API server.")
+    ] = None
     as_group: Annotated[
-        list[str], typer.Option("--as-group", metavar="NAME", help="Group to impersonate. Repeatable.")
+        list[str],
+        typer.Option(
+            "--as-group",
+            metavar="NAME",
+            help="Group to impersonate in requests to the API server. Repeatable, for several groups.",
+        ),
     ] = field(default_factory=list)
     request_timeout: Annotated[
         str | None,
         typer.Option(
-            "--request-timeout", metavar="DURATION", help="Timeout of a request or list, such as 30s. 0 means none."
+            "--request-timeout",
+            metavar="DURATION",
+            help="Time to wait for each API request or list, such as 30s. 0 means no limit.",
         ),
     ] = None
     assume_namespaces: Annotated[
@@ -170,12 +187,12 @@ class Source(Builds):
         typer.Option(
             "--assume-namespaces",
             metavar="true|false",
-            help="Assume that missing namespaces of manifests are created first, like helm --create-namespace.",
+            help="Whether to create missing namespaces of manifests first, like helm --create-namespace.",
         ),
     ] = Truth.TRUE
     cache: Annotated[
         bool,
-        typer.Option("--cache", help="Cache what is read from a live cluster, and next time read only changes."),
+        typer.Option("--cache", help="Cache what was read from the live cluster, and read only changes next time."),
     ] = False
 
     @property
@@ -235,14 +252,18 @@ class Scope:
     namespace: Annotated[
         str | None, typer.Option("-n", "--namespace", metavar="NAME", help="Namespace of the pods.  [default: default]")
     ] = None
-    all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="Pods in all namespaces.")] = False
+    all_namespaces: Annotated[
+        bool, typer.Option("-A", "--all-namespaces", help="Include the pods of all namespaces.")
+    ] = False
     selector: Annotated[
         str | None,
-        typer.Option("-l", "--selector", metavar="SELECTOR", help="Only pods that match this label selector."),
+        typer.Option("-l", "--selector", metavar="SELECTOR", help="Include only pods that match this label selector."),
     ] = None
     scheduler_name: Annotated[
         str | None,
-        typer.Option("--scheduler-name", metavar="NAME", help="Replay the pods with this schedulerName."),
+        typer.Option(
+            "--scheduler-name", metavar="NAME", help="Replay the pods as if their spec.schedulerName were NAME."
+        ),
     ] = None
 
     def to_namespace_arguments(self) -> list[str]:

@@ -126,16 +126,25 @@ class Output:
 
     output: Annotated[OutputFormat, declare_output_option(*COMMON_FORMATS, "csv", "name")] = TABLE
     color: Annotated[
-        Color, typer.Option("--color", metavar="|".join(Color), help="auto: on terminals, unless NO_COLOR is set.")
+        Color,
+        typer.Option(
+            "--color", metavar="|".join(Color), help="When to use colors; auto: on terminals, unless NO_COLOR is set."
+        ),
     ] = Color.AUTO
     verbose: Annotated[
         int,
-        typer.Option("-v", "--verbose", count=True, show_default=False, help="More detail on stderr; -vv: everything."),
+        typer.Option(
+            "-v", "--verbose", count=True, show_default=False, help="Log more details to stderr; -vv logs everything."
+        ),
     ] = 0
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only errors on stderr.")] = False
-    brief: Annotated[bool, typer.Option("--brief", help="At most 12 lines: cause, warnings, best fix.")] = False
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print only errors to stderr, no warnings or notes.")] = (
+        False
+    )
+    brief: Annotated[bool, typer.Option("--brief", help="Print at most 12 lines: cause, warnings and best fix.")] = (
+        False
+    )
     summary: Annotated[
-        bool, typer.Option("--summary", help="With -o json or yaml: only the decisive facts, at most 12 KB.")
+        bool, typer.Option("--summary", help="With -o json or yaml: print only the decisive facts, at most 12 KB.")
     ] = False
 
     def answer(
@@ -220,7 +229,7 @@ class View(Output):
     nodes: Annotated[bool, typer.Option("--nodes", hidden=True)] = False
     """The former name of --each-node."""
     compact: Annotated[
-        bool, typer.Option("--compact", help="With -o json or yaml: group nodes with the same answer.")
+        bool, typer.Option("--compact", help="With -o json or yaml: group nodes that have the same answer.")
     ] = False
 
     def _shorten_document(self, document: Document, style: Style) -> Document:
@@ -259,7 +268,7 @@ class Tabled(Output):
 class Drawing(Output):
     """Output options of a command whose answer has plots."""
 
-    plot: Annotated[bool, typer.Option("--plot", help="Also draw plots with characters below the tables.")] = False
+    plot: Annotated[bool, typer.Option("--plot", help="Also draw plots in text characters below the tables.")] = False
 
     def __post_init__(self) -> None:
         """Check the options before anything is read.

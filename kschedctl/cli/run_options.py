@@ -34,7 +34,9 @@ class Sampled:
     ] = False
     start_index: Annotated[
         int | None,
-        typer.Option("--start-index", metavar="NUMBER", help="With --sampling: index of the node to start at."),
+        typer.Option(
+            "--start-index", metavar="NUMBER", help="With --sampling: index of the node at which the search starts."
+        ),
     ] = None
 
     @property
@@ -59,7 +61,9 @@ class WorkOptions:
     jobs: Annotated[
         int,
         typer.Option(
-            "--jobs", metavar="NUMBER", help="Number of processes for independent scenarios. 0 means one per core."
+            "--jobs",
+            metavar="NUMBER",
+            help="Number of processes that run independent scenarios in parallel. 0 means one per core.",
         ),
     ] = 0
     dask: Annotated[
@@ -67,7 +71,7 @@ class WorkOptions:
         typer.Option(
             "--dask",
             metavar="ADDRESS",
-            help="Run independent scenarios on the Dask cluster with this scheduler address.",
+            help="Run independent scenarios on the Dask cluster whose scheduler listens at ADDRESS.",
         ),
     ] = ""
 
@@ -85,9 +89,16 @@ class WorkOptions:
 class RunOptions(WorkOptions, Sampled):
     """Options of a run: seeds, sampling and workers."""
 
-    seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Random seed for ties between nodes.")] = 0
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="NUMBER", help="Random seed that decides between nodes of equal score.")
+    ] = 0
     runs: Annotated[
-        int, typer.Option("--runs", metavar="NUMBER", help="Number of seeds to try; reports how the results differ.")
+        int,
+        typer.Option(
+            "--runs",
+            metavar="NUMBER",
+            help="Number of runs, each with another seed; the report says how their results differ.",
+        ),
     ] = 1
 
     def options(self) -> RunChoices:

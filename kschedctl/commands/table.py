@@ -224,7 +224,7 @@ TABLE = (
         schemas={"capacity": "commands.capacity.report:Capacity"},
         pages={"Capacity": "commands.capacity.page:build_page"},
     ),
-    CommandEntry("demo", "Take a short tour of the embedded demo cluster.", HelpHeading.OTHER, 2),
+    CommandEntry("demo", "Take a short tour of the built-in demo cluster.", HelpHeading.OTHER, 2),
     CommandEntry(
         "simulate",
         "Where would the pods of these manifests go?",

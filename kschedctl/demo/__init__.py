@@ -1,4 +1,4 @@
-"""The embedded demo cluster, as kubectl prints it: JSON beside this file, made of the YAML there."""
+"""The built-in demo cluster, as kubectl prints it: JSON beside this file, made of the YAML there."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from kschedctl.fixes.ranking import QueueResult, RankedFix, get_trial_price
 from kschedctl.fixes.trial.changes import EditedObject, Fix, is_valid_update
 from kschedctl.fixes.trial.fix_kinds import Price
 from kschedctl.fixes.trial.trials import RemedyTrial, is_resized
+from kschedctl.fixes.ways.neighbours import merge_scale_downs
 from kschedctl.lint.objects.stored_pods import remove_node_pin, to_written_spec
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey, is_made_up
@@ -48,19 +49,19 @@ def build_remedy(
     after the changes, or None if it was not replayed.
     """
     trial = ranked.trial
-    fixes = trial.changes
+    fixes = merge_scale_downs(trial.changes)
     victims = rollout.victims if rollout else trial.victims
     changes = tuple(iter_object_changes(edits or _move_pod_edits_to_template(trial, pod_key, workload)))
     needs_values = tuple(dict.fromkeys(name for fix in fixes for name in fix.needs_values))
     costs = list(_iter_fix_costs(fixes, needs_values))
     if victims:
         costs.append(_build_eviction_cost(trial, victims, rollout))
-    costs += _iter_waiting_siblings_cost(find_owner(trial.authored_pod), rollout, result)
+    costs += _iter_waiting_siblings_cost(find_author(trial.authored_pod, workload), rollout, result)
 
     # A change of the pod becomes a patch of its owner.
     patch = None
     if pod_key in trial.edits and _is_spec_edited(trial.edits[pod_key]):
-        patch = _build_trial_owner_patch(trial, edits or trial.edits, pod_key)
+        patch = _build_trial_owner_patch(trial, edits or trial.edits, pod_key, workload)
     owner = str(patch.owner) if patch else ""
     manifest_edits: tuple[str, ...] = ()
     if patch and workload is not None and not _is_in_cluster(workload, trial.scheduler.cluster):
@@ -82,7 +83,7 @@ def build_remedy(
             *(patch.commands if patch and not manifest_edits else ()),
         ),
         changes=changes,
-        kinds=tuple(fix.kind.value for fix in fixes),
+        kinds=tuple(fix.kind.value for fix in trial.changes),
         victims=victims,
         restarts=restarts,
         chain=rollout.chain if rollout else None,
@@ -100,14 +101,27 @@ def build_remedy(
     )
 
 
+def find_author(pod: Pod, workload: Struct | None) -> Owner:
+    """Return the workload that the pod's author writes: the CronJob if `workload` is one, or else the pod's owner.
+
+    The owner of a CronJob's pod is a Job that the CronJob creates.
+    """
+    return get_identity(workload) if isinstance(workload, CronJob) else find_owner(pod)
+
+
 def _is_in_cluster(workload: Struct, cluster: Cluster) -> bool:
-    """Return whether the cluster has the workload or pods of it, so that a command can change it."""
+    """Return whether the cluster has the workload or pods of it, so that a command can change it.
+
+    A stored object of the workload's name counts only if the API server stored it. Without a UID and a creation time,
+    it is the manifest, which is read into the cluster with the other files.
+    """
     owner = get_identity(workload)
     if workload.metadata.uid:  # type: ignore[attr-defined]
         return True
     field = FIELDS.get(owner.kind)
     candidates = cluster.list_in_namespace(field, owner.namespace) if field and owner.kind != "Pod" else ()
-    if any(candidate.metadata.name == owner.name for candidate in candidates):
+    same_name = [candidate.metadata for candidate in candidates if candidate.metadata.name == owner.name]
+    if any(metadata.uid or metadata.creation_timestamp for metadata in same_name):
         return True
     from kschedctl.replay.controllers.plan_change import ExistingPods  # noqa: PLC0415 - only for manifests
 
@@ -160,7 +174,7 @@ def _build_eviction_cost(trial: RemedyTrial, victims: Sequence[str], rollout: Ro
     harm = f" ({trial.harm})" if trial.harm else ""
     chain = rollout.chain if rollout else None
     # If all evicted pods are lost, the harm says so already.
-    outcomes = chain.outcomes_clause if chain and chain.lost < chain.evicted else ""
+    outcomes = chain.outcomes_clause if chain and chain.lost < chain.evicted + chain.deleted else ""
     victim_names = chain.name_victims(victims) if chain else victims
     text = f"evicts {', '.join(victim_names)}{harm}{outcomes}"
 
@@ -214,7 +228,7 @@ def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:
 
 
 def _sort_other_pods_edits_first(fixes: Iterable[Fix], target_key: ObjectKey) -> list[Fix]:
-    """Return the fixes with those first that edit pods other than the target pod.
+    """Sort the fixes so that those that edit pods other than the target pod come first.
 
     In the other order, the target pod might preempt these pods before their own fixes are applied.
     """
@@ -242,6 +256,9 @@ def _move_pod_edits_to_template(
         changed_pod = edit.change(pod)
         assert isinstance(changed_pod, Pod)
         pod = changed_pod
+    if pod.spec.priority_class_name != get_template_spec(workload).priority_class_name:
+        # Admission sets the other fields of a PriorityClass, and denies pods in which they differ from the class.
+        pod = replace(pod, spec=replace(pod.spec, priority=None, preemption_policy=None))
     del edits[pod_key]
     workload_edit = EditedObject(workload, replace_template_spec(workload, pod.spec))
     return {ObjectKey(*get_identity(workload)): workload_edit, **edits}
@@ -255,19 +272,26 @@ def _is_spec_edited(edit: EditedObject) -> bool:
 
 
 def _build_trial_owner_patch(
-    trial: RemedyTrial, edits: Mapping[ObjectKey, EditedObject], pod_key: ObjectKey
+    trial: RemedyTrial, edits: Mapping[ObjectKey, EditedObject], pod_key: ObjectKey, workload: Struct | None
 ) -> OwnerPatch:
     """Build the patch of the pod's owner that makes the trial's change of the pod.
 
-    If the pod exists, the owner's other waiting pods among the `edits` get the change as well.
+    If the pod exists, the owner's other waiting pods among the `edits` get the change as well. `workload` is the
+    manifest that creates the pod, or None.
     """
     before, after = trial.edits[pod_key].before, trial.edits[pod_key].after
     assert isinstance(before, Pod)
     assert isinstance(after, Pod)
     owner = find_owner(before)
     pods = (edit.before for edit in edits.values() if isinstance(edit.before, Pod))
-    waiting = [pod for pod in pods if not pod.spec.node_name and find_owner(pod) == owner]
-    return build_owner_patch(before, after, waiting if trial.created else ())
+    waiting = [pod for pod in pods if not pod.spec.node_name and find_owner(pod) == owner and not is_made_up(pod)]
+    patch = build_owner_patch(before, after, waiting if trial.created else ())
+    author = find_author(before, workload)
+    if author == owner:
+        return patch
+    # The CronJob of the manifest has the template of the Jobs that it creates.
+    pod_template = object_at(patch.patch, "spec", "template")
+    return OwnerPatch(author, wrap_in_template(author.kind, pod_template), anew=False)
 
 
 def _join_to_sentence(texts: Iterable[str]) -> str:
@@ -368,7 +392,8 @@ def _add_removal_of_generated_fields(owner_patch: JsonObject, kind: str) -> Json
     """Return the patch, extended to remove generated fields, which the API server rejects in a new object.
 
     For a Job, these are its selector and the matching labels of its template. For a pod, these are the fields that
-    admission sets from the PriorityClass, unless the patch keeps the class.
+    admission sets from the PriorityClass. They are removed only if the patch changes the class or leaves the spec as it
+    is.
     """
     if kind == "Job":
         template = {**object_at(owner_patch, "spec", "template"), "metadata": {"labels": dict.fromkeys(BY_UID)}}

@@ -226,7 +226,10 @@ def _find_missing_extended_resources(
 
 
 def resembles_pod_request(pod: Pod, group: JsonObject) -> bool:
-    """Return whether the group's id, labels or taints share a word with the labels and devices that the pod needs."""
+    """Return whether the group's id, labels or taints resemble the labels and devices that the pod needs.
+
+    They resemble each other if a word of the group contains a word of the pod, or the other way round.
+    """
     template = object_at(group, "template")
     labels = object_at(object_at(template, "metadata"), "labels")
     taints = objects_at(template, "spec", "taints")

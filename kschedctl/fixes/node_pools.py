@@ -142,7 +142,7 @@ def _iter_missing_label_corrections(cluster: Cluster, pool: NodePool, pod: Pod) 
 
 
 def _iter_empty_label_correction(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolCorrection]:
-    """Yield the correction that sets those empty labels of the pool over which the pod's constraints spread.
+    """Yield the correction that gives a value to empty labels of the pool that the pod's spread constraints use.
 
     Karpenter treats an empty label as missing. Nothing is yielded if there is no such label.
     """

@@ -46,7 +46,10 @@ MODULES: Mapping[str, str] = {
 
 @cache
 def get_plugin_remedies(plugin: str) -> PluginRemedies:
-    """Return the plugin's remedies, from `REMEDIES` of its module, or `NO_REMEDIES` if there are none."""
+    """Return what the search knows about fixes for a plugin's rejections, or `NO_REMEDIES` if it knows nothing.
+
+    It comes from `REMEDIES` in the plugin's module of `kschedctl.fixes.ways`, which is imported on first use.
+    """
     if plugin not in MODULES:
         return NO_REMEDIES
     module = import_module(f"{ways.__name__}.{MODULES[plugin]}")
@@ -57,8 +60,8 @@ def get_plugin_remedies(plugin: str) -> PluginRemedies:
 def iter_fixes_at_node(tried: TriedNode) -> Iterator[Fix]:
     """Yield fixes for the node's first rejection, or for all its rejections if the trial raises the pod's priority.
 
-    Normally, later rejections are fixed once the first one is cleared. If the pod may preempt at its new priority, any
-    rejection may go away with the victims.
+    Normally, only the first rejection is worked on, because the next ones come up once it is cleared. If the pod may
+    preempt at its new priority, any rejection may go away with the victims.
     """
     rejections = tried.find_rejections()
     for rejection in rejections if tried.trial.raises_priority else rejections[:1]:
@@ -88,8 +91,8 @@ MOST_LABEL_VALUES = 40
 def count_minimum_changes(rejections: list[NodeRejection]) -> int:
     """Return the minimum number of changes that can clear the rejections, at least 1.
 
-    Plugins are counted once if one change may clear the rejections of all of them. A plugin is not counted if its
-    rejections may go away with changes for other plugins.
+    Normally, each rejecting plugin needs one change. Plugins whose rejections one change can clear together count once.
+    A plugin does not count if changes for other plugins may clear its rejections.
     """
     plugins = {rejection.plugin for rejection in rejections}
     clearing_groups: set[str] = set()
@@ -146,6 +149,7 @@ def _group_equivalent_nodes(cycle: Cycle) -> list[Ints]:
     group_numbers = np.zeros(len(nodes), np.int64)
     for column in columns:
         digits = column + 1  # a missing label has the code -1
+        # The digits range from 0 to the largest code + 1
         combined_codes = group_numbers * (int(column.max(initial=0)) + 2) + digits
         _, group_numbers = np.unique(combined_codes, return_inverse=True)
 

@@ -19,9 +19,9 @@ from kschedctl.api.objects import Node, Pod
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.fixes.ranking import QueueResult
 from kschedctl.fixes.trial.changes import is_valid_update
-from kschedctl.fixes.trial.trials import RemedyTrial, apply_edits_to_cluster
+from kschedctl.fixes.trial.trials import RemedyTrial, apply_edits_to_cluster, change_replicas
 from kschedctl.replay.controllers.target_pod import find_groups
-from kschedctl.replay.edits import ObjectKey, add_pods
+from kschedctl.replay.edits import ObjectKey, add_pods, change_pods
 from kschedctl.replay.pending_pods import is_pending
 from kschedctl.replay.settling import find_pods_still_pending, recreate_evicted_pods, schedule_victims
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
@@ -63,6 +63,60 @@ def _find_node_by_pod(simulation: Simulation, positions: Iterable[Position]) -> 
     return {pods.objects[position].key: names[node[position]] for position in positions if node[position] >= 0}
 
 
+class RunWithoutPods(NamedTuple):
+    """The result of scheduling all waiting pods in a cluster without some of its pods."""
+
+    node_by_pod: dict[str, str]
+    """Names of the nodes by the keys of the pods that get them, in the order in which they get them."""
+    preemptors: frozenset[str]
+    """The keys of the pods that evict others."""
+
+
+def replay_queue_without_pods(scheduler: Scheduler, gone_pods: frozenset[str], pod: Pod) -> RunWithoutPods:
+    """Try all waiting pods of the cluster without the `gone_pods`, and return the result.
+
+    `pod` is one of the waiting pods and replaces the pod of its name in the cluster. The result for an unchanged pod is
+    cached for each view of a scheduler.
+    """
+
+    def schedule() -> RunWithoutPods:
+        """Schedule all waiting pods of the changed cluster."""
+        changes: dict[tuple[str, str], Pod | None] = {}
+        for key in gone_pods:
+            namespace, _, name = key.partition("/")
+            changes[namespace, name] = None
+        if is_changed:
+            changes[pod.metadata.namespace, pod.metadata.name] = pod
+        simulation = recreate_evicted_pods(Simulation(Scheduler(change_pods(scheduler.cluster, changes))))
+        outcomes = _schedule_until_stable(simulation, find_pods_still_pending(simulation))
+        pods = simulation.view.pods.objects
+        return RunWithoutPods(
+            _find_node_by_pod(simulation, (outcome.position for outcome in outcomes)),
+            frozenset(pods[eviction.preemptor].key for eviction in simulation.evictions),
+        )
+
+    stored = scheduler.cluster.pod(pod.metadata.namespace, pod.metadata.name)
+    is_changed = stored is None or scheduler.view.stored(stored) != pod
+    if is_changed:
+        return schedule()
+    run: RunWithoutPods = scheduler.view.memo((replay_queue_without_pods, gone_pods), schedule)
+    return run
+
+
+def find_node_once_others_are_gone(scheduler: Scheduler, gone_pods: frozenset[str], pod: Pod) -> str:
+    """Return the node that the waiting pod gets, tried before all other waiting pods, once the `gone_pods` are gone.
+
+    Return an empty string if it gets none without preempting other pods.
+    """
+    changes: dict[tuple[str, str], Pod | None] = {}
+    for key in gone_pods:
+        namespace, _, name = key.partition("/")
+        changes[namespace, name] = None
+    simulation = Simulation(Scheduler(change_pods(scheduler.cluster, changes)), preemption=False)
+    outcome = simulation.attempt_pod(Position(simulation.view.pods.index[pod.key]))
+    return simulation.view.nodes.names[outcome.row] if outcome and outcome.row >= 0 else ""
+
+
 def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
     """Apply the fix, schedule the waiting pods in queue order, and report whether the target pod gets a node.
 
@@ -73,6 +127,10 @@ def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
     target_key = ObjectKey.of(trial.authored_pod)
     edits = {key: edit for key, edit in trial.edits.items() if key != target_key}
     cluster = apply_edits_to_cluster(trial.scheduler.cluster, edits, with_pods_and_nodes=True)
+    if target_key in trial.edits:
+        pod_before = trial.edits[target_key].before
+        assert isinstance(pod_before, Pod)
+        cluster = change_pods(cluster, change_replicas(cluster, pod_before, trial.authored_pod))
     if target_key in trial.edits or not _is_in_cluster(trial):
         cluster = add_pods(cluster, [trial.authored_pod if trial.created else trial.pod])
     simulation, outcomes = _schedule_affected_pods(Scheduler(cluster, trial.scheduler.call_extender), trial, target_key)

@@ -133,6 +133,11 @@ def keeps_workload(trial: RemedyTrial) -> bool:
     return all(fix.effective_price <= Price.ROOM for fix in trial.changes)
 
 
+def needs_values(trial: RemedyTrial) -> bool:
+    """Return whether the changes have fields whose values only the user knows, so that they are not verified."""
+    return any(fix.needs_values for fix in trial.changes)
+
+
 def is_manifest_correction(fix: Fix) -> bool:
     """Return whether the fix is a correction that the workload's author makes in the manifest."""
     return fix.effective_price == Price.CORRECTION and fix.by == "author"

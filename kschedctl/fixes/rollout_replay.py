@@ -95,7 +95,10 @@ def replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResult
     # The user deletes the old pods that the rollout neither keeps nor replaces.
     rollout_keys = {pod.key for pod in (*change.kept, *change.removed)}
     deleted = [pod for pod in old_pods if pod.key not in rollout_keys]
-    return _run_rollout(owner, change, Scheduler(cluster, trial.scheduler.call_extender), deleted)
+    # Without existing pods, the rollout creates all pods anew, and the ones that an earlier replay placed count.
+    placed_before = sum(bool(pod.spec.node_name) for pod in old_pods)
+    scheduler = Scheduler(cluster, trial.scheduler.call_extender)
+    return _run_rollout(owner, change, scheduler, deleted, placed_before)
 
 
 def _replay_single_preemption(owner: Owner, trial: RemedyTrial, cluster: Cluster) -> RolloutResult:
@@ -297,16 +300,18 @@ def _fill_in_priority(pod: Pod, target_pod: Pod) -> Pod:
     return replace(pod, spec=spec)
 
 
-def _run_rollout(owner: Owner, change: WorkloadChange, scheduler: Scheduler, deleted: Sequence[Pod]) -> RolloutResult:
+def _run_rollout(
+    owner: Owner, change: WorkloadChange, scheduler: Scheduler, deleted: Sequence[Pod], placed_before: int
+) -> RolloutResult:
     """Run the rollout, and return its result with the first harm, if any.
 
-    `deleted` are pods that the user deletes before the rollout. The rollout is harmless if it completes without
-    evicting the workload's pods, and if afterwards all of these pods have a node, or at least more of them than before.
+    `deleted` are pods that the user deletes before the rollout. `placed_before` is the number of the workload's pods
+    that have a node before the change. The rollout is harmless if it completes without evicting the workload's pods,
+    and if afterwards all of these pods have a node, or at least more of them than before.
     """
     simulation = Simulation(scheduler)
     view = simulation.view
     own_positions = [_get_position(view, pod) for pod in (*change.kept, *rename_replaced_pods(change), *change.new)]
-    placed_before = int((view.node[own_positions] >= 0).sum())
     creation = RolloutCreation(Admissions(scheduler.cluster, {}), owner, None, change)
     creation.release(deleted)
     rollout = Rollout(change, simulation, lambda pod: _get_position(view, pod), creation)
@@ -329,8 +334,8 @@ def _run_rollout(owner: Owner, change: WorkloadChange, scheduler: Scheduler, del
         return rolled_out
     if rolled_out.chain and rolled_out.chain.outrun:
         return rolled_out._replace(harm=_explain_useless_eviction(rolled_out))
-    pods = agreeing(placed_before, "pod has", "pods have")
-    return rolled_out._replace(harm=f"{placed_before} of its {pods} a node now, {placed_after} afterwards")
+    have = agreeing(placed_before, "has", "have")
+    return rolled_out._replace(harm=f"{placed_before} of its pods {have} a node now, {placed_after} afterwards")
 
 
 def _get_position(view: Fork, pod: Pod) -> Position:

@@ -12,7 +12,7 @@ import msgspec
 from kschedctl.api.arrays import Row
 from kschedctl.api.objects import Struct
 from kschedctl.fixes.proposals import MOST_NODES_OF_TRIAL, count_minimum_changes, get_plugin_remedies, iter_nodes_to_try
-from kschedctl.fixes.ranking import harms_nobody, is_manifest_correction, keeps_workload
+from kschedctl.fixes.ranking import harms_nobody, is_manifest_correction, keeps_workload, needs_values
 from kschedctl.fixes.trial.changes import Fix
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.guesses import lacks_feasible_node_for_image
@@ -103,9 +103,11 @@ class RemedySearch:
         """Try the sets of changes, the smallest sizes first, and add the ones that help to `self.working_trials`."""
         self._deadline = time.monotonic() + self.seconds
         for size in range(1, self.wishes.max_changes + 1):
-            is_small_enough = self.wishes.smallest and any(map(harms_nobody, self.working_trials))
+            # A fix whose values are unknown is not verified, so that the search for a verified one continues.
+            verified_trials = [trial for trial in self.working_trials if not needs_values(trial)]
+            is_small_enough = self.wishes.smallest and any(map(harms_nobody, verified_trials))
             if is_small_enough:
-                if any(map(keeps_workload, self.working_trials)):
+                if any(map(keeps_workload, verified_trials)):
                     break
                 self._only_corrections = True  # a larger set may still correct the manifest
             self._tried_places: set[TriedPlace] = set()

@@ -17,7 +17,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 WHERE = "as if"
 """The place that error messages name."""
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-SUPPOSABLE = "priority=NUMBER class=NAME cpu=500m memory=1Gi tolerate=KEY[=VALUE][:EFFECT] node=LIKE"
+SUPPOSABLE = "priority=NUMBER class=NAME cpu=QUANTITY memory=QUANTITY tolerate=KEY[=VALUE][:EFFECT] node=NODE"
 """The accepted words, in any order. Amounts are the first container's requests."""
 
 

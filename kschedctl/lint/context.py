@@ -150,7 +150,8 @@ class LintContext:
     def iter_applied_set_contexts(self, subject: Subject) -> Iterator[LintContext]:
         """Yield the context of each set of objects that are applied together with ``subject``.
 
-        The context is restricted to the objects of the set, and is cached. There is none if the object is in no set.
+        Each context is restricted to the objects of its set, and is cached. Nothing is yielded if the object is in no
+        set.
         """
         for applied in sorted(self.applied_sets.get(subject, ())):
             if applied not in self._set_contexts:

@@ -45,23 +45,25 @@ def find_all_problems(context: LintContext, rules: Sequence[Rule]) -> list[tuple
     problems += [(IGNORE_FAULTY, problem) for problem in IGNORE_FAULTY.check(context)]
     for rule in _select_runnable_rules(context, rules):
         problems += [
-            (rule, _add_version_note(rule, problem, context)) for problem in check_rule_per_applied_set(rule, context)
+            (rule, _add_version_note(rule, problem, context))
+            for problem in find_problems_in_all_and_in_a_set(rule, context)
         ]
     return problems
 
 
-def check_rule_per_applied_set(rule: Rule, context: LintContext) -> Iterator[Problem]:
-    """Yield a rule's problems that occur both among all linted objects and within a set that is applied together.
+def find_problems_in_all_and_in_a_set(rule: Rule, context: LintContext) -> Iterator[Problem]:
+    """Yield a rule's problems that exist among all linted objects and also within one set of objects applied together.
 
-    A problem between objects of different sets, such as two budgets that select one pod, occurs in no cluster. A
-    problem within one set, such as a missing name, may be solved by another set. All problems of objects outside every
-    set are reported.
+    A problem between objects of different sets, such as two budgets that select one pod, exists in no cluster. A
+    problem within one set, such as a missing name, may be solved by another set. Objects outside every set have no such
+    check, and all their problems are yielded.
     """
     problems = list(rule.check(context))
     if len(set(context.applied_sets.values())) < 2:
         yield from problems
         return
 
+    # The fields with a problem among all objects. A set only repeats problems at these fields.
     fields = {(problem.subject, problem.path) for problem in problems}
     set_contexts = dict.fromkeys(
         set_context for problem in problems for set_context in context.iter_applied_set_contexts(problem.subject)
@@ -140,9 +142,9 @@ def get_rule(rule_id: str) -> Rule:
 def _build_unknown_rule_error(name: str, rules: Iterable[Rule]) -> UsageError:
     """Build the error for a rule that does not exist, which suggests rules of similar names."""
     similar = get_close_matches(name, [rule.id for rule in rules])
-    hint = "kschedctl lint rules lists them"
+    hint = "list all rules with: kschedctl lint rules"
     if similar:
-        hint = f"did you mean {' or '.join(similar)}? {hint}"
+        hint = f"did you mean {' or '.join(similar)}? Otherwise, {hint}"
     return UsageError(f'no rule is named "{name}"', hint=hint)
 
 

@@ -242,7 +242,8 @@ def build_preempted_section(evicted: Sequence[EvictedPod], style: Style, chain: 
     page = build_struct_table(
         evicted, style, {"target": _build_replacement_cell}, title="Evicted by preemption", full=False
     )
-    tied = {pod.pod: pod.tied for pod in evicted if pod.tied}
+    victims = {pod.pod for pod in evicted}
+    tied = {pod.pod: pod.tied for pod in evicted if not victims.issuperset(pod.tied)}
     if equal := list_victims(tied, tied):
         shown_ties, note = limit_rows(equal, None if style.lists_all_nodes else TIES_SHOWN)
         ties = "With the same priority and start time, so kube-scheduler may evict either:"
@@ -254,6 +255,8 @@ def build_preempted_section(evicted: Sequence[EvictedPod], style: Style, chain: 
 
 def _build_replacement_cell(evicted: EvictedPod) -> Cell:
     """Return the node of the replacement or, if there is none, what happens to the pod instead."""
+    if evicted.was_terminating:
+        return Marked("already terminating", Tone.FAINT)
     return evicted.target or Marked(evicted.fate, Tone.BAD)
 
 

@@ -35,8 +35,9 @@ class AuditRule:
     ) -> Finding:
         """Build a finding about an object, such as ``Node n1``. The message gives the evidence with figures.
 
-        ``fix`` is the advice for this object. ``fields`` are other fields of the Finding, such as ``severity``,
-        ``path`` or ``owner``. The fingerprint is a hash of the rule, the object and the path.
+        ``fix`` is the advice for this object. If it is empty, the rule's advice is used. ``fields`` are other fields of
+        the Finding, such as ``path`` or ``owner``. Without ``severity``, the finding has the rule's. The fingerprint is
+        a hash of the rule, the object and the path.
         """
         severity = fields.pop("severity", self.severity)
         path = fields.pop("path", "")
@@ -70,9 +71,10 @@ class SectionVerdict(Unread):
 def build_verdict(
     rules: Sequence[AuditRule], findings: Iterable[Finding], unknown: Iterable[UnknownKind] = ()
 ) -> SectionVerdict:
-    """Build the fields of a Section that hold its findings, the worst first, the rules they violate, and the verdict.
+    """Build a Section's fields: its state, its findings, the violated rules, and what is unknown.
 
-    ``unknown`` lists inputs of the section that were not read. The verdict is unknown if they could change it.
+    The worst findings come first. ``unknown`` lists inputs of the section that were not read. The state is unknown if
+    they could change it.
     """
     worst_first = sorted(findings, key=lambda finding: SEVERITIES_BY_GRAVITY.index(finding.severity))
     merged_unknown = merge_unknown_kinds([unknown])

@@ -239,7 +239,8 @@ def build_json_merge_patch(before: Json, after: Json) -> Json:
 def build_strategic_patch(before: JsonObject, after: JsonObject) -> dict[str, Json]:
     """Return the strategic merge patch from one document to another, in which null removes a field.
 
-    Lists that the API merges by name are patched item by item. All other lists are replaced as a whole.
+    Lists that the API merges by name are patched item by item. All other lists are replaced as a whole, with the
+    directive ``$patch: replace`` if the API would merge them.
     """
     merged: dict[str, Json] = {}
     for key in sorted(before.keys() | after.keys()):

@@ -108,7 +108,11 @@ class NodeDrain:
         return [position for position, outcome in self.outcomes.items() if outcome.row < 0]
 
     def _evict_allowed_pods(self, on_evicted: Callable[[int], None]) -> bool:
-        """Evict all pods whose budgets allow it, and place their successors. Return whether any pod was evicted."""
+        """Evict all pods whose budgets allow it, and place their successors. Return whether any pod was evicted.
+
+        The first denial of each other pod is recorded in `self.delayed`. In a run in random order, successors are
+        placed after all evictions. Otherwise, each is placed after its own.
+        """
         count_before = len(self.evictable)
         unplaced_successors = list[Position]()
         for position in self._order_pods(self.evictable):
@@ -142,7 +146,7 @@ class NodeDrain:
         return blocked
 
     def report_delayed_pods(self) -> list[BlockedPod]:
-        """Return the pods whose eviction was denied until replacements of other pods had nodes, with that reason."""
+        """Report the pods that were evicted at last but whose eviction was denied at first, with the first reason."""
         evicted = self.outcomes.keys() | self.denied.keys() | set(self.lost)
         return [
             self._report_denied_eviction(position, reason)

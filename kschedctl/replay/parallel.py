@@ -137,7 +137,10 @@ class _PartCounter:
     """Called with the number of new parts."""
 
     def add_finished_parts(self, number: int) -> None:
-        """Count finished parts, at most as many as remain, and call ``on_done`` with their number."""
+        """Count finished parts, at most as many as remain, and call ``on_done`` with their number if it is not 0.
+
+        If the number of parts is unknown, all finished parts count.
+        """
         if self.remaining == UNKNOWN_PARTS:
             new_parts = number
         else:

@@ -151,10 +151,19 @@ def group_unplaced_pods(
 
 
 def list_evicted_elsewhere(simulation: Simulation, displaced_from: Container[str]) -> tuple[str, ...]:
-    """Return each pod once that preemption evicted and whose node is not in ``displaced_from``."""
+    """Return each pod once that preemption evicted and whose node is not in ``displaced_from``.
+
+    Pods that were being deleted anyway are left out.
+    """
     pods = simulation.view.pods.objects
     victims = (pods[eviction.victim] for eviction in simulation.evictions)
-    return tuple(dict.fromkeys(pod.key for pod in victims if pod.spec.node_name not in displaced_from))
+    return tuple(
+        dict.fromkeys(
+            pod.key
+            for pod in victims
+            if pod.spec.node_name not in displaced_from and pod.metadata.deletion_timestamp is None
+        )
+    )
 
 
 def list_lost_victims(simulation: Simulation) -> tuple[str, ...]:
@@ -294,7 +303,7 @@ def _report_eviction(
         priority=pods.infos[pods.info[victim]].priority,
         workload=str(find_owner(pods.objects[victim])),
         budgets=simulation.budgets.find_protecting_budgets(victim),
-        fate="" if simulation.interrupted else fate,
+        fate="" if simulation.interrupted and fate != EvictionFate.DELETED else fate,
         target=names[row] if row >= 0 and not simulation.interrupted else "",
         round=eviction_round,
         tied=tuple(pods.objects[position].key for position in eviction.tied),
@@ -319,7 +328,7 @@ def summarize_evictions(simulation: Simulation, evicted: Sequence[EvictedPod]) -
     later_rounds = [pod for pod in evicted if pod.round > 1]
     futile_preemptors = sorted(simulation.search.preemptors.futile)
     return EvictionChain(
-        evicted=len(last_evictions),
+        evicted=len(last_evictions) - fates[EvictionFate.DELETED],
         moved=fates[EvictionFate.MOVED] - returned,
         returned=returned,
         pending=fates[EvictionFate.PENDING],

@@ -8,6 +8,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools, Counts, Ints
+from kschedctl.api.node_health import NodeHealth, get_node_health
 from kschedctl.api.node_pools import find_node_pool_name, is_control_plane
 from kschedctl.api.objects import Node
 from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
@@ -28,7 +29,10 @@ class Pools(NamedTuple):
 
     @classmethod
     def from_view(cls, view: Fork, get_pool: Callable[[Node], str] = find_node_pool_name) -> Self:
-        """Build the pools of the view's nodes. ``get_pool`` returns the pool of a node."""
+        """Build the pools of the view's nodes. ``get_pool`` returns the name of a node's pool, or an empty string.
+
+        Control-plane nodes and cordoned nodes do not count as workers.
+        """
         index_by_name: dict[str, int] = {}
         code = [index_by_name.setdefault(get_pool(node), len(index_by_name)) for node in view.nodes.objects]
         is_control = np.array([is_control_plane(node) for node in view.nodes.objects], np.bool_)
@@ -92,10 +96,15 @@ UNREADY_TAINT_SUFFIXES = (
 
 
 def find_unready_nodes(view: Fork) -> Bools:
-    """Return a mask (N,) of the nodes with a taint that marks them as not ready or not yet initialized."""
+    """Return a mask (N,) of the nodes that are not ready, unreachable or not yet initialized.
+
+    Their condition Ready or a taint says so.
+    """
     taint_sets, set_of_node = view.nodes.taint_sets
     is_unready_set = [any(taint.key.endswith(UNREADY_TAINT_SUFFIXES) for taint in taints) for taints in taint_sets]
-    is_unready: Bools = np.array(is_unready_set, np.bool_)[set_of_node]
+    is_tainted: Bools = np.array(is_unready_set, np.bool_)[set_of_node]
+    is_unhealthy = np.array([get_node_health(node) is not NodeHealth.READY for node in view.nodes.objects], np.bool_)
+    is_unready: Bools = is_tainted | is_unhealthy
     return is_unready
 
 
@@ -154,9 +163,9 @@ def _build_pool_change(pool: str, before: PoolState, after: PoolState) -> PoolCh
 
 
 def compute_pool_states(view: Fork, pools: Pools, remaining: Bools | None = None) -> dict[str, PoolState]:
-    """Return the state of each pool by name, counting only its worker nodes.
+    """Return the state of each pool by name. Everything but the number of cordoned nodes counts only worker nodes.
 
-    ``remaining`` (N,) further limits the nodes that count, unless it is None.
+    ``remaining`` (N,) further limits the worker nodes that count, unless it is None.
     """
     is_counted = pools.workers if remaining is None else pools.workers & remaining
     nodes = _sum_by_pool(pools, is_counted).tolist()

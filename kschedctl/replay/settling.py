@@ -58,7 +58,7 @@ class SettledCluster:
     placed: int = 0
     """How many pods were placed."""
     evicted: int = 0
-    """How many pods were preempted."""
+    """How many pods were preempted, apart from pods that were being deleted anyway."""
     interrupted: bool = False
     unknown: tuple[UnknownKind, ...] = ()
     """What the result depends on and was not read."""
@@ -148,6 +148,12 @@ def list_victims(outcomes: Iterable[Outcome]) -> list[Position]:
     return [victim for outcome in outcomes for victim in outcome.victims]
 
 
+def list_displaced_victims(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[Position]:
+    """Return the pods that the outcomes preempted, without pods that were being deleted anyway."""
+    pods = simulation.view.pods.objects
+    return [victim for victim in list_victims(outcomes) if pods[victim].metadata.deletion_timestamp is None]
+
+
 def recreate_gone_pods(simulation: Simulation, positions: Iterable[Position]) -> list[Position]:
     """Recreate the gone pods among ``positions`` as their controllers would, and return the recreated pods.
 
@@ -177,7 +183,7 @@ def build_settled_cluster(simulation: Simulation, outcomes: list[Outcome]) -> Se
         build_resulting_cluster(simulation),
         waiting,
         placed=sum(outcome.row >= 0 for outcome in _select_latest_outcomes(outcomes)),
-        evicted=len(list_victims(outcomes)),
+        evicted=len(list_displaced_victims(simulation, outcomes)),
         interrupted=simulation.interrupted,
         unknown=find_simulation_unknowns(simulation),
     )

@@ -221,12 +221,29 @@ class ScaleUp(Report, frozen=True):
         text = f"for {len(helped):,} of {pods}{which}"
         if self.remaining:
             text += f"; no group grows for {counted(len(self.remaining), 'pod')}"
+        if self.later_pods:
+            text += f"; {self._describe_later_pods()}"
         return (f"Scale-up: {increases}", text)
 
     @property
     def helped(self) -> tuple[str, ...]:
         """The pods that get one of the new nodes."""
         return tuple(pod for pod in self.triggered if pod not in self.still_pending)
+
+    @property
+    def later_pods(self) -> tuple[str, ...]:
+        """The pods about which a later loop decides, since this loop only grows groups for others."""
+        if not self.increases:
+            return ()
+        decided = {*self.triggered, *self.remaining, *self.filtered_out}
+        return tuple(pod for pod in self.unschedulable if pod not in decided)
+
+    def _describe_later_pods(self) -> str:
+        """Describe the pods about which a later loop decides, with the groups that could grow for them."""
+        groups = [option.group for option in self.options if set(option.pods).intersection(self.later_pods)]
+        of_groups = f" ({agreeing(len(groups), 'group', 'groups')} {first_few(groups)})" if groups else ""
+        wait = counted(len(self.later_pods), "pod waits", "pods wait")
+        return f"{wait} for a later loop: {first_few(self.later_pods)}{of_groups}"
 
     def describe_ignored_pods(self) -> str:
         """Describe the pods that the autoscaler ignores because of their low priority, or return "" if there are

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 from msgspec.structs import replace
@@ -297,6 +297,18 @@ class DisruptionCommand(Document, frozen=True):
     """The nodes to which the pods move."""
     replacements: tuple[LaunchedClaim, ...]
     """The nodes that are launched first."""
+    moved_pods: tuple[str, ...] = ()
+    """The pods of the removed nodes that controllers recreate."""
+    lost_pods: tuple[str, ...] = ()
+    """The pods of the removed nodes that no controller recreates. Karpenter evicts them nevertheless."""
+
+
+def describe_lost_pods(pods: Sequence[str]) -> str:
+    """Describe how many pods end because no controller recreates them, or return "" if there are none."""
+    if not pods:
+        return ""
+    are_lost = counted(len(pods), "pod is lost", "pods are lost")
+    return f"{are_lost}, since no controller recreates {agreeing(len(pods), 'it', 'them')}: {first_few(pods)}"
 
 
 class DisruptionMethod(Document, frozen=True):
@@ -433,4 +445,5 @@ class Disruption(Report, frozen=True):
             sentence += f", and launch {counted(len(command.replacements), 'node')} first"
         if command.savings:
             sentence += f", saving {format_price(command.savings)} an hour"
-        return (sentence,)
+        lost = describe_lost_pods(command.lost_pods)
+        return (f"{sentence}; {lost}" if lost else sentence,)

@@ -66,6 +66,24 @@ def list_unplaced_evicted_pods(groups: Iterable[UnplacedPods]) -> list[str]:
     return [pod for group in groups for pod in group.evicted_from]
 
 
+def describe_fates_of_evicted(evicted: int, unplaced: int, lost: int = 0) -> str:
+    """Describe how many evicted pods get no other node and how many are lost, as the end of a sentence.
+
+    The text is empty if all of them get another node.
+
+    >>> describe_fates_of_evicted(3, 1, 0), describe_fates_of_evicted(2, 1, 1), describe_fates_of_evicted(2, 0, 2)
+    (' and 1 of them gets no other node', ': 1 gets no other node, 1 is lost', ' and lost')
+    """
+    no_node = f"{agreeing(unplaced, 'gets', 'get')} no other node"
+    if unplaced and lost:
+        return f": {unplaced:,} {no_node}, {counted(lost, 'is lost', 'are lost')}"
+    if lost:
+        return " and lost" if lost == evicted else f" and {counted(lost, 'of them is lost', 'of them are lost')}"
+    if unplaced:
+        return f" and {no_node}" if unplaced == evicted else f" and {unplaced:,} of them {no_node}"
+    return ""
+
+
 class EvictionFate(StrEnum):
     """The outcome for a pod that preemption evicted."""
 
@@ -102,22 +120,45 @@ class EvictedPod(Document, frozen=True):
     """Pods of the node that are equal in priority and start: kube-scheduler may evict one of them instead."""
 
     @property
+    def was_terminating(self) -> bool:
+        """Whether the pod was being deleted anyway, so that the preemptor only waits until it is gone."""
+        return self.fate == EvictionFate.DELETED
+
+    @property
     def gate_problem(self) -> GateProblem:
         """The problem that fails a CI gate."""
         return GateProblem("evicted", f"Pod {self.pod}", f"evicted from {self.node} for {self.by}")
 
 
-def describe_evictions(evicted: Iterable[EvictedPod]) -> tuple[str, ...]:
-    """Build a line that names the evicted pods and says whether other pods could be evicted instead.
+def select_displaced_pods(evicted: Iterable[EvictedPod]) -> list[EvictedPod]:
+    """Return the evicted pods without those that were being deleted anyway, which lose nothing by the eviction.
 
-    Return it as a tuple, which is empty if no pods are evicted.
+    kube-scheduler does not delete these again. Upstream: pkg/scheduler/framework/preemption (v1.36).
     """
-    pods = list(evicted)
-    if not pods:
-        return ()
-    names = tuple(dict.fromkeys(pod.pod for pod in pods))
-    instead = ", or others of the same priority and start time" if any(pod.tied for pod in pods) else ""
-    return (f"evicts {first_few(names)}{instead}",)
+    return [pod for pod in evicted if not pod.was_terminating]
+
+
+def list_displaced_pods(evicted: Iterable[EvictedPod]) -> tuple[str, ...]:
+    """Return the names of the evicted pods, each once, without pods that were being deleted anyway."""
+    return tuple(dict.fromkeys(pod.pod for pod in select_displaced_pods(evicted)))
+
+
+def describe_evictions(evicted: Iterable[EvictedPod]) -> tuple[str, ...]:
+    """Return texts that name the victims of preemption.
+
+    The first text names the evicted pods and says whether other pods could be evicted instead. The second names the
+    pods that were being deleted anyway. A text that names no pods is left out.
+    """
+    victims = list(evicted)
+    texts = []
+    if displaced_pods := list_displaced_pods(victims):
+        is_any_tied = any(pod.tied for pod in select_displaced_pods(victims))
+        instead = ", or others of the same priority and start time" if is_any_tied else ""
+        texts.append(f"evicts {first_few(displaced_pods)}{instead}")
+    if terminating := tuple(dict.fromkeys(pod.pod for pod in victims if pod.was_terminating)):
+        are_gone = agreeing(len(terminating), "is gone", "are gone")
+        texts.append(f"waits until {first_few(terminating)}, already terminating, {are_gone}")
+    return tuple(texts)
 
 
 class Headroom(Document, frozen=True):
@@ -205,7 +246,7 @@ class PinnedVolume(Document, frozen=True):
         if self.local:
             place = f"is local to {first_few(self.nodes)}"
         else:
-            place = f"can be used only from {first_few(self.nodes)}"
+            place = f"can be used only from {first_few(self.nodes)}, of the nodes that exist"
         there = agreeing(len(self.nodes), "there", "on these nodes")
         return f"volume {self.volume} (claim {self.claim}) {place}, so the pod can run only {there}"
 
@@ -236,33 +277,38 @@ class BlockedPod(Document, frozen=True):
 
 
 def list_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return a text per victim. Victims that could be replaced by the same other pods share a text.
+    """Return a text per victim. Victims that could be replaced by the same other pods share a text at the end.
 
-    >>> list_victims(["d/a"], {}), list_victims(["d/a", "d/b"], {"d/a": ["d/c"], "d/b": ["d/c"]})
-    (['d/a'], ['2 of d/a, d/b, d/c'])
+    >>> list_victims(["d/a"], {}), list_victims(["d/a", "d/b", "d/x"], {"d/a": ["d/c"], "d/b": ["d/c"]})
+    (['d/a'], ['d/x', '2 of d/a, d/b, d/c'])
+    >>> list_victims(["d/a", "d/b"], {"d/a": ["d/b"]})
+    ['d/a', 'd/b']
 
-    ``tied`` maps a victim to the equal pods that stay and that could be evicted instead.
+    ``tied`` maps a victim to pods that are equal to it, so that they could be evicted instead. Victims themselves are
+    no alternatives.
     """
-    # Victims with the same equal pods share an entry; a victim without equal pods has its own
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for victim in victims:
-        equal_pods = tuple(tied.get(victim, ()))
-        groups.setdefault(equal_pods or (victim,), []).append(victim)
-    texts = []
-    for equal_pods, group in groups.items():
-        if equal_pods == (group[0],):
-            texts.append(group[0])
+    victim_names = list(victims)
+    singles: list[str] = []
+    victims_by_alternatives: dict[tuple[str, ...], list[str]] = {}
+    for victim in victim_names:
+        alternatives = tuple(pod for pod in tied.get(victim, ()) if pod not in victim_names)
+        if alternatives:
+            victims_by_alternatives.setdefault(alternatives, []).append(victim)
         else:
-            number = "one" if len(group) == 1 else len(group)
-            texts.append(f"{number} of {first_few([*group, *equal_pods])}")
-    return texts
+            singles.append(victim)
+
+    shared_texts = []
+    for alternatives, group in victims_by_alternatives.items():
+        number = "one" if len(group) == 1 else len(group)
+        shared_texts.append(f"{number} of {first_few([*group, *alternatives])}")
+    return [*singles, *shared_texts]
 
 
 class EvictionChain(Document, frozen=True):
     """The outcomes of preempted pods once no pod moves any longer. Each pod is counted once."""
 
     evicted: int
-    """Pods that were evicted at least once."""
+    """Pods that were evicted at least once, without pods that were being deleted anyway."""
     moved: int
     """Pods that run on another node than the one from which they were evicted first."""
     returned: int
@@ -284,8 +330,11 @@ class EvictionChain(Document, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """The chain in words: ``evicts 5 pods: 3 come back elsewhere, 2 stay Pending``."""
-        return f"evicts {counted(self.evicted, 'pod')}{self.outcomes_clause}"
+        """The chain in words: ``evicts 5 pods: 3 come back elsewhere, 2 stay Pending``.
+
+        Pods that were being deleted anyway are among the pods in this sentence.
+        """
+        return f"evicts {counted(self.evicted + self.deleted, 'pod')}{self.outcomes_clause}"
 
     @property
     def outcomes_clause(self) -> str:
@@ -302,7 +351,7 @@ class EvictionChain(Document, frozen=True):
             (self.deleted, ("was being deleted anyway", "were being deleted anyway")),
         )
         occurring = [(number, verbs) for number, verbs in verbs_by_outcome if number]
-        if self.evicted != 1:
+        if self.evicted + self.deleted != 1:
             text = ": " + ", ".join(counted(number, *verbs) for number, verbs in occurring)
         elif occurring:
             _, (singular, _) = occurring[0]

@@ -89,6 +89,12 @@ class Remedy(Document, frozen=True):
         return list_clauses(self.all_costs)
 
     @property
+    def costs_more_pods_than_it_places(self) -> bool:
+        """Whether more evicted pods stay without a node than waiting pods get one."""
+        homeless = self.chain.pending + self.chain.lost if self.chain else 0
+        return homeless > 1 + len(self.also_places)
+
+    @property
     def gain(self) -> str:
         """A clause with the number of other waiting pods that the fix places, or "" if it places none."""
         if not self.also_places:
@@ -115,7 +121,8 @@ class Remedy(Document, frozen=True):
 def sort_incomplete_fixes(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
     """Sort the remedies that need values to the end, and keep the order otherwise.
 
-    A remedy that needs values comes first if it has fewer changes than every remedy that needs none.
+    A remedy that needs values comes first if it has fewer changes than every remedy that needs none. Among the remedies
+    that hold, those that cost more pods than they place come last.
     """
     listed = tuple(remedies)
     fewest_changes = min((len(remedy.kinds) for remedy in listed if not remedy.needs_values), default=0)
@@ -126,7 +133,13 @@ def sort_incomplete_fixes(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
             return 1
         return 0 if len(remedy.kinds) < fewest_changes else 2
 
-    return tuple(sorted(listed, key=get_place))
+    ordered = sorted(listed, key=get_place)
+    losing = [remedy for remedy in ordered if remedy.holds and remedy.costs_more_pods_than_it_places]
+    if not losing:
+        return tuple(ordered)
+    others = [remedy for remedy in ordered if not (remedy.holds and remedy.costs_more_pods_than_it_places)]
+    after_last_holding = max((index + 1 for index, remedy in enumerate(others) if remedy.holds), default=0)
+    return (*others[:after_last_holding], *losing, *others[after_last_holding:])
 
 
 MOST_FIX_COMMANDS = 4

@@ -43,11 +43,11 @@ WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 POD_DELETED = ClusterEvent(ASSIGNED_POD, ActionType.DELETE)
 DELETED_NODE_IS_EVENT = ByVersion("a deleted node is a wake-up event", (("", False), ("1.32", True)))
 REPORTED_AS_ANY_UPDATE = ByVersion(
-    "resizes of assigned pods (with queueing hints, all of their updates) are reported as any update",
+    "resizes of assigned pods (with queueing hints, all updates) are reported as one unspecific kind of update",
     (("", False), ("1.31", True), ("1.32", False)),
 )
 LOST_NOMINATION_IS_DELETION = ByVersion(
-    "a pod that loses its nomination counts as deleted from the node", (("", False), ("1.33", True))
+    "losing a nomination is treated as the deletion of the pod from the nominated node", (("", False), ("1.33", True))
 )
 
 
@@ -84,9 +84,10 @@ class EventHandlers:
         self.pre_checked = list_pre_checked_resources(gates)
 
     def list_occurrences(self, change: ChangedObject) -> list[Occurrence]:
-        """Return the events that a change causes, or an empty list if no plugin registered for them.
+        """Return the events that a change causes.
 
-        A changed DeviceTaintRule causes an event for each ResourceSlice whose devices it taints.
+        An event for which no plugin registered is left out, except for pods and nodes. A changed DeviceTaintRule causes
+        an event for each ResourceSlice whose devices it taints.
         """
         if change.kind == POD:
             return list(self._iter_pod_events(change))
@@ -121,7 +122,8 @@ class EventHandlers:
     def _iter_tainted_slices(self, change: ChangedObject) -> Iterator[ChangedObject]:
         """Yield a change for each ResourceSlice whose taints differ because of the changed rule.
 
-        Upstream: resourceslice/tracker.
+        A slice is left out if an expression of the rule, before or after the change, does not compile. Upstream:
+        resourceslice/tracker.
         """
         from kschedctl.scheduler.plugins.dynamic_resources.devices import TaintRules  # noqa: PLC0415 - behind a gate
 
@@ -211,7 +213,7 @@ class EventHandlers:
     def list_pod_actions(self, change: ChangedObject) -> list[ActionType]:
         """Return the kinds of updates in a pod's change for which plugins can register in this version.
 
-        If there are none, the update counts as the general `UPDATE`.
+        If there are none, the update counts as the general UPDATE.
         """
         known_labels = UPDATES_OF_PODS.at(self.gates.release)
         action_types = []
@@ -222,7 +224,10 @@ class EventHandlers:
         return action_types or [ActionType.UPDATE]
 
     def _build_placed_update(self, action: ActionType) -> ClusterEvent:
-        """Build the event for an update of a pod on a node. Some versions report all such updates as general ones."""
+        """Build the event for an update of a pod on a node.
+
+        Some versions report such an update as a general one, which reaches all plugins that registered for some update.
+        """
         reports_general_updates = REPORTED_AS_ANY_UPDATE.at(self.gates.release)
         is_always_general = action is ActionType.UPDATE_POD_SCALE_DOWN
         if reports_general_updates and (is_always_general or self.gates.enabled(QUEUEING_HINTS)):
@@ -298,7 +303,10 @@ def _are_gates_removed(change: ChangedObject, options: Options) -> bool:
 
 
 def _are_claims_generated(change: ChangedObject, options: Options) -> bool:
-    """Return whether the claims in the pod's status changed, which happens when claims are generated for it."""
+    """Return whether the claims in the pod's status changed, which happens when claims are generated for it.
+
+    `options` is not used.
+    """
     old, new = change.old.status, change.new.status
     if old.resource_claim_statuses != new.resource_claim_statuses:
         return True
@@ -359,7 +367,7 @@ def with_version_label(event: ClusterEvent, release: KubeVersion, name: str = ""
 def _shorten_resource(resource: str) -> str:
     """Return the name of a resource without its API group, as labels of old versions have it.
 
-    Resources of unknown kinds, such as `noderesourcetopologies.v1alpha1.example.com`, keep their plural, capitalized.
+    A resource of an unknown kind, such as `noderesourcetopologies.v1alpha1.example.com`, keeps its plural, capitalized.
     """
     if "/" not in resource and "." in resource:
         plural, _, _ = resource.partition(".")
@@ -414,8 +422,8 @@ class Registrations:
     def _iter_registrations(self, plugin: Plugin) -> Iterator[ClusterEventWithHint]:
         """Yield a plugin's registrations, without hints if this version ignores hints.
 
-        As in upstream, a plugin that registers for added nodes is also registered for changed taints, because a new
-        node may start with taints.
+        A plugin that registers no events gets a wildcard registration. As in upstream, a plugin that registers for
+        added nodes is also registered for changed taints, because a new node may start with taints.
         """
         if not offers(plugin, EnqueueExtensions):
             yield from iter_wildcard_events(self.gates)
@@ -432,7 +440,7 @@ class Registrations:
     def find_hints(self, plugin: str, event: ClusterEvent) -> tuple[HintFunction | None, ...]:
         """Return a plugin's hint functions for an event, or () if the plugin did not register for the event.
 
-        None stands for a registration without a hint function, which counts as Queue.
+        A registration without a hint function is returned as None, which counts as Queue. The result is cached.
         """
         key = plugin, event
         if key not in self._hints:
@@ -443,7 +451,10 @@ class Registrations:
         return self._hints[key]
 
     def do_all_hints_skip(self, info: PodInfo, event: ClusterEvent, view: Fork) -> bool:
-        """Return whether all plugins' hints for the pod are Skip, no matter which change causes this event."""
+        """Return whether all plugins' hints for the pod are Skip, no matter which change causes this event.
+
+        Return False if this cannot be told for some plugin.
+        """
         if event not in self._skip_predicates:
             self._skip_predicates[event] = self._find_skip_predicates(event)
         predicates = self._skip_predicates[event]
@@ -480,7 +491,7 @@ def collect_actions(registrations_by_profile: Iterable[Registrations]) -> Mappin
 def iter_wildcard_events(gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
     """Yield the events of a wildcard registration, with all actions of each kind.
 
-    Some kinds in NOT_IN_WILDCARD are always left out, and the others if their feature gate is off. Upstream:
+    Of the kinds in NOT_IN_WILDCARD, only those with an enabled feature gate are included. Upstream:
     UnrollWildCardResource.
     """
     for kind in RESOURCES:

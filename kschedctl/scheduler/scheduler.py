@@ -89,7 +89,10 @@ class Framework:
         self.missing = sorted([*missing, *self._iter_missing_points()])
 
     def _iter_missing_points(self) -> Iterator[str]:
-        """Yield `name at point` for each extension point of a third-party plugin that is not replayed."""
+        """Yield `name at point` for each extension point at which a third-party plugin is enabled but not replayed.
+
+        Points that do not affect answers are left out.
+        """
         third_party = self.plugins.keys() - IN_TREE.keys()
         replayed_points = {name: find_extension_points(self.plugins[name]) for name in third_party}
         for point, names in self.profile.plugins.items():
@@ -118,7 +121,7 @@ class Framework:
     def without_extenders(self) -> Framework:
         """Return the framework with extenders that are never called, or itself if no extender is called anyway.
 
-        It is used for cycles that upstream does not run.
+        It is used for cycles that upstream does not run. Each call builds a new framework.
         """
         if all(extender.call is None for extender in self.extenders):
             return self
@@ -191,7 +194,7 @@ class Scheduler:
 
     @cached_property
     def view(self) -> Fork:
-        """The fork of the cluster's snapshot that the plugins run on, built with the scheduler's settings."""
+        """The fork of the cluster's snapshot on which the plugins run, built with the scheduler's settings."""
         settings = build_settings(self.gates, frozenset(self.configuration.profiles))
         # Older versions ignore the nominations of gated pods, so these pods have to be recognized.
         ignores_some_nominations = COUNTED.at(self.gates.release) != ALL_COUNT
@@ -209,9 +212,9 @@ class Scheduler:
         return any(p.pre_enqueue(info, view).rejected for p in plugins if offers(p, PreEnqueuePlugin))
 
     def list_ignored_fields(self, specs: Iterable[PodSpec]) -> tuple[str, ...]:
-        """Return a line for each field that the version does not store.
+        """Return a line for each field that the version does not store, among the fields that are in use.
 
-        Only fields that these pods or other objects of the cluster use are included.
+        A field is in use if one of these pods or another object of the cluster has it.
         """
         specs = tuple(specs)
         return (

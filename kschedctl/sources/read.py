@@ -188,6 +188,7 @@ def _collect_documents(path: str, is_named: bool, collector: Collector, stdin: B
     """
     with open_file(path, stdin) as reader:
         previous_count = collector.documents
+        other_documents: list[Place] = []
         number = 1
 
         # Long JSON lists at the beginning
@@ -205,6 +206,8 @@ def _collect_documents(path: str, is_named: bool, collector: Collector, stdin: B
             if is_named or (isinstance(value, dict) and value.get("kind")):
                 collector.add_document(value, place)
             else:
-                collector.warnings.append(f"{place}: no Kubernetes object")
+                other_documents.append(place)
         if collector.documents == previous_count:
-            collector.warnings.append(f"{reader.name}: contains no Kubernetes objects")
+            collector.warnings.append(f"{reader.name}: contains no Kubernetes objects, so it is ignored")
+        else:
+            collector.warnings += [f"{place}: no Kubernetes object, so it is ignored" for place in other_documents]

@@ -19,7 +19,9 @@ from kschedctl.commands.explain import command as explain
     ("arguments", "said"),
     [
         (["explian"], "No such command 'explian'. Did you mean 'explain'?"),
-        (["explain", "--nope"], "No such option: --nope"),
+        (["explain", "--nope"], "No such option: --nope (--help lists the options)"),
+        (["explain", "--namspace", "shop"], "No such option: --namspace (did you mean --namespace?)"),
+        (["config", "--demo"], "No such option: --demo (--help lists the options)"),
         (["explain", "--demo", "-o", "xml"], "'xml' is not one of"),
         (["demo", "a"], "unexpected extra argument"),
         (["--demo", "explain"], "No such option: --demo (options follow the command: kschedctl COMMAND --demo)"),

@@ -16,12 +16,12 @@ import kschedctl
 
 HINTS = {
     "Run kschedctl remedies": ([], ["remedies -A --demo"]),
-    "kschedctl lint rules lists them": (["lint", "--select", "no-such", "."], ["lint rules"]),
-    "kschedctl lint explain RULE; kschedctl lint rules lists them": (["lint", "explain"], ["lint rules"]),
+    "list all rules with: kschedctl lint rules": (["lint", "--select", "no-such", "."], ["lint rules"]),
+    "kschedctl lint explain RULE; list all rules with: kschedctl lint rules": (["lint", "explain"], ["lint rules"]),
     "kschedctl versions {} 1.36": (["versions", "1.33"], ["versions 1.33 1.36"]),
     "kschedctl whatif --compare-version {} {}": ([], ["whatif --compare-version 1.35 1.36 --demo"]),
     "Node groups: id, min, max, target, nodes, template, as in `kschedctl help scale`.": ([], ["help scale"]),
-    "kschedctl schema lists them": (["schema", "no-such"], ["schema"]),
+    "list all kinds with: kschedctl schema": (["schema", "no-such"], ["schema"]),
     "kschedctl explain -A prints the same": (["browse", "--demo"], ["explain -A --demo"]),
     "kschedctl topology lists all": (["topology", "no-such", "--demo"], ["topology --demo"]),
     "kschedctl snapshot save writes them; -f reads other files": (

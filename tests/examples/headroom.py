@@ -1,7 +1,7 @@
 """Headroom of a cluster: how many more pods of a few sizes fit, each size by itself, and what stops the next one.
 
 The cells (``# %%``) run in Jupyter, VS Code or PyCharm, or all at once: ``python headroom.py [SNAPSHOT]``. Without a
-snapshot the embedded demo cluster is used. With matplotlib installed, the last cell saves ``headroom.png``; without
+snapshot the built-in demo cluster is used. With matplotlib installed, the last cell saves ``headroom.png``; without
 it, the cell draws with text.
 """
 

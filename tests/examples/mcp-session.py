@@ -1,7 +1,7 @@
 """Ask kschedctl as an agent would, over the Model Context Protocol: what is pending, why, and what would help?
 
 ``pip install 'kschedctl[mcp]'``, then ``python mcp-session.py [ARGUMENTS OF kschedctl mcp]``, such as
-``--context prod`` or ``--snapshot prod.ksnap``. Without arguments the embedded demo cluster is asked.
+``--context prod`` or ``--snapshot prod.ksnap``. Without arguments the built-in demo cluster is asked.
 """
 
 import sys

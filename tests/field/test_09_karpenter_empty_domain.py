@@ -55,13 +55,23 @@ def test_a_value_lets_the_pod_have_a_node(capsys: pytest.CaptureFixture[str], tm
 
 
 def test_consolidate_says_that_karpenter_replaces_the_only_node(capsys: pytest.CaptureFixture[str]) -> None:
-    """k1 (m6.large, $0.10) runs a pod of 1.8 CPUs, so it can only be replaced, by a c6.large ($0.08)."""
+    """k1 (m6.large, $0.10) runs a pod of 1.8 CPUs, so it can only be replaced, by a c6.large ($0.08).
+
+    Karpenter evicts the pod although no controller recreates it (IsReschedulable, pkg/utils/pod/scheduling.go).
+    """
     ask = ("consolidate", "-f", case(CASE, "in2.yaml"), "--instance-types", TYPES)
     report = run_json(capsys, *ask)
-    assert [node["autoscaler"] for node in report["staying"]] == ["replaces it with 1 new node (c6.large)"]
+    assert [node["autoscaler"] for node in report["staying"]] == [
+        "replaces it with 1 new node (c6.large); default/fat is lost"
+    ]
     assert report["autoscaler"] == (
         "Karpenter replaces 1 node in its next round (not certain): k1 with 1 new node (c6.large), "
-        "saving $0.02 an hour; 1 pod moves"
+        "saving $0.02 an hour; 1 pod is lost, since no controller recreates it: default/fat"
     )
+    disruption = run_json(capsys, *ask, "--autoscaler", "karpenter")
+    (command,) = disruption["single"]["commands"]
+    assert (command["movedPods"], command["lostPods"]) == ([], ["default/fat"])
+    _, brief = run(capsys, *ask, "--autoscaler", "karpenter", "--brief")
+    assert "1 pod is lost, since no controller recreates it: default/fat" in " ".join(brief.split())
     _, text = run(capsys, *ask)
     assert "removes" not in text

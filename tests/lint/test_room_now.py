@@ -313,3 +313,16 @@ def test_limits_that_a_limit_range_sets_make_requests_invalid() -> None:
     larger = {**limit_range, "spec": {"limits": [{**limits, "default": {"memory": "1Gi"}}]}}
     (message,) = list_messages(manifest, *NODES, larger, accounts, namespace, rule=rule)
     assert "minimum memory usage per Container is 600Mi, but request is 512Mi" in message
+
+
+def test_volume_claim_templates_are_volumes_of_the_pods() -> None:
+    """The StatefulSet controller adds a volume for each claim template, which containers can mount."""
+    manifest = make_workload(1).replace("image: c,", "image: c, volumeMounts: [{name: data, mountPath: /data}],")
+    manifest += """\
+  volumeClaimTemplates:
+  - metadata: {name: data}
+    spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+"""
+    account: Json = {"kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "default"}}
+    namespace: Json = {"kind": "Namespace", "metadata": {"name": "default"}}
+    assert list_messages(manifest, *NODES, account, namespace, rule="rq-apply-refused") == []

@@ -110,7 +110,8 @@ def audit(
 def run_sections(audited: AuditedCluster, names: Sequence[str] = ()) -> Audit:
     """Run the named sections in the order of `SECTIONS`, and return the audit.
 
-    If no section is named, run all sections whose input and objects are there.
+    If no section is named, run all sections whose input is given and whose objects exist. If the user interrupts, the
+    audit has the sections so far.
     """
     missing_options = _find_missing_options(audited, names)
     if names:

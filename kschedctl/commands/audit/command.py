@@ -38,7 +38,11 @@ def audit(
     times: AuditTimeOptions,
     section: Annotated[
         list[str] | None,
-        typer.Option("--section", metavar="|".join(SECTIONS), help="Only this section. Repeatable."),
+        typer.Option(
+            "--section",
+            metavar="|".join(SECTIONS),
+            help="Print only this section, with its evidence. Repeatable, for several sections.",
+        ),
     ] = None,
 ) -> Answer:
     """Is the scheduler healthy, and is the cluster scheduled well?

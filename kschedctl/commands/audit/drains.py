@@ -33,7 +33,7 @@ NOW = AuditRule(
     WARNING,
     "A PodDisruptionBudget allows no eviction now",
     "A drain of a node with one of its pods hangs until more of its pods are healthy.",
-    "Make its unhealthy pods Ready, or run one more replica than the budget needs",
+    "Run one more replica than the budget needs, and make pods that are not Ready healthy",
     source=UPSTREAM_SOURCE,
 )
 OVERLAP = AuditRule(
@@ -48,7 +48,10 @@ RULES = (NEVER, NOW, OVERLAP)
 
 
 def build_drains_section(audited: AuditedCluster) -> DrainsSection:
-    """Build the section about nodes that cannot be drained now. Pods of DaemonSets and static pods stay in a drain."""
+    """Build the section about nodes that cannot be drained now.
+
+    Pods of DaemonSets and static pods stay on their node in a drain, so they do not count.
+    """
     evictions = Evictions(Simulation(audited.scheduler))
     blocked = tuple(_iter_blocked_drains(evictions))
     budgets = audited.cluster.pod_disruption_budgets
@@ -67,7 +70,10 @@ def build_drains_section(audited: AuditedCluster) -> DrainsSection:
 
 
 def _iter_blocked_drains(evictions: Evictions) -> Iterator[BlockedDrains]:
-    """Yield the pods that cannot be evicted now with their nodes, grouped by budgets and reason."""
+    """Yield the pods that cannot be evicted now, with their nodes, grouped by budgets and reason.
+
+    Pods that several budgets select have no reason, because the eviction API never evicts them.
+    """
     pods_by_cause: dict[tuple[tuple[str, ...], str], list[Position]] = {}
     objects = evictions.simulation.view.pods.objects
     for position in _find_candidate_pods(evictions):
@@ -85,7 +91,10 @@ def _iter_blocked_drains(evictions: Evictions) -> Iterator[BlockedDrains]:
 
 
 def _find_candidate_pods(evictions: Evictions) -> list[Position]:
-    """Return the pods on nodes that a budget without allowed disruptions selects, or several budgets."""
+    """Return the pods on nodes whose eviction a budget may deny.
+
+    They are selected by a budget that allows no disruptions now, or by several budgets.
+    """
     view = evictions.simulation.view
     budgets = evictions.simulation.budgets
     exhausted = set(evictions.find_exhausted_budgets())
@@ -101,7 +110,11 @@ def _find_candidate_pods(evictions: Evictions) -> list[Position]:
 
 
 def _build_finding(drains: BlockedDrains, strict_budgets: set[str]) -> Finding:
-    """Build the finding about the budgets that keep nodes from being drained."""
+    """Build the finding about the budgets that keep nodes from being drained.
+
+    Its rule says whether several budgets select the same pods, the budget never allows an eviction, or it allows none
+    now.
+    """
     budget, *others = drains.budgets
     if others:
         rule = OVERLAP

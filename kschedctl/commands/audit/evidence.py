@@ -51,6 +51,7 @@ QUEUE_TONES = {"unknown": Tone.BAD, "activeQ": Tone.GOOD, "backoffQ": Tone.GOOD}
 
 def build_leader_evidence(report: LeaderSection, style: Style) -> Page:
     """Build tables of leases, of the scheduler names that pods use, and of settings that differ between instances."""
+    # Without the time of the cluster, the duration of the lead is unknown, and its beginning is shown
     lease_cells = {"leads_for": lambda lease: lease.leads_for or lease.since, "silent_for": _format_renewal}
     return (
         *build_struct_table(report.leases, style, lease_cells),
@@ -247,8 +248,8 @@ def _format_stranded_pods(loss: BrokenDomain) -> str:
 def build_priorities_evidence(report: PrioritiesSection, style: Style) -> Page:
     """Build tables of priority tiers, pods that a growing tier would evict, recent preemptions and exposed pods.
 
-    The highest tier comes first. Exposed pods are behind Services and may be preempted by higher tiers. Starving pods
-    get a table in wide output only, since findings already give their figures.
+    The highest tier comes first. Exposed pods are behind Services and may be preempted by higher tiers. Pods that wait
+    too long have a table only in wide output, since findings already give their figures.
     """
     exposed_title = "Pods behind Services that higher tiers may preempt"
     exposed = build_struct_table(report.exposed, style, title=exposed_title, limit=ROWS_SHOWN // 2)

@@ -51,7 +51,9 @@ class FindingsOutput(Output):
     ] = TABLE
     fail_on: Annotated[
         FailOn,
-        typer.Option("--fail-on", metavar="|".join(FailOn), help="Exit 1 on findings of this severity or worse."),
+        typer.Option(
+            "--fail-on", metavar="|".join(FailOn), help="Exit with 1 on findings of this severity or a worse one."
+        ),
     ] = FailOn.WARNING
 
     def build_answer_with_exit_code(self, report: Audit | Section, commands: Commands = NO_COMMANDS) -> Answer:
@@ -84,7 +86,11 @@ class TimeOption:
 
     now: Annotated[
         str,
-        typer.Option("--now", metavar="TIME", help="Time of the cluster, RFC 3339.  [default: when it was read]"),
+        typer.Option(
+            "--now",
+            metavar="TIME",
+            help="Time to treat as now, in RFC 3339.  [default: the time at which the cluster was read]",
+        ),
     ] = ""
 
     def resolve_time(self, source: Source, cluster: Cluster) -> str:
@@ -112,7 +118,7 @@ class AuditTimeOptions(TimeOption):
         typer.Option(
             "--since",
             metavar="FILE",
-            help="An earlier snapshot, to find changes since then that should have woken pods.",
+            help="Earlier snapshot: find changes since then that should have woken pods.",
         ),
     ] = ""
 
@@ -154,14 +160,17 @@ class MetricsOptions:
         ),
     ] = field(default_factory=list)
     prometheus: Annotated[
-        str | None, typer.Option("--prometheus", metavar="URL", help="Query the HTTP API of this Prometheus.")
+        str | None,
+        typer.Option(
+            "--prometheus", metavar="URL", help="Base URL of a Prometheus from which to query the scheduler's metrics."
+        ),
     ] = None
     prometheus_labels: Annotated[
         str,
         typer.Option(
             "--prometheus-labels",
             metavar="MATCHERS",
-            help="Labels of the scheduler's metrics, such as 'job=\"kube-scheduler\"'.",
+            help="With --prometheus: label matchers of the scheduler, such as 'job=\"kube-scheduler\"'.",
         ),
     ] = ""
     window: Annotated[
@@ -174,17 +183,34 @@ class MetricsOptions:
         ),
     ] = None
     target: Annotated[
-        str, typer.Option("--target", metavar="DURATION", help="Target for the 99th percentile of attempts.")
+        str,
+        typer.Option(
+            "--target",
+            metavar="DURATION",
+            help="Target for the 99th percentile of the duration of scheduling attempts.",
+        ),
     ] = "100ms"
     metrics_token_file: Annotated[
         str | None,
-        typer.Option("--metrics-token-file", metavar="FILE", help="File with a bearer token for the metrics server."),
+        typer.Option(
+            "--metrics-token-file",
+            metavar="FILE",
+            help="File with the bearer token for reading --metrics or --prometheus.",
+        ),
     ] = None
     metrics_ca_file: Annotated[
-        str | None, typer.Option("--metrics-ca-file", metavar="FILE", help="CA certificate of the metrics server.")
+        str | None,
+        typer.Option(
+            "--metrics-ca-file",
+            metavar="FILE",
+            help="File with the CA certificate of the server of --metrics or --prometheus.",
+        ),
     ] = None
     metrics_insecure: Annotated[
-        bool, typer.Option("--metrics-insecure", help="Skip TLS verification of the metrics server.")
+        bool,
+        typer.Option(
+            "--metrics-insecure", help="Do not verify the TLS certificate of the server of --metrics or --prometheus."
+        ),
     ] = False
 
     @property
@@ -199,7 +225,8 @@ class MetricsOptions:
     def read_metrics(self, connect: Callable[[], Connection]) -> MetricsReading:
         """Read the metrics from Prometheus if its URL was given, otherwise from the files or URLs of --metrics.
 
-        `connect` is called only for metrics behind the API server's proxy. Raises KschedctlError.
+        `connect` is called only for metrics behind the API server's proxy. Raises UsageError for options that cannot be
+        combined, and KschedctlError if the metrics cannot be read.
         """
         from kschedctl.sources.metrics.exposition import read_metrics  # noqa: PLC0415
         from kschedctl.sources.metrics.http import MetricsAccess  # noqa: PLC0415 - only if metrics are read

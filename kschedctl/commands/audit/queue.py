@@ -256,7 +256,7 @@ def _iter_stuck_pods_with_wake_ups(
 ) -> Iterator[tuple[PodBetween, WaitingPod]]:
     """Yield the stuck pods that missed a wake-up or were woken in vain, each with its state now.
 
-    A stuck pod was rejected at the earlier time and fits now, but was neither tried nor placed.
+    A stuck pod was rejected at the earlier time and fits now, but has neither been tried nor placed since.
     """
     stuck = _find_stuck_pods(audited)
     for pod in between.pods:

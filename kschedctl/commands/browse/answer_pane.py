@@ -67,7 +67,7 @@ class TabLine(Widget):
         return f"[{text}]" if tab == self.current_tab else f" {text} "
 
     def on_click(self, event: Click) -> None:
-        """Post a message with the clicked tab, unless the click was beside the tabs."""
+        """Post a message with the clicked tab. Nothing happens if the click was beside the tabs."""
         right = 0
         for number, tab in enumerate(TABS, 1):
             right += len(self._build_label(number, tab))
@@ -155,7 +155,7 @@ class AnswerPane(Vertical):
         self._show_remedies()
 
     def show_answer(self, laid_out: LaidOutAnswer) -> None:
-        """Show an explanation, laid out again if the pane's size has changed meanwhile.
+        """Show an explanation. If the pane's size has changed since it was laid out, lay it out again.
 
         The tabs are reset if the explanation is about another pod. The fixes follow later, by `show_remedies`.
         """
@@ -216,7 +216,7 @@ class AnswerPane(Vertical):
         self._describe_chosen_node(self.node_list.chosen)
 
     def _show_remedies(self) -> None:
-        """Refresh the list of fixes, or show that they are still being searched for."""
+        """Refresh the list of fixes. While fixes are still being searched for, the list says so."""
         answered = self.answered
         remedies = self.remedies
         remedy_list = self.query_one("#remedy-list", LineList)
@@ -240,7 +240,10 @@ class AnswerPane(Vertical):
         self._describe_chosen_node(event.subject)
 
     def _describe_chosen_node(self, subject: Openable | None) -> None:
-        """Show below the node list why the node under the cursor is rejected, or that the pod fits there."""
+        """Show below the node list why the node under the cursor is rejected, or that the pod fits there.
+
+        Without an explanation or a chosen node, the text is empty.
+        """
         fact = ""
         if self.answered is not None and subject is not None:
             fact = describe_node(self.answered.report, subject.name, self.room.width, FACT_LINES)

@@ -96,7 +96,11 @@ class LaidOutAnswer(NamedTuple):
 
 
 def lay_out_answer(answered: AnsweredQuestion, area: TextArea) -> LaidOutAnswer:
-    """Lay out an explanation for a text area. This runs outside the UI thread, since long tables take a moment."""
+    """Lay out an explanation for a text area.
+
+    This runs outside the UI thread, since long tables take a moment. If the verdict is cut off, the tab "why" has all
+    of it.
+    """
     verdict = render_verdict(answered, area.width, area.lines)
     is_cut_off = verdict.plain.endswith("…")
     pages = build_tab_pages(answered, Style(width=area.width, color=True), in_full=is_cut_off)
@@ -111,7 +115,10 @@ def render_styled_text(page: Page, width: int) -> Text:
 
 
 def render_verdict(answered: AnsweredQuestion, width: int, lines: int) -> Text:
-    """Render the pod's verdict in about `lines` lines. With assumptions, also show the verdict without them."""
+    """Render the pod's verdict in about `lines` lines. With assumptions, also render the verdict without them.
+
+    The verdict without assumptions comes first and is dim.
+    """
     head = f"{answered.report.pod} as if {answered.assumptions}" if answered.assumptions else answered.report.pod
     text = Text("\n".join(wrap_text(head, width, max_lines=2)), "bold")
     if answered.before is None:
@@ -168,7 +175,7 @@ def list_nodes(
 ) -> ListLines | list[ListLine]:
     """List the nodes with their answers, sorted by `order`. With `search_text`, list only rows that contain the text.
 
-    The column of total scores is left out if no node was scored. A message says why there are no rows.
+    Case is ignored. The column of total scores is left out if no node was scored. A message says why there are no rows.
     """
     rows = list(_iter_node_rows(_sort_nodes(report.nodes, order), with_plugins=width >= ROOMY_WIDTH))
     if search_text:
@@ -239,7 +246,10 @@ def _join_node_facts(node: NodeReport) -> str:
 
 
 def list_remedies(remedies: Remedies, width: int) -> list[ListLine]:
-    """List the fixes with their drawbacks and benefits, then the reasons why other fixes are impossible."""
+    """List the fixes with their drawbacks and benefits, then the reasons why other fixes are impossible.
+
+    Notes on what limited the search follow.
+    """
     lines: list[ListLine] = []
     for number, remedy in enumerate(remedies.remedies, 1):
         lines += _list_remedy(number, remedy, width)

@@ -133,7 +133,10 @@ class Browser(TidyApp):
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Load the list, and start collecting garbage in idle times and following the live cluster."""
+        """Load the list of pods, and start the background jobs.
+
+        They collect garbage in idle times and follow the live cluster.
+        """
         self.theme = "ansi-dark" if "ansi-dark" in self.available_themes else self.theme
         self.pod_list.show(lambda width: [ListLine("reading …", "dim")])
         self.pod_list.focus()
@@ -183,7 +186,7 @@ class Browser(TidyApp):
         self.questions.ask(Urgency.LIST, answer)
 
     def _show_list(self, session: BrowseSession, pod_listing: PodListing, layout: Layout) -> None:
-        """Show a computed list, unless the session or the listing has changed meanwhile."""
+        """Show a computed list. Drop it if the session or the listing has changed since it was requested."""
         if (session, pod_listing) == (self.session, self.pod_listing):
             self.has_listed = True
             self._update_header()
@@ -191,7 +194,7 @@ class Browser(TidyApp):
             self._note_why_chosen_pod_is_not_pending()
 
     def _note_why_chosen_pod_is_not_pending(self) -> None:
-        """Note why the chosen pod is no longer pending. Note nothing if it still is.
+        """Note why the chosen pod is no longer pending. If it still is, there is no note.
 
         If the list no longer contains the pod, choose the pod under the cursor instead, except during a search.
         """
@@ -241,7 +244,11 @@ class Browser(TidyApp):
 
     @on(LineList.Opened)
     def on_opened(self, event: LineList.Opened) -> None:
-        """Open the chosen line: a pod, namespace, reason, fix, node or workload."""
+        """Open the chosen line: a pod, namespace, reason, fix, node or workload.
+
+        Opening a pod in the list of pods moves the focus to the answer. Opening a reason shows the nodes that it
+        rejects.
+        """
         subject = event.subject
         if subject is None:
             return
@@ -261,7 +268,10 @@ class Browser(TidyApp):
             self.open_details(subject)
 
     def _go_to_pod(self, key: str) -> None:
-        """Close all screens and the search, and choose the pod in the list."""
+        """Close all screens, clear the search, and choose the pod, also if the list does not show it.
+
+        The list of pods gets the focus.
+        """
         while len(self.screen_stack) > 1:
             self.pop_screen()
         if self.search_text:
@@ -279,7 +289,7 @@ class Browser(TidyApp):
     def explain_chosen_pod(self, assumptions: str) -> None:
         """Explain the chosen pod under assumptions in the background, then search for fixes.
 
-        Errors are shown as a note, and so is that the answer takes long.
+        A note says so if the answer takes long, and another one if an error occurs.
         """
         key, session, room = self.chosen_key, self.session, self.answer_pane.room
 
@@ -307,7 +317,7 @@ class Browser(TidyApp):
             self.answer_pane.show_waiting(key)
 
     def _explain_without_assumptions(self, session: BrowseSession, key: str) -> Explanation:
-        """Explain the pod without assumptions. The latest explanation is kept for the next question about the pod."""
+        """Explain the pod without assumptions. The latest explanation is cached for the next question about the pod."""
         if self.actual_answer is not None:
             answered_session, explanation = self.actual_answer
             if answered_session is session and explanation.pod == key:
@@ -323,7 +333,10 @@ class Browser(TidyApp):
         self.show_later(self._show_remedies, session, key, assumptions, remedies)
 
     def _show_answer(self, key: str, assumptions: str, shown: LaidOutAnswer) -> None:
-        """Show an explanation if its pod is still chosen, and close the input line for assumptions."""
+        """Show an explanation, and close the input line for assumptions.
+
+        Nothing is shown if another pod was chosen meanwhile.
+        """
         self.untidy = True
         if key == self.chosen_key:
             self.assumptions = assumptions
@@ -416,8 +429,9 @@ class Browser(TidyApp):
             self.change_listing(text=name or place)
 
     def action_describe(self) -> None:
-        """Open the chosen line of the focused list, like Enter. Without such a line, open the tab "why" of the chosen
-        pod.
+        """Open the chosen line of the focused list, like Enter.
+
+        Without such a line, open the tab "why" of the chosen pod.
         """
         focused = self.focused
         if isinstance(focused, LineList) and focused.chosen is not None:
@@ -431,7 +445,10 @@ class Browser(TidyApp):
         (self.answer_pane.node_list if purpose == SEARCH_NODES else self.pod_list).focus()
 
     def action_leave(self) -> None:
-        """Go back one step: leave the input line, node filter, right pane, assumptions, search or namespace."""
+        """Go back one step: leave the input line, node filter, right pane, assumptions, search or namespace.
+
+        Only the first of these that applies is left. The note is cleared.
+        """
         self.note("")
         if self.ask_line.purpose:
             self._cancel_ask_line()
@@ -525,7 +542,10 @@ class Browser(TidyApp):
     # -- live ----------------------------------------------------------------------------------------------------------
 
     def replace_session(self, session: BrowseSession) -> None:
-        """Show a new state of the live cluster in the list, the chosen pod's explanation and the open screens."""
+        """Show a new state of the live cluster in the list, the chosen pod's explanation and the open screens.
+
+        A chosen pod that is no longer pending is not explained again.
+        """
         self.session = session
         self.live_state = f"live {datetime.now():%H:%M:%S}"
         self.is_connection_lost = False
@@ -544,7 +564,7 @@ class Browser(TidyApp):
         self.note(f"no longer live (press r to read the cluster again): {message}")
 
     def action_reconnect(self) -> None:
-        """Follow the live cluster again if the connection was lost."""
+        """Follow the live cluster again if the connection was lost. Otherwise do nothing."""
         if self.live is not None and self.is_connection_lost:
             self.is_connection_lost = False
             self.live_state = "connecting …"

@@ -60,10 +60,10 @@ class QuestionQueue:
             return bool(self._waiting or self._working)
 
     def answer_more_urgent_questions(self) -> None:
-        """Answer the waiting questions that are more urgent than the calling question.
+        """Answer the waiting questions that are more urgent than the question which calls this method.
 
-        Long-running questions call this method from time to time. Raises OutdatedError if a new ANSWER replaces the
-        calling question.
+        Long-running questions call it from time to time. Raises OutdatedError if a new ANSWER replaces the calling
+        question.
         """
         with self._changed:
             current = self._working[-1]  # a question can be interrupted by more urgent questions
@@ -143,9 +143,9 @@ class SessionFollower:
     def _deliver_sessions(self, sessions: Callable[[], Iterator[BrowseSession]]) -> None:
         """Deliver each session when it is ready, until there are no more or an error occurs.
 
-        Results that the UI would have to wait for are computed before the delivery. The pause after each session is in
-        proportion to the time that this took, at most MAX_REST_SECONDS. A lost connection and other KschedctlErrors are
-        reported to `on_lost`, unexpected exceptions to `on_bug`.
+        Results that the UI would have to wait for are computed before the delivery. After each session there is a pause
+        of at most MAX_REST_SECONDS, in proportion to the time that the session took. A lost connection and other
+        KschedctlErrors are reported to `on_lost`, unexpected exceptions to `on_bug`.
         """
         try:
             for session in sessions():

@@ -87,7 +87,7 @@ class _LogNotes(logging.Handler):
 
 @contextmanager
 def _redirect_log(show: Callable[[str], object]) -> Iterator[None]:
-    """Pass log messages to `show` within the context."""
+    """Pass log messages to `show` within the with-block, instead of printing them."""
     log = logging.getLogger("kschedctl")
     handlers, log.handlers = log.handlers, [_LogNotes(show)]
     try:

@@ -162,7 +162,7 @@ def _build_pod_of_workload(pod: Pod, zone_by_node: Mapping[str, str], causes: Ma
 
 
 def compare_explanations(before: Explanation, after: Explanation) -> ChangedAnswer:
-    """Compare the explanations without and with assumptions.
+    """Compare the explanation without assumptions with the one under assumptions.
 
     Reasons are reported only if the number of nodes that they reject has changed.
     """

@@ -141,7 +141,10 @@ def _list_pods_of_node(contents: NodeContents, owners: dict[str, Owner | None], 
 
 
 def lay_out_workload(workload_pods: WorkloadPods) -> Layout:
-    """Return the layout of a workload's screen: pods by zone, pending pods and placed pods."""
+    """Return the layout of a workload's screen: pods by zone, pending pods and placed pods.
+
+    Pods that ended without a node count as placed.
+    """
     pending = [pod for pod in workload_pods.pods if not pod.node and pod.phase not in ("Succeeded", "Failed")]
     placed = [pod for pod in workload_pods.pods if pod not in pending]
 
@@ -207,7 +210,7 @@ def lay_out_details(session: BrowseSession, subject: Openable, checkpoint: Calla
 
 
 def _lay_out_missing_pods(session: BrowseSession, subject: Openable) -> Layout:
-    """Return a layout that shows why a workload's pods are not created, or what an object waits for before it has pods.
+    """Return the layout that says why a workload's pods are missing, or what an object without pods waits for.
 
     If the subject no longer waits, the layout is a message that says so.
     """

@@ -121,9 +121,8 @@ Layout = Callable[[int], ListLines | Sequence[ListLine]]
 def wrap_text(text: str, width: int, indent: str = "", max_lines: int = 0) -> list[str]:
     """Wrap a text to a width. All lines but the first are indented by `indent`.
 
-    If there are more than `max_lines` lines, the last of these ends with `…`. 0 means any number of lines.
-
-    Very long texts are cut off, and the width is at least 8.
+    If there are more than `max_lines` lines, the others are cut off and the last one ends with `…`. 0 means any number
+    of lines. Texts longer than MAX_TEXT are cut off without a mark. The width is at least 8.
     """
     width = max(width, 8)
     lines = wrap(printable(text[:MAX_TEXT]), width, subsequent_indent=indent) or [""]
@@ -210,8 +209,8 @@ class LineList(ScrollView, can_focus=True):
     def _lay_out(self, choose: Openable | None = None) -> None:
         """Lay out the lines for the current width, and restore the cursor.
 
-        The cursor stays on its subject, otherwise it moves to `choose`, otherwise to the nearest subject. Post Moved if
-        the subject under the cursor has changed.
+        The cursor stays on its subject. If that is gone, it moves to `choose`, or else to the nearest subject. Post
+        Moved if the subject under the cursor has changed.
         """
         old_subject, old_cursor = self.chosen, self.cursor
         layout = self._layout(self._text_width)
@@ -298,7 +297,10 @@ class LineList(ScrollView, can_focus=True):
         self.scroll_to(y=0 if to >= 0 else len(self.lines), animate=False)
 
     def action_page(self, count: int) -> None:
-        """Move the cursor by a number of pages, and scroll if no other subject is that far away."""
+        """Move the cursor by a number of pages, and scroll if no other subject is that far away.
+
+        A negative number moves the cursor up.
+        """
         rows = count * max(self.size.height - 1, 1)
         index = self.cursor
         if self.starts:

@@ -63,10 +63,10 @@ class PodListing(NamedTuple):
 
 
 def lay_out_listing(session: BrowseSession, pod_listing: PodListing) -> Layout:
-    """Return the layout of the pods that `pod_listing` selects, in its order, and of objects that wait without a
-    pending pod.
+    """Return the layout of the pods that `pod_listing` selects, and of objects that wait without a pending pod.
 
-    In a search, the matching nodes and workloads follow. If nothing was found, a message says so.
+    The pods are in the order of `pod_listing`. In a search, the matching nodes and workloads follow. If nothing was
+    found, a message says so.
     """
     hits = session.search(pod_listing.text) if pod_listing.text else None
     namespace_prefix = f"{pod_listing.namespace}/" if pod_listing.namespace else ""
@@ -118,8 +118,9 @@ def _is_selected(pod_listing: PodListing, name: str, headline: str) -> bool:
 
 
 def describe_session(session: BrowseSession) -> str:
-    """Describe the session in one line: the numbers of pending pods, of waiting objects and of nodes, the scope and the
-    server.
+    """Describe the session in one line: the numbers of pending pods, waiting objects and nodes.
+
+    The scope and the server are named as well.
     """
     pods = count(len(session.pending_pods), "pending pod")
     nodes = count(len(session.cluster.nodes), "node")

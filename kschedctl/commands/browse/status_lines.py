@@ -87,9 +87,9 @@ class KeyLine(Widget):
         self.screen.bindings_updated_signal.subscribe(self, self._update_keys)
 
     def _update_keys(self, screen: Screen[object]) -> None:
-        """Show the keys of the active bindings, unless another screen or another application has the focus.
+        """Show the keys of the active bindings. If several keys have the same action, the first is shown.
 
-        If several keys have the same action, show the first.
+        Nothing changes while another screen or another application has the focus.
         """
         if self.app.app_focus and self.is_attached and screen is self.screen:
             key_by_action: dict[str, ShownKey] = {}
@@ -110,8 +110,9 @@ class KeyLine(Widget):
         return line
 
     def _list_descriptions(self) -> list[tuple[ShownKey, str]]:
-        """Return each key with its description. If the line is too narrow, only the first key, help, has a
-        description.
+        """Return each key with its description.
+
+        If the line is too narrow, only the first key, help, has a description.
         """
         described = [(key, f"{key.description} ") for key in self.keys]
         if sum(Text(f" {key.symbol} {description}").cell_len for key, description in described) <= self.size.width:
@@ -135,7 +136,7 @@ HINTS = {
     GO_TO_PLACE: f"{', '.join(GO_TO)}, or a name",
     SEARCH: "part of a name or a cause",
     SEARCH_NODES: "part of a name or an answer",
-    AS_IF: "cpu=500m memory=1Gi priority=9 class=NAME tolerate=KEY node=LIKE",
+    AS_IF: "cpu=500m memory=1Gi priority=9 class=NAME tolerate=KEY node=NODE",
 }
 
 

@@ -42,6 +42,7 @@ from kschedctl.replay.placements import (
 )
 from kschedctl.replay.settling import find_pods_still_pending, schedule_victims
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
+from kschedctl.replay.storage_demand import describe_exceeded_storage
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
 from kschedctl.scheduler.engine.extenders import CallExtender
@@ -80,7 +81,7 @@ class PodShapes(SharedCluster):
     """The maximum number of pods to try; None is MAX_PODS."""
     admitted: Sequence[AdmittedPods] = ()
     """For each shape, how many pods the API server creates."""
-    counted: Mapping[str, bool] = field(default_factory=dict)
+    replayed_by_namespace: Mapping[str, bool] = field(default_factory=dict)
     """Namespace of the pods -> whether all of admission is replayed for it."""
     workloads: Sequence[Struct] = ()
     """The workload of each shape, for the quota of Kueue. Empty if the cluster has no queues."""
@@ -144,8 +145,9 @@ def capacity(
 
 
 def _add_quota_room(shared: PodShapes, capacities: Sequence[ShapeCapacity]) -> Sequence[ShapeCapacity]:
-    """Add the number of pods that Kueue admits to each shape that Kueue manages. Other shapes are returned
-    unchanged.
+    """Add the number of pods that Kueue admits to each shape that Kueue manages.
+
+    Other shapes are returned unchanged.
     """
     if not shared.workloads:
         return capacities
@@ -159,7 +161,10 @@ def _add_quota_room(shared: PodShapes, capacities: Sequence[ShapeCapacity]) -> S
         if room is None:
             with_room.append(shape)
         else:
-            with_room.append(replace(shape, by_quota=room.pods, flavors=room.flavors, beyond_quota=room.reason))
+            evicts = shape.evicts if room.pods > shape.fits else ()
+            with_room.append(
+                replace(shape, by_quota=room.pods, flavors=room.flavors, beyond_quota=room.reason, evicts=evicts)
+            )
     return with_room
 
 
@@ -168,14 +173,17 @@ def _build_capacity_report(
 ) -> Capacity:
     """Build the report on all shapes.
 
-    If the API server certainly denies some of the requested pods, the report is decided even if kinds were not read.
+    If the API server denies some of the requested pods and no mutating webhook can change the pods, the report is
+    decided even if some kinds were not read.
     """
     unknown = merge_unknown_kinds(shape.unknown for shape in shapes)
     start = describe_search_start(shared.sampling, len(shared.cluster.nodes), seed)
-    created = (pod for pods in shared.pods for pod in pods)
-    basis = build_cluster_basis(unknown, shared.scheduler, created_pods=created, replayed=shared.counted)
+    created_pods = (pod for pods in shared.pods for pod in pods)
+    basis = build_cluster_basis(
+        unknown, shared.scheduler, created_pods=created_pods, replayed=shared.replayed_by_namespace
+    )
     if _has_denied_pods(shared) and not has_mutating_hooks(shared.cluster):
-        basis["undecided"] = False  # however much room there is
+        basis["undecided"] = False  # the answer is no, however much room there is
     return Capacity(seed, tuple(shapes), interrupted=interrupted, search_start=start, **basis)
 
 
@@ -186,7 +194,7 @@ def _has_denied_pods(shared: PodShapes) -> bool:
 
 
 def _combine_runs(capacities: Sequence[ShapeCapacity]) -> ShapeCapacity:
-    """Combine the runs for one shape. The result describes the first run, with the spread over all runs."""
+    """Combine the runs for one shape: the first run's result, with the spread of `fits` over all runs."""
     if len(capacities) == 1:
         return capacities[0]
     unknown = merge_unknown_kinds(shape_capacity.unknown for shape_capacity in capacities)
@@ -253,15 +261,16 @@ def prepare_shapes(
         repeated=repeated,
         limit=most,
         admitted=admitted,
-        counted=Admissions(cluster, documents).map_namespaces_to_full_replay(workloads),
+        replayed_by_namespace=Admissions(cluster, documents).map_namespaces_to_full_replay(workloads),
         workloads=queued_workloads,
     )
 
 
 def _create_pods_to_try(cluster: Cluster, workloads: Sequence[Struct], most: int | None) -> tuple[Creation, list[bool]]:
-    """Create one pod of each workload, or many if each pod needs claims of its own.
+    """Create the pods of each workload: one to clone or, if each pod needs claims of its own, as many as are tried.
 
-    Return the created objects and, for each workload, whether its pods need claims of their own.
+    If `most` is None, CLAIMING_PODS pods with claims are created. Return the created objects and, for each workload,
+    whether its pods need claims of their own.
     """
     creation = create_objects(cluster, [with_replicas(workload, 1) for workload in workloads], include_denied=True)
     has_own_claims = []
@@ -282,10 +291,10 @@ def _create_pods_to_try(cluster: Cluster, workloads: Sequence[Struct], most: int
 def _count_admitted_pods(
     admissions: Admissions, workload: Struct, pods: Sequence[Pod], most: int | None
 ) -> AdmittedPods:
-    """Count how many of at most `most` pods of a shape the API server creates.
+    """Count how many pods of a shape the API server creates. The number is None if it denies none of them.
 
-    If `most` is None, MAX_PODS are tried, or just the existing pods if each has claims of its own. The number is None
-    if no pod is denied.
+    At most `most` pods are requested. If `most` is None, MAX_PODS are requested, or just `pods` if each has claims of
+    its own.
     """
     if not pods:
         return AdmittedPods(None, ())
@@ -313,21 +322,21 @@ def _prepare_additional_pod(pod: Pod, cluster: Cluster) -> Pod:
 
 
 def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = lambda number: None) -> ShapeCapacity:
-    """Place as many pods of a shape as fit, and report how many and why the next pod does not.
+    """Place as many pods of a shape as fit, and report how many fit and why the next one does not.
 
-    `advance` is called with 1 for each placed pod. After an interruption, the report covers the pods placed before, and
-    its verdict is empty.
+    `advance` is called with 1 for each placed pod. After an interruption, the report covers the pods that were placed
+    until then, and its verdict is empty.
     """
     view, ahead = _place_pods_ahead(shared, trial)
     simulation = Simulation(shared.scheduler, view, seed=trial.seed, sampling=shared.sampling, preemption=False)
     before = view.requested.copy()
     positions = [view.pods.index[key] for key in shared.pods[trial.shape]]
-
     first_pod = view.pods.objects[positions[0]]
 
     # Place pods until one does not fit
     last_outcome = Outcome(positions[0], SCHEDULED)
     rows: list[Row] = []
+    placed_positions: list[Position] = []
     feasible_counts: list[int] = []
     next_positions = _iter_pods_to_try(view, positions, repeated=shared.repeated[trial.shape])
     try:
@@ -335,6 +344,7 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
             if last_outcome.row < 0:
                 break
             rows.append(last_outcome.row)
+            placed_positions.append(last_outcome.position)
             feasible_counts.append(last_outcome.feasible)
             advance(1)
     except KeyboardInterrupt:
@@ -361,24 +371,27 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
         created=shared.admitted[trial.shape].number,
         refused=tuple(shared.admitted[trial.shape].messages),
         ahead=ahead,
+        exceeded_storage=describe_exceeded_storage(view, placed_positions),
         requests_nothing=not any(amount > ZERO for amount in compute_pod_requests(first_pod).values()),
     )
     if failed_cycle is None:
         return shape_capacity
+    admitted = shared.admitted[trial.shape].number
+    is_next_admitted = admitted is None or admitted > len(rows)  # a pod that is not created evicts no other pods
     return replace(
         shape_capacity,
         message=simulation.build_message(last_outcome.position),
         eliminations=report_eliminations(find_obstacles(failed_cycle), failed_cycle),
         cause=MissingStorageClasses(view.cluster).explain_missing_class(view.pods.objects[last_outcome.position]),
-        evicts=_find_preempted_pods(shared, trial, view, last_outcome.position),
+        evicts=_find_preempted_pods(shared, trial, view, last_outcome.position) if is_next_admitted else (),
     )
 
 
 def _place_pods_ahead(shared: PodShapes, trial: Trial) -> tuple[Fork, tuple[str, ...]]:
     """Place the waiting pods that kube-scheduler tries before new pods of the shape.
 
-    New pods join the queue behind pods of a higher or equal priority. Return the view afterwards, and the keys of the
-    pods that got a node.
+    These pods have the same or a higher priority than the new pods. Return the view afterwards, and the keys of the
+    waiting pods that got a node.
     """
     simulation = Simulation(shared.scheduler, seed=trial.seed, sampling=shared.sampling)
     view = simulation.view
@@ -400,12 +413,13 @@ def _place_pods_ahead(shared: PodShapes, trial: Trial) -> tuple[Fork, tuple[str,
 def _iter_curve_points(feasible_counts: Sequence[int], ended: bool) -> Iterator[RoomLeft]:
     """Yield the points of the curve that shows how many nodes have room as pods are added.
 
-    `feasible_counts` has the number of nodes that fit each pod. Only changes of this number are points, and if there
-    are too many changes, only some of them. With `ended`, one more pod fits on no node.
+    `feasible_counts` has, for each placed pod, the number of nodes on which it fitted. There is a point for each change
+    of this number, but only for some of the changes if there are more than MAX_CURVE_POINTS. With `ended`, a last point
+    says that one more pod fits on no node.
     """
     # The numbers of placed pods at which the number of nodes changes, starting with 0
     changes = [i for i, nodes in enumerate(feasible_counts) if i == 0 or nodes != feasible_counts[i - 1]]
-    step = len(changes) // MAX_CURVE_POINTS + 1  # leaves out points if there are too many
+    step = len(changes) // MAX_CURVE_POINTS + 1
     for i in changes[::step]:
         yield RoomLeft(i, feasible_counts[i])
     if ended:
@@ -413,13 +427,13 @@ def _iter_curve_points(feasible_counts: Sequence[int], ended: bool) -> Iterator[
 
 
 def _find_preempted_pods(shared: PodShapes, trial: Trial, view: Fork, position: Position) -> tuple[str, ...]:
-    """Find the pods that one more pod would preempt. The view must not be used afterwards."""
+    """Find the pods that the pod at the position would preempt. The view must not be used afterwards."""
     outcome = Simulation(shared.scheduler, view, seed=trial.seed).attempt_pod(position)
     return tuple(view.pods.objects[victim].key for victim in outcome.victims) if outcome else ()
 
 
 def _run_uninterrupted_trial(shared: PodShapes, trial: Trial) -> ShapeCapacity:
-    """Run one of several trials. Raises KeyboardInterrupt if it is interrupted, since its result would be partial."""
+    """Run one of several trials. Raises KeyboardInterrupt instead of returning a partial result."""
     shape_capacity = run_trial(shared, trial)
     if not shape_capacity.verdict:
         raise KeyboardInterrupt
@@ -427,9 +441,9 @@ def _run_uninterrupted_trial(shared: PodShapes, trial: Trial) -> ShapeCapacity:
 
 
 def _iter_pods_to_try(view: Fork, positions: Sequence[Position], repeated: bool) -> Iterator[Position]:
-    """Yield the positions of the existing pods and, with `repeated`, of endless clones of the first.
+    """Yield the positions of the existing pods. With `repeated`, endless clones of the first pod follow.
 
-    Each batch of clones is as large as all before it, because the columns of all pods are copied for each batch.
+    Each batch of clones is as large as all batches before it, because adding a batch copies the columns of all pods.
     """
     yield from positions
     batch_size = CLONE_BATCH

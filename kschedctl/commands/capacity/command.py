@@ -35,7 +35,9 @@ def capacity(
     view: DrawnUnlisted,
     extending: Extending,
     namespace: Namespace = None,
-    most: Annotated[int | None, typer.Option("--max", metavar="NUMBER", help="Try at most this many pods.")] = None,
+    most: Annotated[
+        int | None, typer.Option("--max", metavar="NUMBER", help="Stop counting after NUMBER more pods.")
+    ] = None,
 ) -> Answer:
     """How many more of these pods fit, where, and what stops the next one?
 

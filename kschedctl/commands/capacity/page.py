@@ -1,6 +1,4 @@
-"""The page of a capacity report: the number of pods of each shape that fit, their nodes, and what stops the next
-pod.
-"""
+"""The page of a capacity report: how many pods of each shape fit, where, and what stops the next pod."""
 
 from __future__ import annotations
 
@@ -37,7 +35,7 @@ NO_REQUESTS_SENTENCE = "The pods request no resources: only the maximum number o
 
 
 def build_page(report: Capacity, style: Style) -> Page:
-    """Build the page with a part for each shape. Parts after the first begin with a heading."""
+    """Build the page with a part for each shape. If there are several shapes, each part has a heading."""
     shapes: list[Block] = []
     if len(report.shapes) == 1:
         condition = describe_missing_namespaces(report.missing_namespaces)
@@ -58,9 +56,10 @@ def build_page(report: Capacity, style: Style) -> Page:
 
 
 def _build_shape_part(shape: ShapeCapacity, style: Style, *, named: bool, condition: str = "") -> Page:
-    """Build the part about a shape. With `named`, the headline names the shape. `condition` is the headline's end.
+    """Build the part about a shape.
 
-    Its tables are about all pods for which the nodes have room, even without quota.
+    With `named`, the headline names the shape. `condition` is the end of the headline. The tables are about all pods
+    for which the nodes have room, including pods that admission or Kueue's quota would stop.
     """
     name, fit, where = shape.build_first_line()
     fit_tone = Tone.GOOD if shape.most else Tone.BAD
@@ -80,6 +79,7 @@ def _build_shape_part(shape: ShapeCapacity, style: Style, *, named: bool, condit
         *(admission_line if shape.limit_sentence else ()),
         *quota_line,
         *message_line,
+        *(paragraph(Marked(text, Tone.WARNING)) for text in shape.exceeded_storage),
         *((paragraph(Marked(NO_REQUESTS_SENTENCE, Tone.WARNING)),) if shape.requests_nothing else ()),
         *((paragraph(shape.eviction_sentence),) if shape.evicts else ()),
         *build_eliminations_table(shape.eliminations, style),
@@ -89,7 +89,7 @@ def _build_shape_part(shape: ShapeCapacity, style: Style, *, named: bool, condit
 
 
 def _build_locations_section(shape: ShapeCapacity, style: Style) -> Page:
-    """Build the section that shows where the pods go, by topology domain and node. It is empty if no pod fits."""
+    """Build the section that shows where the pods go, by topology domain and node. Return () if no pod fits."""
     if not shape.nodes:
         return ()
     tables: list[Block] = []

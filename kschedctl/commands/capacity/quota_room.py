@@ -30,10 +30,10 @@ def add_flavors_of_queue(cluster: Cluster, workload: Struct, pods: list[Pod]) ->
 
 
 def find_quota_room(cluster: Cluster, workload: Struct, most: int) -> QuotaRoom | None:
-    """Count how many of at most ``most`` pods of a workload Kueue would admit behind all pods that wait ahead of them.
+    """Count how many new pods of a workload Kueue would admit without preemption, out of at most ``most``.
 
-    The pods of one Job are admitted together. Return None if Kueue does not manage the workload, or if its admission is
-    not replayed.
+    The new pods join the queue behind all Workloads that wait. The pods of one Job are admitted together. Return None
+    if Kueue does not manage the workload, or if its admission is not replayed.
     """
     first = _predict_outlook_of_pods(cluster, workload, 1)
     if first is None or first.report.state is WaitingState.NOT_CHECKED:
@@ -64,7 +64,7 @@ def find_quota_room(cluster: Cluster, workload: Struct, most: int) -> QuotaRoom 
 
 
 def _predict_outlook_of_pods(cluster: Cluster, workload: Struct, pods: int) -> JobOutlook | None:
-    """Return what Kueue does with a new workload of this many pods, or None if Kueue does not manage it."""
+    """Return what Kueue does with a new workload of ``pods`` pods, or None if Kueue does not manage it."""
     new_workload: Any = with_replicas(workload, pods)
     new_workload = replace(new_workload, metadata=replace(new_workload.metadata, uid=""))
     return next(iter(predict_job_outlooks(cluster, {get_identity(workload): new_workload}, "")), None)

@@ -83,12 +83,14 @@ class ShapeCapacity(Document, frozen=True):
     """Waiting pods that are ahead in the queue and got a node before these."""
     cause: str = ""
     """The cause behind `message`, such as a missing StorageClass; empty if the message says it."""
+    exceeded_storage: tuple[str, ...] = ()
+    """Sentences about storage of which the pods that fit need more in total than its driver published."""
     requests_nothing: bool = False
     """Whether a pod requests neither CPU nor memory nor any other resource."""
 
     @property
     def most(self) -> int:
-        """The number of pods that are created, get quota from Kueue, and get a node."""
+        """The number of pods within all limits: the API server creates them, Kueue admits them, and they get a node."""
         limits = (limit for limit in (self.created, self.by_quota) if limit is not None)
         return min((self.fits, *limits))
 
@@ -105,9 +107,7 @@ class ShapeCapacity(Document, frozen=True):
 
     @property
     def limit_sentence(self) -> str:
-        """A sentence that says whether room on nodes or admission ends first, or an empty string if admission denies no
-        pod.
-        """
+        """A sentence that says whether the room on nodes or admission ends first, or "" if admission denies no pod."""
         if self.created is None:
             return ""
         message = shorten_api_message(self.refused[0])
@@ -120,7 +120,7 @@ class ShapeCapacity(Document, frozen=True):
 
     @property
     def quota_sentence(self) -> str:
-        """A sentence about how many pods Kueue admits, or an empty string if Kueue does not manage them."""
+        """A sentence that says how many of the pods Kueue admits, or "" if Kueue does not manage them."""
         if self.by_quota is None:
             return ""
         if not self.by_quota:
@@ -143,7 +143,7 @@ class ShapeCapacity(Document, frozen=True):
 
     @property
     def numbered_name(self) -> str:
-        """The number of pods that fit and the shape, such as ``3 of Deployment shop/web``."""
+        """The number of pods that run and the shape, such as ``3 of Deployment shop/web``."""
         is_limited_by_nodes = self.binding_limit is CapacityLimit.NODES
         or_more = " or more" if is_limited_by_nodes and self.limited else ""
         number = self.over_runs if self.over_runs and is_limited_by_nodes else f"{self.most:,}"
@@ -156,12 +156,13 @@ class ShapeCapacity(Document, frozen=True):
 
     @property
     def eviction_sentence(self) -> str:
-        """A sentence about the pods that kube-scheduler would evict for the next pod."""
+        """A sentence that names the pods that kube-scheduler would evict for the next pod."""
         return f"kube-scheduler would evict {first_few(self.evicts)} for it; places won by preemption are not counted"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the shape, how many more of its pods are created and get a node, and the nodes or the limit reached
-        first.
+        """Return the shape, how many more of its pods run, and the number of their nodes.
+
+        If something other than nodes ends first, the last part says what, and how many pods the nodes have room for.
         """
         fits = str(self.over_runs) if self.over_runs else f"{self.fits:,}"
         or_more = " or more" if self.limited else ""
@@ -201,9 +202,10 @@ class Capacity(Report, frozen=True):
     kind: str = "Capacity"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return how many more pods of the shape fit, or the numbers of several shapes.
+        """Return how many more pods of the shape run or, for several shapes, the numbers of pods by shape.
 
-        The last part ends with the namespaces that have to be created first, if there are any.
+        At most MAX_NAMED_SHAPES shapes are listed. The last part ends with the namespaces that have to be created
+        first, if there are any.
         """
         condition = describe_missing_namespaces(self.missing_namespaces)
         if len(self.shapes) < 2:
@@ -229,13 +231,16 @@ class Capacity(Report, frozen=True):
         )
 
     def _iter_warnings(self) -> Iterator[str]:
-        """Yield sentences about admission and quota, about missing requests, and about pods that wait ahead or would be
-        evicted.
+        """Yield what a reader of the numbers has to know.
+
+        For each shape, these are sentences about admission, quota and exceeded storage, about missing requests, and
+        about pods that wait ahead or would be evicted.
         """
         for shape in self.shapes:
             subject = f"{shape.shape}: " if len(self.shapes) > 1 else ""
             if shape.binding_limit is CapacityLimit.NODES and (shape.most < shape.fits or shape.limited):
                 yield from (f"{subject}{text}" for text in (shape.limit_sentence, shape.quota_sentence) if text)
+            yield from (f"{subject}{text}" for text in shape.exceeded_storage)
             if shape.requests_nothing:
                 yield f"{subject}{NO_REQUESTS}"
             if shape.ahead:

@@ -34,7 +34,9 @@ FILES = {
 
 
 def completion(
-    shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish|kubectl", help="Shell, or kubectl.")],
+    shell: Annotated[
+        Shell, typer.Argument(metavar="bash|zsh|fish|kubectl", help="Shell for which to print the script, or kubectl.")
+    ],
 ) -> int:
     """Print a shell completion script, for both kschedctl and kubectl-ksched.
 

@@ -27,7 +27,8 @@ def effective_configuration(
 ) -> EffectiveConfiguration:
     """Build the effective form of a KubeSchedulerConfiguration (dict): plugins, weights and arguments.
 
-    Without a document, this is the default configuration. Raises ConfigurationError if the document is invalid.
+    Without a document, the effective form is that of the default configuration. Raises ConfigurationError if the
+    document is invalid.
 
     >>> effective_configuration().profiles[0].scheduler_name
     'default-scheduler'

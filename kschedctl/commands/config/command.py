@@ -74,7 +74,7 @@ class LiveScheduler:
 
     @property
     def is_given(self) -> bool:
-        """Whether the options select a live cluster's scheduler."""
+        """Whether one of the options was given."""
         return bool(self.live or self.kubeconfig or self.context)
 
 
@@ -89,17 +89,23 @@ def config(
     ],
     file: Annotated[
         str | None,
-        typer.Argument(metavar="[FILE]", help="KubeSchedulerConfiguration. Without it, view shows the defaults."),
+        typer.Argument(
+            metavar="[FILE]", help="File with a KubeSchedulerConfiguration. Without a file, view shows the defaults."
+        ),
     ] = None,
     cluster_size: Annotated[
         int | None,
-        typer.Option("--cluster-size", metavar="NUMBER", help="Number of nodes, for percentageOfNodesToScore."),
+        typer.Option(
+            "--cluster-size", metavar="NUMBER", help="Number of nodes for which to compute percentageOfNodesToScore."
+        ),
     ] = None,
     nodes: Annotated[int | None, typer.Option("--nodes", metavar="NUMBER", hidden=True)] = None,
     fail_on: Annotated[
         Severity,
         typer.Option(
-            "--fail-on", metavar="error|warning|note", help="check: Exit with 1 on findings of this severity or worse."
+            "--fail-on",
+            metavar="error|warning|note",
+            help="check: Exit with 1 on findings of this severity or a worse one.",
         ),
     ] = Severity.WARNING,
 ) -> Answer:
@@ -160,7 +166,7 @@ def _read_live_configuration(live: LiveScheduler, scheduler: SchedulerOptions) -
 
 
 def _read_single_document(file: str) -> LocatedObject:
-    """Read the one KubeSchedulerConfiguration in a file. Raises InputError if there is not exactly one."""
+    """Read the only document of a file. Raises InputError unless it is exactly one KubeSchedulerConfiguration."""
     documents = list(load_objects(file))
     if len(documents) != 1 or documents[0].value.get("kind") != KIND:
         raise InputError(f"must contain exactly one {KIND}", where=file)

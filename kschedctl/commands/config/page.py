@@ -31,7 +31,7 @@ def build_configuration_page(report: EffectiveConfiguration, style: Style) -> Pa
 
 
 def _build_plugin_table(profile: EffectiveProfile) -> Page:
-    """Build the table of a profile's plugins, in the order in which they run."""
+    """Build the table of a profile's plugins at each extension point, in the order in which they run."""
     columns = (Column("point"), Column("plugin", keep=True), *number_columns("weight"), Column("enabled by"))
     rows = [
         (

@@ -40,7 +40,7 @@ def consolidate(
 
     `headroom_for` are manifests (dicts) whose pods must still fit. `instance_types` are in the format of kwok's
     instance_types.json and give hourly prices. `autoscaler` is the answer of `disrupt` or `scale_down`, shown beside
-    each node. Raises UsageError for an unknown pool, and InputError.
+    each node. Raises UsageError for an unknown pool, and InputError for invalid manifests or instance types.
 
     >>> import kschedctl
     >>> nodes = [{"kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2")]
@@ -52,14 +52,14 @@ def consolidate(
         prepared = prepare_simulation(cluster, headroom_for)
         cluster = prepared.cluster
         wishes = replace(wishes, headroom_for=tuple(prepared.workload_by_pod))
-    verdicts = _extract_verdicts(autoscaler)
+    verdicts = _extract_verdicts(autoscaler, cluster)
     return find_removable_nodes(cluster, wishes, prices=prices, verdicts=verdicts, workers=workers, progress=progress)
 
 
-def _extract_verdicts(report: Disruption | ScaleDown | None) -> AutoscalerVerdicts:
+def _extract_verdicts(report: Disruption | ScaleDown | None, cluster: Cluster) -> AutoscalerVerdicts:
     """Return an autoscaler's verdicts on the nodes, which are empty without a report."""
     if report is None:
         return NO_AUTOSCALER
     if isinstance(report, Disruption):
-        return extract_karpenter_verdicts(report)
+        return extract_karpenter_verdicts(report, cluster.pods)
     return extract_cluster_autoscaler_verdicts(report)

@@ -7,12 +7,18 @@ from dataclasses import dataclass, field
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Node
+from kschedctl.api.pod_table import PodTable
 from kschedctl.autoscaling.karpenter.candidates import get_offered_price
 from kschedctl.autoscaling.karpenter.disrupt import STAYS
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.labels import INSTANCE_TYPE
 from kschedctl.reports.cluster_autoscaler import ScaleDown
-from kschedctl.reports.karpenter import Disruption, DisruptionCommand, describe_exhausted_budgets
+from kschedctl.reports.karpenter import (
+    Disruption,
+    DisruptionCommand,
+    describe_exhausted_budgets,
+    describe_lost_pods,
+)
 from kschedctl.text.counts import agreeing, counted, first_few, format_price
 
 NOT_MANAGED = "not its node"
@@ -39,6 +45,8 @@ class AutoscalerVerdicts:
     """The nodes that its next round replaces with new nodes -> these new nodes in words."""
     moved_pods: int = 0
     """The number of pods that move to existing or new nodes in its next round."""
+    lost_pods: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The pods without a controller that its next round evicts, by node."""
     savings: float | None = None
     """What its next round saves per hour, None if unknown."""
 
@@ -47,19 +55,25 @@ class AutoscalerVerdicts:
         if not self.name:
             return ""
         if node in self.replaced:
-            return f"replaces it with {self.replaced[node]}"
+            return f"replaces it with {self.replaced[node]}{self._describe_lost_pods_of_node(node)}"
         if node in self.removed:
             ended = self.ended_pods.get(node)
             end = f"; {first_few(ended)} {agreeing(len(ended), 'ends', 'end')} with it" if ended else ""
-            return f"removes it{end}"
+            return f"removes it{end}{self._describe_lost_pods_of_node(node)}"
         verdict = self.verdicts.get(node, NOT_MANAGED)
         cause = self.causes.get(node)
         return f"{verdict}; {cause}" if cause else verdict
 
-    def summarize(self, removable: Collection[str]) -> str:
-        """Summarize which nodes the autoscaler removes or replaces, with the savings and the pods that move.
+    def _describe_lost_pods_of_node(self, node: str) -> str:
+        """Describe the pods of the node that are lost, as the end of a sentence, or return "" if there are none."""
+        lost = self.lost_pods.get(node)
+        return f"; {first_few(lost)} {agreeing(len(lost), 'is', 'are')} lost" if lost else ""
 
-        The autoscaler's most frequent verdict on other removable nodes follows. Return "" if there is no autoscaler.
+    def summarize(self, removable: Collection[str]) -> str:
+        """Summarize which nodes the autoscaler removes or replaces, with the savings.
+
+        The pods that move or are lost follow, and then the autoscaler's most frequent verdict on the nodes in
+        `removable` that it does not touch. Return "" if there is no autoscaler.
         """
         if not self.name:
             return ""
@@ -72,6 +86,8 @@ class AutoscalerVerdicts:
             summary += f", saving {format_price(self.savings)} an hour"
         if self.moved_pods:
             summary += f"; {counted(self.moved_pods, 'pod')} {agreeing(self.moved_pods, 'moves', 'move')}"
+        if lost := describe_lost_pods([pod for pods in self.lost_pods.values() for pod in pods]):
+            summary += f"; {lost}"
         nodes_by_verdict: dict[str, list[str]] = {}
         for node in removable:
             is_disrupted = node in self.removed or node in self.replaced
@@ -105,8 +121,12 @@ class AutoscalerVerdicts:
 NO_AUTOSCALER = AutoscalerVerdicts()
 
 
-def extract_karpenter_verdicts(report: Disruption) -> AutoscalerVerdicts:
-    """Return Karpenter's verdicts. The nodes of the first method with commands count as removed or replaced."""
+def extract_karpenter_verdicts(report: Disruption, pods: PodTable) -> AutoscalerVerdicts:
+    """Return Karpenter's verdicts on the nodes.
+
+    Karpenter's round ends with the first method that has commands. Only the nodes of these commands count as removed or
+    replaced. ``pods`` are the pods of the cluster.
+    """
     # Karpenter's round ends with the first method that finds something.
     commands = next((method.commands for method in report.methods.values() if method.commands), ())
     removed = frozenset(name for command in commands if not command.replacements for name in command.candidates)
@@ -129,15 +149,21 @@ def extract_karpenter_verdicts(report: Disruption) -> AutoscalerVerdicts:
         certain=not report.undecided,
         causes=causes,
         replaced={name: new_nodes for name, new_nodes in replaced.items() if name not in removed},
-        moved_pods=sum(_count_moved_pods(command) for command in commands),
+        moved_pods=sum(len(command.moved_pods) for command in commands),
+        lost_pods=_group_lost_pods_by_node(commands, pods),
         savings=sum(command.savings for command in commands) or None,
     )
 
 
-def _count_moved_pods(command: DisruptionCommand) -> int:
-    """Return the number of pods that move to existing or new nodes."""
-    pods_on_existing_nodes = sum(len(node.pods) for node in command.existing_nodes)
-    return pods_on_existing_nodes + sum(len(claim.pods) for claim in command.replacements)
+def _group_lost_pods_by_node(commands: Sequence[DisruptionCommand], pods: PodTable) -> dict[str, list[str]]:
+    """Return the pods that the commands lose, by the name of their node."""
+    pods_by_node: dict[str, list[str]] = {}
+    for key in (key for command in commands for key in command.lost_pods):
+        namespace, _, name = key.partition("/")
+        pod = pods.find(namespace, name)
+        if pod is not None:
+            pods_by_node.setdefault(pod.spec.node_name, []).append(key)
+    return pods_by_node
 
 
 def _describe_replacements(command: DisruptionCommand) -> str:

@@ -58,21 +58,25 @@ class ConsolidationOptions:
     """Options for the nodes that are tried, and for the conditions that must hold without them."""
 
     headroom: Annotated[
-        str, typer.Option("--headroom", metavar="PERCENT", help="Keep this much CPU and memory free, such as 20%.")
+        str,
+        typer.Option(
+            "--headroom", metavar="PERCENT", help="Percentage of the CPU and memory to keep free, such as 20%."
+        ),
     ] = ""
     headroom_for: Annotated[
         str,
         typer.Option(
-            "--headroom-for", metavar="FILE", help="Remove nodes only while the pods of these manifests still fit."
+            "--headroom-for", metavar="FILE", help="File with manifests: remove nodes only while their pods still fit."
         ),
     ] = ""
     keep_zone_loss: Annotated[
         bool,
         typer.Option(
-            "--keep-zone-loss", help="Remove a node only if losing a zone costs no more pods than it does now."
+            "--keep-zone-loss",
+            help="Remove a node only if losing a zone would leave no more pods without a node than it would now.",
         ),
     ] = False
-    pool: Annotated[str, typer.Option("--pool", metavar="NAME", help="Remove only nodes of this node pool.")] = ""
+    pool: Annotated[str, typer.Option("--pool", metavar="NAME", help="Remove only nodes of this pool.")] = ""
     seconds: Annotated[
         int,
         typer.Option("--search-seconds", metavar="NUMBER", min=1, help="Stop searching after this many seconds."),
@@ -114,7 +118,7 @@ class DrainWorkOptions(WorkOptions):
         typer.Option(
             "--jobs",
             metavar="NUMBER",
-            help="Number of processes; 0: one per core. More than one helps only if most nodes have to stay.",
+            help="Number of processes, 0 for one per core. More than one helps only if most nodes have to stay.",
         ),
     ] = 1
 
@@ -130,11 +134,13 @@ def consolidate(
     work: DrainWorkOptions,
     compare: Annotated[
         NamedAutoscaler | None,
-        typer.Option("--compare", metavar=NAMES, help="Also show what this autoscaler does with each node."),
+        typer.Option("--compare", metavar=NAMES, help="Also show what this autoscaler would do with each node."),
     ] = None,
     autoscaler: Annotated[
         NamedAutoscaler | None,
-        typer.Option("--autoscaler", metavar=NAMES, help="Show only what this autoscaler would do next, in full."),
+        typer.Option(
+            "--autoscaler", metavar=NAMES, help="Show only what this autoscaler would do next, with all details."
+        ),
     ] = None,
 ) -> Answer:
     """Which nodes could be removed with all their pods placed elsewhere, and what keeps the other nodes?
@@ -167,7 +173,10 @@ def _run_consolidation(
     autoscaler_report: Disruption | ScaleDown | None,
     workers: Workers,
 ) -> NodeConsolidation:
-    """Find the removable nodes, with a progress bar. Raises UsageError and InputError."""
+    """Find the removable nodes, with a progress bar.
+
+    Raises UsageError for invalid options, and InputError if manifests or instance types are invalid.
+    """
     wishes, pods = options.build_wishes(), options.read_manifests()
     with show_progress() as shown:
         return library.consolidate(
@@ -187,7 +196,8 @@ def _run_compared_autoscaler(
     """Run the autoscaler to compare with, and return its report, or None if there is none.
 
     This is the autoscaler named by --compare, otherwise Karpenter if its instance types and NodePools are known,
-    otherwise the Cluster Autoscaler if its node groups are known. Raises UsageError.
+    otherwise the Cluster Autoscaler if its node groups are known. Raises UsageError if Karpenter is named but the
+    cluster has no NodePools.
     """
     if compare is not None:
         return _run_autoscaler(compare, source, cluster, karpenter, groups)

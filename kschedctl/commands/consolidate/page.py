@@ -12,7 +12,7 @@ from kschedctl.render.sections import (
 )
 from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import counted, first_few
 
 CORDONED_IN_REPLAY = "In these reasons, the node itself and the nodes that are removed before it count as cordoned."
 
@@ -23,7 +23,7 @@ def build_page(report: NodeConsolidation, style: Style) -> Page:
     tone = Tone.GOOD if report.removable else Tone.PLAIN
     if report.undecided or report.interrupted or (report.removable and report.waiting_workloads):
         tone = Tone.WARNING
-    left_out = tuple(f"{counted(number, 'node')} {reason}" for reason, number in report.left_out.items())
+    left_out = tuple(_describe_left_out_nodes(report, reason, style) for reason in report.left_out)
     shown, note = limit_rows_by_style(report.commands, style, 25)
     commands = (*map(Command, shown), *([paragraph(note)] if note else ()))
     costs = [paragraph(Marked("But this", Tone.WARNING), f"{cost.text}.") for cost in report.list_costs()]
@@ -49,6 +49,13 @@ def build_page(report: NodeConsolidation, style: Style) -> Page:
         *([paragraph(Marked(ZONES_NOT_EXAMINED, Tone.FAINT))] if report.removable and not report.zones else ()),
         *(section("Commands", *costs, *commands) if report.commands else ()),
     )
+
+
+def _describe_left_out_nodes(report: NodeConsolidation, reason: str, style: Style) -> str:
+    """Describe how many nodes were no candidates for a reason, and which."""
+    nodes = report.not_tried.get(reason, ())
+    named = f": {', '.join(nodes) if style.lists_all_nodes else first_few(nodes)}" if nodes else ""
+    return f"{counted(report.left_out[reason], 'node')} {reason}{named}"
 
 
 def _build_removable_table(report: NodeConsolidation, style: Style) -> Page:

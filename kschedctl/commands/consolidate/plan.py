@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Ints, Position, Row
+from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn, NodeTrial
 from kschedctl.commands.audit.packing.emptying import EmptyingOrder, order_removal_candidates
@@ -30,7 +31,7 @@ from kschedctl.commands.consolidate.safety import (
     simulate_zone_losses,
 )
 from kschedctl.replay import kubectl
-from kschedctl.replay.node_drain import list_pods_asking_to_stay, list_pods_with_local_data
+from kschedctl.replay.node_drain import KINDS_NOT_EVICTED, list_pods_asking_to_stay, list_pods_with_local_data
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, WorkerPool, Workers, open_worker_pool
 from kschedctl.replay.pools import Pools, compare_pools, find_unready_nodes, select_reported_amounts
 from kschedctl.replay.settling import build_resulting_cluster, find_pods_still_pending
@@ -41,6 +42,8 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 
+CORDONED, OF_ANOTHER_POOL = "cordoned already", "of another pool"
+"""Two of the reasons why nodes are no candidates."""
 NO_MOVES: Ints = np.empty((0, 3), np.int32)
 """An empty table of moves, shape (0, 3).
 
@@ -82,8 +85,8 @@ def find_removable_nodes(
 ) -> NodeConsolidation:
     """Find the nodes that could be removed, one after the other, under the conditions in `wishes`.
 
-    `prices` are hourly prices by node, `verdicts` are an autoscaler's verdicts on the nodes. Raises UsageError, and
-    ClusterError if workers are lost.
+    `prices` are hourly prices by node, `verdicts` are an autoscaler's verdicts on the nodes. Raises UsageError for an
+    unknown pool, and ClusterError if workers are lost.
     """
     shared = SharedConsolidation(cluster, wishes)
     consolidation = shared.run
@@ -207,11 +210,11 @@ class ConsolidationRun:
     def _iter_parallel_drains(
         self, order: Sequence[Row], pool: WorkerPool[DrainTask, DrainResult]
     ) -> Iterator[tuple[Row, NodeTrial]]:
-        """Yield the drains of the candidates in order. Workers try several candidates in parallel after a node stays.
+        """Yield each candidate with the trial of its drain, in order.
 
         As long as nodes are removed, each drain depends on the one before, and this process drains one after the other.
-        Batches of the workers grow as long as no node is removed. After a removal, the rest of the batch is tried
-        again, because it was tried with the removed node.
+        After a node stays, workers try a batch of candidates at once. The batches grow until a node is removed. Then
+        the rest of the batch is tried again, because it was tried with the removed node.
         """
         start = 0
         size = pool.size
@@ -288,9 +291,10 @@ class ConsolidationRun:
         self.removable.append(RemovableNode(name, pool, len(trial.moved), offers, moves=trial.moved))
 
     def keep_nodes_for_zone_losses(self, workers: Workers) -> None:
-        """Keep as many of the last removed nodes as needed so that no zone loss leaves more pods without a node.
+        """Keep some of the removed nodes if a zone loss would otherwise leave more pods without a node than now.
 
-        Sets `zones`. Raises UsageError if nodes name no zone.
+        As many of the last removed nodes are kept as needed. Sets `zones` to the losses with the remaining nodes.
+        Raises UsageError if nodes name no zone.
         """
         base = build_resulting_cluster(Simulation(self.scheduler, self.candidates.view))
         self.zones = self._simulate_zone_losses(base, len(self.removable), workers)
@@ -313,7 +317,7 @@ class ConsolidationRun:
         del self.removable[acceptable_count:]
 
     def _simulate_zone_losses(self, base: Cluster, removed_count: int, workers: Workers) -> list[ZoneLoss]:
-        """Simulate the loss of each zone after the first `removed_count` removable nodes were removed from `base`."""
+        """Simulate losing each zone once the first `removed_count` removable nodes are gone from `base`."""
         removed = self.removable[:removed_count]
         moves = [move for node in removed for move in node.moves]
         cluster_without_nodes = remove_nodes(base, [node.node for node in removed], moves)
@@ -329,6 +333,7 @@ class ConsolidationRun:
             self.remaining = self.pools.workers
         view = self.candidates.view
         order = self.order
+        excluded = self._find_excluded_nodes_by_reason()
         rows = [view.nodes.index[node.node] for node in self.removable]
         unknown = merge_unknown_kinds([self.candidates.unknown, self.drains.unknown, *self.unknown])
         moved_keys = dict.fromkeys(move.pod for node in self.removable for move in node.moves)
@@ -341,7 +346,15 @@ class ConsolidationRun:
             candidates=len(order),
             tried=self.tried,
             complete=self.tried == len(order) and not self.interrupted,
-            left_out=self._count_excluded_nodes_by_reason(),
+            left_out={reason: len(rows) for reason, rows in excluded.items()},
+            not_tried={
+                reason: tuple(view.nodes.names[row] for row in rows)
+                for reason, rows in excluded.items()
+                if reason != OF_ANOTHER_POOL
+            },
+            cordoned_empty=tuple(
+                view.nodes.names[row] for row in excluded.get(CORDONED, ()) if self._is_empty(Row(row))
+            ),
             saves=select_reported_amounts(view, view.allocatable[rows].sum(axis=0)) if rows else {},
             price=sum(known_prices) if known_prices else None,
             fitting=int(np.count_nonzero((self.scheduler.view.node < 0) & (view.node >= 0))),
@@ -366,8 +379,14 @@ class ConsolidationRun:
         is_kept[removed] = False
         return is_kept
 
-    def _count_excluded_nodes_by_reason(self) -> dict[str, int]:
-        """Count the nodes that were not candidates, by reason.
+    def _is_empty(self, row: Row) -> bool:
+        """Return whether the node has only pods of DaemonSets and static pods."""
+        view = self.candidates.view
+        owners = (find_owner(view.pods.objects[position]).kind for position in view.pods_on(row))
+        return all(kind in KINDS_NOT_EVICTED for kind in owners)
+
+    def _find_excluded_nodes_by_reason(self) -> dict[str, list[int]]:
+        """Return the rows of the nodes that were not candidates, by reason.
 
         The reasons continue the phrase "3 nodes …". Reasons without nodes are left out.
         """
@@ -380,14 +399,14 @@ class ConsolidationRun:
         is_unready = self.pools.workers & is_in_pool & find_unready_nodes(view)
         # the only reason that is left for workers
         is_nominated = self.pools.workers & is_in_pool & ~is_candidate & ~is_unready
-        counts = {
-            "cordoned already": int(is_cordoned.sum()),
-            "of the control plane": int(is_control_plane.sum()),
-            "not ready or not initialized": int(is_unready.sum()),
-            "nominated for a pod that preempts": int(is_nominated.sum()),
-            "of another pool": int((~is_in_pool).sum()),
+        is_excluded = {
+            CORDONED: is_cordoned,
+            "of the control plane": is_control_plane,
+            "not ready or not initialized": is_unready,
+            "nominated for a pod that preempts": is_nominated,
+            OF_ANOTHER_POOL: ~is_in_pool,
         }
-        return {reason: number for reason, number in counts.items() if number}
+        return {reason: np.flatnonzero(nodes).tolist() for reason, nodes in is_excluded.items() if nodes.any()}
 
 
 @dataclass(eq=False)
@@ -411,9 +430,9 @@ class SharedConsolidation:
 
 
 def run_drain_task(shared: SharedConsolidation, task: DrainTask) -> DrainResult:
-    """Drain a node in a worker, and undo the drain. Return the result and the unread kinds that it depends on.
+    """Drain a node in a worker, and undo the drain. Return the trial, and the unread kinds that it depends on.
 
-    The worker first repeats the moves of nodes removed since its last task.
+    The worker first repeats the moves of nodes that were removed since its last task.
     """
     with STATE_LOCK:
         run = shared.run

@@ -88,6 +88,10 @@ class NodeConsolidation(Report, frozen=True):
     complete: bool = True
     left_out: dict[str, int] = {}
     """The number of nodes that were no candidates, by reason."""
+    not_tried: dict[str, tuple[str, ...]] = {}
+    """The names of the nodes that were no candidates, by reason. Nodes of other pools are left out."""
+    cordoned_empty: tuple[str, ...] = ()
+    """The cordoned nodes without pods other than those that belong to the nodes: they can be removed as they are."""
     saves: dict[str, int] = {}
     """The resources of the removable nodes."""
     price: float | None = None
@@ -124,17 +128,7 @@ class NodeConsolidation(Report, frozen=True):
 
     def _build_answer(self) -> str:
         """Return how many nodes could be removed, with the moves and savings, and whether all candidates were tried."""
-        if self.has_unread_pods:
-            which = f"which of {self.nodes:,} nodes" if self.nodes > 1 else "whether the only node"
-            text = f"Not known {which} could be removed"
-        elif self.removable:
-            text = f"{len(self.removable):,} of {counted(self.nodes, 'node')} could be removed"
-        elif self.nodes:
-            text = f"None of {counted(self.nodes, 'node')} could be removed"
-            if self.pool:
-                text = f"None of the {counted(self.candidates, 'candidate')} in pool {self.pool} could be removed"
-        else:
-            text = "There are no nodes"
+        text = self._describe_removable_count()
         moved_pods = sum(node.pods for node in self.removable)
         if moved_pods:
             text += f" if {counted(moved_pods, 'pod')} {agreeing(moved_pods, 'moves', 'move')} to other nodes"
@@ -145,10 +139,34 @@ class NodeConsolidation(Report, frozen=True):
         needed_nodes = [node.node for node in self.staying if node.lets_run]
         if needed_nodes:
             text += f"; {first_few(needed_nodes)} {agreeing(len(needed_nodes), 'is', 'are')} kept for pending pods"
+        if self.cordoned_empty and not self.has_unread_pods:
+            names = first_few(self.cordoned_empty)
+            are = agreeing(len(self.cordoned_empty), "is", "are")
+            text += f"; {names}, cordoned already, {are} empty and can be removed as well"
         if not self.complete:
             were = agreeing(self.tried, "was", "were")
             text += f"; {self.tried:,} of {counted(self.candidates, 'candidate')} {were} tried"
         return text
+
+    def _describe_removable_count(self) -> str:
+        """Describe how many nodes could be removed, or how many were tried if none could be."""
+        if self.has_unread_pods:
+            which = f"which of {self.nodes:,} nodes" if self.nodes > 1 else "whether the only node"
+            return f"Not known {which} could be removed"
+        if self.removable:
+            return f"{len(self.removable):,} of {counted(self.nodes, 'node')} could be removed"
+        if not self.nodes:
+            return "There are no nodes"
+        if self.pool:
+            return f"None of the {counted(self.candidates, 'candidate')} in pool {self.pool} could be removed"
+        subject = f"None of {counted(self.nodes, 'node')}"
+        if 0 < self.tried < self.nodes:
+            subject = f"None of the {self.tried:,} nodes tried" if self.tried > 1 else "Not even the only node tried"
+        return f"{subject} could be removed"
+
+    def describe_untried_nodes(self) -> str:
+        """Describe which nodes were no candidates, and why. Nodes of other pools are left out."""
+        return "; ".join(f"{first_few(nodes)} ({reason})" for reason, nodes in self.not_tried.items())
 
     @property
     def has_unread_pods(self) -> bool:
@@ -191,6 +209,8 @@ class NodeConsolidation(Report, frozen=True):
         )
         if names and not self.zones:
             warnings = (*warnings, ZONES_NOT_EXAMINED)
+        if self.not_tried:
+            warnings = (f"not tried: {self.describe_untried_nodes()}", *warnings)
         if self.autoscaler:
             warnings = (self.autoscaler, *warnings)
         return replace(

@@ -1,1 +1,1 @@
-"""`demo`: a short tour of the embedded demo cluster."""
+"""`demo`: a short tour of the built-in demo cluster."""

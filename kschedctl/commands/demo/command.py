@@ -19,7 +19,7 @@ OUTPUT_OPTIONS = ((), ("-o", "wide"), ("-o", "markdown"))
 
 @with_options
 def demo(view: View) -> Answer:
-    """Take a short tour of the embedded demo cluster: what is pending and why, and three commands to try."""
+    """Take a short tour of the built-in demo cluster: what is pending and why, and three commands to try."""
     source = Source(demo=True)
     report = summarize_pending_pods(
         Scheduler(load_cluster(source)), source, Scope(all_namespaces=True), view.max_matrices

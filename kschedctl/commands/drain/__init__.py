@@ -4,7 +4,8 @@ Nodes are drained as `kubectl drain` does, with one or several seeds. All nodes 
 the given order. As with --ignore-daemonsets, --delete-emptydir-data and --force, DaemonSet and static pods stay, and
 pods without a controller are lost. A pod that a budget protects does not hold up the others, and is retried as long as
 something changes. A replacement counts as healthy as soon as it has a node. If it tolerates the cordon, it may come
-back, and then the node is not empty. Upstream: staging/src/k8s.io/kubectl/pkg/drain (v1.36).
+back, and then the node is not empty. The pods of a node that is unreachable or not ready stay Terminating. Upstream:
+staging/src/k8s.io/kubectl/pkg/drain (v1.36).
 
 The eviction of a node's pods is in `kschedctl/replay/node_drain.py`.
 """
@@ -20,12 +21,14 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Position
 from kschedctl.api.json_values import JsonObject
+from kschedctl.api.node_health import NodeHealth
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
 from kschedctl.commands.drain.report import DisplacedWorkload, Drain, QuotaOutcome
 from kschedctl.commands.drain.stranded_pods import find_stranded_pods
 from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
 from kschedctl.replay.controllers.admissions import Admissions
+from kschedctl.replay.down_nodes import find_down_nodes
 from kschedctl.replay.edits import cordon_nodes, find_nodes
 from kschedctl.replay.node_drain import (
     NodeDrain,
@@ -47,8 +50,10 @@ from kschedctl.replay.placements import (
     report_evictions,
     summarize_evictions,
 )
+from kschedctl.replay.pools import find_unready_nodes
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
+from kschedctl.reports.placements import select_displaced_pods
 from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
@@ -69,10 +74,9 @@ def drain(
 ) -> Drain:
     """Find where the pods of these nodes would go, and what blocks the drain.
 
-    The report's `remedy` is a scenario for `whatif` with additional nodes, with which the drain leaves no pod without a
-    node.
+    The report's `remedy` is a scenario for `whatif`. It adds nodes so that the drain leaves no pod without a node.
 
-    Raises UsageError for unknown nodes, and ConfigurationError.
+    Raises UsageError for unknown nodes, and ConfigurationError for an invalid configuration of the scheduler.
 
     >>> import kschedctl
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"pods": "9"}}}
@@ -86,7 +90,16 @@ def drain(
         return report
     step: JsonObject = {"drain": {"nodes": node_names}}
     return replace(
-        report, remedy=find_sufficient_nodes(cluster, step, node_names, report.unplaced, options, deletes_nodes=False)
+        report,
+        remedy=find_sufficient_nodes(
+            cluster,
+            step,
+            node_names,
+            report.unplaced,
+            options,
+            deletes_nodes=False,
+            lost_anyway=(*report.lost, *report.lost_victims),
+        ),
     )
 
 
@@ -113,9 +126,10 @@ def drain_nodes(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> Drain:
-    """Drain nodes with one or several seeds. The report describes the first run, with the spread over all of them.
+    """Drain nodes with one or several seeds, and report on the first run, with the spread over all runs.
 
-    Raises UsageError for an unknown node, InputError and ConfigurationError, and KeyboardInterrupt if no run ended.
+    The drain is safe only if it is safe in every run. Raises UsageError for an unknown node, InputError and
+    ConfigurationError for invalid input, and KeyboardInterrupt if the user interrupts before a run ends.
     """
     nodes = find_nodes(cluster, nodes)
     shared = _CordonedNodes(cordon_nodes(cluster, nodes), sampling, call_extender, nodes=nodes, sequential_seed=seed)
@@ -147,7 +161,7 @@ def _build_outcome_counts(report: Drain) -> dict[str, int]:
         "blocked": len(report.blocked),
         "lost": len(report.lost),
         "returned": len(report.returned),
-        "evicted": len(report.evicted),
+        "evicted": len(select_displaced_pods(report.evicted)),
     }
 
 
@@ -161,7 +175,8 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
     random_order = None if seed == shared.sequential_seed else Random(seed)
     node_drain = NodeDrain(simulation, shared.nodes, random_order, Admissions(shared.cluster, {}))
     evictable = list(node_drain.evictable)
-    terminating = [pod for pod in map(simulation.view.pods.objects.__getitem__, evictable) if _is_terminating(pod)]
+    evictable_pods = [simulation.view.pods.objects[position] for position in evictable]
+    terminating = [pod for pod in evictable_pods if _is_terminating(pod)]
     nominated = _find_nominated_pods(simulation, shared.nodes)
     stranded = find_stranded_pods(simulation, shared.nodes, shared.cluster.unbound_pods())
     node_drain.run(progress.begin("Draining", len(node_drain.evictable)))
@@ -187,14 +202,20 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
     if random_order and unplaced:
         always_unplaced = count_always_unplaced_pods(_build_simulation_without_pods(shared, evictable), unplaced)
 
-    is_drained = not (blocked or returned or simulation.interrupted)
-    has_consequences = bool(unplaced or not_created or evicted or node_drain.lost) or has_waiting
+    # Pods on nodes without a working kubelet do not disappear
+    waiting_for_end = [pod for pod in terminating if pod not in evicted_pods]
+    down_nodes = find_down_nodes(simulation.view, [*evicted_pods, *waiting_for_end])
+    has_unreachable_pods = any(down.health is NodeHealth.UNREACHABLE for down in down_nodes)
+    is_unready = find_unready_nodes(simulation.view)
+
+    is_drained = not (blocked or returned or simulation.interrupted or has_unreachable_pods)
+    has_consequences = bool(unplaced or not_created or select_displaced_pods(evicted) or node_drain.lost) or has_waiting
     harms_pending_pods = bool(nominated or stranded)
     return Drain(
         nodes=tuple(shared.nodes),
         seed=seed,
         drained=is_drained,
-        safe=is_drained and not has_consequences and not harms_pending_pods,
+        safe=is_drained and not has_consequences and not harms_pending_pods and not down_nodes,
         moved=tuple(iter_moved_pods(node_drain)),
         unplaced=group_unplaced_pods(
             simulation,
@@ -218,8 +239,9 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
         stranded=stranded,
         untried=len(node_drain.evictable) - len(blocked),
         headroom=compute_headroom(
-            simulation.view, before, ~simulation.view.nodes.unschedulable, drained=is_drained_node
+            simulation.view, before, ~simulation.view.nodes.unschedulable, drained=is_drained_node | is_unready
         ),
+        down_nodes=down_nodes,
         **count_pods_by_place(simulation.view, before, simulation.view.requested),
         search_start=describe_search_start(shared.sampling, len(simulation.view.nodes), seed),
         **_build_report_basis(node_drain),
@@ -255,7 +277,10 @@ def _report_displaced_workloads(shared: _CordonedNodes, pods: Sequence[Pod]) -> 
 
 
 def _build_report_basis(node_drain: NodeDrain) -> ClusterBasis:
-    """Build the report fields about what was not read or is not replayed. Evicted pods have to be created again."""
+    """Build the report fields about what was not read or is not replayed.
+
+    Evicted pods have to be created again, so what is unknown about admission counts.
+    """
     simulation = node_drain.simulation
     recreated_pods = [simulation.view.pods.objects[position] for position in (*node_drain.outcomes, *node_drain.denied)]
     return build_cluster_basis(

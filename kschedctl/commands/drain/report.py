@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column, CsvTable
 from kschedctl.reports.document import Document
+from kschedctl.reports.down_nodes import DownNode, describe_down_nodes
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import (
     BlockedPod,
@@ -24,7 +25,10 @@ from kschedctl.reports.placements import (
     UnplacedPods,
     describe_data_on_nodes,
     describe_evictions,
+    describe_fates_of_evicted,
+    list_displaced_pods,
     list_unplaced_evicted_pods,
+    select_displaced_pods,
 )
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
@@ -72,11 +76,15 @@ class Drain(Report, frozen=True):
     nodes: tuple[str, ...]
     seed: int
     drained: bool
-    """Whether only pods that belong to the nodes are left in every run."""
+    """Whether only pods that belong to the nodes are left in every run.
+
+    False if pods stay Terminating on an unreachable node.
+    """
     safe: bool
     """Whether in every run each evicted pod gets another node, no pod is lost, and no other pod is evicted.
 
-    No pending pod may lose its nominated node, or the only nodes where it can run.
+    No pending pod may lose its nominated node, or the only nodes where it can run, and no pod may stay Terminating on a
+    node that is unreachable or not ready.
     """
     moved: tuple[MovedPod, ...] = ()
     unplaced: tuple[UnplacedPods, ...] = ()
@@ -102,6 +110,7 @@ class Drain(Report, frozen=True):
     stranded: tuple[str, ...] = ()
     """Pending pods that can run on none but the drained nodes, whatever room is made elsewhere."""
     headroom: tuple[Headroom, ...] = ()
+    """The room on the nodes that are ready and not drained."""
     zones: tuple[PodCount, ...] = ()
     """Pods per zone."""
     nodes_changed: tuple[PodCount, ...] = ()
@@ -144,6 +153,8 @@ class Drain(Report, frozen=True):
     """The preempted pods that no controller recreates."""
     pinned_volumes: tuple[PinnedVolume, ...] = ()
     """The volumes of the drained pods that can be used only from the drained nodes."""
+    down_nodes: tuple[DownNode, ...] = ()
+    """The drained nodes that are unreachable or not ready, and whose pods stay Terminating."""
     kind: str = "Drain"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -155,6 +166,12 @@ class Drain(Report, frozen=True):
         )
 
     def _describe_outcomes(self) -> str:
+        """Describe what keeps pods Terminating, and the number of pods with each outcome, the worst outcomes first."""
+        outcomes = self._count_outcomes()
+        down_nodes = "; ".join(describe_down_nodes(self.down_nodes))
+        return f"{down_nodes}; then {outcomes}" if down_nodes else outcomes
+
+    def _count_outcomes(self) -> str:
         """Describe the number of pods with each outcome, the worst outcomes first."""
         numbers = (
             (
@@ -205,10 +222,12 @@ class Drain(Report, frozen=True):
             (len(self.nominated), "but pending pods lose the room made for them"),
         )
         worst = next((text for number, text in drawbacks if number), "with disruption")
+        if self.down_nodes:
+            worst = "but pods may stay Terminating"
         return f"Can be drained, {worst}"
 
     def _describe_pods_evicted_elsewhere(self) -> list[str]:
-        """Describe how many pods of other nodes are evicted, and how many of them get no node, in at most one text.
+        """Describe how many pods of other nodes are evicted, get no node or are lost, in at most one text.
 
         The list is empty if no pod of another node is evicted.
         """
@@ -216,16 +235,9 @@ class Drain(Report, frozen=True):
         if not evicted:
             return []
         text = counted(evicted, "pod of other nodes is evicted", "pods of other nodes are evicted")
-        if len(self.lost_victims) == evicted:
-            return [f"{text} and lost"]
-        unplaced = self._unplaced_evicted_count
-        without_node = unplaced + len(self.lost_victims)
-        verb = agreeing(without_node, "gets", "get") if self.lost_victims else agreeing(without_node, "fits", "fit")
-        no_node = f"{verb} no other node" if self.lost_victims else f"{verb} nowhere else"
-        if without_node == evicted:
-            return [f"{text} and {no_node}"]
-        if without_node:
-            return [f"{text} and {without_node:,} of them {no_node}"]
+        lost = len(set(self.lost_victims).intersection(self.evicted_elsewhere))
+        if fates := describe_fates_of_evicted(evicted, self._unplaced_evicted_count, lost):
+            return [f"{text}{fates}"]
         if sum(pod.source not in self.nodes for pod in self.moved) == evicted:
             return [f"{text} and {agreeing(evicted, 'gets', 'get')} another node"]
         return [text]
@@ -238,14 +250,15 @@ class Drain(Report, frozen=True):
         return [f"{len(self.terminating):,} {verb} still terminating (grace period ends {self.grace_ends})"]
 
     def _describe_blocker(self) -> str:
-        """Describe why the first blocked pod cannot be evicted, and count the other blocked pods. Return "" if none is
-        blocked.
+        """Describe why the first blocked pod cannot be evicted, and count the other blocked pods.
+
+        Return "" if no pod is blocked.
         """
         if not self.blocked:
             return ""
         first, *others = self.blocked
         more = f" and {counted(len(others), 'more pod')}" if others else ""
-        return f"{first.why} ({first.pod}{more})"
+        return "; ".join([*describe_down_nodes(self.down_nodes), f"{first.why} ({first.pod}{more})"])
 
     def _describe_lost_pods(self) -> tuple[str, ...]:
         """Return texts that name the evicted and the preempted pods that no controller recreates."""
@@ -319,7 +332,7 @@ class Drain(Report, frozen=True):
             verdict=verdict,
             headline=f"{self._build_verdict()}: {first_few(self.nodes)} – {self._describe_blocker() or outcomes}",
             pods=(*blocked, *(pods.short_form for pods in self.unplaced)),
-            victims=tuple(evicted.pod for evicted in self.evicted),
+            victims=list_displaced_pods(self.evicted),
             warnings=(
                 *((outcomes,) if self.blocked else ()),
                 *self._describe_lost_pods(),
@@ -333,20 +346,21 @@ class Drain(Report, frozen=True):
                 "unplaced": self._unplaced_count,
                 "unplacedEvicted": self._unplaced_evicted_count,
                 "blocked": len(self.blocked),
-                "evicted": len(self.evicted),
+                "evicted": len(select_displaced_pods(self.evicted)),
                 "lost": self._lost_count,
                 "returned": len(self.returned),
             },
         )
 
     def build_csv_table(self) -> CsvTable:
-        """Build a table with a row for each pod of the drained nodes, and for each pod that their replacements
-        preempt.
-        """
+        """Build a table with a row for each pod of the drained nodes and each pod that is preempted for them."""
         rows: list[tuple[str, ...]] = [(pod.pod, "Moved", pod.source, pod.target, "") for pod in self.moved]
         rows += [(pod, group.verdict, "", "", group.message) for group in self.unplaced for pod in group.pods]
         rows += [(pod.pod, "Blocked", pod.node, "", pod.why) for pod in self.blocked]
-        rows += [(pod.pod, "Evicted", pod.node, "", f"for {pod.by}") for pod in self.evicted]
+        rows += [
+            (pod.pod, "Deleted" if pod.was_terminating else "Evicted", pod.node, "", f"for {pod.by}")
+            for pod in self.evicted
+        ]
         rows += [(pod, "Lost", "", "", "") for pod in (*self.lost, *self.lost_victims)]
         rows += [(pod, "Returned", "", "", "") for pod in self.returned]
         return CsvTable(("pod", "what", "from", "to", "message"), rows)
@@ -370,6 +384,7 @@ class Drain(Report, frozen=True):
         returned = "comes back to a drained node: it tolerates the cordon"
         return [
             *(GateProblem("eviction-blocked", f"Pod {blocked.pod}", blocked.why) for blocked in self.blocked),
+            *(problem for down in self.down_nodes for problem in down.iter_gate_problems()),
             *(group.gate_problem for group in self.unplaced),
             *(workload.gate_problem for workload in self.not_created),
             *(w.gate_problem for w in self.displaced_workloads if w.outcome is QuotaOutcome.WAITS),
@@ -384,5 +399,5 @@ class Drain(Report, frozen=True):
                 if pod not in self.stranded
             ),
             *(GateProblem("returned", f"Pod {pod}", returned) for pod in self.returned),
-            *(pod.gate_problem for pod in self.evicted),
+            *(pod.gate_problem for pod in select_displaced_pods(self.evicted)),
         ]

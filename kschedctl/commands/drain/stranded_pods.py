@@ -22,8 +22,8 @@ CORDON_PLUGINS = (NodeUnschedulable.name, TaintToleration.name)
 def find_stranded_pods(simulation: Simulation, nodes: Collection[str], pods: Iterable[Pod]) -> tuple[str, ...]:
     """Return the keys of the pending pods that can run on some of these cordoned nodes, but on no other node.
 
-    A node on which only room is missing counts as a node where the pod can run. Pods of DaemonSets are left out, and so
-    are pods that no filter looks at, because they are gated, wait for a claim, or have another scheduler.
+    A node counts as one where the pod can run if only room is missing there. Pods of DaemonSets are left out. So are
+    pods that no filter looks at, because they are gated, wait for a claim, or have another scheduler.
     """
     rows = [simulation.view.nodes.index[name] for name in nodes]
     drained = np.zeros(len(simulation.view.nodes), np.bool_)

@@ -54,8 +54,10 @@ _EXTENDER = NextStep("AskExtender", "An extender rejects nodes that would fit: c
 
 
 def iter_advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: Framework | None) -> Iterator[Advice]:
-    """Yield advice on what to do next, depending on the verdict on the pod. `framework` is None if no profile serves
-    the pod.
+    """Yield advice on what to do next, which depends on the verdict on the pod.
+
+    `framework` is None if no profile serves the pod. A finished pod, and a pod whose scheduling fails with an error,
+    get no advice.
     """
     match report.verdict:
         case "Bound" if report.kubelet_rejection:
@@ -103,10 +105,10 @@ def _advise_on_gang(group: PodGroupReport) -> Iterator[Advice]:
 
 
 def _advise_on_gated_pod(report: Explanation, pod: Pod) -> Iterator[Advice]:
-    """Yield advice for a gated pod: how to get its gates removed, and what happens once it is released.
+    """Yield advice for a gated pod: how to get its gates removed, and whether it fits once they are gone.
 
-    Devices that hold the pod back are also advised on. The last advice says how many nodes would fit, or why none
-    would.
+    There is also advice on devices if they hold the pod back. If no node would fit for a reason that already gates the
+    pod, the outlook is left out.
     """
     gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
     if gates:
@@ -138,10 +140,10 @@ def _advise_on_schedulable_pod(pod: Pod) -> Iterator[Advice]:
 
 
 def _advise_on_unschedulable_pod(report: Explanation, pod: Pod, scheduler: Scheduler) -> Iterator[Advice]:
-    """Yield advice for an unschedulable pod: about a deadlock of gangs, or else about preemption, or else about the
-    causes.
+    """Yield advice for an unschedulable pod on a deadlock of gangs, else on preemption, else on the causes.
 
-    A DaemonSet pod that cannot preempt any pod first gets the advice to raise its priority.
+    A DaemonSet pod for which no pod has a low enough priority to be preempted first gets the advice to raise its
+    priority.
     """
     preemption = report.preemption
     if preemption is not None and preemption.no_lower_priority and find_owner(pod).kind == "DaemonSet":
@@ -161,8 +163,9 @@ def _advise_on_unschedulable_pod(report: Explanation, pod: Pod, scheduler: Sched
 
 
 def _advise_on_terminating_victims(preemption: PreemptionReport, cluster: Cluster) -> Iterator[Advice]:
-    """Yield the advice to wait for the pod's terminating victims, and what to check if they outlast their grace
-    period.
+    """Yield the advice to wait for the terminating victims, and advice on what to check if they do not leave.
+
+    If a victim's deletion time is known, the latest one is mentioned.
     """
     node = preemption.nominated
     text = f"Wait: the pod gets {node} once the victims are gone, unless a pod of higher priority comes first"
@@ -177,7 +180,8 @@ def _advise_on_terminating_victims(preemption: PreemptionReport, cluster: Cluste
 def _advise_on_causes(causes: tuple[Cause, ...]) -> Iterator[Advice]:
     """Yield advice on the first CAUSES_ADVISED causes, without duplicates.
 
-    If several causes together exclude all nodes, the advice starts with a sentence that says so.
+    If no node is within the pod's reach because several causes together exclude all nodes, the advice starts with a
+    sentence that says so.
     """
     if len(causes) > 1:
         no_node_in_reach = causes[0].within == 0
@@ -208,8 +212,9 @@ def _advise_on_missing_drivers(scheduler: Scheduler, report: Explanation) -> Ite
 
 
 def _find_classes_without_devices(cluster: Cluster, report: Explanation) -> list[DeviceClass]:
-    """Return the DeviceClasses that the pod's claims request although no node has a device of them, without
-    duplicates.
+    """Return the distinct DeviceClasses that the pod requests and of which no node has a device.
+
+    The report's causes tell which requests find no device. Classes that are not in the cluster are left out.
     """
     # The requests without devices, as claim and request
     without_devices = set()
@@ -290,7 +295,10 @@ def _advise_on_spread_constraint(fact: TooSkewed) -> Advice | None:
 
 
 def _find_next_step(cause: Cause) -> NextStep | None:
-    """Return the next step that the cause's plugin suggests, or None if it suggests none."""
+    """Return the next step that the cause's plugin suggests, or None if it suggests none.
+
+    A plugin may suggest a different step if some nodes are within the pod's reach.
+    """
     declared = IN_TREE.get(cause.plugin)
     plugin = declared.plugin if declared is not None else None
     if plugin is None:
@@ -304,7 +312,7 @@ def _advise_on_taints(scheduler: Scheduler, framework: Framework, pod: Pod, repo
     """Yield advice on the closest node if its taints or its cordon are the first cause.
 
     Nothing is yielded if some objects were not read. Uncordoning the node or tolerating its taints is advised only if
-    the pod would then fit.
+    the pod would then fit. If Kubernetes itself or the cloud provider set the taint, the advice is to find out why.
     """
     cause = report.causes[0] if report.causes else None
     if cause is None or not isinstance(cause.fact_data, Cordoned | UntoleratedTaint) or report.unknown:

@@ -39,7 +39,7 @@ from kschedctl.commands.explain.named_elsewhere import (
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.commands.explain.report import FINE, Explanation, Explanations
 from kschedctl.errors import UsageError
-from kschedctl.fixes.supposing import SUPPOSABLE, apply_suppositions
+from kschedctl.fixes.supposing import apply_suppositions
 from kschedctl.render.page import Commands, names
 from kschedctl.replay.controllers.target_pod import TargetPod, change_priority, describe_priority_change
 from kschedctl.reports.not_created import NotCreated
@@ -54,14 +54,21 @@ class Supposed:
     """The changes to the pod that the question assumes."""
 
     priority: Annotated[
-        int | None, typer.Option("--as-if-priority", metavar="NUMBER", help="Replay the pod with this priority.")
+        int | None,
+        typer.Option("--as-if-priority", metavar="NUMBER", help="Replay the pod as if its priority were NUMBER."),
     ] = None
     priority_class: Annotated[
-        str, typer.Option("--as-if-priority-class", metavar="NAME", help="Replay the pod with this PriorityClass.")
+        str,
+        typer.Option("--as-if-priority-class", metavar="NAME", help="Replay the pod as if it had this PriorityClass."),
     ] = ""
     words: Annotated[
         list[str],
-        typer.Option("--as-if", metavar="NAME=VALUE", help=f"Replay the pod with {SUPPOSABLE}. Repeatable."),
+        typer.Option(
+            "--as-if",
+            metavar="NAME=VALUE",
+            help="Replay the pod with a change: priority=NUMBER, class=NAME, cpu=QUANTITY, memory=QUANTITY, "
+            "tolerate=KEY[=VALUE][:EFFECT] or node=NODE (adds a node like NODE). Repeatable.",
+        ),
     ] = field(default_factory=list)
 
     def __bool__(self) -> bool:
@@ -112,10 +119,10 @@ def explain(
         typer.Argument(metavar="[POD]…", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
     ] = None,
     no_remedies: Annotated[
-        bool, typer.Option("--no-remedies", help="Do not search for the changes that would let it schedule.")
+        bool, typer.Option("--no-remedies", help="Skip the search for changes that would let the pod schedule.")
     ] = False,
     watch: Annotated[
-        bool, typer.Option("-w", "--watch", help="Keep watching the live cluster; answer again when it changes.")
+        bool, typer.Option("-w", "--watch", help="Watch the live cluster and print a new answer whenever it changes.")
     ] = False,
 ) -> Answer | int:
     """Why is this pod Pending? Replays kube-scheduler's scheduling cycle for it.
@@ -228,10 +235,13 @@ class _Question(msgspec.Struct, frozen=True):
         scope = with_context_namespace(self.scope, self.source, inquiry.cluster)
         if not inquiry.manifests:
             references.check_namespace(inquiry.cluster, scope)
-        return self._report_pending_pods(inquiry, scope)
+        return self._report_pending_or_missing_pods(inquiry, scope)
 
     def _explain_targets(self, targets: Sequence[TargetPod], inquiry: Inquiry) -> Explanation | Explanations:
-        """Explain all targets, and combine the explanations if there are several."""
+        """Explain all targets, and combine the explanations if there are several.
+
+        If extenders are called, the pod fields that only they read are collected first.
+        """
         from kschedctl.commands.explain import cycle_report, one_pod  # noqa: PLC0415 - not for a summary of no pods
 
         collect_pod_extras(self.call_extender, targets, inquiry, self.source)
@@ -265,23 +275,24 @@ class _Question(msgspec.Struct, frozen=True):
         undecided = not certainly_not_fine and (report.undecided or has_unchecked(waiting))
         return replace(explanations, waiting_elsewhere=waiting, undecided=undecided)
 
-    def _report_pending_pods(self, inquiry: Inquiry, scope: Scope) -> Explanation | Explanations | PendingPods:
-        """Report all pending pods.
+    def _report_pending_or_missing_pods(
+        self, inquiry: Inquiry, scope: Scope
+    ) -> Explanation | Explanations | PendingPods:
+        """Report all pending pods. If there are none, explain the missing pods of workloads in the files.
 
-        If there are none, explain one pod of each workload in the files that has no pods yet.
-
-        If some pods are pending, these workloads are not explained but named in a log message. With `remedies` and all
-        namespaces, the report includes the nodes that an autoscaler would add.
+        One pod is explained for each workload that has no pods yet. If pods are pending, or could not be created, these
+        workloads are only named in a log message. For all namespaces and with `remedies`, the report includes the nodes
+        that an autoscaler would add.
         """
         report = summarize_pending_pods(inquiry.scheduler, self.source, scope, self.in_full)
         workloads = subjects.find_workloads_without_pods(inquiry, scope)
-        if workloads and (report.groups or report.not_created):
+        if workloads and not (report.groups or report.not_created):
+            return self._explain_targets(subjects.build_targets(inquiry, workloads), inquiry)
+        if workloads:
             log.warning(
                 "note: not explained unless you name them: %s",
-                names([f"{kind} {n}/{name}" for kind, n, name in workloads]),
+                names([f"{kind} {namespace}/{name}" for kind, namespace, name in workloads]),
             )
-        elif workloads:
-            return self._explain_targets(subjects.build_targets(inquiry, workloads), inquiry)
         if self.remedies and self.scope.all_namespaces and not scope.selector:
             from kschedctl.commands.explain.pending_pods import add_node_growth  # noqa: PLC0415 - not for a named pod
 
@@ -330,10 +341,11 @@ def _choose_next_command(report: Explanation) -> str:
 
 
 def build_commands_for_pending_pods(source: Source, report: PendingPods, options: Iterable[str] = ()) -> Commands:
-    """Build commands that explain each group's first pod and each workload whose pods could not be created.
+    """Build the commands that explain pending pods, keyed by each group's first pod.
 
-    The command under the key "" is the one to suggest first. If pods are pending only outside the scope, that command
-    covers all namespaces.
+    Workloads whose pods could not be created have a command under their name. The key "" has the command to suggest
+    first. If pods are pending only outside the scope, that command covers all namespaces. If none are pending at all,
+    it is empty.
     """
     options = list(options)
     workloads = {
@@ -377,9 +389,10 @@ def _list_creation_failures(report: Explanation | Explanations | PendingPods) ->
 
 
 def is_everything_fine(report: Explanation | Explanations | PendingPods) -> bool:
-    """Return whether every pod has or would get a node, and every workload can create its pods.
+    """Return whether every pod has or would get a node, and no workload waits to create its pods.
 
-    This is also true if nothing is pending.
+    A workload waits if creating its pods fails, or if a queue has not admitted it. The result is also True if nothing
+    is pending.
     """
     match report:
         case Explanation():
@@ -393,7 +406,7 @@ def is_everything_fine(report: Explanation | Explanations | PendingPods) -> bool
 def summarize_pending_pods(scheduler: Scheduler, source: Source, scope: Scope, in_full: int = 0) -> PendingPods:
     """Report the pending pods of the scope by cause, and the workloads that fail to create pods.
 
-    The first `in_full` kinds of pods are explained node by node.
+    Node by node, only the first `in_full` kinds of pods are explained.
     """
     from kschedctl.commands.explain.pending_pods import report_pending_pods  # noqa: PLC0415 - not for a named pod
 

@@ -38,6 +38,7 @@ class CompactNodes(Document, frozen=True):
 
 def _get_compact_type(field: FieldInfo) -> object:
     """Return the type that a field of Explanation has in the compact form."""
+    # The field's type is dict[str, Answer], with node names as keys
     if field.name in BY_NODE:
         _, answer_type = get_args(field.type)
         return _build_nodes_alike_type(answer_type)
@@ -94,7 +95,11 @@ def _get_fields(report: Document, *excluded: str) -> dict[str, object]:
 
 
 def _to_compact_explanation(report: Explanation) -> Document:
-    """Convert one explanation to the compact form."""
+    """Convert one explanation to the compact form, in which numbers stand for node names.
+
+    Nodes are numbered in the scheduler's order. Nodes that are not in this order follow, and are named in
+    `other_nodes`.
+    """
     distinct_names = dict.fromkeys((*report.node_order, *_iter_node_names(report)))
     index_by_name = {name: i for i, name in enumerate(distinct_names)}
     by_node = {name: _group_equal_answers(index_by_name, getattr(report, name)) for name in BY_NODE}

@@ -80,10 +80,11 @@ EXTENDERS_GOT_MORE = "extenders got the pod without its environment and other fi
 
 
 def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explanation:
-    """Explain a pod, given as the API server stores it, by running one scheduling cycle.
+    """Explain a pod by running one scheduling cycle.
 
-    A pod that the scheduler does not handle, such as a bound pod, is explained without a cycle. With `nodes=False`, the
-    explanation lacks advice and per-node results, which take most of the time.
+    `pod` is the pod as the API server stores it. A pod that the scheduler does not handle, such as a bound pod, is
+    explained without a cycle. If the StorageClass of an unschedulable pod does not exist, the headline starts with that
+    fact. With `nodes=False`, the explanation lacks advice and per-node results, which take most of the time.
     """
     info = PodInfo(pod, scheduler.view.settings.requests)
     framework, unread_by_profile = scheduler.find_framework_for(info, scheduler.view)
@@ -151,8 +152,8 @@ def _find_settled_verdict(pod: Pod, framework: Framework | None) -> str:
 def _report_settled_pod(scheduler: Scheduler, framework: Framework | None, info: PodInfo, verdict: str) -> Explanation:
     """Build the explanation of a pod that the scheduler does not handle, without a scheduling cycle.
 
-    It includes the claims that stay unbound because the pod bypasses the scheduler, and the gang of a pod that another
-    scheduler handles.
+    For a pod with spec.nodeName, it has the claims that stay unbound, or else the reason why the kubelet would reject
+    the pod. For a pod of another scheduler, it has the pod's gang.
     """
     pod = info.pod
     report = Explanation(
@@ -294,7 +295,7 @@ def _to_post_filter_report(outcome: PostFilterOutcome) -> PostFilterReport | Non
 
 
 def _report_searched_nodes(cycle: Cycle, sampled: SampledFrom | None) -> SearchedNodes | None:
-    """Report how many nodes were searched, or return None if the search was not sampled."""
+    """Report where the search started and how many nodes it examined, or return None if the search was not sampled."""
     if sampled is None or cycle.search is None:
         return None
     return SearchedNodes(
@@ -367,7 +368,8 @@ def _find_permit_verdict(cycle: Cycle, reports: Mapping[str, FirstFailReport]) -
     """Return the verdict after Permit, and kube-scheduler's message, which is None if the pod is schedulable.
 
     `reports` has Permit's rejections and waits, by best node. The pod is unschedulable only if Permit rejects it on
-    every best node. Upstream, the scheduling cycle ends there with a FitError about the one node that was chosen.
+    every best node. Upstream ends the cycle with a FitError about the one chosen node; here the answer of the first
+    best node is used. If that answer is an error, the verdict is Error.
     """
     best = [cycle.passed.names[i] for i in cycle.scores.top.tolist()]
     answers = [reports.get(name) for name in best]

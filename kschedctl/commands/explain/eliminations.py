@@ -36,7 +36,7 @@ NODES_NAMED = 2
 def report_eliminations(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Elimination, ...]:
     """Report each reason why kube-scheduler rejects nodes, starting with the reasons of the closest nodes.
 
-    Reasons whose closest nodes are equally far out of reach are ordered by their number of nodes.
+    Reasons whose closest nodes are equally far out of reach are ordered by their number of nodes, then by their text.
     """
     closeness = measure_node_closeness(obstacles, len(cycle.view.nodes))
     leveled = [
@@ -150,9 +150,10 @@ def group_rejected_nodes(nodes: Iterable[NodeReport]) -> tuple[NodeGroup, ...]:
 
 
 def _build_node_group(members: Sequence[NodeReport]) -> NodeGroup:
-    """Build the group of rejected nodes that have the same reasons. `members` starts with the closest node.
+    """Build the group of rejected nodes that have the same reasons.
 
-    Only the first NODES_NAMED nodes are named.
+    `members` starts with the closest node, whose figures represent the group. Only the first NODES_NAMED nodes are
+    named.
     """
     return NodeGroup(
         nodes=len(members),
@@ -181,7 +182,8 @@ def find_causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...
 
     Nodes are eligible if they are at the lowest level, that is, least out of reach. Reasons that apply to every
     eligible node are always included. If a PreFilter plugin rejects the pod, only its reasons are causes. If no node is
-    within the pod's reach, the causes account for all nodes.
+    within the pod's reach, the causes account for all nodes, and the first cause mentions two demands of the pod that
+    conflict, if any. A cluster without nodes has no causes.
     """
     if cycle.pre_filter.status.rejected:
         unexamined = (obstacle for obstacle in obstacles if not obstacle.looked_at)
@@ -369,7 +371,8 @@ def _choose_typical_node(
 ) -> int:
     """Choose a typical node among the closest: one with the most common value of the demanded label.
 
-    A node without the label is chosen only if no node has it.
+    A node without the label is chosen only if no node has it. If the reason is not about a label, the closest node is
+    chosen.
     """
     row = int(rows[0])
     fact = find_fact(obstacles_of_reason, row)

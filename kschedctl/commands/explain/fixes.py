@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod
-from kschedctl.commands.explain.headline import describe_preemption_under_way
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes, explain_too_large_requests
@@ -16,7 +15,6 @@ from kschedctl.fixes.queue_checks import QueueChecks
 from kschedctl.fixes.ranking import CheckedFix, RankedFix, move_holding_fixes_forward, rank_trials
 from kschedctl.fixes.rollouts import Rollouts
 from kschedctl.fixes.search import RemedySearch, RemedyWishes
-from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.trials import Trials, build_stored_pod
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.unknown import REMEDIES, merge_unknown_kinds, summarize_unknowns
@@ -25,7 +23,6 @@ from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.framework.dependencies import Effect
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
-from kschedctl.text.counts import agreeing, first_few
 
 HELPABLE_VERDICTS = ("Unschedulable", "NotResponsible")
 """The verdicts on pods that changes may help."""
@@ -71,7 +68,7 @@ def find_uncalled_extenders(best: Iterable[RankedFix]) -> tuple[UnknownKind, ...
 
 
 def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
-    """Add the best fixes to an explanation. If there are none, add the reasons why.
+    """Add the best fixes to an explanation, and the reasons why other kinds of fixes cannot help.
 
     The explanation stays as it is if no change could help. Raises KeyboardInterrupt if the user interrupts the search.
     """
@@ -99,27 +96,7 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
         impossible = (*explain_impossible_fixes(search), *rollouts.iter_harmful())
 
     unknown = merge_unknown_kinds((report.unknown, find_uncalled_extenders(fix.ranked for fix in best)))
-    report = replace(report, remedies=shown, impossible=impossible, unknown=unknown)
-    return _mention_rivals_for_preempted_room(report)
-
-
-def _mention_rivals_for_preempted_room(report: Explanation) -> Explanation:
-    """Correct the headline and advice if other waiting pods would take the room that preemption is making for the pod.
-
-    The pods are known from the replay of the fix to wait for the terminating pods. Otherwise the report is returned
-    unchanged.
-    """
-    preemption = report.preemption
-    if preemption is None or not preemption.terminating:
-        return report
-    rivals = next((fix.rivals for fix in report.remedies if fix.kinds == (FixKind.WAIT,) and fix.rivals), ())
-    if not rivals:
-        return report
-    take = f"{first_few(rivals)} {agreeing(len(rivals), 'takes', 'take')} {preemption.nominated} first"
-    text = f"Waiting for them does not help: {take}"
-    advice = tuple(replace(item, text=text) if item.kind == "AwaitPreemption" else item for item in report.advice)
-    without_rivals, with_rivals = (describe_preemption_under_way(preemption, obstacle) for obstacle in ("", take))
-    return replace(report, headline=report.headline.replace(without_rivals, with_rivals), advice=advice)
+    return replace(report, remedies=shown, impossible=impossible, unknown=unknown)
 
 
 def should_search_fixes(report: Explanation, target: TargetPod) -> bool:

@@ -115,10 +115,11 @@ def report_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> 
 
 
 def place_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> TriedGang | None:
-    """Try to place the pod's gang, and return the report. Return None if the pod belongs to no gang.
+    """Try to place the pod's gang. Return its report and why single pods failed, or None if the pod belongs to no gang.
 
-    If no profile serves the pod (`framework` is None), the gang is tried with the first profile. A gang that is not
-    placed is checked for a deadlock with other gangs.
+    If no profile serves the pod (`framework` is None), the gang is tried with the first profile. If another project
+    decides and no pod can be tried, only the state of the gang is reported. A gang that is not placed is checked for a
+    deadlock with other gangs.
     """
     key = next(iter(find_gangs(pod)), None)
     if key is None:

@@ -8,12 +8,13 @@ from kschedctl.api.objects import Pod
 from kschedctl.commands.explain.pod_group_report import GroupTreeReport, PodGroupReport
 from kschedctl.commands.explain.report import Explanation, PreemptionReport, describe_causes
 from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
-from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.counts import agreeing, counted, first_few
 
 NAMED = 3
 FOR_EACH = ", each pod considered alone"
 FITS = f"a node fits now{FOR_EACH}"
 UNDER_WAY = "preemption is under way"
+UNDER_WAY_IN_VAIN = f"{UNDER_WAY}, but other waiting pods take the room first"
 WAIT = "Wait"
 NOT_INITIALIZED = "no node is initialized; the cloud controller manager is not running or fails"
 
@@ -43,14 +44,15 @@ def get_cause_for_grouping(report: Explanation) -> str:
     """Return the cause by which to group pending pods. Pods that wait for the same reason have the same cause.
 
     For an unschedulable pod, this is the main cause without the pod's figures. For most other pods, it is the headline.
-    If the pod's group is to blame, it is the group's failure.
+    All pods that fit share one cause, and so do all pods whose victims are terminating. If the pod's group is to blame,
+    the cause is the group's failure.
     """
     if report.pod_group and (group_failure := describe_group_failure(report.pod_group, report)):
         return group_failure
     if report.verdict == "Schedulable":
         return FITS
     if report.preemption is not None and report.preemption.terminating:
-        return UNDER_WAY
+        return UNDER_WAY_IN_VAIN if report.preemption.rivals else UNDER_WAY
     if not report.causes or report.verdict != "Unschedulable":
         return report.headline
     cause = report.causes[0]
@@ -113,12 +115,21 @@ def _describe_destination(report: Explanation) -> str:
     return f"on any of {len(report.best):,} equally good nodes ({shown}){among}"
 
 
-def describe_preemption_under_way(preemption: PreemptionReport, obstacle: str = "") -> str:
-    """Describe which victims the pod waits for on its nominated node, and the obstacle to getting it, if any.
+def describe_obstacle_to_room(preemption: PreemptionReport) -> str:
+    """Describe which waiting pods take the nominated node first, or return "" if none is known to do so."""
+    rivals = preemption.rivals
+    return (
+        f"{first_few(rivals)} {agreeing(len(rivals), 'takes', 'take')} {preemption.nominated} first" if rivals else ""
+    )
+
+
+def describe_preemption_under_way(preemption: PreemptionReport) -> str:
+    """Describe which victims the pod waits for on its nominated node, and which pods take that node first, if any.
 
     The names of the victims come last, since a short form may cut the end.
     """
     pods = counted(len(preemption.terminating), "pod")
+    obstacle = describe_obstacle_to_room(preemption)
     but = f", but {obstacle}" if obstacle else ""
     names = _join_first_names(preemption.terminating)
     return f"{UNDER_WAY}: it waits for {pods} to terminate on {preemption.nominated}{but} ({names})"
@@ -148,8 +159,8 @@ def describe_group_failure(group: PodGroupReport, report: Explanation) -> str:
 def describe_group_placement(report: Explanation) -> str:
     """Describe where the pod is placed with its group.
 
-    Return an empty string if the group is not placed, or if the pod is its only placed member and no topology is
-    demanded.
+    Return an empty string if the group or the pod is not placed. Also return it if the pod is the only placed member
+    and no topology is demanded.
     """
     group = report.pod_group
     if group is None or group.project or group.verdict != PLACED:
@@ -282,11 +293,15 @@ def _describe_incomplete_gang(group: PodGroupReport) -> str:
 
 
 def _describe_gang_wait(group: PodGroupReport) -> str:
-    """Describe the gangs that a fitting gang waits for at Permit, and the gangs that these wait for in turn."""
+    """Describe which gangs a fitting gang waits for at Permit.
+
+    If those gangs wait for further gangs, the text names these too, and says that no pod is ever bound.
+    """
     message = f"its gang {group.short_name} fits, but waits at Permit for {_join_gang_names(group.waits_for)}"
-    if not group.apart:
+    next_waits_for = group.apart  # the gangs that the awaited gangs wait for
+    if not next_waits_for:
         return message
-    return f"{message}, whose pods wait for {_join_gang_names(group.apart)}: no pod is ever bound"
+    return f"{message}, whose pods wait for {_join_gang_names(next_waits_for)}: no pod is ever bound"
 
 
 def _join_gang_names(names: Sequence[str]) -> str:

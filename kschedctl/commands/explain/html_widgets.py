@@ -352,7 +352,10 @@ def _format_place(node: NodeReport) -> str:
 
 
 def _build_legend(answers: Counter[str]) -> tuple[LegendEntry, ...]:
-    """Build the legend: feasible nodes first, then the most frequent reasons, then the nodes of all other reasons."""
+    """Build the legend: feasible nodes first, then the most frequent reasons, then the nodes of all other reasons.
+
+    Each of at most COLOURS reasons has its own colour. If there are more, the last colour stands for all others.
+    """
     legend = []
     if answers[FITS]:
         legend.append(LegendEntry(FITS, answers[FITS], "fits"))

@@ -111,6 +111,7 @@ def explain_with_fixes(
         audited = ReplayedCluster(target.scheduler, now)
         report = drop_retry_advice(report) if as_if else correct_retry_advice(report, audited)
     if report.verdict == UNSCHEDULABLE:
+        report = _mention_rivals(target, report)
         report = replace(report, new_node=find_new_node(target))
     if not remedies:
         return report
@@ -129,6 +130,15 @@ def explain_with_fixes(
     if not fixes:
         return report
     return replace(report, remedies=sort_incomplete_fixes(insert_autoscaler_fixes(report.remedies, fixes)))
+
+
+def _mention_rivals(target: TargetPod, report: Explanation) -> Explanation:
+    """Return the report with the waiting pods that take the room that preemption is making for the target's pod."""
+    if report.preemption is None or not report.preemption.terminating:
+        return report
+    from kschedctl.commands.explain.preempted_room import mention_rivals  # noqa: PLC0415 - only while pods terminate
+
+    return mention_rivals(target.scheduler, target.pod, report)
 
 
 def explain_target(target: TargetPod) -> Explanation:

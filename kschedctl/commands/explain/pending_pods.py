@@ -126,7 +126,7 @@ def group_pending_pods(
     *,
     not_created: Sequence[NotCreated] = (),
 ) -> PendingPods:
-    """Explain pods, and group them by cause, unschedulable ones first.
+    """Explain pods, and group them by cause. Groups that do not fit come first.
 
     Ages are computed as of the RFC 3339 time `now`; without it, there are no ages. Up to `in_full` kinds of pods are
     explained node by node, which takes most of the time. `not_created` has the workloads that fail to create pods.
@@ -155,9 +155,10 @@ def group_pending_pods(
 
 
 def explain_pods_by_node(scheduler: Scheduler, keys: Iterable[str], kinds: int) -> tuple[ExplainedPods, ...]:
-    """Explain the pods named in `keys` (`namespace/name`) node by node, until there are `kinds` different explanations.
+    """Explain pods node by node, and return at most `kinds` distinct explanations with their pods.
 
-    Pods that look the same to the scheduler share an explanation. Pods that the cluster does not have are left out.
+    `keys` name the pods as `namespace/name`. Pods that look the same to the scheduler share an explanation. Pods that
+    the cluster does not have are left out.
     """
     if not kinds:
         return ()
@@ -183,8 +184,8 @@ def _group_pods_by_explanation(explanations: Mapping[str, Explanation]) -> tuple
 def explain_pods(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) -> dict[str, Explanation]:
     """Explain pods, and return the explanations by `namespace/name`.
 
-    Pods that look the same to the scheduler, such as replicas, share an explanation, unless extenders are called. The
-    first `in_full` explanations have per-node results.
+    Pods share an explanation if they look the same to the scheduler, like replicas, and have the same nominated node.
+    If extenders are called, each pod has its own. Only the first `in_full` distinct explanations have per-node results.
     """
     pods = list(pods)
     if not pods:
@@ -201,9 +202,14 @@ def explain_pods(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) ->
         kind_of_pod = (info_code, pod.status.nominated_node_name, identity)
         if kind_of_pod not in explanation_by_kind:
             report = explain_pod(scheduler, scheduler.view.stored(pod), nodes=len(explanation_by_kind) < in_full)
+            # kube-scheduler writes no event for a gated pod, so its message is dropped
             explanation_by_kind[kind_of_pod] = drop_unwritten_message(report)
         explanations[pod.key] = explanation_by_kind[kind_of_pod]
-    return explanations
+    if not any(report.preemption and report.preemption.terminating for report in explanation_by_kind.values()):
+        return explanations
+    from kschedctl.commands.explain.preempted_room import mention_rivals_of_pods  # noqa: PLC0415 - only while pods terminate
+
+    return mention_rivals_of_pods(scheduler, pods, explanations)
 
 
 def _group_pods_by_cause(

@@ -105,8 +105,7 @@ class PendingPods(Report, frozen=True):
     kind: str = "PendingPods"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the parts of the first line: the numbers of pending pods and causes, or the objects that wait
-        elsewhere.
+        """Return the parts of the first line: the numbers of pending pods and causes, or what else waits.
 
         If the user named objects, the line is about these objects. If nothing waits, it says so.
         """
@@ -127,7 +126,7 @@ class PendingPods(Report, frozen=True):
         return (f"{counted(pods, 'pod')} pending {self.scope}, {causes}{also_waiting}{doubt}",)
 
     def _describe_missing_pods(self) -> str:
-        """Describe how many pods are wanted now that could not be created, or return "" if there are none."""
+        """Describe how many pods are missing because they could not be created, or return "" if there are none."""
         failures = [failure for failure in self.not_created if not failure.past]
         if not failures:
             return ""
@@ -157,8 +156,9 @@ class PendingPods(Report, frozen=True):
         return (f"{describe_state_counts(self.waiting_elsewhere)}:", first.resource)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add creation failures, pending pods, objects waiting elsewhere with their fixes, and new nodes to the
-        summary.
+        """Add everything that waits, with its fixes, and the new nodes to the summary.
+
+        For a single named object, the warnings also have its holders and details.
         """
         figures = {"pending": sum(len(group.pods) for group in self.groups), "causes": len(self.groups)}
         if self.waiting_elsewhere:

@@ -65,8 +65,8 @@ class GroupMembers(NamedTuple):
 def report_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod) -> PodGroupReport | None:
     """Report on the pod's PodGroup without its tree, or return None if the pod belongs to no group.
 
-    All pods of the group are tried together. If they do not fit, the group may preempt other pods, and it is checked
-    for a deadlock with other groups.
+    The result is also None if the release does not schedule groups together. All pods of the group are tried together.
+    If they do not fit, the group may preempt other pods, and it is checked for a deadlock with other groups.
     """
     key = get_group_key(pod) if schedules_groups_together(scheduler.gates) else None
     if key is None:
@@ -401,7 +401,10 @@ class _TreeTrial:
 
     @cached_property
     def report(self) -> GroupTreeReport:
-        """The report on the tree. It records whether the pod's outcome depends on the order of the groups."""
+        """The report on the tree. It records whether the pod's outcome depends on the order of the groups.
+
+        At most MAX_ORDERS orders are tried.
+        """
         root = self.results.get(self.tree.key)
         orders: list[GroupTree] = []
         if root and root.status.code is not Code.ERROR:
@@ -431,8 +434,9 @@ class _TreeTrial:
 
 
 def _report_tree_group(node: GroupTree, result: GroupResult | None) -> GroupOfTree:
-    """Report on one group of the tree: its policy, parent, topology, and verdict. `result` is None if it was not
-    tried.
+    """Report on one group of the tree: its policy, parent, topology and verdict.
+
+    `result` is None if the group was not tried.
     """
     constraints = node.group.spec.scheduling_constraints
     parent = find_parent_key(node.group)
@@ -449,7 +453,10 @@ def _report_tree_group(node: GroupTree, result: GroupResult | None) -> GroupOfTr
 
 
 def report_pod_group_with_tree(scheduler: Scheduler, framework: Framework, pod: Pod) -> PodGroupReport | None:
-    """Report on the pod's PodGroup, with its tree if it has one. Return None if the pod belongs to no group."""
+    """Report on the pod's PodGroup, with its tree if it has one.
+
+    Return None if the pod belongs to no group, or if the release does not schedule groups together.
+    """
     key = get_group_key(pod) if schedules_groups_together(scheduler.gates) else None
     if key is None:
         return None

@@ -66,8 +66,9 @@ def _build_tree_table(tree: GroupTreeReport, style: Style) -> Page:
 
 
 def _build_group_row(group: GroupOfTree) -> Row:
-    """Build the row of one group of the tree: its name and parent, the pods or groups that it needs, its verdict and
-    message.
+    """Build the row of one group of the tree: its name, its parent, its needs, its verdict and its message.
+
+    A PodGroup needs a number of pods, and a CompositePodGroup needs a number of groups.
     """
     needs = count(group.least, "pod" if group.kind == "PodGroup" else "group")
     if group.topology:
@@ -131,8 +132,9 @@ def _build_placements_table(group: PodGroupReport, style: Style) -> Page:
 
 
 def _build_placement_row(placement: PlacementReport) -> Row:
-    """Build the row of one topology domain: its nodes, the pods that fit, its score, and the first pod that does not
-    fit.
+    """Build the row of one topology domain: its nodes, the number of pods that fit, and its score.
+
+    The last cell names the first pod that does not fit, and says why.
     """
     fits = Marked(f"{placement.pods:,}", Tone.GOOD if placement.fits else Tone.BAD)
     score = "" if placement.score is None else f"{placement.score}"

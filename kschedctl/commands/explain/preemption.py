@@ -110,7 +110,7 @@ def _dry_run_preemption(plugin: PreemptionPlugin, cycle: Cycle) -> PostFilterRes
 
 
 def _report_candidate(candidate: Candidate, view: Fork) -> CandidateReport:
-    """Report on a candidate node: its victims, violated PDBs, and pods that might be evicted instead of the victims."""
+    """Report on a candidate node: its victims, the violated PDBs, and groups of equally good victims."""
     return CandidateReport(
         victims=tuple(view.pods.objects.get_key(position) for position in candidate.victims),
         pdb_violations=candidate.pdb_violations,

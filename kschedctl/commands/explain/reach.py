@@ -207,8 +207,8 @@ def _wrap_nominated_fact_finder(fact: FindFact | None) -> FindFact:
 def _build_obstacle(cycle: Cycle, plugin: str, rejection: Rejection, mask: Bools, first_rejected: Bools) -> Obstacle:
     """Build the obstacle for a plugin's rejection of the nodes in `mask` (N,).
 
-    `first_rejected` (N,) are the nodes that this plugin rejects and that no earlier plugin rejects. kube-scheduler
-    reports the rejection of those of them that are in `mask`.
+    `first_rejected` (N,) are the nodes that this plugin is the first to reject. For the nodes in both masks, the
+    rejection is the one that kube-scheduler reports.
     """
     level = _compute_rejection_levels(cycle, plugin, rejection)
     return Obstacle(

@@ -263,9 +263,9 @@ class NoLowerPriority(Document, frozen=True):
         >>> NoLowerPriority(0, 0, 1000, 3, "w2").sentence
         'no pod on the 3 nodes has a lower priority than this pod (0), so preemption cannot help'
         >>> NoLowerPriority(0, 10, 1000, 2, "w2").sentence
-        'every pod on both nodes has a higher priority (10 or more) than this pod (0), so preemption cannot help'
+        'every pod on the 2 nodes has a higher priority (10 or more) than this pod (0), so preemption cannot help'
         """
-        where = {1: self.such_as, 2: "both nodes"}.get(self.nodes, f"the {self.nodes:,} nodes")
+        where = self.such_as if self.nodes == 1 else f"the {self.nodes:,} nodes"
         this_pod = f"this pod ({self.priority:,})"
         if self.lowest > self.priority:
             comparison = f"every pod on {where} has a higher priority ({self.lowest:,} or more) than {this_pod}"
@@ -303,6 +303,8 @@ class PreemptionReport(Document, frozen=True):
     """The node for which the pod is nominated while preemption is under way."""
     terminating: tuple[str, ...] = ()
     """The pods that terminate to make room there."""
+    rivals: tuple[str, ...] = ()
+    """The other waiting pods that take that room first, so that waiting for the terminating pods does not help."""
     plugin: str = "DefaultPreemption"
     """The plugin that decides whom to preempt."""
     no_lower_priority: NoLowerPriority | None = None
@@ -374,8 +376,9 @@ class ReplicaCount(Document, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """The sentence about how many pods of the workload, or how many of its rollout, get a node, and which pods it
-        evicts.
+        """The sentence about how many pods of the workload get a node, and which pods they evict.
+
+        During a rollout, the sentence says how far the rollout gets.
         """
         verb = agreeing(self.placed, "gets", "get")
         sentence = f"only {self.placed:,} of the {self.total:,} pods of {self.workload} {verb} a node"
@@ -574,8 +577,9 @@ class Explanation(_ExtenderPart, frozen=True):
         return (f"as if {self.as_if}:", *answer) if self.as_if else answer
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the causes (or else the eliminations), the closest and best nodes, preemption, fixes and advice to the
-        summary.
+        """Add the causes, the closest and the best nodes, preemption, fixes and advice to the summary.
+
+        Without causes, the eliminations take their place.
         """
         victims: tuple[str, ...] = ()
         nominated = no_lower_priority = ""

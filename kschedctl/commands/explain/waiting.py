@@ -39,7 +39,10 @@ class ReplayedPods(NamedTuple):
 
 
 def replay_pods(scheduler: Scheduler, pods: Sequence[Pod], progress: Progress) -> tuple[ReplayedPods, ...]:
-    """Explain each pod by replaying it alone. Pods that look the same to the scheduler are explained once."""
+    """Explain each pod by replaying it alone.
+
+    Pods that look the same to the scheduler and have the same nominated node are explained once.
+    """
     table = scheduler.view.pods
     pods_by_kind: dict[tuple[int, str], list[Pod]] = {}
     for pod in pods:
@@ -50,9 +53,24 @@ def replay_pods(scheduler: Scheduler, pods: Sequence[Pod], progress: Progress) -
     replays = []
     for equal_pods in pods_by_kind.values():
         explanation = drop_unwritten_message(explain_pod(scheduler, scheduler.view.stored(equal_pods[0]), nodes=False))
-        replays.append(ReplayedPods(tuple(equal_pods), explanation))
+        replays += _split_by_rivals(scheduler, ReplayedPods(tuple(equal_pods), explanation))
         report_done(len(equal_pods))
     return tuple(replays)
+
+
+def _split_by_rivals(scheduler: Scheduler, replayed: ReplayedPods) -> list[ReplayedPods]:
+    """Split pods for which preemption is under way by the waiting pods that take the room first, and mention these."""
+    preemption = replayed.explanation.preemption
+    if preemption is None or not preemption.terminating:
+        return [replayed]
+    from kschedctl.commands.explain.preempted_room import mention_rivals_of_pods  # noqa: PLC0415 - only while pods terminate
+
+    explanations = dict.fromkeys((pod.key for pod in replayed.pods), replayed.explanation)
+    mentioned = mention_rivals_of_pods(scheduler, replayed.pods, explanations)
+    pods_by_report: dict[int, list[Pod]] = {}
+    for pod in replayed.pods:
+        pods_by_report.setdefault(id(mentioned[pod.key]), []).append(pod)
+    return [ReplayedPods(tuple(pods), mentioned[pods[0].key]) for pods in pods_by_report.values()]
 
 
 T = TypeVar("T")
@@ -247,8 +265,9 @@ class WaitingPod(NamedTuple):
 
 
 def list_waiting_pods(audited: ReplayedCluster) -> tuple[WaitingPod, ...]:
-    """Return all pending pods, each with the reason why it waits. Pods that look the same to the scheduler are
-    adjacent.
+    """Return all pending pods, each with the reason why it waits.
+
+    Pods that look the same to the scheduler are adjacent.
     """
     nodes = _place_fitting_pods(audited)
     return tuple(

@@ -83,7 +83,7 @@ def follow_cluster(
 def _extract_essentials(answer: Answer) -> object:
     """Return the parts of an answer whose changes are worth printing, without the figures that change all the time.
 
-    The result is only compared with other results.
+    The result is only compared with other results. For other documents than explanations, the whole text counts.
     """
     document = answer.document
     if isinstance(document, Explanation):

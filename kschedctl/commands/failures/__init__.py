@@ -58,6 +58,7 @@ from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import list_unplaced_evicted_pods
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
+from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 
@@ -88,8 +89,8 @@ def failures(
     """Find what would no longer fit if any one ``unit`` (node, zone or pool) failed.
 
     With ``pairs``, any two units fail at once. The report's ``remedy`` is a scenario with enough nodes to withstand the
-    worst failure. The other arguments are as for ``drain``. Raises UsageError if there is no such unit, and
-    ConfigurationError if the scheduler's configuration is invalid.
+    worst failure. The other arguments are as for ``drain``. Raises UsageError if no node belongs to such a unit, or if
+    there are too few units or too many pairs, and ConfigurationError if the scheduler's configuration is invalid.
 
     >>> zones = [{"topology.kubernetes.io/zone": zone} for zone in ("a", "b")]
     >>> nodes = [{"kind": "Node", "metadata": {"name": f"n{i}", "labels": zone}} for i, zone in enumerate(zones)]
@@ -104,15 +105,17 @@ def failures(
 def _find_scenario_with_enough_nodes(report: Failures, cluster: Cluster, options: SearchOptions) -> JsonObject | None:
     """Return a what-if scenario that adds enough nodes to withstand the worst failure, and then repeats the failure.
 
-    The new nodes are like the remaining nodes of the same pools. The result is None if the worst failure leaves no pod
-    without a node, if new nodes do not help, or after an interruption.
+    The new nodes resemble the remaining nodes of the pools that the failure hits. Return None if the worst failure
+    leaves no pod without a node, if no number of new nodes is enough, or after an interruption.
     """
     worst = report.failures[0] if report.failures else None
     if worst is None or not worst.unplaced or report.interrupted:
         return None
     can_be_named = report.unit in ("zone", "pool")  # a pair is given by its nodes
     step = {"fail": {report.unit: worst.name} if can_be_named else {"nodes": list(worst.nodes)}}
-    return find_sufficient_nodes(cluster, step, worst.nodes, worst.reasons, options, deletes_nodes=True)
+    return find_sufficient_nodes(
+        cluster, step, worst.nodes, worst.reasons, options, deletes_nodes=True, lost_anyway=worst.lost_pods
+    )
 
 
 @dataclass(frozen=True)
@@ -163,8 +166,8 @@ def simulate_failures(
     """Simulate the failure of every unit, and report the failures, the worst first.
 
     `unit` is a key of `_UNITS`. With `pairs`, any two units fail at once. Each failure is simulated `runs` times. From
-    the second run on, the pods come back in random order. Raises UsageError if there is no such unit, and InputError if
-    a pod is invalid.
+    the second run on, the pods come back in random order. Only the worst failure is reported with its pods by name and
+    place. Raises UsageError if there is no such unit, and InputError if a pod is invalid.
     """
     shared = SharedCluster(cluster, sampling, call_extender)
     workers = limit_workers(workers, call_extender)
@@ -203,7 +206,7 @@ def simulate_failures(
 
 
 def _count_progress_steps(shared: SharedCluster, losses: Sequence[Loss]) -> list[int]:
-    """Return the number of progress steps of each simulation: 1, plus 1 for each displaced pod."""
+    """Return the number of progress steps of each simulation: 1, and 1 more for each displaced pod."""
     view = shared.scheduler.view
     is_recreated, _ = shared.get_cached(_get_classified_pods)
     displaced_by_row = np.bincount(view.node[is_recreated & (view.node >= 0)], minlength=len(view.nodes))
@@ -211,7 +214,7 @@ def _count_progress_steps(shared: SharedCluster, losses: Sequence[Loss]) -> list
 
 
 def _get_severity_sort_key(failure: Failure) -> tuple[int, ...]:
-    """Return a sort key that orders failures by severity: unplaced, evicted, lost, then displaced pods."""
+    """Return a sort key by severity: the numbers of pods that are unplaced or denied, evicted, lost, and displaced."""
     denied = sum(workload.missing or 0 for workload in failure.not_created)
     return failure.unplaced + denied, failure.evicted, failure.lost, failure.displaced
 
@@ -241,14 +244,14 @@ def _build_outcome_counts(run: Failure) -> dict[str, int]:
 def simulate_loss(shared: SharedCluster, loss: Loss) -> Failure:
     """Simulate the loss of nodes: their pods are gone, and recreated pods are scheduled on other nodes.
 
-    Memory is freed at the end. Raises KeyboardInterrupt if the simulation was interrupted.
+    Collects garbage at the end. Raises KeyboardInterrupt if the simulation was interrupted.
     """
     with collect_garbage_at_end():
         return _replay_loss(shared, loss)
 
 
 def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
-    """Simulate the loss of nodes, as described in `simulate_loss`, without freeing memory afterwards."""
+    """Simulate the loss of nodes as `simulate_loss` does, but do not collect garbage at the end."""
     # Find the pods on the lost nodes, and those among them that are recreated.
     view = shared.scheduler.view
     is_recreated, is_bare = shared.get_cached(_get_classified_pods)
@@ -295,6 +298,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
         ending=sum(find_owner(view.pods.objects[position]).kind in ("DaemonSet", "Node") for position in ending),
         reasons=reasons,
         evicted_pods=report_evictions(simulation),
+        spread_workloads=_find_workloads_spread_over(view, is_lost_node, outcomes),
         lost_pods=(*(view.pods.objects[position].key for position in lost), *lost_victims),
         pinned_volumes=pinned,
         in_no_order=always_unplaced,
@@ -304,13 +308,33 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     )
 
 
+def _find_workloads_spread_over(view: Fork, is_lost_node: Bools, outcomes: Sequence[Outcome]) -> tuple[str, ...]:
+    """Return the workloads of pods that get a node and must be spread over a topology domain that is lost.
+
+    `is_lost_node` is a mask (N,). While the nodes still exist but are unreachable, their domain counts as empty, unless
+    nodeTaintsPolicy is Honor. Upstream: pkg/scheduler/framework/plugins/podtopologyspread/filtering.go (v1.36).
+    """
+    workloads: dict[str, None] = {}
+    for outcome in outcomes:
+        if outcome.row < 0:
+            continue
+        pod = view.pods.objects[outcome.position]
+        for constraint in pod.spec.topology_spread_constraints:
+            if constraint.when_unsatisfiable == "DoNotSchedule" and constraint.node_taints_policy != "Honor":
+                codes = view.nodes.label(constraint.topology_key).codes
+                lost_domains = set(codes[is_lost_node].tolist()) - set(codes[~is_lost_node].tolist())
+                if lost_domains - {-1}:
+                    workloads[str(find_owner(pod))] = None
+    return tuple(workloads)
+
+
 def _find_denied_pods(
     view: Fork, lost_pods: Sequence[Position], displaced: Sequence[Position]
 ) -> tuple[tuple[NotCreated, ...], set[Position]]:
-    """Find the displaced pods that admission denies once the lost pods are gone.
+    """Find the displaced pods that the API server does not create again once the lost pods are gone.
 
-    Return a report for each workload with denied pods, and the positions of these pods. Only pods in namespaces with
-    restrictions are admitted anew.
+    Return a report for each workload with denied pods, and the positions of the denied pods. Only pods in namespaces
+    with restrictions are checked.
     """
     cluster = view.cluster
     restricted_namespaces = _find_restricted_namespaces(cluster)

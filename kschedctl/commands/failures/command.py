@@ -31,11 +31,17 @@ def failures(
     run: RunOptions,
     result: Drawn,
     extending: Extending,
-    nodes: Annotated[bool, typer.Option("--nodes", help="Lose every node in turn.")] = False,
-    zones: Annotated[bool, typer.Option("--zones", help="Lose every zone in turn. This is the default.")] = False,
-    pools: Annotated[bool, typer.Option("--pools", help="Lose every node pool in turn.")] = False,
+    nodes: Annotated[bool, typer.Option("--nodes", help="Simulate the loss of each node in turn.")] = False,
+    zones: Annotated[
+        bool, typer.Option("--zones", help="Simulate the loss of each zone in turn. This is the default.")
+    ] = False,
+    pools: Annotated[bool, typer.Option("--pools", help="Simulate the loss of each node pool in turn.")] = False,
     pairs: Annotated[
-        bool, typer.Option("--pairs", help="Lose two at a time: nodes, or zones or pools with --zones or --pools.")
+        bool,
+        typer.Option(
+            "--pairs",
+            help="Simulate the loss of two nodes at a time, or of two zones or pools with --zones or --pools.",
+        ),
     ] = False,
 ) -> Answer:
     """What would no longer fit if a node, a zone or a pool were lost?

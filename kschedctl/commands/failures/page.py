@@ -43,9 +43,6 @@ NUMBER_DESCRIPTIONS = {
 """The description of each number that varies over runs."""
 
 
-# -- losses -----------------------------------------------------------------------------------------------------------
-
-
 FAILURES_SHOWN = 20
 ENDING = "Pods of DaemonSets and static pods end with their nodes: they do not count as displaced."
 
@@ -64,6 +61,7 @@ def build_page(report: Failures, style: Style) -> Page:
         *_build_outside_note(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_build_ranking_table(report, style),
+        *_build_spread_note(report),
         *(_build_worst_failure_sections(report.failures[0], report.runs, style) if report.failures else ()),
         *build_next_section(style, REPLAYED),
     )
@@ -72,8 +70,8 @@ def build_page(report: Failures, style: Style) -> Page:
 def _build_worst_failure_sections(worst: Failure, runs: int, style: Style) -> Page:
     """Build the sections on the worst failure.
 
-    They show denied, lost, unplaced and evicted pods, the number of pods by place, and what depends on the order of the
-    pods.
+    They show the pods that are denied, lost, unplaced or evicted, the number of pods by place, and, after several runs,
+    which results depend on the order of the pods.
     """
     reasons: Page = ()
     for text in describe_data_on_nodes(worst.pinned_volumes):
@@ -91,8 +89,9 @@ def _build_worst_failure_sections(worst: Failure, runs: int, style: Style) -> Pa
 
 
 def _build_outside_note(report: Failures) -> Page:
-    """Build a note about the nodes that no failure includes, because they belong to no unit. Return () if there are
-    none.
+    """Build a note about the nodes that no failure includes, because they belong to no unit.
+
+    Return () if every node belongs to a unit.
     """
     if not report.outside:
         return ()
@@ -103,8 +102,15 @@ def _build_outside_note(report: Failures) -> Page:
     return (paragraph(label, f"{names(report.outside)} (without a {unit} label, so no simulated loss includes them)"),)
 
 
+def _build_spread_note(report: Failures) -> Page:
+    """Build the note on pods that may wait until the lost nodes are deleted, unless the first line has it."""
+    if not report.spread_workloads or all(failure.safe for failure in report.failures):
+        return ()
+    return (paragraph(Marked("Not deleted yet:", Tone.WARNING), f"{report.describe_spread_workloads()}."),)
+
+
 def _build_ranking_table(report: Failures, style: Style) -> Page:
-    """Build a table and a plot of the failures, the worst first, or nothing if there are none.
+    """Build a table and a plot of the failures, the worst first. Return () if there are no failures.
 
     The number of nodes is left out if it is the same for all failures.
     """

@@ -19,6 +19,8 @@ from kschedctl.reports.placements import (
     UnplacedPods,
     describe_data_on_nodes,
     describe_evictions,
+    describe_fates_of_evicted,
+    list_displaced_pods,
 )
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
@@ -61,6 +63,10 @@ class Failure(Document, frozen=True):
     """The pods that preemption evicts, for the worst failure only."""
     ending: int = 0
     """The number of pods of DaemonSets and of static pods on the nodes. They end with the nodes."""
+    spread_workloads: tuple[str, ...] = ()
+    """The workloads with pods that get a node once the lost nodes are deleted, and perhaps not before. While the nodes
+    still exist, topology domains without other nodes count as empty for spread constraints.
+    """
     lost_pods: tuple[str, ...] = ()
     """The pods that no controller recreates, for the worst failure only."""
     lost_victims: int = 0
@@ -80,7 +86,7 @@ class Failure(Document, frozen=True):
 
     @property
     def consequences(self) -> str:
-        """The costs of the failure in words, or an empty string if it costs nothing."""
+        """The costs of the failure in words, or "" if it has none."""
         return ", ".join(
             filter(None, (self._describe_displaced_pods(), self._describe_evicted_pods(), self._describe_lost_pods()))
         )
@@ -108,19 +114,16 @@ class Failure(Document, frozen=True):
         if not self.evicted:
             return ""
         evicted = counted(self.evicted, "pod of other nodes is evicted", "pods of other nodes are evicted")
-        without_node = self.unplaced_evicted + self.lost_victims
-        if not without_node:
-            return evicted
-        no_node = f"{agreeing(without_node, 'gets', 'get')} no other node"
-        if without_node == self.evicted:
-            return f"{evicted} and {no_node}"
-        return f"{evicted} and {without_node:,} of them {no_node}"
+        return f"{evicted}{describe_fates_of_evicted(self.evicted, self.unplaced_evicted)}"
 
     def _describe_lost_pods(self) -> str:
         """Describe how many pods no controller recreates, or return an empty string."""
         if not self.lost:
             return ""
-        return counted(self.lost, "pod without a controller is lost", "pods without a controller are lost")
+        lost = counted(self.lost, "pod without a controller is lost", "pods without a controller are lost")
+        if not self.lost_victims:
+            return lost
+        return f"{lost} ({'evicted' if self.lost_victims == self.lost else f'{self.lost_victims:,} of them evicted'})"
 
 
 class Failures(Report, frozen=True):
@@ -149,11 +152,32 @@ class Failures(Report, frozen=True):
     kind: str = "Failures"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the answer, the consequences of the worst failure, and what makes the answer uncertain."""
-        return (*self._build_answer(), describe_doubt(self.unknown).strip())
+        """Return the answer in two parts, followed by what makes it uncertain.
+
+        If all failures are safe, the second part names the workloads that may wait until lost nodes are deleted.
+        """
+        answer, consequences = self._build_answer()
+        if self.spread_workloads and all(failure.safe for failure in self.failures):
+            consequences += f"; {self.describe_spread_workloads()}"
+        return (answer, consequences, describe_doubt(self.unknown).strip())
+
+    @property
+    def spread_workloads(self) -> tuple[str, ...]:
+        """The workloads with pods that may get a node only once the lost nodes of some failure are deleted."""
+        return tuple(dict.fromkeys(workload for failure in self.failures for workload in failure.spread_workloads))
+
+    def describe_spread_workloads(self) -> str:
+        """Describe which workloads may wait until the lost nodes are deleted."""
+        return (
+            "the lost nodes count as deleted, and until they are, their empty domains count for spread constraints: "
+            f"pods of {first_few(self.spread_workloads)} may wait"
+        )
 
     def _build_answer(self) -> tuple[str, str]:
-        """Return which units can be lost, and the consequences of the worst failure or how many were simulated."""
+        """Return which units can be lost, and then the consequences of the worst failure.
+
+        If it has no consequences, the second part is the number of simulated failures.
+        """
         unsafe = sum(not failure.safe for failure in self.failures)
         tried = len(self.failures)
         units = self.unit.replace("pair", "pairs", 1) if self.unit.startswith("pair") else f"{self.unit}s"
@@ -179,7 +203,7 @@ class Failures(Report, frozen=True):
         return f"{answer}.", f"Worst is {worst.name}: {worst.consequences}"
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the numbers of failures and, if there are any, the consequences of the worst one."""
+        """Return the summary with the verdict, the numbers of failures, and the worst failure if there is one."""
         figures = {"tried": len(self.failures), "withConsequences": sum(not loss.safe for loss in self.failures)}
         summary = replace(summary, subject=self.unit, verdict="Safe" if self.safe else "Unsafe", figures=figures)
         if not self.failures:
@@ -198,11 +222,12 @@ class Failures(Report, frozen=True):
                 "evicted": worst.evicted,
                 "lost": worst.lost,
             },
-            victims=tuple(dict.fromkeys(pod.pod for pod in worst.evicted_pods)),
+            victims=list_displaced_pods(worst.evicted_pods),
             warnings=(
                 *_describe_lost_pods(worst),
                 *describe_data_on_nodes(worst.pinned_volumes),
                 *describe_evictions(worst.evicted_pods),
+                *((self.describe_spread_workloads(),) if self.spread_workloads else ()),
             ),
         )
 
@@ -234,7 +259,7 @@ class Failures(Report, frozen=True):
         return f"any {self.unit} can be lost without disruption"
 
     def find_ci_gate_problems(self) -> list[GateProblem]:
-        """Return a problem for a CI gate for each failure that leaves pods without a node or preempts pods."""
+        """Return a problem for a CI gate for each failure that is not safe."""
         return [
             GateProblem(
                 "loss-not-borne",
@@ -247,7 +272,7 @@ class Failures(Report, frozen=True):
 
 
 def _describe_lost_pods(worst: Failure) -> tuple[str, ...]:
-    """Return a text that names the pods that no controller recreates, or () if there are none."""
+    """Return a text that names the pods that no controller recreates. Return () if the failure loses none."""
     return (f"lost for good, since no controller recreates them: {first_few(worst.lost_pods)}",) if worst.lost else ()
 
 

@@ -54,7 +54,7 @@ def help(
 
 
 def read_topics() -> dict[str, str]:
-    """Read the help topics by name. They are Markdown, and their first line is the title."""
+    """Read the help topics, and return them by name. Each topic is Markdown, and its first line is the title."""
     topic_files = (path for path in files("kschedctl.cli.topics").iterdir() if path.name.endswith(SUFFIX))
     return {
         path.name.removesuffix(SUFFIX): path.read_text("utf-8") for path in sorted(topic_files, key=lambda p: p.name)
@@ -62,7 +62,7 @@ def read_topics() -> dict[str, str]:
 
 
 def _fold_title(name: str, text: str) -> list[str]:
-    """Return the lines with a topic's name and its title, folded to the width of the output."""
+    """Return the lines of the list of topics for one topic: its name and its title, folded to the output's width."""
     title = text.partition("\n")[0].lstrip("# ")
     return textwrap.wrap(
         title, get_output_width(wide=False), initial_indent=f"  {name:<12}  ", subsequent_indent=" " * 16
@@ -81,7 +81,7 @@ def _print_markdown(text: str) -> None:
 
 
 def fold_markdown(text: str, width: int) -> str:
-    """Fold Markdown text to the width. Code blocks and longer words stay as they are.
+    """Fold Markdown text to the width. Code blocks, and words longer than the width, stay as they are.
 
     >>> print(fold_markdown("A paragraph of two\\nlines.\\n\\n- an item that is long", 14), end="")
     A paragraph of
@@ -128,7 +128,7 @@ def _fold_prose(lines: list[str], width: int) -> Iterator[str]:
 
 
 def _fold_paragraph(text: str, width: int) -> list[str]:
-    """Return the folded lines of a paragraph. Further lines of a list item are indented like its text."""
+    """Return the folded lines of a paragraph. Later lines of a list item are indented like its text."""
     item = _LIST_ITEM.match(text)
     return _fold_text(text, width, " " * len(item[1]) if item else "")
 
@@ -136,7 +136,7 @@ def _fold_paragraph(text: str, width: int) -> list[str]:
 def _fold_text(text: str, width: int, further: str, first: str = "") -> list[str]:
     """Fold the text to the width, and return its lines.
 
-    `first` precedes the first line, and `further` precedes every other line.
+    `first` is the indent of the first line, and `further` that of the other lines.
     """
     return textwrap.wrap(
         text,
@@ -149,10 +149,10 @@ def _fold_text(text: str, width: int, further: str, first: str = "") -> list[str
 
 
 def _fold_table(lines: list[str], width: int) -> Iterator[str]:
-    """Yield the lines of a table or, if it is too wide, a list with an item for each row.
+    """Yield the lines of a table or, if it is too wide, of a list with an item for each row.
 
-    An item of a table with two columns is a sentence. Those of larger tables have a line for each cell, with the title
-    of its column.
+    If the table has two columns, an item is a sentence of both cells. Otherwise each cell has a line, which begins with
+    the title of its column.
     """
     if max(map(len, lines)) <= width:
         yield from lines
@@ -179,6 +179,4 @@ def _split_row(line: str) -> list[str]:
 
 
 _FOLDERS = {"code": _keep_code, "table": _fold_table, "prose": _fold_prose}
-
-
 """Kind of block -> the function that folds its lines."""

@@ -13,10 +13,10 @@ from kschedctl.commands.audit.latency.report import LatencySection
 from kschedctl.errors import UsageError
 from kschedctl.sources.metrics.catalogue import MetricsReading
 from kschedctl.sources.metrics.exposition import (
-    _require_scheduler_metrics,
     compute_metrics_between,
     compute_reading_since_start,
     parse_exposition,
+    require_scheduler_metrics,
 )
 
 
@@ -25,10 +25,10 @@ def latency(
 ) -> LatencySection:
     """Return how long kube-scheduler takes, and what holds it up.
 
-    `metrics` is the text of its /metrics endpoint, for the time since it started, or two such texts, the older first,
-    for the time between them, which is `seconds` long. It may also be metrics that were read already. `limits` are the
-    values above which a figure is a finding. Raises UsageError, and InputError for texts that are not kube-scheduler's
-    metrics.
+    `metrics` are texts of kube-scheduler's /metrics endpoint, or metrics that were read already. One text covers the
+    time since kube-scheduler started. Two texts, the older first, cover the time between them, which is `seconds` long.
+    `limits` are the values above which a figure is a finding. Raises UsageError unless there are one or two texts, and
+    InputError for texts that are not kube-scheduler's metrics.
 
     >>> latency(['scheduler_pending_pods{queue="active"} 0']).findings
     ()
@@ -38,7 +38,7 @@ def latency(
 
 
 def _parse_metrics(texts: Sequence[str], seconds: float | None) -> MetricsReading:
-    """Parse one text of metrics, or the difference between two, the older first.
+    """Parse one text of metrics, or compute the difference between an older and a newer text.
 
     Raises UsageError unless there are one or two texts, and InputError for texts that are not kube-scheduler's metrics.
     """
@@ -47,4 +47,4 @@ def _parse_metrics(texts: Sequence[str], seconds: float | None) -> MetricsReadin
     expositions = [parse_exposition(text.encode(), f"text {number}") for number, text in enumerate(texts, 1)]
     if len(expositions) == 1:
         return compute_reading_since_start(expositions[0])
-    return _require_scheduler_metrics(compute_metrics_between(expositions[0], expositions[1], seconds))
+    return require_scheduler_metrics(compute_metrics_between(expositions[0], expositions[1], seconds))

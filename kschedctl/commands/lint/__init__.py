@@ -113,9 +113,10 @@ def build_context(
     destination: Destination,
     instance_types: Sequence[JsonObject] | None = None,
 ) -> LintContext:
-    """Build the context for the rules: from the manifests and, if given, their cluster, or from the cluster alone.
+    """Build the context for the rules from the manifests and their cluster, or from the cluster alone.
 
-    Raises UsageError if there are neither manifests nor a cluster, and InputError for invalid instance types.
+    Without `cluster`, manifests get the cluster that they describe. Raises UsageError if there are neither manifests
+    nor a cluster, and InputError for invalid instance types.
     """
     if manifests is not None:
         context = _build_manifest_context(manifests, cluster, gates, destination)
@@ -131,7 +132,11 @@ def build_context(
 def _build_manifest_context(
     manifests: Repository, cluster: DescribedCluster | None, gates: FeatureGates, destination: Destination
 ) -> LintContext:
-    """Build the context of manifests and of their cluster, by default the one that the manifests describe."""
+    """Build the context of manifests and of their cluster.
+
+    By default, this is the cluster that the manifests describe. Files that cannot be read or are skipped are recorded
+    in the context.
+    """
     described_cluster = cluster or _find_described_cluster(manifests.objects, gates, destination.named_files)
     located = ((manifest.value, manifest) for manifest in manifests.objects)
     manifests.sets.declare_clusters(destination.together)

@@ -72,10 +72,18 @@ class ClusterOptions(InstanceTypeInput):
     with_cluster: Annotated[
         list[str],
         typer.Option(
-            "--with-cluster", metavar="FILE", help="File with the cluster to which the manifests go. Repeatable."
+            "--with-cluster",
+            metavar="FILE",
+            help="File with objects of the cluster to which the manifests will be applied. Repeatable.",
         ),
     ] = field(default_factory=list)
-    live: Annotated[bool, typer.Option("--live", help="Also use the live cluster of the current context.")] = False
+    live: Annotated[
+        bool,
+        typer.Option(
+            "--live",
+            help="Lint against the live cluster of the current context; without manifests, lint the cluster itself.",
+        ),
+    ] = False
 
     def is_live(self, source: Source) -> bool:
         """Return whether the cluster is a live one."""
@@ -93,7 +101,7 @@ class ClusterOptions(InstanceTypeInput):
     def load_cluster(self, source: Source) -> DescribedCluster | None:
         """Load the cluster that the options name, or return None if they name none.
 
-        Raises KschedctlError if the cluster cannot be loaded.
+        A snapshot or a live cluster takes precedence over files. Raises KschedctlError if the cluster cannot be loaded.
         """
         cluster_source = replace(source, filename=self.with_cluster)
         if source.snapshot or self.is_live(source):
@@ -110,34 +118,56 @@ class RuleOptions(LintFilters):
         typer.Option(
             "--profile",
             metavar="|".join(RuleProfile),
-            help="strict: also rules that many clusters do without; all: every finding.  [default: default]",
+            help="strict adds rules that many clusters do without; all also reports every finding.  [default: default]",
         ),
     ] = None
     select: Annotated[
-        list[str], typer.Option("--select", metavar="RULE,…", help="Run only these rules; * is a wildcard.")
+        list[str],
+        typer.Option("--select", metavar="RULE,…", help="Run only these rules; * matches any characters, as in pdb-*."),
     ] = field(default_factory=list)
-    ignore: Annotated[list[str], typer.Option("--ignore", metavar="RULE,…", help="Do not run these rules.")] = field(
-        default_factory=list
-    )
+    ignore: Annotated[
+        list[str],
+        typer.Option(
+            "--ignore", metavar="RULE,…", help="Do not run these rules; * matches any characters, as in pdb-*."
+        ),
+    ] = field(default_factory=list)
     fail_on: Annotated[
         Severity | None,
         typer.Option(
-            "--fail-on", metavar="error|warning|note", help="Lowest severity for exit code 1.  [default: warning]"
+            "--fail-on",
+            metavar="error|warning|note",
+            help="Exit with 1 on findings of this severity or a worse one.  [default: warning]",
         ),
     ] = None
     baseline: Annotated[
-        str | None, typer.Option("--baseline", metavar="FILE", help="Report only findings that are not in this file.")
+        str | None,
+        typer.Option(
+            "--baseline",
+            metavar="FILE",
+            help="Report only findings that are not in this file, written by --write-baseline.",
+        ),
     ] = None
     write_baseline: Annotated[
-        str | None, typer.Option("--write-baseline", metavar="FILE", help="Write a baseline with all findings.")
+        str | None,
+        typer.Option(
+            "--write-baseline", metavar="FILE", help="Write all findings to this file, for use with --baseline."
+        ),
     ] = None
-    strict: Annotated[bool, typer.Option("--strict", help="Exit 2 if a file cannot be read.")] = False
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 2 if a file cannot be read.")] = False
     settings: Annotated[
         str | None,
-        typer.Option("--settings", metavar="FILE", help="pyproject.toml or .kschedctl.yaml.  [default: the nearest]"),
+        typer.Option(
+            "--settings",
+            metavar="FILE",
+            help="Settings file: pyproject.toml or .kschedctl.yaml.  [default: the nearest one]",
+        ),
     ] = None
-    fix: Annotated[bool, typer.Option("--fix", help="Apply safe fixes to the files; report the rest.")] = False
-    diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change, without changes.")] = False
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Apply the safe fixes to the files, and report the remaining findings.")
+    ] = False
+    diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change, without changing the files.")] = (
+        False
+    )
 
     def validate_fix_options(self, manifests: object) -> None:
         """Raise UsageError if --fix and --diff are combined, or used without manifests."""
@@ -158,14 +188,21 @@ class DisplayOptions:
         declare_output_option("table", "wide", "json", "yaml", "sarif", "junit", "github", "markdown", "html"),
     ] = TABLE
     color: Annotated[
-        Color, typer.Option("--color", metavar="|".join(Color), help="auto: on terminals, unless NO_COLOR is set.")
+        Color,
+        typer.Option(
+            "--color", metavar="|".join(Color), help="When to use colors; auto: on terminals, unless NO_COLOR is set."
+        ),
     ] = Color.AUTO
     verbose: Annotated[
         int,
-        typer.Option("-v", "--verbose", count=True, show_default=False, help="More detail on stderr; -vv: everything."),
+        typer.Option(
+            "-v", "--verbose", count=True, show_default=False, help="Log more details to stderr; -vv logs everything."
+        ),
     ] = 0
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only errors on stderr.")] = False
-    brief: Annotated[bool, typer.Option("--brief", help="At most 12 lines: the most severe findings.")] = False
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print only errors to stderr, no warnings or notes.")] = (
+        False
+    )
+    brief: Annotated[bool, typer.Option("--brief", help="Print at most 12 lines: the most severe findings.")] = False
     show_fixes: Annotated[bool, typer.Option("--show-fixes", help="Also show how to fix each finding.")] = False
 
     def build_answer(self, document: object, exit_code: int = CLEAN, *, cluster_name: str | None = None) -> Answer:
@@ -194,7 +231,7 @@ def _explain_rule(arguments: Sequence[str], display: DisplayOptions) -> Answer:
     if len(arguments) != 1:
         raise UsageError(
             "lint explain needs exactly one rule",
-            hint="kschedctl lint explain RULE; kschedctl lint rules lists them",
+            hint="kschedctl lint explain RULE; list all rules with: kschedctl lint rules",
         )
     return display.build_answer(build_rule_report(get_rule(arguments[0])), cluster_name="")
 
@@ -206,7 +243,8 @@ def lint(
     rule_options: RuleOptions,
     display: DisplayOptions,
     files: Annotated[
-        list[str] | None, typer.Argument(metavar="[FILE… | rules | explain RULE]", help="Manifests, as with -f.")
+        list[str] | None,
+        typer.Argument(metavar="[FILE… | rules | explain RULE]", help="Manifests to lint, as with -f."),
     ] = None,
 ) -> Answer | int:
     """What would break scheduling in these manifests, or in this cluster?
@@ -324,7 +362,7 @@ def _build_findings_answer(
 
 
 def _load_baseline(rule_options: RuleOptions, project: Project) -> Counter[str]:
-    """Load the baseline of the options, or else that of the settings, or return an empty one.
+    """Load the baseline of the options, or else that of the settings. Without either, return an empty baseline.
 
     The baseline of the settings is not used while a baseline is being written.
     """

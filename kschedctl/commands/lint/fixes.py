@@ -81,8 +81,8 @@ class LintFixer:
     def run(self) -> Findings:
         """Fix the manifests in memory and return the remaining findings.
 
-        Findings that may hide others are fixed first. Files in which a fix does not have the desired effect stay as
-        they are.
+        Findings that may hide others are fixed first. A file stays as it is if a fix in it fails to remove its finding
+        or causes a new one.
         """
         texts = {located.text for located in self.manifests.objects if isinstance(located, LocatedObject)}
         writable_files = {text.file for text in texts if _is_writable(text)}

@@ -102,8 +102,8 @@ def _build_rule_count_table(report: Findings) -> Page:
 def _build_finding_row(finding: Finding, report: Findings, style: Style) -> tuple[Cell, ...]:
     """Build the cells for a finding, one per column of `_list_columns`.
 
-    Without a column for the fix, the problem ends with a fix that is more than the advice of the rule. A place on a
-    very long line, such as one of JSON on a single line, is left out.
+    Without a column for the fix, the problem includes the fix if the fix says more than the rule's advice. The place is
+    left out on a very long line, such as JSON on a single line.
     """
     line = f"{finding.line}:{finding.column}" if finding.line and finding.column <= MAX_COLUMN else ""
     severity = Marked(finding.severity, SEVERITIES[finding.severity])

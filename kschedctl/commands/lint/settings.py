@@ -56,7 +56,10 @@ def find_settings(folder: Path) -> Path | None:
 
 
 def read_settings(file: Path | None) -> LintSettings:
-    """Read the settings in a file, or return the defaults without a file. Raises InputError if they are invalid."""
+    """Read the settings in a file, or return the defaults if there is no file.
+
+    Raises InputError if the settings are invalid.
+    """
     if file is None:
         return LintSettings()
     document = _read_toml_table(str(file)) if file.suffix == ".toml" else _read_only_document(str(file))
@@ -106,7 +109,9 @@ class LintFilters:
 
     severity: Annotated[
         Severity | None,
-        typer.Option("--severity", metavar="error|warning|note", help="Lowest severity to report.  [default: note]"),
+        typer.Option(
+            "--severity", metavar="error|warning|note", help="Lowest severity of findings to report.  [default: note]"
+        ),
     ] = None
     namespace: Annotated[
         str | None,
@@ -114,16 +119,25 @@ class LintFilters:
             "-n",
             "--namespace",
             metavar="NAME",
-            help="Report only this namespace. Manifests that name none go there.",
+            help="Report only this namespace, and use it for manifests that do not set one.",
         ),
     ] = None
     selector: Annotated[
         str | None,
-        typer.Option("-l", "--selector", metavar="SELECTOR", help="Report only objects, or pods, with these labels."),
+        typer.Option(
+            "-l",
+            "--selector",
+            metavar="SELECTOR",
+            help="Report only objects whose labels, or whose pods' labels, match this selector.",
+        ),
     ] = None
     exclude: Annotated[
         list[str],
-        typer.Option("--exclude", metavar="PATTERN", help="Do not read these files and folders. Repeatable."),
+        typer.Option(
+            "--exclude",
+            metavar="PATTERN",
+            help="Skip files and folders that match this pattern. Repeatable, for several patterns.",
+        ),
     ] = field(default_factory=list)
 
     @property

@@ -79,8 +79,8 @@ def make_room_for_waiting_pods(
 ) -> MakeRoom:
     """Make room for waiting pods and the other waiting pods of their groups or workloads.
 
-    The other arguments and the errors are those of `find_room`. Raises UsageError also for a pod that was never
-    created, has a node, or is in another cluster.
+    The other arguments and the errors are those of `find_room`. It also raises UsageError for a pod that was never
+    created, has a node, or is in another cluster than the first pod.
     """
     failures = [target.never_created for target in targets if target.never_created]
     if failures:
@@ -103,7 +103,7 @@ def make_room_for_manifests(
     """Make room for all pods that the manifests create.
 
     `written` maps workloads to their manifests as written, as for `simulate`. The other arguments and the errors are
-    those of `find_room`. Raises UsageError also if the manifests create no pod.
+    those of `find_room`. It also raises UsageError if the manifests create no pod.
     """
     prepared = prepare_simulation(cluster, manifests, documents=dict(written or {}))
     if not prepared.workload_by_pod:
@@ -139,14 +139,14 @@ def find_room(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> MakeRoom:
-    """Find moves with which the waiting pods `keys` (`namespace/name`) fit.
+    """Find moves after which the waiting pods `keys` (`namespace/name`) fit, and report on the search.
 
     The search runs in this process, with `workers` that judge plans in parallel. Raises UsageError and InputError if
     the wishes are invalid, and ClusterError if workers are lost.
     """
     shared_room = SharedRoom(cluster, tuple(dict.fromkeys(keys)), wishes, seed)
     room = shared_room.room = start_room_making(Scheduler(cluster, call_extender), shared_room)
-    with open_worker_pool(judge_draft, shared_room, limit_workers(workers, call_extender)) as room.pool:
+    with open_worker_pool(judge_drafts, shared_room, limit_workers(workers, call_extender)) as room.pool:
         room.advance = progress.begin("Trying plans", 0)
         return make_room_and_report(room)
 
@@ -165,16 +165,16 @@ class SharedRoom:
         return {**self.__dict__, "room": None}  # not sent to workers
 
 
-def judge_draft(shared: SharedRoom, task: DraftTask) -> bool:
-    """Return whether a draft works after the plans that were adopted so far.
+def judge_drafts(shared: SharedRoom, task: DraftTask) -> list[bool]:
+    """Return for each draft plan in the task whether it works.
 
-    This runs in a worker process, which first catches up on the plans that were adopted elsewhere.
+    This runs in a worker process, which first adopts the plans that the main process has adopted in the meantime.
     """
     with STATE_LOCK:
         if shared.room is None:
             shared.room = start_room_making(Scheduler(shared.cluster), shared)
         shared.room.adopt_all(task.taken[len(shared.room.adopted) :])
-        return shared.room.accepts(task.draft)
+        return [shared.room.accepts(draft) for draft in task.drafts]
 
 
 def start_room_making(scheduler: Scheduler, shared: SharedRoom) -> RoomMaking:
@@ -184,7 +184,10 @@ def start_room_making(scheduler: Scheduler, shared: SharedRoom) -> RoomMaking:
 
 
 def make_room_and_report(room: RoomMaking) -> MakeRoom:
-    """Make room for all pods, and build the report, which is marked as interrupted if the user interrupts."""
+    """Make room for all pods, and build the report.
+
+    If the user interrupts, the report is marked as interrupted.
+    """
     try:
         room.make_room()
     except KeyboardInterrupt:

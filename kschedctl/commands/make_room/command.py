@@ -55,19 +55,22 @@ def make_room(
         typer.Argument(metavar="[POD]", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
     ] = None,
     max_moves: Annotated[
-        int, typer.Option("--max-moves", metavar="N", min=1, max=3, help="Maximum number of moves per pod.")
+        int,
+        typer.Option("--max-moves", metavar="N", min=1, max=3, help="Maximum number of pods to move per waiting pod."),
     ] = 3,
     keep: Annotated[
-        str, typer.Option("--keep", metavar="SELECTOR", help="Pods that match this label selector stay where they are.")
+        str, typer.Option("--keep", metavar="SELECTOR", help="Do not move pods that match this label selector.")
     ] = "",
-    pool: Annotated[str, typer.Option("--pool", metavar="NAME", help="Move only pods of this node pool.")] = "",
+    pool: Annotated[str, typer.Option("--pool", metavar="NAME", help="Move only pods on nodes of this pool.")] = "",
     seconds: Annotated[
         int,
         typer.Option(
             "--search-seconds", metavar="NUMBER", min=1, help="Stop searching for plans after this many seconds."
         ),
     ] = 10,
-    seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Random seed for ties between nodes.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="NUMBER", help="Random seed that decides between nodes of equal score.")
+    ] = 0,
 ) -> Answer:
     """Which pods have to move so that these fit, in which order, and where does each go?
 
@@ -100,7 +103,7 @@ def _read_targets(source: Source, scope: Scope, words: tuple[str, ...]) -> list[
 def _make_room_for_manifests(source: Source, scope: Scope, wishes: RoomWishes, settings: SearchSettings) -> MakeRoom:
     """Make room for all pods of the manifests given with -f.
 
-    Raises KschedctlError if there are none or they are invalid.
+    Raises UsageError if there are no manifests or several clusters, and KschedctlError if the manifests are invalid.
     """
     if not source.filename:
         raise UsageError("no pod to make room for", hint="name one, or give manifests with -f")

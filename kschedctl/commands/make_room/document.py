@@ -19,9 +19,11 @@ from kschedctl.commands.make_room.report import (
     PlacedPod,
     PodMove,
     SearchedPlans,
+    TerminatingRoom,
 )
 from kschedctl.commands.make_room.room import PlanPart, RoomMaking, find_reason_not_tried
 from kschedctl.commands.make_room.search import PlanSearch
+from kschedctl.fixes.queue_replay import find_node_once_others_are_gone, replay_queue_without_pods
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.eviction import is_controlled_by_job
 from kschedctl.replay.placements import MissingStorageClasses
@@ -47,6 +49,7 @@ def build_report(room: RoomMaking) -> MakeRoom:
     if any(is_controlled_by_job(pods[move.position]) for part in room.parts for move in part.moved):
         dependencies.append(Dependency("Job", Effect.EITHER))
 
+    terminating_room = None if room.interrupted else find_terminating_room(room)
     return MakeRoom(
         pods=tuple(pods[position].key for position in room.wanted),
         fits=not missing_pods,
@@ -59,7 +62,8 @@ def build_report(room: RoomMaking) -> MakeRoom:
         preempts=_find_preempted_pods(room),
         preemptor=pods[room.searches[0].wanted].key if room.searches else "",
         rivals=_find_rivals(room) if missing_pods else (),
-        commands=tuple(command for part in room.parts for command in _iter_plan_commands(room, part)),
+        commands=tuple(_iter_commands(room, terminating_room)),
+        terminating_room=terminating_room,
         pools=compare_pools(room.before.view, simulation.view) if room.parts else (),
         fragmented=tuple(iter_fragmented_resources(room.searches[0])) if room.searches else (),
         placed_first=_list_placed_pods(
@@ -96,6 +100,52 @@ def _iter_pod_moves(room: RoomMaking, part: PlanPart) -> Iterator[PodMove]:
         )
 
 
+def _iter_commands(room: RoomMaking, terminating_room: TerminatingRoom | None) -> Iterator[str]:
+    """Yield the commands that carry out the plan. Without a plan, they wait for the terminating pods, if this helps."""
+    for part in room.parts:
+        yield from _iter_plan_commands(room, part)
+    has_moves = any(part.moved for part in room.parts)
+    if terminating_room and not terminating_room.rivals and not has_moves:
+        pods = room.before.view.pods
+        for key in terminating_room.pods:
+            yield kubectl.render_wait_until_gone(pods.objects[pods.index[key]])
+
+
+def find_terminating_room(room: RoomMaking) -> TerminatingRoom | None:
+    """Find out whether the pods only have to wait until terminating pods are gone.
+
+    All waiting pods pass the queue of a cluster without terminating pods. If the only pod to make room for gets no node
+    there and none by moves, but would get one if it were tried first, the result names the pods that take the room.
+    Return None if no search was needed, if terminating pods make no room, or if extenders would have to be called for
+    all pods.
+    """
+    scheduler, pods = room.before.scheduler, room.before.view.pods.objects
+    terminating = {
+        pod.key: pod.spec.node_name
+        for pod in scheduler.cluster.pods
+        if pod.spec.node_name and pod.metadata.deletion_timestamp is not None and not pod.terminated
+    }
+    if not room.searches or not terminating or (scheduler.call_extender is not None and scheduler.extenders):
+        return None
+    wanted_pods = [pods[position] for position in room.wanted]
+    first_pod = wanted_pods[0]
+    placed, preemptors = replay_queue_without_pods(scheduler, frozenset(terminating), first_pod)
+    if not preemptors.isdisjoint(pod.key for pod in wanted_pods):
+        return None
+    nodes = tuple(dict.fromkeys(placed.get(pod.key, "") for pod in wanted_pods))
+    rivals: tuple[str, ...] = ()
+    if "" in nodes:
+        if len(wanted_pods) > 1 or room.rows:
+            return None
+        node = find_node_once_others_are_gone(scheduler, frozenset(terminating), first_pod)
+        rivals = tuple(key for key, taken in placed.items() if taken == node)
+        nodes = (node,)
+        if not rivals:
+            return None
+    leaving = tuple(key for key, node in terminating.items() if node in nodes)
+    return TerminatingRoom(nodes, leaving, rivals) if leaving else None
+
+
 def _iter_plan_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
     """Yield the commands that carry out one part of the plan, in order.
 
@@ -129,7 +179,7 @@ def _iter_plan_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
 def _find_preempted_pods(room: RoomMaking) -> tuple[str, ...]:
     """Return the keys of the pods that kube-scheduler would preempt for the first pod that needs room.
 
-    kube-scheduler does so as soon as it tries the pod, before the plan can be carried out. The result is empty if all
+    kube-scheduler does so as soon as it tries the pod, before anyone can carry out the plan. The result is empty if all
     pods fit without a search.
     """
     if not room.searches:
@@ -167,7 +217,10 @@ def _describe_missing_storage_class(simulation: Simulation, missing: Sequence[st
 
 
 def _explain_first_missing_pod(simulation: Simulation, missing: Sequence[str]) -> str:
-    """Return kube-scheduler's message for the first of the pods without a node, `missing`, or "" if there are none."""
+    """Return kube-scheduler's message for the first of the `missing` pods, or "" if there are none.
+
+    If kube-scheduler does not try this pod, return the reason instead.
+    """
     if not missing:
         return ""
     position = Position(simulation.view.pods.index[missing[0]])
@@ -197,7 +250,7 @@ def iter_fragmented_resources(search: PlanSearch) -> Iterator[FragmentedResource
 
 
 def _iter_fragmented_resources(search: PlanSearch) -> Iterator[FragmentedResource]:
-    """Yield requested resources of which enough is free in total, but not on a single eligible node.
+    """Yield each requested resource that is free in sufficient amount, but not on a single eligible node.
 
     Nodes at their pod limit are left out, because they take no pod. `explain` does not count their free resources
     either.
@@ -233,9 +286,10 @@ class _FreeDeviceCounts(NamedTuple):
 
 
 def _iter_fragmented_devices(search: PlanSearch) -> Iterator[FragmentedResource]:
-    """Yield device requests that no node can satisfy by any alternative, although enough devices are free in total.
+    """Yield each device request that no node can satisfy, although enough devices are free in total.
 
-    Only nodes that would otherwise take the pod are considered. Nothing is yielded for a pod without device requests.
+    A request may have alternatives, and none of them can be satisfied. Only nodes that would otherwise take the pod are
+    considered. Nothing is yielded for a pod without device requests.
     """
     cycle = search.stage.build_simulation().run_cycle(search.wanted)
     evaluation = cycle.pre_filter.find_state(DynamicResources)

@@ -50,7 +50,7 @@ class MovablePods(NamedTuple):
 def find_movable_pods(
     simulation: Simulation, among: Bools, keep: Selector | None, spared: Collection[Position]
 ) -> MovablePods:
-    """Find the movable pods on the nodes in the mask `among` (N,), and count the other pods by what holds them back.
+    """Find the pods that may be moved off the nodes in the mask `among` (N,), and count the others by reason.
 
     Pods that the selector `keep` matches are not movable. `spared` pods are ignored: they are neither movable nor
     counted.
@@ -150,9 +150,9 @@ MAX_SHARE = 10**6
 
 
 def _compute_moving_costs(view: Fork, budgeted: Bools) -> tuple[Rows, Rows, Amounts]:
-    """Compute the reluctance, the priority and the size of each pod, (P,) each, as `MovablePods` describes them.
+    """Compute three arrays (P,) of costs: the reluctance, the priority and the size of each pod.
 
-    `budgeted` is the mask (T,) of PodInfos that some PDB selects.
+    `MovablePods` describes them. `budgeted` is the mask (T,) of PodInfos that some PDB selects.
     """
     pods = view.pods
     stateful = pods.where(lambda info: find_owner(info.pod).kind == "StatefulSet" or has_scratch_data(info.pod))

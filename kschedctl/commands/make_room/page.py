@@ -65,9 +65,9 @@ def _mark_replayed(move: PodMove) -> Marked:
 
 
 def _build_commands_section(report: MakeRoom) -> Page:
-    """Build the section with the commands that carry out the moves, or nothing if there are no moves."""
+    """Build the section with the commands that carry out the moves or wait for terminating pods, or nothing."""
     if not report.moves:
-        return ()
+        return section("Wait for", *map(Command, report.commands)) if report.commands else ()
     return section(
         "Commands; before each further eviction or uncordon, wait until the replacement of the evicted pod runs",
         *map(Command, report.commands),

@@ -135,8 +135,8 @@ class Rehearsal:
         """Schedule the replacement of a pod that was evicted from the node `source`, and return the outcome.
 
         If the evicted pod lingers while it terminates, its replacement is first tried beside it, and may preempt other
-        pods. If no attempt is made that way, the replacement is tried once the evicted pod is gone. Return None if no
-        attempt is made.
+        pods. If the replacement is not attempted then, it is tried once the evicted pod is gone. Return None if it is
+        never attempted, because it is not recreated.
         """
         terminating_position = self.lingering.get(position)
         if terminating_position is not None:
@@ -172,7 +172,7 @@ class Rehearsal:
     def place_all_waiting_pods(self) -> dict[Position, Row] | None:
         """Schedule the waiting pods, and map each one to the row of its node, or to -1 if it gets no node.
 
-        Return None if one of the pods would preempt other pods.
+        Return None if one of the pods would preempt other pods. Pods may have been placed even then.
         """
         outcomes = self.build_simulation().schedule_or_raise_interrupt(self._unplaced)
         if any(outcome.victims for outcome in outcomes):
@@ -234,7 +234,10 @@ class PlanReplays:
         """Beginning and the nodes that are then cordoned -> the stage in which the next pod is evicted."""
 
     def replay(self, plan: Sequence[Position], emptied: frozenset[Row]) -> PlayedPlan | None:
-        """Replay a plan while the `emptied` nodes are cordoned, or return None if a step is not safe."""
+        """Replay a plan while the `emptied` nodes are cordoned.
+
+        The `emptied` nodes are still cordoned in the result. Return None if a step is not safe.
+        """
         node = self._stage.view.node
         moves = tuple(
             MovesFromNode(source, tuple(positions))
@@ -244,7 +247,10 @@ class PlanReplays:
         return played and played._replace(stage=played.stage.with_cordoned(emptied))
 
     def _replay_moves(self, moves: tuple[MovesFromNode, ...], emptied: frozenset[Row]) -> PlayedPlan | None:
-        """Replay these moves, or return None if one is not safe. The node of the last moves remains cordoned."""
+        """Replay these moves, or return None if one is not safe. The node of the last moves remains cordoned.
+
+        Plans often begin with the same moves, so the result of each beginning is cached.
+        """
         if not moves:
             return PlayedPlan(self._stage.with_cordoned(emptied), [])
         *earlier_moves, last_moves = moves
@@ -321,9 +327,9 @@ def add_terminating_pods(course: PlanCourse) -> PlanCourse | None:
 
 
 def _may_linger(view: Fork, position: Position, waiting_jobs: ObjectNames) -> bool:
-    """Return whether the pod may still be terminating when its replacement is placed, in a way that matters to it.
+    """Return whether the pod may still be terminating when its replacement is placed, and affect it.
 
-    It matters if the affinity or anti-affinity of the replacement matches the pod.
+    The pod affects its replacement if the affinity or anti-affinity of the replacement matches the pod.
     """
     info = view.pods.infos[view.pods.info[position]]
     if not may_terminate_during_rescheduling(info.pod, waiting_jobs):

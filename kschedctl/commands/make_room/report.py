@@ -79,6 +79,17 @@ class SearchedPlans(Document, frozen=True):
     """The time limit of the search for all pods."""
 
 
+class TerminatingRoom(Document, frozen=True):
+    """Room for pods that do not fit without moves, once pods that are already terminating are gone."""
+
+    nodes: tuple[str, ...]
+    """The nodes with room."""
+    pods: tuple[str, ...]
+    """The terminating pods."""
+    rivals: tuple[str, ...] = ()
+    """Other waiting pods that take this room first. If there are none, waiting is enough."""
+
+
 class MakeRoom(Report, frozen=True):
     """The moves after which the pods fit. Each move was replayed, and leaves no pod without a node."""
 
@@ -119,6 +130,8 @@ class MakeRoom(Report, frozen=True):
     interrupted: bool = False
     cause: str = ""
     """The cause behind `message`, such as a missing StorageClass; empty if the message says it."""
+    terminating_room: TerminatingRoom | None = None
+    """The room that terminating pods leave, if it is what the pods need, so that no pod has to move."""
     kind: str = "MakeRoom"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -127,9 +140,25 @@ class MakeRoom(Report, frozen=True):
         doubt = describe_doubt(self.unknown)
         fits = agreeing(len(self.pods), "fits", "fit")
         if self.fits and self.moves:
-            return (f"Moving {counted(len(self.moves), 'pod')} makes room for", f"{subject}{doubt}", "")
+            wait = ""
+            if self.terminating_room:
+                wait = f"– but it is enough to wait: {self._describe_terminating_room(self.terminating_room)}"
+            return (f"Moving {counted(len(self.moves), 'pod')} makes room for", f"{subject}{doubt}", wait)
         if self.fits:
             return ("Nothing has to move:", subject, f"– {fits} without moves{doubt}")
+        if self.terminating_room and not self.terminating_room.rivals:
+            return (
+                "Nothing has to move:",
+                subject,
+                f"– {self._describe_terminating_room(self.terminating_room)}{doubt}",
+            )
+        verdict, sentence = self._describe_failed_search()
+        if self.terminating_room:
+            sentence += f"; {self._describe_terminating_room(self.terminating_room)}"
+        return (verdict, subject, f"– {sentence}{doubt}")
+
+    def _describe_failed_search(self) -> tuple[str, str]:
+        """Return the verdict of a search without a plan, and a sentence on why there is none."""
         if self.searched and not self.searched.complete:
             if self.searched.plans:
                 why = f"none of the tried plans makes room for {self._pronoun}"
@@ -139,16 +168,26 @@ class MakeRoom(Report, frozen=True):
             if self.ran_out_of_time:
                 seconds = f"{self.searched.seconds:g} {'second' if self.searched.seconds == 1 else 'seconds'}"
                 why = f"the search stopped after {seconds}, and {why}"
-            return ("No room found:", subject, f"– {why}{doubt}")
+            return ("No room found:", why)
         if self._is_hopeless:
-            return ("No room can be made:", subject, f"– no node takes it, whichever pods move{doubt}")
+            return ("No room can be made:", "no node takes it, whichever pods move")
         if self.searched is None:
             plan = "move"
         elif self.searched.max_moves == 1:
             plan = "single move"
         else:
             plan = f"plan of up to {counted(self.searched.max_moves, 'move')}"
-        return ("No room can be made:", subject, f"– no {plan} makes room for {self._pronoun}{doubt}")
+        return ("No room can be made:", f"no {plan} makes room for {self._pronoun}")
+
+    def _describe_terminating_room(self, room: TerminatingRoom) -> str:
+        """Describe which nodes take the pods once terminating pods are gone, or which waiting pods do so first."""
+        leave = counted(len(room.pods), "terminating pod leaves", "terminating pods leave")
+        nodes = first_few(room.nodes)
+        if room.rivals:
+            take = agreeing(len(room.rivals), "takes", "take")
+            return f"{first_few(room.rivals)} {take} {nodes} first, once {leave}: {first_few(room.pods)}"
+        take = agreeing(len(room.nodes), "takes", "take")
+        return f"{nodes} {take} {agreeing(len(self.pods), 'it', 'them')} once {leave}: {first_few(room.pods)}"
 
     @property
     def rivals_sentence(self) -> str:
@@ -188,9 +227,9 @@ class MakeRoom(Report, frozen=True):
         return "it" if len(self.pods) == 1 else f"{len(self.missing):,} of them"
 
     def to_short_fix(self) -> ShortFix:
-        """Return all moves as a single fix with what they evict and lose.
+        """Return all moves as a single fix, with the pods that it evicts and the data that it loses.
 
-        The fix has no commands, because running only some of them would do harm.
+        At most three target nodes are named. The fix has no commands, because running only some of them would do harm.
         """
         nodes = tuple(dict.fromkeys(placed.node for placed in self.placed))
         moves = f"move {', '.join(f'{move.pod} from {move.source} to {move.target}' for move in self.moves)}"

@@ -116,10 +116,10 @@ class PlanReplayKey(NamedTuple):
 
 
 class DraftTask(NamedTuple):
-    """A draft to judge after the plans that were adopted so far."""
+    """Drafts to judge after the plans that were adopted so far."""
 
     taken: tuple[AdoptedPlan, ...]
-    draft: Draft
+    drafts: tuple[Draft, ...]
 
 
 @dataclass
@@ -154,7 +154,7 @@ class RoomMaking:
     interrupted: bool = False
     adopted: list[AdoptedPlan] = field(default_factory=list)
     """The adopted plans."""
-    pool: WorkerPool[DraftTask, bool] | None = None
+    pool: WorkerPool[DraftTask, list[bool]] | None = None
     """Workers that judge drafts in parallel."""
     advance: Callable[[int], None] = lambda number: None
     """Called for each judged draft."""
@@ -196,9 +196,10 @@ class RoomMaking:
         )
 
     def make_room(self) -> None:
-        """Let as many gangs and single pods fit as possible, starting with gangs and pods that need no moves.
+        """Let as many gangs and single pods fit as possible, starting with those that need no moves.
 
-        If one does not fit, others with an equal pod are not tried. The search ends early if the user interrupts.
+        If a gang or pod does not fit, others that have an equal pod are not tried. The search ends early if the user
+        interrupts.
         """
         deadline = time.monotonic() + self.wishes.seconds
         for unit in self._list_unplaced_units():
@@ -226,8 +227,8 @@ class RoomMaking:
     def _make_room_for_unit(self, unit: Unit, deadline: float) -> bool:
         """Let one more gang or single pod fit, with moves if necessary, and return whether it fits.
 
-        The plan is adopted if it works. No moves are searched if kube-scheduler does not try one of the pods at all, as
-        for a gated pod.
+        The plan is adopted if it works. No moves are searched if kube-scheduler does not try one of the pods at all,
+        for example because it is gated.
         """
         if self._adopt_plan_if_it_works(unit, (), NO_NODES):
             return True
@@ -261,7 +262,7 @@ class RoomMaking:
     def _build_search(
         self, stage: Rehearsal, members: Unit, plan: Plan, emptied: frozenset[Row], deadline: float
     ) -> PlanSearch:
-        """Build the search for further moves that let the last of these members of a gang fit together with the others.
+        """Build the search for further moves after which the last of `members` fits along with the others.
 
         The moves come after those of `plan`, while the nodes `emptied` are cordoned. Also sets `held` to the numbers of
         pods that may not move, by reason, and adds the search to `searches`.
@@ -291,9 +292,8 @@ class RoomMaking:
                 drafts.append(Draft(members, (*plan, *further_moves), draft_emptied, is_whole_unit))
             if self.pool is None or len(drafts) == 1:
                 return map(self.accepts, drafts)
-            return self.pool.run([DraftTask(tuple(self.adopted), draft) for draft in drafts])
+            return _judge_in_pool(self.pool, tuple(self.adopted), drafts)
 
-        batch_size = self.pool.size if self.pool else 1
         search = PlanSearch(
             stage,
             members[-1],
@@ -301,7 +301,7 @@ class RoomMaking:
             nodes=self.nodes,
             accept=accept,
             deadline=deadline,
-            batch_size=batch_size,
+            workers=self.pool.size if self.pool else 1,
             advance=self.advance,
         )
         self.searches.append(search)
@@ -327,8 +327,7 @@ class RoomMaking:
         return next(unit[-1:] for unit in self._list_unplaced_units() if members[0] in unit)
 
     def _find_pods_placed_by_replay(self, stage: Rehearsal) -> list[Position]:
-        """Return the pods that the replay has placed in `stage`, on nodes whose pods may be moved, in order of
-        position.
+        """Return the pods that only the replay has placed on nodes whose pods may be moved, in order of position.
 
         These are waiting pods and pods that waiting pods preempt. They cannot be evicted from these nodes, because they
         do not run there. Pods that the adopted plans move are left out: the replacements run before the next move.
@@ -412,9 +411,10 @@ class RoomMaking:
         return replays
 
     def _get_plan_replays(self, course: PlanCourse, seed: int, waiting_first: bool) -> PlanReplays:
-        """Return the replays of plans from the course's stage with this seed, cached while they depend on the same.
+        """Return the replays of plans that start from the course's stage with this seed.
 
-        `waiting_first` says whether waiting pods are tried before the replacements of evicted pods.
+        They are cached unless the course has a stage of its own. `waiting_first` says whether waiting pods are tried
+        before the replacements of evicted pods.
         """
         key = PlanReplayKey((*course.others, *course.unit), seed, waiting_first)
         stage = replace(course.stage, waiting=key.waiting, seed=seed, waiting_first=waiting_first)
@@ -427,8 +427,7 @@ class RoomMaking:
         return self.plan_replays[key]
 
     def _adopt_plan_if_it_works(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> bool:
-        """Adopt the plan if the gang or single pod gets a node in all replays of the plan, and return whether it was
-        adopted.
+        """Adopt the plan if the gang or single pod gets nodes in all of its replays, and return whether it was adopted.
 
         The first replay decides the nodes of the pods, also of other waiting pods that now fit.
         """
@@ -446,6 +445,25 @@ class RoomMaking:
             targets = [{move.target for move in moves} for moves in moves_by_step]
             self.parts.append(PlanPart(moved, emptied, targets))
         return True
+
+
+def _judge_in_pool(
+    pool: WorkerPool[DraftTask, list[bool]], adopted: tuple[AdoptedPlan, ...], drafts: Sequence[Draft]
+) -> Iterator[bool]:
+    """Yield for each draft whether it works, in the order of the drafts.
+
+    The workers of the pool each judge about the same number of drafts. The same worker judges drafts that empty the
+    same nodes, because they share replays.
+    """
+    order = sorted(range(len(drafts)), key=lambda index: sorted(drafts[index].emptied))
+    drafts_per_task = -(-len(drafts) // pool.size)
+    chunks = [order[start : start + drafts_per_task] for start in range(0, len(order), drafts_per_task)]
+    answers: dict[int, bool] = {}
+    tasks = [DraftTask(adopted, tuple(drafts[index] for index in chunk)) for chunk in chunks]
+    for chunk, are_accepted in zip(chunks, pool.run(tasks), strict=True):
+        answers.update(zip(chunk, are_accepted, strict=True))
+    for index in range(len(drafts)):
+        yield answers[index]
 
 
 def _get_emptied_row(stage: Rehearsal, further_moves: Plan) -> Row:

@@ -35,6 +35,8 @@ Plan = tuple[Position, ...]
 """The pods to evict, in order."""
 MAX_SEQUENCES = 1_000
 """All sequences of moves of one length are tried if there are at most this many."""
+SEQUENCES_PER_TASK = 16
+"""How many sequences of moves a worker judges at once. Many of them begin alike, and share the replay of that."""
 IMPROVEMENT_SECONDS = 10.0
 """The time for the search for a cheaper plan once there is one."""
 COUNTING_PLUGINS = frozenset((InterPodAffinity.name, PodTopologySpread.name))
@@ -102,8 +104,8 @@ class PlanSearch:
     accept: Callable[[Sequence[Plan]], Iterator[bool]]
     """Yields, for each of several plans, whether it works."""
     deadline: float
-    batch_size: int = 1
-    """The number of plans that `accept` takes at once."""
+    workers: int = 1
+    """The number of workers that judge plans."""
     advance: Callable[[int], None] = lambda number: None
     """Called for each plan that was judged."""
     tried: int = 0
@@ -130,8 +132,8 @@ class PlanSearch:
     def run(self, max_moves: int) -> Plan | None:
         """Search for the shortest plans of at most `max_moves` moves, and return the cheapest of these, or None.
 
-        After the time limit, the best plan so far is returned. Raises KeyboardInterrupt if the user interrupts before
-        a plan was found.
+        If time runs out or the user interrupts, the best plan so far is returned, and `timed_out` or `interrupted` is
+        set. Raises KeyboardInterrupt if the user interrupts before a plan was found.
         """
         try:
             for moves in range(1, max_moves + 1):
@@ -149,11 +151,12 @@ class PlanSearch:
     def _search_plans_of_length(self, moves: int) -> None:
         """Judge the likely plans and then all sequences of moves of this length, and set `best` to the cheapest plan.
 
-        Once a plan was found, only cheaper plans are considered, for a limited time. Raises OutOfTimeError if time is
-        up.
+        Once a plan was found, only cheaper plans are considered, for a limited time. The search ends at a plan that
+        cannot be beaten. Raises OutOfTimeError if time is up.
         """
-        likely_plans = self._judge_plans(self._iter_promising_plans(self.stage, self.wanted, moves, (), frozenset()))
-        all_plans = self._judge_plans(self._iter_all_sequences(moves))
+        promising_plans = self._iter_promising_plans(self.stage, self.wanted, moves, (), frozenset())
+        likely_plans = self._judge_plans(promising_plans, self.workers)
+        all_plans = self._judge_plans(self._iter_all_sequences(moves), self.workers * SEQUENCES_PER_TASK)
         for plan, is_accepted in chain(likely_plans, all_plans):
             if self._is_no_better(plan):
                 continue
@@ -165,19 +168,19 @@ class PlanSearch:
             if is_accepted and self._compute_cost(plan) == self._least_cost:
                 return
 
-    def _judge_plans(self, plans: Iterator[Plan]) -> Iterator[tuple[Plan, bool]]:
+    def _judge_plans(self, plans: Iterator[Plan], batch_size: int) -> Iterator[tuple[Plan, bool]]:
         """Yield each plan that may beat the best plan, with whether it works.
 
-        The first plan is judged alone, because it often works, and the others in batches. Raises OutOfTimeError if time
-        is up.
+        The first plan often works, so it is judged alone. The other plans are judged in batches. Raises OutOfTimeError
+        if time is up.
         """
-        batch_size = 1
-        while batch := list(islice(plans, batch_size)):
+        size = 1
+        while batch := list(islice(plans, size)):
             self._check_time()
             cheaper_plans = [plan for plan in batch if not self._is_no_better(plan)]
             # After an interruption, there may be fewer answers than plans.
             yield from zip(cheaper_plans, self.accept(cheaper_plans), strict=False)
-            batch_size = self.batch_size
+            size = batch_size
 
     def _compute_cost(self, plan: Plan) -> tuple[int, int]:
         """Return the plan's cost, to compare plans: the highest reluctance and the highest priority of its pods."""
@@ -229,11 +232,11 @@ class PlanSearch:
     def _iter_promising_plans(
         self, stage: Rehearsal, wanted: Position, moves: int, moved_before: Plan, spared: frozenset[Row]
     ) -> Iterator[Plan]:
-        """Yield plans that let the pod `wanted` fit by `moves` further moves after the moves in `moved_before`.
+        """Yield plans that make `wanted` fit by `moves` further moves after the moves in `moved_before`.
 
-        They either empty a node of enough pods, or first move a pod that may keep `wanted` away from nodes other than
-        its own, such as by anti-affinity or by what it holds. No pods leave the `spared` nodes. The first call also
-        records what the pod's scheduling cycle shows.
+        Some plans empty a node of enough pods. The others first move a pod that may keep `wanted` away from nodes other
+        than its own, by anti-affinity or by resources that it holds. No pods leave the `spared` nodes. The first call
+        also records what the pod's scheduling cycle shows.
         """
         cycle = self._run_cycle(stage, wanted)
         if cycle is None or not cycle.considered.any():
@@ -259,7 +262,9 @@ class PlanSearch:
         self.may_have_sets |= sets.truncated
 
         # Move a pod on another node that keeps the pod away.
-        for position in self._find_interfering_pods(stage.view, cycle, moved_before, sets.held_elsewhere):
+        for position in self._find_movable_pods_blocking_other_nodes(
+            stage.view, cycle, moved_before, sets.held_elsewhere
+        ):
             if not self._is_no_better((position,)):
                 yield from self._iter_plans_after_move(stage, wanted, moves, (*moved_before, position), spared)
 
@@ -297,11 +302,11 @@ class PlanSearch:
                     yield (*moved_before, *order)
                 return
             if further_moves:
-                yield from self._iter_plans_unblocking_move(
+                yield from self._iter_plans_unblocking_pod(
                     stage, order, further_moves, moved_before, emptied=emptied, safe_moves=safe_moves
                 )
 
-    def _iter_plans_unblocking_move(
+    def _iter_plans_unblocking_pod(
         self,
         stage: Rehearsal,
         order: Plan,
@@ -313,8 +318,8 @@ class PlanSearch:
     ) -> Iterator[Plan]:
         """Yield plans that make room elsewhere for the first pod of `order` that cannot move yet.
 
-        The first `safe_moves` pods of `order` can already move, and move first. All further moves make room for the
-        next pod. The plan then moves this pod and, on the assumption that they can move, the pods after it.
+        The first `safe_moves` pods of `order` can already move, and move first. Then `further_moves` moves make room
+        for the next pod. The plan ends with the moves of this pod and of the pods after it, which are assumed to work.
         """
         safe_pods, last_pods = order[:safe_moves], order[safe_moves:]
         blocked_pod = last_pods[0]
@@ -333,8 +338,9 @@ class PlanSearch:
     ) -> Iterator[Plan]:
         """Yield plans that first move the last pod of `moved_before`, because its place affects other nodes.
 
-        `moves` is the number of moves including this one. If it is the only move, the plan is yielded if the pod
-        `wanted` then fits. Otherwise, the likely plans for the remaining moves follow.
+        `moves` is the number of moves including this one. If it is the only move, the plan is yielded only if the pod
+        `wanted` then fits. Otherwise, the likely plans for the remaining moves follow. Nothing is yielded if the move
+        is not safe.
         """
         self._check_time()
         replayed = replay_plan(stage, moved_before[-1:], spared)
@@ -347,10 +353,10 @@ class PlanSearch:
             if cycle is not None and cycle.schedulable:
                 yield moved_before
 
-    def _find_interfering_pods(
+    def _find_movable_pods_blocking_other_nodes(
         self, view: Fork, cycle: Cycle, moved_before: Plan, held_elsewhere: Bools
     ) -> list[Position]:
-        """Return the movable pods that may cause plugins to reject any node for the incoming pod, cheapest first.
+        """Return the movable pods that can make plugins reject other nodes than their own, cheapest first.
 
         These are the pods that affinity or spreading counts, and the pods whose PodInfos are in the mask
         `held_elsewhere` (T,). Pods in `moved_before` are left out.
@@ -420,7 +426,8 @@ def depends_on_other_nodes(cycle: Cycle) -> bool:
 def _find_interacting_pods(view: Fork, cycle: Cycle) -> Bools:
     """Return the mask (T,) of the PodInfos that affinity or spreading connects with the incoming pod.
 
-    These have required anti-affinity, or the incoming pod's required terms or hard spread constraints select them.
+    A PodInfo is connected if it has required anti-affinity of its own. It is also connected if a required term or a
+    hard spread constraint of the incoming pod selects it.
     """
     info = cycle.info
     interacting = view.pods.where(lambda other: bool(other.required_anti_affinity))

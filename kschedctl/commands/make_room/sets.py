@@ -69,14 +69,17 @@ class ReleasableHoldings:
         """
         original_objects = self._release_holdings(leaving_pods)
         try:
-            return self._build_filtering().run_filters(delta, self._other_verdicts, among).passing
+            return self._build_filtering_for_view().run_filters(delta, self._other_verdicts, among).passing
         except PluginError:
             return np.zeros(len(among), np.bool_)
         finally:
             self.view.objects.replace_objects(original_objects)
 
     def _add_plugin_if_holding(self, plugin: ReservePlugin) -> None:
-        """Add the plugin to `plugins`, and its PodInfos to `holders`, if it holds something for a pod on a node."""
+        """Record the plugin, and the PodInfos that may use it, if it holds something for a pod on a node.
+
+        The plugin is added to `plugins`, and the PodInfos are added to the mask `holders`.
+        """
         pods, framework = self.view.pods, self.cycle.framework
         may_hold = pods.where(lambda info: plugin in find_reserve_plugins(framework, info.spec))
         bound = np.flatnonzero(may_hold[pods.info] & (self.view.node >= 0)).tolist()
@@ -89,10 +92,11 @@ class ReleasableHoldings:
         """The verdicts of the other plugins, which need not run again."""
         return {name: verdict for name, verdict in self.cycle.filter.verdicts.items() if name not in self.names}
 
-    def _build_filtering(self) -> Filtering:
-        """Build the filters, with PreFilter rerun for the holding plugins on the view's current objects.
+    def _build_filtering_for_view(self) -> Filtering:
+        """Build the filters for the view's current objects.
 
-        Raises PluginError if a plugin fails.
+        PreFilter is run again for the plugins that hold something for pods, such as devices. Raises PluginError if a
+        plugin fails.
         """
         cycle = self.cycle
         rerun_plugins = [plugin for plugin in self.plugins if offers(plugin, PreFilterPlugin)]
@@ -187,7 +191,8 @@ class SetsOnNodes:
     def _find_holders_elsewhere(self) -> Bools:
         """Return the mask (T,) of the PodInfos whose pods may hold resources that a promising node lacks.
 
-        The mask is empty if each promising node runs such pods itself, so that pods on other nodes need not leave.
+        No PodInfo is in the mask if each promising node runs such pods itself, since pods on other nodes need not leave
+        then.
         """
         if not self.holdings:
             return self.holdings.holders.copy()
@@ -199,7 +204,9 @@ class SetsOnNodes:
     def _find_fitting_nodes(self, leaving_pods: Rows, among: Bools) -> Bools:
         """Return the mask (N,) of nodes in the mask `among` where the pod fits once `leaving_pods` have left."""
         info = self.view.pods.info[leaving_pods]
-        delta = Delta.from_changes(self.view.node[leaving_pods], info, np.full(len(leaving_pods), -1, np.int64))
+        to_no_node = np.full(len(leaving_pods), -1, np.int64)
+        delta = Delta.from_changes(self.view.node[leaving_pods], info, to_no_node)
+        # If the pods hold devices or claims, these have to be released as well
         if self.holdings:
             return self.holdings.find_fitting_nodes(leaving_pods, delta, among)
         return self.filtering.run_filters(delta, self.cycle.filter.verdicts, among).passing
@@ -248,7 +255,7 @@ class SetsOnNodes:
         return sufficient
 
     def _build_candidate_sets(self, size: int) -> Sets:
-        """Build the sets (S, size) of distinct pods on one node that free enough of the resources the node lacks."""
+        """Build the sets (S, size) of distinct pods on one node that together free what the node lacks."""
         columns, shortages = self._find_node_shortages()
         pods = self._drop_surplus_equal_pods(self._select_pods_freeing_enough(size, columns, shortages), size)
         requests = self._get_requests(pods, columns)
@@ -275,8 +282,9 @@ class SetsOnNodes:
     def _select_pods_freeing_enough(self, size: int, columns: list[int], shortages: Amounts) -> Rows:
         """Return the pods that may belong to a sufficient set of `size` pods.
 
-        This requires that the pod frees enough of each resource together with `size` - 1 pods as large as the node's
-        largest pod. `columns` are the resources, and `shortages` (N, C) are the amounts of them that each node lacks.
+        A pod may belong to one if it frees enough of each resource together with `size` - 1 pods that are as large as
+        the node's largest pod. `columns` are the resources, and `shortages` (N, C) are the amounts of them that each
+        node lacks.
         """
         node = self.view.node[self.pods]
         requests = self._get_requests(self.pods, columns)
@@ -288,8 +296,8 @@ class SetsOnNodes:
     def _drop_surplus_equal_pods(self, pods: Rows, size: int) -> Rows:
         """Keep only the first `size` equal pods of each node, since a set cannot contain more of them.
 
-        Pods with the same PodInfo are equal. At most MAX_PODS_PER_NODE[size] pods of each node are returned.
-        `truncated` is set if a node has more.
+        Pods with the same PodInfo are equal. At most MAX_PODS_PER_NODE[size] pods of each node are returned. If a node
+        has more, `truncated` is set.
         """
         # Number the equal pods of each node in their order, and drop those after the first `size`.
         node = self.view.node[pods]

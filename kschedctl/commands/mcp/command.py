@@ -46,10 +46,20 @@ def mcp(
     *,
     source: Source,
     http: Annotated[
-        str, typer.Option("--http", metavar="HOST:PORT", help="Serve over HTTP, at /mcp, instead of stdin and stdout.")
+        str,
+        typer.Option(
+            "--http",
+            metavar="HOST:PORT",
+            help="Serve over HTTP at this address, under /mcp, instead of on stdin and stdout.",
+        ),
     ] = "",
     token_file: Annotated[
-        str, typer.Option("--token-file", metavar="FILE", help=f"The token for --http.  [default: ${TOKEN_VARIABLE}]")
+        str,
+        typer.Option(
+            "--token-file",
+            metavar="FILE",
+            help=f"With --http: file with the token that clients must send.  [default: ${TOKEN_VARIABLE}]",
+        ),
     ] = "",
 ) -> int:
     """Answer AI agents' questions about this cluster over the Model Context Protocol.

@@ -98,11 +98,14 @@ class ClientProgress:
     """Sends (done, total, description) to the client."""
 
     def begin(self, description: str, total: int) -> Callable[[int], None]:
-        """Start a task of `total` steps, and return a function to call with each number of completed steps."""
+        """Start a task of `total` steps, and return a function that reports how many further steps are done.
+
+        The client is told at once that the task has begun.
+        """
         done = 0
 
         def advance(number: int) -> None:
-            """Report that a further number of parts is done."""
+            """Report that this number of further steps is done."""
             nonlocal done
             done += number
             self.report_progress(done, total or None, description)
@@ -197,7 +200,10 @@ class McpServer:
         )
 
     async def _answer_in_thread(self, tool: Tool, arguments: Arguments, context: Message) -> PlainReport:
-        """Call the tool in a thread, which is stopped if the client stops waiting."""
+        """Call the tool in a thread, and return its report. The thread is stopped if the client stops waiting.
+
+        Only one call is answered at a time. The client receives the progress.
+        """
 
         def report_progress(done: float, total: float | None, what: str) -> None:
             """Send the progress to the client from the working thread."""

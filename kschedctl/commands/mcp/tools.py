@@ -61,7 +61,7 @@ class Tool:
     def answer(self, call: ToolCall, arguments: Arguments) -> PlainReport:
         """Validate the arguments and build the report.
 
-        Raises UsageError if the arguments do not match the schema, and the library function's errors.
+        Raises UsageError if the arguments do not match the schema, and whatever the library function raises.
         """
         try:
             jsonschema.validate(arguments, self.schema)

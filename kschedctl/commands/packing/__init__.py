@@ -17,8 +17,8 @@ from kschedctl.scheduler.scheduler import Scheduler
 def packing(cluster: Cluster, *, nodes: int | None = None, progress: Progress = NO_PROGRESS) -> PackingSection:
     """Return which free capacity is stranded, and which nodes can be removed.
 
-    `nodes` is the number of nodes to try to empty, or 0 for all. By default a few are tried: the more pods have to
-    move, the fewer nodes.
+    `nodes` is the number of nodes to try to empty, or 0 for all. By default, up to DEFAULT_LIMITS.nodes nodes are
+    tried, and fewer if many pods have to move.
 
     >>> import kschedctl
     >>> packing(kschedctl.Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n1"}}])).state

@@ -33,7 +33,7 @@ def packing(
         typer.Option(
             "--nodes",
             metavar="NUMBER",
-            help="Nodes to try to empty; 0: all.  "
+            help="Maximum number of nodes to try to empty, 0 for all.  "
             f"[default: {DEFAULT_LIMITS.nodes}, moving up to {DEFAULT_LIMITS.pods} pods]",
             show_default=False,
         ),

@@ -52,7 +52,7 @@ def pools(
     where: str = "",
     now: str = "",
 ) -> NodePools:
-    """Report the node pools by name: their nodes, the free resources, and the pending pods.
+    """Report the node pools by name: their nodes and free resources. Also count the pending pods of the cluster.
 
     `groups`, `pool_label` and `where` are as for `scale_up`. `now` is the RFC 3339 time for the disruption budgets of
     Karpenter's NodePools. The default is the time when the cluster was read. Raises InputError if an argument or object
@@ -73,7 +73,8 @@ def pools(
 def report_pools(scheduler: Scheduler, now: str, groups: PoolGroups | None = None) -> NodePools:
     """Build the report on all pools, sorted by name. Nodes without a pool come last.
 
-    Raises InputError if a Karpenter object is malformed.
+    ``groups`` are the node groups of Cluster Autoscaler, which become pools as well. Raises InputError if a Karpenter
+    object is malformed.
     """
     cluster, view = scheduler.cluster, scheduler.view
     division = groups.assign_pools(Pools.from_view(view), view) if groups else Pools.from_view(view)
@@ -99,9 +100,9 @@ def report_pools(scheduler: Scheduler, now: str, groups: PoolGroups | None = Non
 
 
 def _build_pool_report(name: str, rows: Rows, view: Fork) -> PoolReport:
-    """Build the report on the pool whose nodes are in these rows.
+    """Build the report on the pool whose nodes are in ``rows`` of the view.
 
-    Free resources are those of nodes that are not cordoned. The largest free amount of CPU only counts nodes that can
+    Only resources of nodes that are not cordoned count as free. The most free CPU on a node only counts nodes that can
     take one more pod.
     """
     nodes: Sequence[Node] = [view.nodes.objects[row] for row in rows.tolist()]
@@ -154,7 +155,7 @@ def _add_node_pool_settings(
 
 
 def _count_pending_pods(cluster: Cluster) -> int:
-    """Count the unbound pods that are not terminated."""
+    """Count the pods that have no node and are not terminated."""
     unbound: Iterable[bool] = (not pod.terminated for pod in cluster.pods.iter_unbound_pods())
     return sum(unbound)
 
@@ -173,7 +174,7 @@ class PoolGroups:
         self._loop = AutoscalerLoop.from_cluster(cluster, self._groups, flags, now, node_groups.active_scale_ups)
 
     def assign_pools(self, by_label: Pools, view: Fork) -> Pools:
-        """Move the nodes of each group to a pool that is named after the group, and return the new pools."""
+        """Move the nodes of each group to a pool with the group's name. Pools that lose all nodes are removed."""
         names = {name: index for index, name in enumerate(by_label.names)}
         code = by_label.code.copy()
         for node, group in self._groups.of_node.items():
@@ -187,7 +188,10 @@ class PoolGroups:
         )
 
     def complete_pool_reports(self, pools: Mapping[str, PoolReport]) -> dict[str, PoolReport]:
-        """Return the reports with each group's size limits and pending pods. Groups without nodes get a report, too."""
+        """Return the reports with each group's size limits and the number of waiting pods that a new node would accept.
+
+        Groups without nodes get a report, too.
+        """
         loop = self._loop
         waiting_by_group: Mapping[str, int] = {}
         if not loop.ends_immediately:

@@ -15,7 +15,7 @@ SHAPES_SHOWN = 3
 
 
 def build_pools_page(report: NodePools, style: Style) -> Page:
-    """Build the page: doubts, a table of pools, and the sources of the data."""
+    """Build the page: a summary line, doubts, a table of pools, and the sources of the node groups."""
     first, pending = report.build_first_line()
     cells: Mapping[str, Callable[[PoolReport], str | Stack]] = {
         "shapes": lambda pool: _stack_shapes(pool.shapes),
@@ -31,6 +31,6 @@ def build_pools_page(report: NodePools, style: Style) -> Page:
 
 
 def _stack_shapes(shapes: Sequence[str]) -> Stack:
-    """Return the most frequent node shapes, one beneath the other, and the number of the others."""
+    """Return the SHAPES_SHOWN most frequent node shapes, one beneath the other, and the number of other shapes."""
     others = shapes[SHAPES_SHOWN:]
     return Stack((*shapes[:SHAPES_SHOWN], *([f"and {counted(len(others), 'other shape')}"] if others else ())))

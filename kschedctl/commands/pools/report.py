@@ -79,5 +79,5 @@ class NodePools(Report, frozen=True):
         return (f"{counted(len(self.pools), 'pool')}, {nodes},", counted(self.pending, "pending pod"))
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the free resources of each pool as warnings."""
+        """Return the summary with a warning for each pool, which describes its free resources."""
         return replace(summary, warnings=tuple(pool.free_text for pool in self.pools))

@@ -19,8 +19,8 @@ def priorities(
 ) -> PrioritiesSection:
     """Return the priority tiers, the starving pods, and the pods that would be preempted first.
 
-    `limits` set which tier grows by how many pods, and how long pods wait until they starve. `now` is the RFC 3339 time
-    of the cluster and defaults to the time at which it was read. Raises UsageError for an unknown tier.
+    `limits` set by how many pods which tier grows, and after how long pending pods count as starving. `now` is the RFC
+    3339 time of the cluster and defaults to the time at which it was read. Raises UsageError for an unknown tier.
 
     >>> import kschedctl
     >>> priorities(kschedctl.Cluster.from_objects([])).findings

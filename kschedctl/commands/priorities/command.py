@@ -32,20 +32,27 @@ def priorities(
     findings_output: FindingsOutput,
     time: TimeOption,
     grow: Annotated[
-        int, typer.Option("--grow", metavar="NUMBER", help="The number of pods to add to a tier. 0 adds none.")
+        int,
+        typer.Option(
+            "--grow",
+            metavar="NUMBER",
+            help="Number of pods to add to a tier (--tier), to see which pods they would preempt. 0 adds none.",
+        ),
     ] = PriorityLimits.grow,
     tier: Annotated[
         str,
         typer.Option(
             "--tier",
             metavar="CLASS",
-            help="The tier that grows: a PriorityClass or a value.  [default: the highest tier of users]",
+            help="Tier that --grow adds pods to: a PriorityClass or a priority.  [default: the highest user tier]",
         ),
     ] = "",
     starving_after: Annotated[
         str,
         typer.Option(
-            "--starving-after", metavar="DURATION", help="Report pods that have been pending for longer as starved."
+            "--starving-after",
+            metavar="DURATION",
+            help="Report pods as starving if they have been pending for longer than this.",
         ),
     ] = "1h",
 ) -> Answer:
@@ -66,7 +73,7 @@ def priorities(
 
 
 def _parse_starving_after(duration: str) -> float:
-    """Return the value of --starving-after in seconds. Raises UsageError."""
+    """Return the value of --starving-after in seconds. Raises UsageError if it is malformed."""
     from kschedctl.sources.live.connection import parse_timeout  # noqa: PLC0415 - it brings the client's libraries along
 
     return parse_timeout(duration, "--starving-after")

@@ -36,8 +36,8 @@ def provision(
     ``instance_types`` are in the format of kwok's instance_types.json. Without them, only the types of existing nodes
     are known, without prices, and it is uncertain whether another type would fit. ``options`` are preferencePolicy,
     minValuesPolicy, maxInstanceTypes and featureGates. ``now`` is an RFC 3339 time and defaults to the time at which
-    the cluster was read. If nodes would be launched, kube-scheduler's queue is replayed with them, to see which pods
-    stay pending nevertheless. Raises InputError if an argument or object is malformed.
+    the cluster was read. If nodes would be launched, kube-scheduler's queue is replayed with the new nodes, to find the
+    pods that stay pending nevertheless. Raises InputError if an argument or object is malformed.
 
     >>> str(provision(Cluster.from_objects([]), now="2026-01-01T00:00:00Z"))
     'No pending pods: Karpenter would launch no node'
@@ -49,7 +49,7 @@ def provision(
 
     replayed = provisioning.provision(cluster, types, options, now=now)
     unknown = find_unread_kinds(cluster)
-    # A type that was not seen might have fitted the pods without a node.
+    # A type that no node has might fit the pods that get no node.
     undecided = bool(unknown) or (only_seen_types and bool(replayed.pod_errors))
     seen_types = len(types) if only_seen_types else None
     report = replace(replayed, seen_types=seen_types, unknown=unknown, undecided=undecided)
@@ -76,7 +76,8 @@ def disrupt(
 ) -> Disruption:
     """Find the nodes that Karpenter (v1.14) would remove or replace, and explain why the other nodes stay.
 
-    The arguments and errors are as for ``provision``. Without prices, no replacement can be shown to be cheaper.
+    The arguments and errors are as for ``provision``, except that ``instance_types`` are required. Without prices, no
+    replacement can be shown to be cheaper.
 
     >>> import kschedctl
     >>> str(disrupt(kschedctl.Cluster.from_objects([]), [], now="2026-01-01T00:00:00Z"))
@@ -89,7 +90,7 @@ def disrupt(
 
 
 UNREQUESTED = (NOT_GIVEN, NOT_LISTED)
-"""The reasons of gaps that are no errors, since node classes are optional."""
+"""The reasons of gaps that are not errors of reading."""
 
 
 REQUIRED_KINDS = ("NodePool", "NodeClaim", "Node", "Pod", "DaemonSet")
@@ -99,8 +100,8 @@ REQUIRED_KINDS = ("NodePool", "NodeClaim", "Node", "Pod", "DaemonSet")
 def find_unread_kinds(cluster: Cluster, *further_kinds: str) -> tuple[UnknownKind, ...]:
     """Return the kinds that Karpenter needs but that were not read.
 
-    Needed are REQUIRED_KINDS, `further_kinds` and the pools' node classes. Node classes are optional, so they are
-    reported only if reading them failed.
+    Karpenter needs REQUIRED_KINDS, `further_kinds` and the node classes of its pools. A kind of node class is reported
+    only if reading it failed, since node classes are optional.
     """
     gaps = {kind: cluster.find_gap(kind) for kind in (*REQUIRED_KINDS, *further_kinds)}
     class_kinds = {kind.name for pool in cluster.karpenter_node_pools if (kind := find_class_kind(pool))}

@@ -18,7 +18,7 @@ from kschedctl.reports.karpenter import (
     shorten_error,
 )
 from kschedctl.reports.unknown import UnknownKind, describe_unread
-from kschedctl.text.counts import counted, first_of, format_price
+from kschedctl.text.counts import counted, first_few, first_of, format_price
 
 TYPES_SHOWN = 3
 SHOWN_LABELS = ("topology.kubernetes.io/zone", "karpenter.sh/capacity-type")
@@ -28,7 +28,7 @@ POOL = Column("nodepool", keep=True)
 
 
 def build_provisioning_page(report: Provisioning, style: Style) -> Page:
-    """Build the page: new nodes first, then pods without a node and each pool's reasons."""
+    """Build the page: the summary and the new nodes first, then pods without a node and each NodePool's reasons."""
     return (
         *_build_unread_note(report.unknown),
         _build_headline(report.build_first_line(), Tone.GOOD if report.are_all_placed else Tone.BAD),
@@ -49,7 +49,14 @@ def build_disruption_page(report: Disruption, style: Style) -> Page:
     """Build the page: Karpenter's commands first, then what it would do with each node on its own."""
     # The commands of each disruption method, such as Emptiness
     commands = [(name, command) for name, method in report.methods.items() for command in method.commands]
-    columns = (Column("by"), Column("what"), Column("nodes", keep=True), *number_columns("saves/h"), Column("instead"))
+    columns = (
+        Column("by"),
+        Column("what"),
+        Column("nodes", keep=True),
+        *number_columns("saves/h"),
+        Column("instead"),
+        Column("loses"),
+    )
 
     def build_row(named_command: tuple[str, DisruptionCommand]) -> tuple[str, ...]:
         """Return the cells for a command."""
@@ -57,7 +64,8 @@ def build_disruption_page(report: Disruption, style: Style) -> Page:
         replacements = ", ".join(
             f"{claim.node_pool}: {_describe_instance_types(claim)}" for claim in command.replacements
         )
-        return name, command.decision, ", ".join(command.candidates), format_price(command.savings), replacements
+        nodes, savings = ", ".join(command.candidates), format_price(command.savings)
+        return name, command.decision, nodes, savings, replacements, first_few(command.lost_pods)
 
     def describe_cause(decision: NodeFate) -> str:
         """Return the cause of a decision about a node, or the exhausted disruption budgets that keep the node."""
@@ -81,7 +89,7 @@ def build_disruption_page(report: Disruption, style: Style) -> Page:
 
 
 def _build_headline(line: tuple[str, ...], tone: Tone) -> Paragraph:
-    """Build the first paragraph, whose first part has this tone."""
+    """Build the first paragraph from the parts of the first line. Its first part has the tone."""
     first, *details = line
     return paragraph(Marked(first, tone), *filter(None, details))
 
@@ -94,7 +102,7 @@ def _build_unread_note(unknown: Sequence[UnknownKind]) -> Page:
 def _build_seen_types_note(seen_types: int | None) -> Page:
     """Build a note that only the instance types of existing nodes are known, without prices.
 
-    Return nothing if `seen_types`, the number of these types, is None because instance types were given.
+    `seen_types` is the number of these types. It is None if instance types were given, and then there is no note.
     """
     if seen_types is None:
         return ()
@@ -132,7 +140,7 @@ def _build_new_nodes_table(claims: tuple[LaunchedClaim, ...], style: Style) -> P
 
 
 def _describe_instance_types(claim: LaunchedClaim) -> str:
-    """Return the cheapest instance types as text, with prices if known, and the number of further types."""
+    """Return the TYPES_SHOWN cheapest instance types as text, with prices if known, and the number of further types."""
     shown = [
         f"{name} ({format_price(price)}/h)" if price else name for name, price in claim.instance_types[:TYPES_SHOWN]
     ]
@@ -141,14 +149,14 @@ def _describe_instance_types(claim: LaunchedClaim) -> str:
 
 
 def _build_existing_nodes_table(report: Provisioning, style: Style) -> Page:
-    """Build a table of the existing nodes that take pods."""
+    """Build a table of the existing nodes on which Karpenter expects pending pods to fit."""
     rows = [(node.node, f"{len(node.pods):,}", ", ".join(node.pods)) for node in report.existing_nodes]
     columns = (Column("node", keep=True), *number_columns("pods"), Column("which"))
     return build_table(rows, columns, lambda row: row, style, title="Need no new node, according to Karpenter")
 
 
 def _build_rejected_pods_tables(report: Provisioning, style: Style) -> Page:
-    """Build tables of what stops each NodePool, of why pods get no new node, and of NodePools at their limits.
+    """Build tables of the obstacles in each NodePool, of pods without a new node, and of NodePools at their limits.
 
     Pods with the same reasons share rows. Unless the output is wide, the reasons are shortened.
     """
@@ -188,7 +196,7 @@ def _build_pool_obstacles_table(report: Provisioning, style: Style) -> Page:
 
 
 def _build_pool_answers_table(report: Provisioning, style: Style) -> Page:
-    """Build a table of each NodePool's answer to each pod, as if there were no other pools and pods.
+    """Build a table of each NodePool's answer to each pod, as if there were no other NodePools and pods.
 
     Pods with equal answers share rows. Pods whose answers the table "No new node" already shows are left out.
     """
@@ -205,7 +213,7 @@ def _build_pool_answers_table(report: Provisioning, style: Style) -> Page:
 
 
 def _build_relaxations_section(report: Provisioning, style: Style) -> Page:
-    """Build a table of the preferences that pods gave up. Unless the output is wide, only count these preferences.
+    """Build a table of the preferences that pods gave up or, unless the output is wide, a sentence with their number.
 
     Return () if no pod gave up a preference.
     """

@@ -41,9 +41,9 @@ def queues(
 ) -> KueueQueues:
     """Report Kueue's ClusterQueues and cohorts with their quota, and why each waiting Workload waits.
 
-    `names` are the ClusterQueues or cohorts to report on, all by default. `now` is an RFC 3339 time, by default the
-    current time. `installation` is the Kueue to replay, by default the cluster's. Raises InputError if a name is
-    unknown or ``now`` is invalid.
+    `names` are the ClusterQueues or cohorts to report on; without names, the report covers all. `now` is an RFC 3339
+    time and defaults to the current time. `installation` is the Kueue to replay and defaults to the cluster's. Raises
+    InputError if a name is unknown or ``now`` is invalid.
 
     >>> str(queues(Cluster.from_objects([]), now="2026-01-01T00:00:00Z"))
     'No ClusterQueues'
@@ -63,20 +63,20 @@ def queues(
         *iter_unreplayed_features(cluster.kueue_workloads),
     )
     return KueueQueues(
-        states,
-        cohorts,
-        quotas,
-        waiting,
-        installation.release.value,
-        tuple(replay.cache.problems),
-        doubts,
-        unknown,
+        queues=states,
+        cohorts=cohorts,
+        quotas=quotas,
+        waiting=waiting,
+        release=installation.release.value,
+        problems=tuple(replay.cache.problems),
+        doubts=doubts,
+        unknown=unknown,
         undecided=bool(unknown or doubts or replay.cache.problems),
     )
 
 
 def _list_unread_kueue_kinds(cluster: Cluster) -> tuple[UnknownKind, ...]:
-    """Return the kinds that Kueue reads but that were not read here."""
+    """Return the kinds that Kueue reads but that could not be read from the cluster."""
     gaps = ((kind, cluster.find_gap(kind)) for kind in NEEDED_KINDS)
     return tuple(
         UnknownKind(kind, gap.why, VERDICT) for kind, gap in gaps if gap is not None and not gap.is_unrequested
@@ -86,8 +86,8 @@ def _list_unread_kueue_kinds(cluster: Cluster) -> tuple[UnknownKind, ...]:
 def _select_cluster_queues(replay: KueueReplay, names: Sequence[str]) -> tuple[str, ...]:
     """Return the names of the ClusterQueues to report on, sorted by cohort path and name.
 
-    ``names`` are ClusterQueues or cohorts, which include the queues below them. Without names, all are returned. Raises
-    InputError if a name is unknown.
+    ``names`` are names of ClusterQueues or cohorts. A cohort stands for all ClusterQueues below it. Without names, all
+    ClusterQueues are returned. Raises InputError if a name is unknown.
     """
     cached = replay.cache.queues
     selected = set(cached) if not names else set[str]()
@@ -114,7 +114,7 @@ def _get_cohort_path(replay: KueueReplay, node: QuotaNode) -> str:
 
 
 def _list_cohorts(replay: KueueReplay, queue_names: Iterable[str]) -> list[CohortNode]:
-    """Return the cohorts above these ClusterQueues, sorted by name. Cohorts in a cycle are left out."""
+    """Return the cohorts above the named ClusterQueues, sorted by name. Cohorts in a cycle are left out."""
     cohorts = {
         cohort.name: cohort
         for name in queue_names
@@ -125,27 +125,29 @@ def _list_cohorts(replay: KueueReplay, queue_names: Iterable[str]) -> list[Cohor
 
 
 def _build_queue_state(replay: KueueReplay, name: str) -> ClusterQueueState:
-    """Build the report on a ClusterQueue: its Workloads, its share, its LocalQueues, and why it is inactive, if it
-    is.
+    """Build the report on a ClusterQueue: its Workloads, its share and its LocalQueues, and why it is inactive.
+
+    The reason and message are empty for an active queue, and so is the share without fair sharing.
     """
     queue, pending = replay.cache.queues[name], replay.queues.pending[name]
     is_active, readiness = replay.cache.is_queue_active(name), queue.readiness
+    local_queues = sorted(replay.queues.local_queues.items())
     return ClusterQueueState(
-        name,
-        _get_cohort_path(replay, queue.node),
-        is_active,
-        len(pending.active) + len(pending.inadmissible),
-        len(queue.workloads),
-        queue.admitted_count,
-        render_share(queue.node) if replay.has_fair_sharing else "",
-        tuple(key for key, local in sorted(replay.queues.local_queues.items()) if local.spec.cluster_queue == name),
-        "" if is_active else readiness.reason,
-        "" if is_active else _describe_inactivity(replay, queue),
+        queue=name,
+        cohort=_get_cohort_path(replay, queue.node),
+        active=is_active,
+        waiting=len(pending.active) + len(pending.inadmissible),
+        reserving=len(queue.workloads),
+        admitted=queue.admitted_count,
+        share=render_share(queue.node) if replay.has_fair_sharing else "",
+        local_queues=tuple(key for key, local in local_queues if local.spec.cluster_queue == name),
+        reason="" if is_active else readiness.reason,
+        message="" if is_active else _describe_inactivity(replay, queue),
     )
 
 
 def _describe_inactivity(replay: KueueReplay, queue: CachedQueue) -> str:
-    """Describe why a ClusterQueue admits nothing."""
+    """Describe why an inactive ClusterQueue admits nothing."""
     parent = queue.node.parent
     if parent is not None and parent.name in replay.cache.cohorts_in_circle:
         return f"the parents of cohort {parent.name} form a cycle"
@@ -163,7 +165,7 @@ def _build_cohort_state(replay: KueueReplay, cohort: CohortNode) -> CohortState:
 
 
 def _iter_quotas(replay: KueueReplay, queue_names: Sequence[str]) -> Iterator[QuotaUsage]:
-    """Yield the quotas of these ClusterQueues in the given order, then the quotas of their cohorts."""
+    """Yield the quotas of the named ClusterQueues in the given order, then the quotas of their cohorts."""
     cached = replay.cache.queues
     for name in queue_names:
         queue = cached[name]
@@ -200,12 +202,12 @@ def _sum_borrowed_amounts(cohort: CohortNode, key: FlavorResource) -> int:
 
 
 def _compute_borrowed_amount(node: QuotaNode, key: FlavorResource) -> int:
-    """Return how much a node uses beyond its own quota."""
+    """Return how much a ClusterQueue or cohort uses beyond its own quota. A node without a parent borrows nothing."""
     return 0 if node.parent is None else max(0, subtract_amounts(node.get_usage(key), node.subtree_quota.get(key, 0)))
 
 
 def _render_free_amount(node: QuotaNode, key: FlavorResource) -> str:
-    """Return how much more a node can use."""
+    """Return as text how much more a ClusterQueue or cohort can use."""
     return format_quota(key.resource, max(0, node.compute_available_quota(key)))
 
 
@@ -219,17 +221,17 @@ def _build_quota_usage(
     quota = node.get_quota(key)
     resource = key.resource
     return QuotaUsage(
-        title,
-        key.flavor,
-        resource,
-        format_amount(resource, node.subtree_quota.get(key, 0)),
-        format_amount(resource, reserved),
-        format_amount(resource, admitted),
-        format_amount(resource, _compute_borrowed_amount(node, key)),
-        lent,
-        free,
-        "" if quota.borrowing_limit is None else format_amount(resource, quota.borrowing_limit),
-        "" if quota.lending_limit is None else format_amount(resource, quota.lending_limit),
+        queue=title,
+        flavor=key.flavor,
+        resource=resource,
+        nominal=format_amount(resource, node.subtree_quota.get(key, 0)),
+        reserved=format_amount(resource, reserved),
+        admitted=format_amount(resource, admitted),
+        borrowed=format_amount(resource, _compute_borrowed_amount(node, key)),
+        lent=lent,
+        free=free,
+        borrowing_limit="" if quota.borrowing_limit is None else format_amount(resource, quota.borrowing_limit),
+        lending_limit="" if quota.lending_limit is None else format_amount(resource, quota.lending_limit),
     )
 
 
@@ -238,7 +240,8 @@ def _report_waiting_workloads(
 ) -> tuple[QueuedWorkload, ...]:
     """Build reports on the Workloads that wait for quota, sorted by queue and by place in the queue.
 
-    ``selected`` limits the ClusterQueues. None selects all. Workloads without an outlook are left out.
+    Only Workloads of the ``selected`` ClusterQueues are reported, or all if this is None. Workloads without an outlook
+    are left out.
     """
     outlook = waiting_queues.outlook
     reports = []
@@ -253,23 +256,23 @@ def _report_waiting_workloads(
         reason = find_wait_reason(workload, waiting_queues)
         reports.append(
             QueuedWorkload(
-                queue,
-                workload_outlook.position.place if workload_outlook.position is not None else None,
-                key,
-                workload_outlook.priority,
-                sum(pod_set.count for pod_set in workload.spec.pod_sets),
-                _shorten_headline(reason.headline, queue),
-                _list_flavors(workload_outlook),
-                tuple(workload_outlook.victims),
-                tuple(reason.holders)[:_MOST_HOLDERS],
-                workload_outlook.message,
+                queue=queue,
+                place=workload_outlook.position.place if workload_outlook.position is not None else None,
+                workload=key,
+                priority=workload_outlook.priority,
+                pods=sum(pod_set.count for pod_set in workload.spec.pod_sets),
+                waits=_shorten_headline(reason.headline, queue),
+                flavors=_list_flavors(workload_outlook),
+                victims=tuple(workload_outlook.victims),
+                holders=tuple(reason.holders)[:_MOST_HOLDERS],
+                message=workload_outlook.message,
             )
         )
     return tuple(sorted(reports, key=lambda report: (report.queue, report.place or 0, report.workload)))
 
 
 def _shorten_headline(headline: str, queue: str) -> str:
-    """Remove the words for what a row of the table says anyway."""
+    """Remove what other columns of the table say from the beginning of a headline: the queue, and that it waits."""
     return headline.removeprefix(f"waits for quota in ClusterQueue {queue}: ").removeprefix("waits: ")
 
 

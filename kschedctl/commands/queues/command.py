@@ -24,7 +24,8 @@ EXAMPLES = (
 @with_options
 def queues(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME...]", help="ClusterQueues or cohorts.", show_default=False)
+        list[str] | None,
+        typer.Argument(metavar="[NAME...]", help="ClusterQueues or cohorts to show.", show_default=False),
     ] = None,
     *,
     source: Source,

@@ -10,7 +10,7 @@ from kschedctl.reports.unknown import describe_unread
 
 
 def build_queues_page(report: KueueQueues, style: Style) -> Page:
-    """Build the page: doubts, the waiting Workloads, the queues, and their quotas."""
+    """Build the page: doubts, a summary line, the waiting Workloads, the ClusterQueues, and their quotas."""
     doubts = [*report.doubts, *report.problems]
     if report.unknown:
         doubts.insert(0, describe_unread(report.unknown))
@@ -24,5 +24,5 @@ def build_queues_page(report: KueueQueues, style: Style) -> Page:
 
 
 def _render_active(queue: ClusterQueueState) -> Cell:
-    """Return whether a ClusterQueue admits Workloads."""
+    """Return "yes" if a ClusterQueue is active, or else "no" in red."""
     return "yes" if queue.active else Marked("no", Tone.BAD)

@@ -73,7 +73,7 @@ class CohortState(Document, frozen=True):
     queues: tuple[str, ...] = ()
     """The ClusterQueues directly below."""
     share: str = ""
-    """Like that of a ClusterQueue."""
+    """With fair sharing, the weighted share, as for a ClusterQueue."""
 
 
 class QueuedWorkload(Document, frozen=True):
@@ -94,7 +94,7 @@ class QueuedWorkload(Document, frozen=True):
     victims: Annotated[tuple[str, ...], Column("preempts", beneath="preempts")] = ()
     """The Workloads that Kueue would preempt for it."""
     holders: tuple[str, ...] = ()
-    """The Workloads that hold the quota that it needs, at most a few."""
+    """Some of the Workloads that hold the quota that it needs."""
     message: str = ""
     """The message of Kueue's scheduler about it."""
 
@@ -117,7 +117,7 @@ class KueueQueues(Report, frozen=True):
     kind: str = "KueueQueues"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return how many Workloads wait in how many queues, and how many of them would get quota now."""
+        """Return how many Workloads wait in how many ClusterQueues, and how many of them would get quota now."""
         if not self.queues:
             return ("No ClusterQueues",)
         inactive = sum(not queue.active for queue in self.queues)
@@ -127,9 +127,9 @@ class KueueQueues(Report, frozen=True):
         return (f"{queues}: {waiting}{self._describe_outlook()}",)
 
     def _describe_outlook(self) -> str:
-        """Describe how many Workloads would get quota now, and how many only by preempting others.
+        """Describe how many Workloads would get quota now, and how many only by preempting other Workloads.
 
-        The text is empty if no Workload waits.
+        Return "" if no Workload waits.
         """
         if not self.waiting:
             return ""
@@ -164,7 +164,7 @@ class KueueQueues(Report, frozen=True):
         )
 
     def _iter_warnings(self) -> Iterator[str]:
-        """Yield a sentence for each waiting Workload for which Kueue would preempt others."""
+        """Yield a sentence for each waiting Workload for which Kueue would preempt other Workloads."""
         for workload in self.waiting:
             if workload.victims:
                 yield f"{workload.workload} would preempt {first_few(workload.victims)}"

@@ -24,8 +24,8 @@ def races(
 
     In the simulation, pods are assumed, bound and confirmed, or they expire. `fields` are the parameters, such as
     numbers of `nodes`, `rates` in pods per second, `expiries` and `seconds`. Missing parameters come from a `cluster`
-    or its `measures`, or else have defaults. If the user interrupts, the report has the results so far. Raises
-    UsageError, and KeyboardInterrupt if the user interrupts before there is a result.
+    or its `measures`, and otherwise have defaults. If the user interrupts, the report has the results so far. Raises
+    UsageError if a parameter is invalid, and KeyboardInterrupt if the user interrupts before there is a result.
 
     >>> races({"nodes": [10], "rates": [1.0], "seconds": 10.0}).assumptions.seconds
     10.0

@@ -30,18 +30,25 @@ EXAMPLES = (
 class RaceOptions:
     """The sizes and times to simulate. Options that are not given come from the cluster or have a default."""
 
-    nodes: Annotated[list[int], typer.Option("--nodes", metavar="NUMBER", help="Number of nodes. Repeatable.")] = field(
-        default_factory=list
-    )
+    nodes: Annotated[
+        list[int],
+        typer.Option(
+            "--nodes",
+            metavar="NUMBER",
+            help="Number of nodes in the simulation. Repeat to compare several cluster sizes.",
+        ),
+    ] = field(default_factory=list)
     rate: Annotated[
-        list[float], typer.Option("--rate", metavar="NUMBER", help="Pods created per second. Repeatable.")
+        list[float],
+        typer.Option("--rate", metavar="NUMBER", help="Pods created per second. Repeat to compare several rates."),
     ] = field(default_factory=list)
     expiry: Annotated[
         list[str],
         typer.Option(
             "--expiry",
             metavar="TIME|adaptive|never",
-            help=f"Time after which an assumed pod expires. Repeatable.  [default: {', '.join(DEFAULT_EXPIRIES)}]",
+            help="Time after which an assumed pod expires. Repeat to compare several times.  "
+            f"[default: {', '.join(DEFAULT_EXPIRIES)}]",
         ),
     ] = field(default_factory=list)
     binding_latency: Annotated[
@@ -58,7 +65,7 @@ class RaceOptions:
         typer.Option(
             "--informer-lag",
             metavar="TIMES",
-            help="Time from then until the scheduler sees the binding.  [default: same as --binding-latency]",
+            help="Time from the end of the binding until the scheduler sees it.  [default: same as --binding-latency]",
         ),
     ] = None
     instances: Annotated[
@@ -70,26 +77,30 @@ class RaceOptions:
     ] = None
     load: Annotated[
         float | None,
-        typer.Option("--load", metavar="SHARE", help="Share of the capacity that pods use.  [default: 1]"),
+        typer.Option(
+            "--load", metavar="SHARE", help="Share of the cluster's capacity that pods use, such as 0.8.  [default: 1]"
+        ),
     ] = None
     duration: Annotated[
         str | None,
         typer.Option(
-            "--duration", metavar="TIME", help="How long pods keep arriving in the simulation.  [default: at least 5m]"
+            "--duration", metavar="TIME", help="Simulated time during which pods arrive.  [default: at least 5m]"
         ),
     ] = None
-    seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Random seed.")] = 0
+    seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Random seed of the simulation.")] = 0
     runs: Annotated[
         int,
         typer.Option(
-            "--runs", metavar="NUMBER", help="Number of seeds to try. The report gives the range of the results."
+            "--runs",
+            metavar="NUMBER",
+            help="Number of runs, each with another seed; the report gives the range of their results.",
         ),
     ] = 1
 
     def build_fields(self, measures: Measures | None) -> RaceFields:
-        """Build the parameters that the options set, and leave out all other parameters.
+        """Build the parameters that options set, and leave out the others.
 
-        `measures` has the cluster's latencies, which the latency options can name. Raises UsageError for invalid
+        `measures` has the cluster's latencies, to which the latency options can refer. Raises UsageError for invalid
         values.
         """
         lags = measures.lags if measures else None

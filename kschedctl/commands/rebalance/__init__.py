@@ -59,9 +59,9 @@ def rebalance(
 
     `policy` is a DeschedulerPolicy of descheduler/v1alpha2 as a dict. The default is a built-in policy that restores
     what pods require. A plugin that is not replayed makes the answer undecided. `name` is the policy's name in errors.
-    At most `rounds` rounds are replayed, each once all pods of the previous one run. `seed` decides between equally
-    good nodes, and `now` is the time for the age of pods, by default when the cluster was read. Raises InputError for a
-    policy that cannot be used.
+    At most `rounds` rounds are replayed. A round starts once all pods of the previous one run. `seed` decides between
+    equally good nodes. `now` is the time for the age of pods, by default the time when the cluster was read. Raises
+    InputError for a policy that cannot be used.
 
     >>> import kschedctl
     >>> nodes = [{"kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2")]
@@ -139,8 +139,8 @@ class _DeschedulerReplay:
     def run_rounds(self, rounds: int, progress: Progress) -> None:
         """Replay rounds until one evicts no pod, a placement recurs, or there were `rounds` rounds.
 
-        If the user interrupts, the rounds so far remain, the last one with its evictions so far. Raises InputError if a
-        PriorityClass in the policy does not exist.
+        If the user interrupts, the rounds so far remain, including the evictions of the unfinished one. Raises
+        InputError if a PriorityClass in the policy does not exist.
         """
         done = progress.begin("Rounds", rounds)
         self.placements.add(self.replay.compute_placement_hash())
@@ -324,9 +324,10 @@ class _TerminatedPods:
     def prepare_round(
         self, now: int, node_selector: Selector, round_number: int
     ) -> tuple[SeenPods, Callable[[Position, str], str]]:
-        """Return the terminated pods as a round sees them, and the function by which plugins delete one of them.
+        """Return the terminated pods as a round sees them, and the function with which plugins delete them.
 
-        The function always returns "", because nothing prevents the deletion of a terminated pod.
+        The function records the deletion. It always returns "", because nothing prevents the deletion of a terminated
+        pod.
         """
         seen_pods = SeenPods(self.view, now, nodes=node_selector)
         seen_pods.evicted = self.is_deleted

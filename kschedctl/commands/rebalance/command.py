@@ -29,12 +29,15 @@ def rebalance(
     source: Source,
     view: DrawnUntabled,
     policy: Annotated[
-        str, typer.Option("--policy", metavar="FILE", help="A DeschedulerPolicy, descheduler/v1alpha2.")
+        str, typer.Option("--policy", metavar="FILE", help="File with a DeschedulerPolicy (descheduler/v1alpha2).")
     ] = "",
     rounds: Annotated[
-        int, typer.Option("--rounds", metavar="NUMBER", min=1, help="Replay at most this many rounds.")
+        int,
+        typer.Option("--rounds", metavar="NUMBER", min=1, help="Replay at most this many rounds of the descheduler."),
     ] = 10,
-    seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Random seed for ties between nodes.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="NUMBER", help="Random seed that decides between nodes of equal score.")
+    ] = 0,
 ) -> Answer:
     """What would the descheduler (v0.36) evict, where do the pods go, does it loop, and which budgets stop it?
 

@@ -23,7 +23,7 @@ def build_page(report: Rebalancing, style: Style) -> Page:
         *build_struct_table(
             report.steps,
             style,
-            {"target": _mark_target},
+            {"target": _describe_target},
             numbered="step",
             title="Evictions, in this order",
             full=False,
@@ -46,8 +46,11 @@ def _build_ignored_line(report: Rebalancing) -> Page:
     return (paragraph(Marked("ignored:", Tone.WARNING), explanation),)
 
 
-def _mark_target(step: RebalancingStep) -> Marked:
-    """Return the target node with a check mark if the step helps, otherwise with a cross."""
+def _describe_target(step: RebalancingStep) -> Marked:
+    """Return the target node with a check mark if the step helps, otherwise with a cross.
+
+    The cross also says if the pod gets back to its node, or was evicted before.
+    """
     if step.helps:
         return Marked(f"✓ {step.target}", Tone.GOOD)
     back = "back to " if step.stays else ""

@@ -170,10 +170,10 @@ class EvictionReplay:
             self.pending = [position for position in self.pending if position not in self.placed]
 
     def _undo_eviction(self, position: Position, source: Row, message: str) -> None:
-        """Put the pod back on its node and record why its replacement fits nowhere.
+        """Put the pod back on its node, and record why its replacement fits nowhere.
 
-        `message` is the scheduler's message, of which the first sentence is recorded. If it is empty, it is determined,
-        but only for the first MAX_EXPLAINED pods.
+        `message` is the scheduler's message, of which the first sentence is recorded. If it is empty, the message is
+        computed, but only for the first MAX_EXPLAINED pods.
         """
         if not message and len(self.reasons) < MAX_EXPLAINED and self.simulation.framework(position):
             message = self.simulation.build_message(position)
@@ -188,7 +188,7 @@ class EvictionReplay:
     def compute_placement_hash(self) -> int:
         """Return a hash of the placement.
 
-        Two placements have the same hash if every node has the same numbers of equal pods in both of them.
+        Two placements have the same hash if every node runs the same numbers of equal pods in both.
         """
         view = self.simulation.view
         # Code each pod by its PodInfo and its node, which is from -1 to N - 1.
@@ -207,7 +207,7 @@ class LingeringPods(NamedTuple):
 
     @classmethod
     def take_off_nodes(cls, view: Fork, names: dict[str, str]) -> LingeringPods:
-        """Take the stand-ins off their nodes, mark them as absent in the view, and return them.
+        """Take the stand-ins for terminating pods off their nodes, mark them as absent in the view, and return them.
 
         `names` maps one pod of each template to its stand-in, both as `namespace/name`.
         """

@@ -96,8 +96,9 @@ def pending_remedies(
     """Find a small set of changes that lets most waiting pods schedule, verified by simulation.
 
     The pods are in one `namespace`, or in all namespaces if it is empty, and match the label `selector`, such as
-    `app=web`. Without a selector, workloads whose pods cannot be created are listed separately. `now` is as for
-    `pending`, and the other arguments are as for `remedies`.
+    `app=web`. Without a selector, workloads whose pods cannot be created are listed separately. If no pod waits in the
+    namespace, pods that wait in other namespaces are counted. `now` is as for `pending`, and the other arguments are as
+    for `remedies`.
 
     >>> import kschedctl
     >>> str(pending_remedies(kschedctl.Cluster.from_objects([])))
@@ -150,6 +151,7 @@ def manifest_remedies(
         tried,
         progress=progress,
         call_extender=call_extender,
+        manifest_by_pod=applied.manifest_by_pod,
     )
     return structs.replace(report, not_created=tuple(applied.not_created))
 
@@ -165,8 +167,7 @@ def find_remedies_with_room(
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
 ) -> Remedies:
-    """Return the fixes of a pod, including a plan that moves other pods and changes with which the autoscaler adds a
-    node.
+    """Return the fixes of a pod, a plan that moves other pods, and changes that make the autoscaler add a node.
 
     There is no plan if one of the fixes only moves pods. `user_groups` are node groups that the user names, `types` and
     `settings` are Karpenter's instance types and options. `now` is the RFC 3339 time of the autoscaler's loop, by

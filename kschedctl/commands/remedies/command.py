@@ -96,14 +96,25 @@ def remedies(
         typer.Argument(metavar="[POD]", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
     ] = None,
     max_changes: Annotated[
-        int, typer.Option("--max-changes", metavar="N", min=1, max=3, help="Maximum number of changes in a fix.")
+        int,
+        typer.Option("--max-changes", metavar="N", min=1, max=3, help="Maximum number of changes that a fix combines."),
     ] = 3,
     by: Annotated[
         Maker | None,
-        typer.Option("--by", help="Only changes that this role can make."),
+        typer.Option(
+            "--by", help="Suggest only changes that the workload's author, or the cluster's operator, can make."
+        ),
     ] = None,
-    only: Annotated[str, typer.Option("--only", metavar="KIND,…", help="Only these kinds of changes.")] = "",
-    without: Annotated[str, typer.Option("--without", metavar="KIND,…", help="Leave out these kinds of changes.")] = "",
+    only: Annotated[
+        str,
+        typer.Option("--only", metavar="KIND,…", help="Suggest only these kinds of changes, such as Tolerate,AddNode."),
+    ] = "",
+    without: Annotated[
+        str,
+        typer.Option(
+            "--without", metavar="KIND,…", help="Do not suggest these kinds of changes, such as Tolerate,AddNode."
+        ),
+    ] = "",
 ) -> Answer:
     """What are the smallest changes that would let this pod schedule? Each is verified by replay.
 
@@ -156,7 +167,7 @@ def remedies(
 def _read_inquiry(source: Source, scope: Scope, pod_arguments: tuple[str, ...], autoscaler_kinds: LiveKinds) -> Inquiry:
     """Read the cluster and find the pods of the files.
 
-    Unless all arguments name pods, the kinds that explain missing pods are read as well, and the time is determined.
+    Unless all arguments name pods, the kinds that explain missing pods are read as well, and the time is set.
     `autoscaler_kinds` are read in any case.
     """
     pods_alone = are_all_pods(pod_arguments)  # also true without arguments
@@ -173,9 +184,9 @@ def _find_fixes_of_queued_objects(
 ) -> RemediesOfMany | None:
     """Return the fixes of objects that wait before kube-scheduler sees their pods, such as Workloads of Kueue.
 
-    The objects are those that `words` name or, without words, the custom resources of files that have no pod and no
-    workload. The result is None if there are no such objects, or if the user asks for the fixes of pods. Raises
-    UsageError if a named object does not exist.
+    With `words`, these are the objects that they name. Without words, they are the objects in files that contain
+    neither pods nor workloads. The result is None if there are no such objects, or if the user asks for the fixes of
+    pods. Raises UsageError if a named object does not exist.
     """
     report = None
     selects_pods = bool(inquiry.targets or scope.namespace or scope.all_namespaces or scope.selector)
@@ -236,7 +247,7 @@ def _build_pod_report_and_exit_code(
 
 
 def _add_new_resources(report: AnyRemedies, code: int, inquiry: Inquiry) -> tuple[AnyRemedies, int]:
-    """Return the report with the files' objects whose pods kube-scheduler does not see yet, and the exit code.
+    """Add the files' objects whose pods kube-scheduler does not see yet to the report. Return it with the exit code.
 
     If `code` is success, but some of these objects were not checked, the exit code becomes UNDECIDED.
     """

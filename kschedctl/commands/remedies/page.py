@@ -56,7 +56,7 @@ def build_remedies_page(report: Remedies, style: Style) -> Page:
 
 
 def _build_verdict_lines(report: Remedies) -> Page:
-    """Build the lines with the pod's verdict and headline, and with the doubts about the verdict if it is undecided.
+    """Build the lines with the pod's verdict, the doubts about it if it is undecided, and the headline.
 
     If the pod stands for other pods, such as the pods of a workload, a line says so.
     """

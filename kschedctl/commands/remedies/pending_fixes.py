@@ -9,7 +9,7 @@ pods after other fixes than alone (lazy greedy choice: Minoux, 1978).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import ceil
 
@@ -21,7 +21,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.cycle_report import explain_pod
 from kschedctl.commands.explain.fixes import find_uncalled_extenders, search_fixes, should_search_fixes
 from kschedctl.commands.remedies.report import ChosenRemedy, HelplessPods, RemediesOfMany
-from kschedctl.fixes.document import build_remedy
+from kschedctl.fixes.document import build_remedy, find_author
 from kschedctl.fixes.impossible import explain_impossible_fixes
 from kschedctl.fixes.ranking import RankedFix, build_cost_key, harms_nobody
 from kschedctl.fixes.rollout_replay import RolloutResult
@@ -80,7 +80,7 @@ class Proposal:
     def with_node_count(self, count: int) -> Proposal | None:
         """Return the proposal with `count` added nodes instead of one, replayed again.
 
-        At most MAX_ADDED_NODES nodes are added. Return None if the count is less than 2, if the fix has no scheduling
+        `count` is limited to MAX_ADDED_NODES. Return None if the count is less than 2, if the fix has no scheduling
         cycle, or if it consists of anything but adding a node.
         """
         trial = self.fix.trial
@@ -100,7 +100,8 @@ class Proposal:
 def merge_group_proposals(groups: Iterable[SimilarWaitingPods]) -> list[Proposal]:
     """Return proposals for the best fixes of each group, at most MAX_FIXES_PER_GROUP for a group.
 
-    Equal fixes of several groups become one proposal, unless they change the pods themselves.
+    Equal fixes of several groups become one proposal. Fixes that change pods are merged only within a workload, whose
+    pods have one template. The merged proposal then changes the pods of all these groups.
     """
     proposals: dict[object, Proposal] = {}
     for group in groups:
@@ -109,12 +110,11 @@ def merge_group_proposals(groups: Iterable[SimilarWaitingPods]) -> list[Proposal
             proposal = Proposal(group.pods, fix, keys)
             changes = frozenset(fix.trial.changes)
             changes_pods = proposal.key in fix.trial.edits
-            identity = (changes, group.pods[0].key) if changes_pods else changes
-            if identity in proposals:
-                merged_keys = proposals[identity].may_help | keys
-                proposals[identity] = replace(proposals[identity], may_help=merged_keys)
-            else:
-                proposals[identity] = proposal
+            identity = (changes, find_owner(group.pods[0])) if changes_pods else changes
+            earlier = proposals.setdefault(identity, proposal)
+            if earlier is not proposal:
+                pods = (*earlier.pods, *group.pods) if changes_pods else earlier.pods
+                proposals[identity] = replace(earlier, pods=pods, may_help=earlier.may_help | keys)
     return list(proposals.values())
 
 
@@ -140,18 +140,19 @@ class GreedyChoice:
     complete: bool = True
     interrupted: bool = False
 
-    def run(self, max_changes: int, seconds: float) -> None:
+    def choose_proposals(self, max_changes: int, seconds: float) -> None:
         """Choose proposals that together have at most `max_changes` changes, within the time in seconds.
 
-        Ends early if no relevant pod waits or no proposal helps. The first choice, which has the most proposals to try,
-        gets the largest share of the time.
+        Ends early if no relevant pod waits or no proposal helps. If the user interrupts, the proposals chosen so far
+        remain. The first choice gets the largest share of the time, because it has the most proposals to try.
         """
         begin = time.monotonic()
         for number in range(1, max_changes + 1):
             remaining_changes = max_changes - sum(len(chosen.fix.trial.changes) for chosen, _ in self.chosen)
             if not remaining_changes or not self._count_relevant_pods(self.settled.waiting):
                 return
-            # The first choice may take a bit more than half of the time, and each further one an equal share.
+            # The first choice may take a bit more than half of the time, and each further one an equal share. With N
+            # changes, choice K ends after (N + K) / 2N of the time.
             deadline = begin + seconds * (max_changes + number) / (2 * max_changes)
             try:
                 if not self._choose_next_proposal(remaining_changes, deadline):
@@ -303,9 +304,9 @@ class GreedyChoice:
         return min(self._count_waiting_pods_to_help(proposal), guess)
 
     def _collect_edits(self, next_proposal: Proposal) -> dict[ObjectKey, EditedObject]:
-        """Return the edits of all chosen proposals and of `next_proposal`.
+        """Return the edits of all chosen proposals and of `next_proposal`, by object key.
 
-        Each edit is made for all pods of its group.
+        The edit of a pod is applied to all pods of its group.
         """
         edits: dict[ObjectKey, EditedObject] = {}
         proposals = [*(proposal for proposal, _ in self.chosen), next_proposal]
@@ -323,10 +324,10 @@ def _build_proposal_rank(proposal: Proposal, waiting: int) -> tuple[int, Price, 
 def build_edits_for_all_pods(
     cluster: Cluster, proposal: Proposal, before: dict[ObjectKey, EditedObject] | None = None
 ) -> dict[ObjectKey, EditedObject]:
-    """Return the proposal's edits, with the edit of its first pod made for all of its pods.
+    """Return the proposal's edits, with the edit of its first pod applied to all of its pods.
 
-    The edits are applied to the objects as the edits in `before` left them, but each edit's own `before` is the object
-    in the cluster.
+    `before` has earlier edits, and the proposal is applied to the objects as these left them. Each returned edit's own
+    `before` is still the object in the cluster.
     """
     earlier_edits = before or {}
     read_from_cluster = build_object_reader(cluster)
@@ -363,11 +364,13 @@ def find_remedies_of_many(
     *,
     progress: Progress = NO_PROGRESS,
     call_extender: CallExtender | None = None,
+    manifest_by_pod: Mapping[str, Struct] | None = None,
 ) -> RemediesOfMany:
     """Find up to `wishes.max_changes` changes that clear most of the waiting pods with these keys (`namespace/name`).
 
-    `scope` describes the pods in words. `tried` is called for each searched group and for each simulated fix. The
-    report says if time ran out or the user interrupted.
+    `scope` describes the pods in words. `tried` is called for each searched group and for each simulated fix.
+    `manifest_by_pod` has the manifests of pods that do not exist yet, by the pods' keys. The report says if time ran
+    out or the user interrupted.
     """
     initial = settle(cluster, call_extender=call_extender)
     scheduler = Scheduler(initial.cluster, call_extender)
@@ -395,7 +398,9 @@ def find_remedies_of_many(
     proposals = merge_group_proposals(searched_groups)
     choice = GreedyChoice(cluster, proposals, initial, tried, progress, call_extender, outside=outside)
     if not interrupted:
-        choice.run(wishes.max_changes, SIMULATION_SECONDS)
+        choice.choose_proposals(wishes.max_changes, SIMULATION_SECONDS)
+
+    manifests = manifest_by_pod or {}
 
     # A later change can displace a pod that an earlier one cleared, and can place a pod that an earlier one evicted.
     placed = set(initial.waiting).difference(choice.settled.waiting)
@@ -409,11 +414,16 @@ def find_remedies_of_many(
         cleared=len(placed.intersection(waiting)),
         chosen=tuple(
             _build_chosen_remedy(
-                proposal, placed.intersection(cleared), outside, cluster, choice.rollouts.replay(proposal.fix.trial)
+                proposal,
+                placed.intersection(cleared),
+                outside,
+                cluster,
+                choice.rollouts.replay(proposal.fix.trial),
+                manifest=manifests.get(proposal.pods[0].key),
             )
             for proposal, cleared in choice.chosen
         ),
-        left=tuple(_iter_helpless_pods([*searched_groups, *groups_without_search], choice)),
+        left=tuple(_iter_helpless_pods([*searched_groups, *groups_without_search], choice, manifests)),
         max_changes=wishes.max_changes,
         complete=choice.complete and not groups_without_search,
         interrupted=interrupted or choice.interrupted,
@@ -438,7 +448,7 @@ def _find_group_fixes(
 ) -> SimilarWaitingPods:
     """Search for fixes of the group's first pod, and return the group with these fixes.
 
-    The group is returned unchanged if no change can help the pod.
+    The group is returned unchanged if no change can help the pod. Raises KeyboardInterrupt if the user interrupts.
     """
     target = TargetPod(scheduler, scheduler.view.stored(group.pods[0]))
     if not should_search_fixes(explain_pod(scheduler, target.pod, nodes=False), target):
@@ -456,26 +466,33 @@ def _build_chosen_remedy(
     outside: Collection[str],
     cluster: Cluster,
     rollout: RolloutResult | None,
+    *,
+    manifest: Struct | None,
 ) -> ChosenRemedy:
     """Build the report about a chosen remedy, with the changes of all pods that it changes.
 
     `cleared` has the keys of the pods that get a node with the remedy. Pods in `outside` are not among the pods to
-    help, so that the report lists them separately.
+    help, so the report lists them separately. `manifest` is the one that creates the proposal's pods, or None if they
+    exist.
     """
     trial = proposal.fix.trial
-    all_edits = build_edits_for_all_pods(cluster, proposal)
-    remedy = build_remedy(proposal.fix, proposal.key, edits=all_edits, rollout=rollout)
+    # A change of the pod template in the manifest changes all pods, so that only existing pods are changed one by one.
+    all_edits = build_edits_for_all_pods(cluster, proposal) if manifest is None else None
+    remedy = build_remedy(proposal.fix, proposal.key, manifest, edits=all_edits, rollout=rollout)
     outside_pods = tuple(sorted(key for key in cleared if key in outside))
     changes_pods = proposal.key in trial.edits
-    workloads = dict.fromkeys(str(find_owner(pod)) for pod in proposal.pods) if changes_pods else {}
+    workloads = dict.fromkeys(str(find_author(pod, manifest)) for pod in proposal.pods) if changes_pods else {}
     clears = tuple(sorted(key for key in cleared if key not in outside))
     return ChosenRemedy(structs.replace(remedy, also_places=outside_pods), clears, tuple(workloads))
 
 
-def _iter_helpless_pods(groups: Iterable[SimilarWaitingPods], choice: GreedyChoice) -> Iterable[HelplessPods]:
+def _iter_helpless_pods(
+    groups: Iterable[SimilarWaitingPods], choice: GreedyChoice, manifest_by_pod: Mapping[str, Struct]
+) -> Iterable[HelplessPods]:
     """Yield the pods of each group that still wait with the chosen proposals, with kube-scheduler's message.
 
-    The best fix of the group is named if it is not chosen and if it harms nobody.
+    The best fix of the group is named if it is not chosen and if it harms nobody. `manifest_by_pod` has the manifests
+    of pods that do not exist yet.
     """
     waiting_messages = choice.settled.waiting
     chosen_changes = [frozenset(proposal.fix.trial.changes) for proposal, _ in choice.chosen]
@@ -493,5 +510,7 @@ def _iter_helpless_pods(groups: Iterable[SimilarWaitingPods], choice: GreedyChoi
         alone = ""
         if best_fix is not None and is_offered:
             alone = build_remedy(best_fix, ObjectKey.of(group.pods[0])).summary
-        workload, message = str(find_owner(group.pods[0])), waiting_messages[waiting[0]]
+        first_pod = group.pods[0]
+        workload = str(find_author(first_pod, manifest_by_pod.get(first_pod.key)))
+        message = waiting_messages[waiting[0]]
         yield HelplessPods(waiting, workload, message, group.impossible, alone)

@@ -16,6 +16,7 @@ from kschedctl.commands.explain.fixes import (
 )
 from kschedctl.commands.explain.new_pods import choose_replica
 from kschedctl.commands.explain.one_pod import explain_target
+from kschedctl.commands.explain.preempted_room import mention_rivals
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.commands.remedies.report import Remedies, SearchReport
 from kschedctl.fixes.document import build_remedy
@@ -44,14 +45,15 @@ def find_pod_remedies(
 ) -> Remedies:
     """Return the fixes of a pod, or of the pod that represents a workload.
 
-    If the API server denies the pod's creation, the fixes of the creation come before the scheduling fixes. `tried`
-    is called for each set of changes that is tried. If the user interrupts, the report has the fixes so far.
+    If the API server denies the pod, fixes of the denial come before the scheduling fixes. `tried` is called for each
+    set of changes that is tried. If the user interrupts, the report has the fixes so far.
     """
     # The pod exists, or its creation failed only in the past.
     not_created = target.not_created
     if not_created is None or not_created.past:
         target, replicas = choose_replica(target)
         report = replace(explain_pod(target.scheduler, target.pod), replicas=replicas)
+        report = mention_rivals(target.scheduler, target.pod, report)
         return _build_remedies_document(target, report, wishes, tried, progress)
 
     # The creation fails, so that a fix of the creation is needed first.
@@ -131,7 +133,7 @@ def _build_remedies_document(
 
 
 def build_creation_remedies(not_created: NotCreated, wishes: RemedyWishes) -> list[Remedy]:
-    """Return the wished-for creation fixes after which a pod is not only created, but also scheduled.
+    """Return the creation fixes that the user wants and after which the pod is not only created, but also scheduled.
 
     Fixes that the author of the manifest can make come before all others. Within each of these two groups, fixes that
     give up nothing come first.
@@ -169,7 +171,7 @@ def build_creation_remedy(fix: CreationFix) -> Remedy:
 
 
 def prepend_creation_fix(report: Remedies, not_created: NotCreated, wishes: RemedyWishes) -> Remedies:
-    """Return the report of an uncreated pod with a creation fix before each scheduling fix.
+    """Put a creation fix before each scheduling fix in the report of an uncreated pod.
 
     This is the first creation fix that neither changes the pod nor weakens anything. Without one, no fixes remain.
     Scheduling fixes that change the pod are left out, because the API server might reject the changed pod. Combinations
@@ -188,7 +190,7 @@ def prepend_creation_fix(report: Remedies, not_created: NotCreated, wishes: Reme
 
 
 def _combine_creation_and_scheduling_fix(fix: CreationFix, remedy: Remedy) -> Remedy:
-    """Return a remedy that first makes a creation fix and then a scheduling fix."""
+    """Return a remedy that applies the creation fix and then the scheduling fix, both by the operator."""
     return replace(
         remedy,
         summary=f"{capitalize(fix.what)}, and {remedy.summary[:1].lower()}{remedy.summary[1:]}",

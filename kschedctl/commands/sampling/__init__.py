@@ -33,11 +33,12 @@ def sampling_costs(
 ) -> SamplingCosts:
     """Return what percentageOfNodesToScore costs and saves on this cluster, and the percentage that is enough.
 
-    One more pod of each kind is placed. The kinds are those of `pods`, which are given as for `explain`. By default
-    they are the `kinds` largest workloads of a `namespace`, or of all, that have pending pods, or else running pods.
-    `max_loss` is the number of score points that a pod may lose on average. If the user interrupts, the report has
-    the kinds so far. Raises UsageError, the errors of `explain`, and KeyboardInterrupt if the user interrupts before a
-    kind is measured.
+    One more pod of each kind is placed. The kinds are those of `pods`, which are given as for `explain`. Without
+    `pods`, they are the `kinds` largest workloads that have pending pods, in the namespace if it is given. If no
+    pending pod fits on a node, running pods are used. `max_loss` is the number of score points that a pod may lose on
+    average. If the user interrupts, the report has the kinds that were measured. Raises UsageError if `kinds` or
+    `max_loss` is too small, the errors of `explain`, and KeyboardInterrupt if the user interrupts before a kind is
+    measured.
 
     >>> import kschedctl
     >>> sampling_costs(kschedctl.Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n1"}}])).nodes
@@ -57,9 +58,9 @@ def sampling_costs(
 def compute_sampling_costs(
     targets: Sequence[TargetPod], *, max_loss: float = MAX_LOSS, progress: Progress = NO_PROGRESS
 ) -> SamplingCosts:
-    """Return the costs for at least one pod. All pods share a scheduler's view.
+    """Return what sampling costs for the target pods, of which there is at least one. They share one scheduler.
 
-    The other arguments are as for `sampling_costs`.
+    `max_loss` and `progress` are as for `sampling_costs`. Raises UsageError if `max_loss` is negative.
     """
     return compute_sampling_costs_of_targets(
         targets[0].scheduler, targets, limits=build_limits(max_loss), progress=progress
@@ -67,7 +68,7 @@ def compute_sampling_costs(
 
 
 def build_limits(max_loss: float) -> SamplingLimits:
-    """Return the limits with a maximum loss. Raises UsageError if it is negative."""
+    """Return the limits with this maximum loss of score points. Raises UsageError if it is negative."""
     if not max_loss >= 0:
         raise UsageError(f"--max-loss {max_loss}: 0 or more")
     return SamplingLimits(max_loss=max_loss)

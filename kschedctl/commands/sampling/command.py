@@ -39,10 +39,18 @@ def sampling(
         typer.Argument(metavar="[POD]…", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
     ] = None,
     kinds: Annotated[
-        int, typer.Option("--kinds", metavar="NUMBER", help="Without a POD: number of workloads, largest first.")
+        int,
+        typer.Option(
+            "--kinds", metavar="NUMBER", help="Without a POD: number of workloads to measure, the largest first."
+        ),
     ] = 5,
     max_loss: Annotated[
-        float, typer.Option("--max-loss", metavar="POINTS", help="Score points that a pod may lose on average.")
+        float,
+        typer.Option(
+            "--max-loss",
+            metavar="POINTS",
+            help="Recommend only percentages that cost a pod at most this many score points on average.",
+        ),
     ] = MAX_LOSS,
 ) -> Answer:
     """What does percentageOfNodesToScore cost and save on this cluster?
@@ -65,11 +73,11 @@ def sampling(
             )
         else:
             report = library.compute_sampling_costs(targets, max_loss=max_loss, progress=progress)
-    return view.answer(report, _choose_code(report))
+    return view.answer(report, _choose_exit_code(report))
 
 
-def _choose_code(report: SamplingCosts) -> int:
-    """Return the exit code of a report."""
+def _choose_exit_code(report: SamplingCosts) -> int:
+    """Return the exit code for a report. It is that of a bad answer if some pods are never created."""
     if report.not_created:
         return choose_exit_code(good=False, interrupted=report.interrupted)
     return choose_exit_code(good=True, interrupted=report.interrupted, undecided=report.undecided)

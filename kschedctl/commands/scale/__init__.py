@@ -43,9 +43,9 @@ def scale_up(
     ``groups`` are node groups in the format of ``--node-groups`` (id, min, max, target, nodes, template), in addition
     to those that are found in the cluster. ``options`` are the autoscaler's flags, ``pool_label`` is the node label
     that names a node's group, and ``where`` is the name of the groups' source in the report. ``now`` is an RFC 3339
-    time and defaults to the time at which the cluster was read. ``active_scale_ups`` maps groups to requested nodes
-    that do not exist yet; by default they come from the autoscaler's status. Raises UsageError if there are no groups,
-    and InputError if an argument or object is malformed.
+    time and defaults to the time at which the cluster was read. ``active_scale_ups`` maps each group to the number of
+    requested nodes that do not exist yet, and defaults to the numbers in the autoscaler's status. Raises UsageError if
+    there are no groups, and InputError if an argument or object is malformed.
 
     >>> groups = [{"id": "a", "min": 1, "max": 3, "target": 1, "nodes": ["n1"]}]
     >>> cluster = Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n1"}}])
@@ -53,14 +53,14 @@ def scale_up(
     'No group grows because no pod is unschedulable'
     """
     node_groups = get_node_groups(cluster, UserGroups(groups, options or {}, pool_label, where))
-    loop = _build_loop_arguments(cluster, node_groups, now, active_scale_ups)
+    loop_arguments = _build_loop_arguments(cluster, node_groups, now, active_scale_ups)
     decision, report = going_up.replay_scale_up(
-        cluster, node_groups.groups, node_groups.options, begin=progress.begin, **loop
+        cluster, node_groups.groups, node_groups.options, begin=progress.begin, **loop_arguments
     )
 
     # Find the pods that trigger the growth but get no new node, because other pods take it.
     if decision.increases:
-        growing = GrowingGroups(node_groups, loop["now"])
+        growing = GrowingGroups(node_groups, loop_arguments["now"])
         cluster_with_nodes = growing.add_nodes(decision, cluster)
         queue_result = replay_queue_with_new_nodes(cluster, cluster_with_nodes, report.triggered, growing)
         report = replace(
@@ -85,7 +85,7 @@ def scale_down(
     active_scale_ups: Mapping[str, int] | None = None,
     progress: Progress = NO_PROGRESS,
 ) -> ScaleDown:
-    """Replay the next scale-down of the Cluster Autoscaler: the nodes that it deletes, and what keeps the others.
+    """Replay the next scale-down of the Cluster Autoscaler: find the nodes that it deletes and why other nodes stay.
 
     The arguments and errors are as for ``scale_up``.
 
@@ -95,8 +95,10 @@ def scale_down(
     'No node is removed: none is unneeded'
     """
     node_groups = get_node_groups(cluster, UserGroups(groups, options or {}, pool_label, where))
-    loop = _build_loop_arguments(cluster, node_groups, now, active_scale_ups)
-    report = going_down.scale_down(cluster, node_groups.groups, node_groups.options, begin=progress.begin, **loop)
+    loop_arguments = _build_loop_arguments(cluster, node_groups, now, active_scale_ups)
+    report = going_down.scale_down(
+        cluster, node_groups.groups, node_groups.options, begin=progress.begin, **loop_arguments
+    )
 
     # Explain why the budgets of pods that keep their nodes allow no disruption.
     blocked = (node.blocking_pod for node in report.nodes.values() if node.blocking_pod)
@@ -116,9 +118,9 @@ def scale_down(
 def _find_ignored_pods(
     cluster: Cluster, node_groups: NodeGroups, unneeded: Sequence[str]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the pods on each unneeded node that the autoscaler ignores because of their low priority, by node name.
+    """Return the pods on unneeded nodes that the autoscaler ignores because of their low priority, by node name.
 
-    The autoscaler deletes such a node although these pods end with it. Nodes without ignored pods are left out.
+    The autoscaler deletes such a node although the ignored pods end with it. Nodes without ignored pods are left out.
     """
     options, _ = read_autoscaler_options(node_groups.options)
 
@@ -133,7 +135,7 @@ def _find_ignored_pods(
 
 
 class LoopArguments(TypedDict):
-    """The arguments that both loops take in addition to the cluster, the groups and the options."""
+    """The arguments that the replays of scale-up and scale-down take besides the cluster, groups and options."""
 
     now: str
     active_scale_ups: Mapping[str, int]
@@ -152,8 +154,8 @@ def _build_loop_arguments(
 ) -> LoopArguments:
     """Return the arguments that the replays of scale-up and scale-down share.
 
-    Without `now`, the time when the cluster was read is used, and without `active_scale_ups` (None), the scale-ups in
-    the autoscaler's status.
+    `now` defaults to the time when the cluster was read, and `active_scale_ups` to the scale-ups in the autoscaler's
+    status.
     """
     return {
         "now": now or get_read_time(cluster),
@@ -162,5 +164,5 @@ def _build_loop_arguments(
 
 
 def _build_groups_basis(node_groups: NodeGroups) -> GroupsBasis:
-    """Return the fields of the report that describe the node groups."""
+    """Return the fields of a report that describe the node groups."""
     return {"seen_groups": not node_groups.limits_known, "sources": node_groups.sources, "doubts": node_groups.doubts}

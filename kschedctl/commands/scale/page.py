@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.render.page import Marked, Page, Paragraph, Stack, Style, names, paragraph
-from kschedctl.render.sections import build_still_pending_section
+from kschedctl.render.sections import build_pods_section, build_still_pending_section
 from kschedctl.render.tables import build_struct_table, build_table, number_columns
 from kschedctl.reports.cluster_autoscaler import (
     GroupRefusal,
@@ -36,6 +36,7 @@ def build_scale_up_page(report: ScaleUp, style: Style) -> Page:
         *(paragraph(Marked(line, Tone.BAD)) for line in errors),
         *build_struct_table(report.increases, style, title="Groups that grow"),
         *build_still_pending_section(report.still_pending, report.rivals, report.enough, style),
+        *build_pods_section("Wait for a later loop, in which another group may grow", report.later_pods, style),
         *_build_filtered_out_lines(report),
         *_build_template_gap_lines(report),
         *_build_unhelped_pods_table(report, style),
@@ -45,7 +46,7 @@ def build_scale_up_page(report: ScaleUp, style: Style) -> Page:
 
 
 def _build_uncertainty_lines(report: ScaleUp | ScaleDown) -> Page:
-    """Build a line for each reason why the report is not certain."""
+    """Build a line for each reason why the report is uncertain."""
     return tuple(paragraph(Marked("Not certain:", Tone.WARNING), line) for line in report.iter_doubts())
 
 
@@ -55,7 +56,10 @@ def _build_sources_line(report: ScaleUp | ScaleDown) -> Page:
 
 
 def _build_filtered_out_lines(report: ScaleUp) -> Page:
-    """Build the lines about pods that fit on existing or upcoming nodes, and about pods that are ignored."""
+    """Build the lines about pods that trigger no scale-up.
+
+    They fit on existing or upcoming nodes, or the autoscaler ignores them.
+    """
     lines = []
     count = len(report.filtered_out) - len(report.ignored)
     if count:
@@ -67,7 +71,10 @@ def _build_filtered_out_lines(report: ScaleUp) -> Page:
 
 
 def _build_template_gap_lines(report: ScaleUp) -> Page:
-    """Build paragraphs about labels and taints that templates of empty groups lack, and the tags that supply them."""
+    """Build paragraphs about the labels and taints that the templates of empty groups lack.
+
+    Each paragraph is followed by the settings that add them, such as tags of the group.
+    """
     blocks: list[Paragraph] = []
     for gap in report.template_gaps:
         lacks = " and the ".join(gap.lacks)
@@ -82,9 +89,9 @@ def _build_template_gap_lines(report: ScaleUp) -> Page:
 
 
 def _build_unhelped_pods_table(report: ScaleUp, style: Style) -> Page:
-    """Build the table of pods that no group grows for, with the reasons below the pods.
+    """Build the table of the pods for which no group grows, with the reasons below the pods.
 
-    Pods for which all groups have the same reasons share a row, and groups with the same reason share a line.
+    Pods for which all groups have the same reasons share a row. Within a row, groups with the same reason share a line.
     """
     rows = []
     for reasons, pods in _group_pods_by_reasons(report, style).items():
@@ -98,9 +105,9 @@ def _build_unhelped_pods_table(report: ScaleUp, style: Style) -> Page:
 
 
 def _group_pods_by_reasons(report: ScaleUp, style: Style) -> dict[tuple[tuple[str, str], ...], list[str]]:
-    """Group the pods for which no node group grows by the reasons of all node groups.
+    """Group the pods for which no node group grows by the node groups' reasons.
 
-    A key of the result has a pair of node group and reason for each node group, sorted by node group.
+    A key of the result is a sequence of pairs of a node group and its reason, sorted by node group.
     """
     pods_by_reasons: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for pod, unhelped in report.remaining.items():
@@ -115,9 +122,9 @@ def _group_pods_by_reasons(report: ScaleUp, style: Style) -> dict[tuple[tuple[st
 
 
 def _describe_rejection(rejection: GroupRefusal, figures: str, style: Style) -> str:
-    """Describe a rejection by the figures behind it or, without figures, by its plugin and upstream's message.
+    """Describe why a node group does not help a pod: by the figures or, if there are none, by plugin and message.
 
-    Wide output has all of them.
+    The message is upstream's. Wide output has the plugin, the message and the figures.
     """
     if figures and not style.wide:
         return figures
@@ -125,7 +132,7 @@ def _describe_rejection(rejection: GroupRefusal, figures: str, style: Style) -> 
 
 
 def build_scale_down_page(report: ScaleDown, style: Style) -> Page:
-    """Build the page of a scale-down: the nodes that are deleted, then the other nodes with their reasons."""
+    """Build the page of a scale-down: the deleted nodes, then the other nodes, each with the reason."""
     headline, *details = report.build_first_line()
     deleted = (*report.deleted_now.empty, *report.deleted_now.drain)
     columns = (Column("node", keep=True), GROUP, Column("verdict"), *number_columns("used"), Column("reason"))
@@ -169,7 +176,7 @@ def _build_node_cells(report: ScaleDown, name: str, is_deleted: bool) -> tuple[s
 
 
 def _describe_node_outcome(report: ScaleDown, name: str) -> str:
-    """Return how many pods would move off a removable node and whether it is cordoned, or why the node stays."""
+    """Return why a node stays or, for an unneeded node, how many pods would move and whether the node is cordoned."""
     node = report.nodes[name]
     if node.state != "unneeded":
         return report.describe_staying_node(name)

@@ -21,7 +21,7 @@ SHARED_DOCUMENTS = {
 
 
 def load_struct(reference: str) -> Any:
-    """Return the struct that `module:name` refers to; the module's path is relative to the package kschedctl."""
+    """Return the struct to which `module:name` refers. The module's path is relative to the package kschedctl."""
     module, _, name = reference.partition(":")
     return getattr(import_module(f"kschedctl.{module}"), name)
 

@@ -36,9 +36,9 @@ def schema(
 
 
 def _find_schema(kind: str) -> dict[str, object]:
-    """Return the schema for a name or kind. Raises UsageError if there is none."""
+    """Return the schema of the document with this name or kind. Raises UsageError if there is none."""
     names = {name.replace("-", ""): name for name in (*DOCUMENTS, *INPUT_SCHEMAS)}
     name = names.get(kind.replace("-", "").lower())
     if name is None:
-        raise UsageError(f'no kind of document "{kind}"', hint="kschedctl schema lists them")
+        raise UsageError(f'no kind of document "{kind}"', hint="list all kinds with: kschedctl schema")
     return INPUT_SCHEMAS[name]() if name in INPUT_SCHEMAS else build_schema(DOCUMENTS[name])

@@ -59,11 +59,12 @@ from kschedctl.replay.placements import (
 )
 from kschedctl.replay.settling import build_resulting_cluster, list_victims, recreate_evicted_pods, recreate_gone_pods
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
+from kschedctl.replay.storage_demand import describe_exceeded_storage
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
 from kschedctl.reports.not_created import CreationFix, NotCreated
-from kschedctl.reports.placements import EvictedPod, Spread, Variation, WorkloadVariation
+from kschedctl.reports.placements import EvictedPod, Spread, Variation, WorkloadVariation, select_displaced_pods
 from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, has_unadmitted, has_unchecked
 from kschedctl.scheduler.engine.extenders import CallExtender
@@ -88,6 +89,8 @@ class PreparedCluster(SharedCluster):
     """The changes of each workload."""
     workload_by_pod: Mapping[str, str] = field(default_factory=dict)
     """The workload of each arriving pod."""
+    manifest_by_pod: Mapping[str, Struct] = field(default_factory=dict)
+    """The manifest of each arriving pod: of its workload, or of the pod itself."""
     pending_pods: Sequence[str] = ()
     """The pending pods of the cluster that take part."""
     left_out: int = 0
@@ -191,7 +194,7 @@ def _simulate_with_seeds(
 ) -> reports.SimulationReport:
     """Run the simulation with several seeds. Return the first run's report, extended by how the runs differ.
 
-    If the user interrupts before the first run has ended, the report is empty.
+    If the user interrupts before any run has ended, the report is empty.
     """
     results = run_seeds(run_once, shared, seeds, workers, progress)
     simulations = results.completed
@@ -245,6 +248,7 @@ def run_once(
         interrupted=simulation.interrupted,
         not_created=tuple(not_created),
         chain=summarize_evictions(simulation, evicted),
+        exceeded_storage=describe_exceeded_storage(view, [outcome.position for outcome in placed.values()]),
         violated_budgets=_find_violated_budgets(shared.cluster, evicted),
         outages=() if simulation.interrupted else tuple(_iter_workload_outages(simulation, evicted)),
         left_out=shared.left_out,
@@ -257,11 +261,12 @@ def run_once(
 
 
 def _find_violated_budgets(cluster: Cluster, evicted: Iterable[EvictedPod]) -> dict[str, int]:
-    """Return the PodDisruptionBudgets that the evictions violate, as `namespace/name`, with the disruptions each allows
-    now.
+    """Return the PodDisruptionBudgets that the evictions violate.
+
+    Keys are `namespace/name`, and values are the numbers of disruptions that each budget allows now.
     """
     pods_by_budget: dict[str, set[str]] = {}
-    for eviction in evicted:
+    for eviction in select_displaced_pods(evicted):
         for name in eviction.budgets:
             pods_by_budget.setdefault(name, set()).add(eviction.pod)
     allowed_by_budget = {
@@ -276,8 +281,12 @@ def _find_violated_budgets(cluster: Cluster, evicted: Iterable[EvictedPod]) -> d
 
 
 def _iter_workload_outages(simulation: Simulation, evicted: Iterable[EvictedPod]) -> Iterator[str]:
-    """Yield the workloads that lost pods and have no pod with a node at the end of the simulation, in order of name."""
-    affected = {eviction.workload for eviction in evicted if not eviction.workload.startswith("Pod ")}
+    """Yield the workloads that lost pods and have no pod with a node at the end of the simulation, in order of name.
+
+    Pods that were being deleted anyway do not count as lost. Pods without a workload are left out.
+    """
+    displaced_pods = select_displaced_pods(evicted)
+    affected = {eviction.workload for eviction in displaced_pods if not eviction.workload.startswith("Pod ")}
     if not affected:
         return
     view = simulation.view
@@ -302,7 +311,7 @@ def _find_waiting_pods(shared: PreparedCluster) -> frozenset[str]:
 def _add_simulated_growth(
     report: reports.SimulationReport, shared: PreparedCluster, simulation: Simulation
 ) -> reports.SimulationReport:
-    """Simulate which nodes the autoscaler adds for pods without a node, and return the report with this growth.
+    """Add the nodes that the autoscaler would create for pods without a node to the report.
 
     The report becomes undecided if the simulated growth is in doubt. It is returned unchanged if there is no
     autoscaler, if all pods have a node, or if the user interrupted the simulation.
@@ -318,7 +327,8 @@ def _build_report_basis(
 ) -> ClusterBasis:
     """Return the report fields about what the report depends on and what was not read.
 
-    Once pods are denied, unread kinds do not make the report undecided, unless a webhook could change the pods.
+    Once pods are denied, unread kinds do not make the report undecided, unless a mutating webhook could change the
+    pods.
     """
     basis = build_cluster_basis(
         find_simulation_unknowns(simulation),
@@ -332,9 +342,7 @@ def _build_report_basis(
 
 
 def _iter_created_pods(shared: PreparedCluster) -> Iterator[str]:
-    """Yield the keys of the arriving pods, and the key of each workload whose pods are denied, all as
-    `namespace/name`.
-    """
+    """Yield the keys (`namespace/name`) of the arriving pods, then those of the workloads whose pods are denied."""
     yield from shared.workload_by_pod
     for denied in shared.not_created:
         _kind, _, key = denied.workload.partition(" ")
@@ -372,7 +380,8 @@ def carry_out_changes(
 ) -> CarriedOutChanges:
     """Carry out the changes of all workloads in a new simulation, until controllers and pods have nothing left to do.
 
-    `done` is called with the number of pods after each step.
+    Controllers recreate evicted pods, except old pods that a rollout removes anyway. `done` is called with the number
+    of scheduled pods after each step.
     """
     simulation = Simulation(shared.scheduler, seed=seed, sampling=shared.sampling)
     position_by_key = simulation.view.pods.index
@@ -392,7 +401,7 @@ def carry_out_changes(
 
 
 def _build_rollout_creations(shared: PreparedCluster) -> list[RolloutCreation | None]:
-    """Return how each rollout's pods are admitted when they are created, in the order of the changes.
+    """Return one entry per change, which admits the rollout's pods when they are created.
 
     An entry is None if the pods were created, and admitted, before the simulation begins.
     """
@@ -408,7 +417,7 @@ def _build_rollout_creations(shared: PreparedCluster) -> list[RolloutCreation | 
 def find_not_created(shared: PreparedCluster, rollouts: Sequence[Rollout], seed: int) -> list[NotCreated]:
     """Return the workloads whose pods are denied at the beginning or during the rollout.
 
-    Fixes are searched for the first few stuck rollouts.
+    Fixes are searched for the first MAX_STUCK_WITH_FIXES stuck rollouts.
     """
     not_created = list(shared.not_created)
     stuck_count = 0
@@ -442,7 +451,10 @@ def _find_rollout_fixes(
 
 
 def _build_workload_placement(rollout: Rollout, simulation: Simulation) -> reports.WorkloadPlacement:
-    """Build the report about a workload at the end of the simulation."""
+    """Build the report about a workload at the end of the simulation: its counts of pods, its nodes and domains.
+
+    Removed pods that a controller recreates under their old name are counted with the new ones.
+    """
     view = simulation.view
     change = rollout.change
     index = view.pods.index
@@ -462,6 +474,7 @@ def _build_workload_placement(rollout: Rollout, simulation: Simulation) -> repor
         rollout=rollout.status,
         surge=change.surge if rollout.status else 0,
         unavailable=change.unavailable if rollout.status else 0,
+        may_be_unchanged=change.may_be_unchanged,
     )
 
 
@@ -524,6 +537,9 @@ def prepare_simulation(
         sampling,
         changes=changes,
         workload_by_pod=workload_by_pod | started_by_pod,
+        manifest_by_pod={
+            pod.key: workload for workload, change in zip(workloads, changes, strict=True) for pod in change.new
+        },
         pending_pods=[*started_by_pod, *(waiting_keys if pending else ())],
         left_out=0 if pending else len(set(waiting_keys) - kept_keys),
         autoscaled=[entry.note for entry in autoscaled if entry.note],
@@ -572,8 +588,10 @@ def _admit_workloads_through_queues(
 ) -> _QueuedWorkloads:
     """Let Kueue admit or suspend the new workloads that name a queue.
 
-    CronJobs are skipped, because they create no pods yet. Existing objects are skipped, because Kueue has already
-    created their Workloads. With `include_waiting`, Kueue also starts the Workloads that are already waiting.
+    The result has the cluster without the pods that Kueue evicts and with the pods that it starts. CronJobs are
+    skipped, because they create no pods yet. Existing objects are skipped, because Kueue has already created their
+    Workloads. With `include_waiting`, Kueue also starts the Workloads that are already waiting. Without queues in the
+    cluster, nothing changes.
     """
     if not has_queues(cluster):
         return _QueuedWorkloads(cluster, workloads)
@@ -586,7 +604,7 @@ def _admit_workloads_through_queues(
     ]
     forecast = kueue_jobs.forecast_queues(cluster, new_workloads, include_waiting=include_waiting)
 
-    # Replace the workloads that Kueue decides about by what it makes of them
+    # Apply Kueue's decisions to the workloads: it unsuspends a job or leaves it suspended
     outlooks = {outlook.owner: outlook for outlook in forecast.jobs}
     queued_workloads = []
     for workload in workloads:

@@ -71,28 +71,43 @@ class SimulateOptions:
 
     rollout: Annotated[
         bool,
-        typer.Option("--rollout", help="Replace the pods of existing workloads within maxSurge and maxUnavailable."),
+        typer.Option(
+            "--rollout",
+            help="Replace the old pods of existing workloads step by step, within maxSurge and maxUnavailable.",
+        ),
     ] = False
     autoscale: Annotated[
         bool,
-        typer.Option("--autoscale", help="Let node groups grow, or Karpenter launch nodes, for pods that fit nowhere."),
+        typer.Option("--autoscale", help="Let Cluster Autoscaler or Karpenter add nodes for pods that fit nowhere."),
     ] = False
-    pending: Annotated[bool, typer.Option("--pending", help="Also schedule the cluster's pending pods.")] = False
+    pending: Annotated[
+        bool, typer.Option("--pending", help="Also schedule the pods that are already pending in the cluster.")
+    ] = False
     follow: Annotated[
         str | None,
-        typer.Option("--follow", metavar="EVENTS", help="Follow a real rollout, given kubectl get events -o json."),
+        typer.Option(
+            "--follow",
+            metavar="EVENTS",
+            help="Compare the placements of a real rollout: a file with output of kubectl get events -o json, or -.",
+        ),
     ] = None
 
     max_new_pending: Annotated[
         int,
         typer.Option(
-            "--max-new-pending", metavar="NUMBER", min=0, help="Exit 1 if more than this many pods get no node."
+            "--max-new-pending",
+            metavar="NUMBER",
+            min=0,
+            help="Exit with 1 if more than NUMBER of the simulated pods get no node.",
         ),
     ] = 0
     max_evictions: Annotated[
         int | None,
         typer.Option(
-            "--max-evictions", metavar="NUMBER", min=0, help="Exit 1 if more than this many pods are evicted."
+            "--max-evictions",
+            metavar="NUMBER",
+            min=0,
+            help="Exit with 1 if more than NUMBER pods are evicted.  [default: no limit]",
         ),
     ] = None
     fail_on: Annotated[
@@ -100,14 +115,15 @@ class SimulateOptions:
         typer.Option(
             "--fail-on",
             metavar="|".join(FailOn),
-            help="Exit 1 on findings of this severity or worse. Evictions are warnings.",
+            help="Exit with 1 on findings of this severity or a worse one. An eviction is a warning.",
         ),
     ] = FailOn.ERROR
 
     def is_acceptable(self, report: SimulationReport) -> bool:
         """Return whether all pods are created, and unplaced and evicted pods stay within the limits in every run.
 
-        Always return True with `--fail-on never`.
+        Pods for which an autoscaler adds nodes do not count as unplaced. With `--fail-on never`, the result is always
+        True.
         """
         if self.fail_on is FailOn.NEVER:
             return True
@@ -130,10 +146,10 @@ class SimulateOptions:
         return {**run, "rollout": self.rollout, "pending": self.pending, "in_full": in_full}
 
     def read_applications(self, source: Source, run: RunOptions, namespace: str | None) -> dict[str, Application]:
-        """Read the manifests to apply and the cluster, by name of the cluster.
+        """Read the manifests and the clusters to apply them to, keyed by cluster name.
 
-        Without files, only the cluster is read, for --pending and --autoscale. Raises UsageError if --autoscale is
-        combined with --runs or there is nothing to apply, and KschedctlError if an input cannot be read.
+        With --pending or --autoscale, there may be no files, and then only the clusters are read. Raises UsageError if
+        --autoscale is combined with --runs or there is nothing to apply, and KschedctlError if an input cannot be read.
         """
         without_files = self.pending or self.autoscale
         if self.autoscale and run.runs != 1:
@@ -248,9 +264,10 @@ def _build_simulation_question(
 def _read_manifests_and_clusters(
     source: Source, namespace: str | None, without_files: bool, live_kinds: LiveKinds = NOTHING_MORE
 ) -> dict[str, Application]:
-    """Read the manifests to apply and the cluster. Raises KschedctlError if one of them cannot be read.
+    """Read the manifests and the clusters to apply them to, keyed by cluster name.
 
-    With `without_files`, the manifests may be missing and only the cluster is read.
+    With `without_files`, the manifests may be missing and only the clusters are read. Raises UsageError if a namespace
+    is given without manifests, and KschedctlError if an input cannot be read.
     """
     if source.filename or not without_files:
         return read_manifests(source, namespace, live_kinds)
@@ -278,9 +295,10 @@ class _Following(NamedTuple):
 def _prepare_following(
     events: str, source: Source, run: RunOptions, namespace: str | None, call_extender: CallExtender | None
 ) -> _Following:
-    """Read the events, the manifests and the clusters, and prepare to follow the rollout in each cluster.
+    """Read the events, the manifests and the clusters, and build the function that follows the rollout in a cluster.
 
-    Raises KschedctlError if an input cannot be read.
+    Raises UsageError if standard input is both the events and the manifests, and KschedctlError if an input cannot be
+    read.
     """
     if events == STDIN and STDIN in source.filename:
         raise UsageError("standard input cannot be both the manifests and the events")
@@ -312,9 +330,9 @@ def _suggest_commands(
 ) -> Iterator[str]:
     """Yield up to two commands to run next.
 
-    If pods do not fit, the first command says how many would fit or what would help. If old pods are replaced or
-    waiting pods were left out, the second command repeats the simulation with ``--rollout`` or ``--pending``, and keeps
-    the one that the simulation already had.
+    If pods do not fit, the first command says how many would fit or what would help. The second command repeats the
+    simulation with ``--rollout`` if old pods are replaced at once, or with ``--pending`` if waiting pods were left out.
+    Options that the simulation already had are kept.
     """
     options = [*(["-n", namespace] if namespace else []), *extending.to_cli_options()]
     has_daemons = any(workload.workload.startswith("DaemonSet ") for workload in report.workloads)

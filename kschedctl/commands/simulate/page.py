@@ -108,7 +108,7 @@ def _build_verdict_lines(report: SimulationReport) -> Page:
         return build_interruption_line(interrupted=True, description="nothing was known by then")
     if report.most_unplaced or report.not_created:
         tone = Tone.BAD
-    elif (report.undecided and total) or report.waiting_elsewhere:
+    elif (report.undecided and total) or report.waiting_elsewhere or report.homeless_pods:
         tone = Tone.WARNING
     else:
         tone = Tone.GOOD
@@ -126,7 +126,7 @@ def _build_verdict_lines(report: SimulationReport) -> Page:
 def _iter_fit_summary(report: SimulationReport) -> Iterator[Paragraph]:
     """Yield a line that says how many of several workloads fit, and which do not.
 
-    Nothing is yielded if all fit, or if the answer depends on seeds or new nodes.
+    Nothing is yielded if all fit, if there is only one, or if the answer depends on seeds or new nodes.
     """
     if report.growth or report.variation:
         return

@@ -23,6 +23,8 @@ from kschedctl.reports.placements import (
     Variation,
     describe_evictions,
     describe_missing_namespaces,
+    list_displaced_pods,
+    select_displaced_pods,
 )
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
@@ -60,6 +62,10 @@ class WorkloadPlacement(Document, frozen=True):
     """The maximum number of additional pods during the rollout."""
     unavailable: int = 0
     """The maximum number of missing pods during the rollout."""
+    may_be_unchanged: bool = False
+    """Whether the pods have the manifest's template already, as far as scheduling reads it, so that applying the
+    manifest may replace none of them.
+    """
 
 
 class SimulationReport(Report, frozen=True):
@@ -111,6 +117,8 @@ class SimulationReport(Report, frozen=True):
     """The PodDisruptionBudgets that preemption violates, each with the number of disruptions that it allows."""
     outages: tuple[str, ...] = ()
     """The workloads of which preemption evicts pods, and of which no pod has a node in the end."""
+    exceeded_storage: tuple[str, ...] = ()
+    """Sentences about storage of which the placed pods need more in total than its driver published."""
     left_out: int = 0
     """The number of pods that already wait in the cluster and take no part."""
     waiting_placed: int = 0
@@ -137,6 +145,9 @@ class SimulationReport(Report, frozen=True):
         if self.not_created:
             return ("Not created:", f"{describe_not_created(self.not_created)}; {sentence}")
         unplaced = str(self.variation.pending) if self.variation else f"{self.unplaced:,}"
+        if unplaced == "0" and self.homeless_pods:
+            pods = counted(self.homeless_pods, "running pod loses its node", "running pods lose their nodes")
+            return (f"{pods}:", sentence)
         if unplaced == "0":
             return ("Scheduled:" if waiting else "All scheduled:", sentence)
         only_waiting = self._compares_new_and_waiting and self.unplaced == self.waiting_unplaced
@@ -171,7 +182,10 @@ class SimulationReport(Report, frozen=True):
         return ("Nothing to schedule", "")
 
     def _describe_placed_pods(self) -> str:
-        """Return how many pods get a node, in which flavors Kueue admits them, and the side effects."""
+        """Return how many pods get a node, the side effects, and the flavors in which Kueue admits the pods.
+
+        If waiting pods take part, they are counted apart from the pods of the manifests.
+        """
         total = self.placed + self.unplaced
         placed = f"{self.placed:,}"
         if self.variation and self.variation.placed.least < self.variation.placed.most:
@@ -221,20 +235,31 @@ class SimulationReport(Report, frozen=True):
 
     @property
     def evicted_pods(self) -> int:
-        """The number of evicted pods. A pod that is evicted several times counts once."""
-        return len({pod.pod for pod in self.evicted})
+        """The number of evicted pods. A pod that is evicted several times counts once.
+
+        Pods that were being deleted anyway do not count.
+        """
+        return len(list_displaced_pods(self.evicted))
+
+    @property
+    def homeless_pods(self) -> int:
+        """The number of evicted pods that get no other node."""
+        return self.chain.pending + self.chain.lost if self.chain else 0
 
     @property
     def _side_effects_text(self) -> str:
         """A clause such as ", 2 pods evicted, 1 rollout stuck", or an empty string without side effects."""
         text = ""
-        if self.evicted:
+        if self.evicted_pods:
             text += f", {counted(self.evicted_pods, 'pod')} evicted"
-        homeless = self.chain.pending + self.chain.lost if self.chain else 0
+        homeless = self.homeless_pods
         if homeless:
             all_homeless = agreeing(homeless, "which gets no other node", "none of which gets another node")
             some_homeless = f"{homeless:,} of them without another node"
             text += f", {all_homeless if homeless == self.evicted_pods else some_homeless}"
+        if self.chain and self.chain.deleted:
+            deleted = counted(self.chain.deleted, "pod")
+            text += f", {deleted} preempted that {agreeing(self.chain.deleted, 'was', 'were')} being deleted anyway"
         if self.violated_budgets:
             budgets = counted(len(self.violated_budgets), "PodDisruptionBudget")
             text += f", {budgets} violated"
@@ -246,7 +271,14 @@ class SimulationReport(Report, frozen=True):
         stuck = sum(workload.rollout.startswith("stuck") for workload in self.workloads)
         if stuck:
             text += f", {counted(stuck, 'rollout')} stuck"
+        if self.unchanged_workloads:
+            text += f", {counted(len(self.unchanged_workloads), 'rollout')} that may replace no pod"
         return text
+
+    @property
+    def unchanged_workloads(self) -> tuple[str, ...]:
+        """The workloads whose rollouts may replace no pod, since their templates may be unchanged."""
+        return tuple(workload.workload for workload in self.workloads if workload.may_be_unchanged)
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the verdict, the victims, and the pods that are not created, placed or admitted."""
@@ -258,21 +290,40 @@ class SimulationReport(Report, frozen=True):
                 *(pods.short_form for pods in self.pending),
                 *(entry.short_form for entry in self.waiting_elsewhere),
             ),
-            victims=tuple(dict.fromkeys(evicted.pod for evicted in self.evicted)),
-            warnings=(*self.iter_harm_warnings(), *describe_evictions(self.evicted), *self.autoscaled),
+            victims=list_displaced_pods(self.evicted),
+            warnings=(
+                *self.iter_harm_warnings(),
+                *describe_evictions(self.evicted),
+                *self._describe_unchanged_workloads(),
+                *self.autoscaled,
+            ),
             figures={"placed": self.placed, "unplaced": self.unplaced, "evicted": self.evicted_pods},
         )
 
+    def _describe_unchanged_workloads(self) -> tuple[str, ...]:
+        """Return a text on the workloads whose rollouts may replace no pod, or () if there are none."""
+        unchanged = self.unchanged_workloads
+        if not unchanged:
+            return ()
+        have = agreeing(len(unchanged), "has its template", "have their templates")
+        return (
+            f"{first_few(unchanged)} {have} already, as far as scheduling reads it: if nothing else changes, applying "
+            "the manifests replaces no pod (leave out --rollout)",
+        )
+
     def iter_harm_warnings(self) -> Iterator[str]:
-        """Yield lines about the PodDisruptionBudgets that preemption violates and the workloads that it stops."""
+        """Yield lines about the PodDisruptionBudgets that preemption violates, the workloads that it stops, and storage
+        that is not enough.
+        """
         for name, allowed in self.violated_budgets.items():
-            evicted = len({pod.pod for pod in self.evicted if name in pod.budgets})
+            evicted = len(list_displaced_pods(pod for pod in self.evicted if name in pod.budgets))
             yield (
                 f"violates PodDisruptionBudget {name}: it allows {counted(allowed, 'disruption')} now, "
                 f"and preemption evicts {counted(evicted, 'pod')}"
             )
         if self.outages:
             yield f"leaves {first_few(self.outages)} without a running pod"
+        yield from self.exceeded_storage
 
     @property
     def _summary_verdict(self) -> str:
@@ -281,13 +332,18 @@ class SimulationReport(Report, frozen=True):
             return "Not all created"
         if self.unplaced:
             return "Not all scheduled"
+        if self.homeless_pods and not self.growth:
+            return "Scheduled, but running pods lose their nodes"
         return "Scheduled, others wait elsewhere" if self.waiting_elsewhere else "All scheduled"
 
     def build_csv_table(self) -> CsvTable:
         """Return a row for each pod that was placed, stays pending or is evicted."""
         placed = [(pod, "Scheduled", node, self.tied.get(pod, 1), "") for pod, node in self.placements.items()]
         waiting = [(pod, group.verdict, "", "", group.message) for group in self.pending for pod in group.pods]
-        evicted = [(pod.pod, "Evicted", pod.node, "", f"for {pod.by}") for pod in self.evicted]
+        evicted = [
+            (pod.pod, "Deleted" if pod.was_terminating else "Evicted", pod.node, "", f"for {pod.by}")
+            for pod in self.evicted
+        ]
         return CsvTable(("pod", "verdict", "node", "tied", "message"), [*placed, *waiting, *evicted])
 
     def list_pod_names(self) -> tuple[str, ...]:
@@ -304,5 +360,5 @@ class SimulationReport(Report, frozen=True):
             *(workload.gate_problem for workload in self.not_created),
             *(group.gate_problem for group in self.pending),
             *(entry.gate_problem for entry in find_unadmitted_objects(self.waiting_elsewhere)),
-            *(pod.gate_problem for pod in self.evicted),
+            *(pod.gate_problem for pod in select_displaced_pods(self.evicted)),
         ]

@@ -73,8 +73,9 @@ def replay_rollout(
 
     `cluster` may be from before or after the rollout. Pods of the placements have no node until their turn, and pods
     that were created later arrive at that time. `manifests` are applied first. If a placed pod is not in the cluster, a
-    pod that the manifests create for its workload takes its place. Raises InputError if a manifest is invalid, and
-    ConfigurationError if the scheduler's configuration is invalid.
+    pod that the manifests create for its workload takes its place. If the user interrupts, the report has the pods
+    compared so far. Raises InputError if a manifest is invalid, and ConfigurationError if the scheduler's configuration
+    is invalid.
     """
     manifests = list(manifests)
     cluster, attachment_notes = _drop_later_attachments(cluster, placements)
@@ -211,9 +212,10 @@ class _RolloutReplay:
             self.view.nominate(later.position, NO_ROW)
 
     def _find_pods_created_later(self, placements: Sequence[RealPlacement], named: set[Position]) -> list[_TimedPod]:
-        """Return the placed pods that were created after the first placement, except the `named` pods, latest first.
+        """Return the running pods that were created after the first placement, latest first.
 
-        A note with the number of these pods is added to `self.notes`.
+        The `named` pods, which have a placement of their own, are left out. A note with the number of pods is added to
+        `self.notes`.
         """
         if not placements:
             return []
@@ -248,7 +250,11 @@ class _RolloutReplay:
             yield self._follow_placement(number, placement)
 
     def _follow_placement(self, number: int, placement: RealPlacement) -> FollowedPlacement:
-        """Try a pod at the time of its real placement, compare the results, and put it on its real node."""
+        """Try a pod at the time of its real placement, compare the results, and put it on its real node.
+
+        Pods and nominations that were created in the meantime arrive first. If the results differ, the order of nearby
+        placements may explain this. A pod that the cluster does not have is not tried.
+        """
         # Other pods arrive when they were created
         while self._created_later and self._created_later[-1].nanoseconds <= placement.nanoseconds:
             later = self._created_later.pop()
@@ -275,7 +281,7 @@ class _RolloutReplay:
     def _explain_by_reordering(
         self, number: int, position: Position, row: Row, placement: FollowedPlacement
     ) -> FollowedPlacement:
-        """Explain by the order of nearby placements why a pod is not on the node that the replay chose.
+        """Explain by the order of nearby placements why the pod went to a node that the replay did not choose.
 
         First reorder placements whose order the events leave open. If one order makes the replay choose the real node,
         return the comparison in this order. Otherwise return `placement` with the overlapping bindings that explain it.
@@ -310,10 +316,11 @@ class _RolloutReplay:
         return replace(placement, overlapping=tuple(map(self._build_overlapping_binding, moved)))
 
     def _find_nearby_placements(self, number: int, position: Position) -> list[NearbyPlacement]:
-        """Return the placements of other pods within `NEARBY_NANOSECONDS` of a placement, in order of time.
+        """Return the placements of other pods shortly before and shortly after a placement.
 
-        `number` is the index of the placement, and `position` is the position of its pod. At most 2 * MAX_NEARBY
-        placements before it and after it are considered.
+        "Shortly" means less than `NEARBY_NANOSECONDS`. Pods placed before count if they are still on their node, in
+        order of time. Pods placed after count if they have no node yet, each with its last placement. `number` is the
+        index of the placement, and `position` is the position of its pod.
         """
         now = self.placements[number].nanoseconds
         pod_index, node_index = self.view.pods.index, self.view.nodes.index
@@ -324,7 +331,7 @@ class _RolloutReplay:
             if self.view.node[placed.position] == placed.row:
                 nearby.append(NearbyPlacement(placed.position, placed.row, placed.nanoseconds - now))
 
-        # After it: pods that have no node yet, each by its last placement. A delay of 0 would mean before.
+        # After it: pods that have no node yet, each by its last placement. Only a positive delay means "after".
         after: dict[Position, NearbyPlacement] = {}
         for placement in self.placements[number + 1 : number + 1 + 2 * MAX_NEARBY]:
             if placement.pod in pod_index and placement.node in node_index:
@@ -338,11 +345,12 @@ class _RolloutReplay:
     def _compare_reordered(
         self, number: int, position: Position, row: Row, moved: Sequence[NearbyPlacement]
     ) -> FollowedPlacement:
-        """Compare the placement with a replay in which the `moved` placements change sides.
+        """Compare the placement with a replay in which the `moved` placements happen on its other side in time.
 
-        Earlier placements then come after the pod's, so their pods are taken off their nodes for the replay. Later ones
-        come before it, so their pods are put on their nodes. Afterwards the view is restored.
+        Earlier placements then come after this one, so their pods are taken off their nodes for the replay. Later
+        placements come before this one, so their pods are put on their nodes. Afterwards the view is restored.
         """
+        # Each attempt advances the start of the next search
         sampling = self.following.sampling
         start = sampling.start if sampling else 0
         for nearby in moved:
@@ -429,7 +437,9 @@ def _compare_placement(
 ) -> FollowedPlacement:
     """Compare the replay of a pod with the node at `row`, to which the pod really went.
 
-    `row` is NO_ROW if the cluster does not have that node.
+    `row` is NO_ROW if the cluster does not have that node. Nothing is compared if another scheduler placed the pod or
+    if the cycle failed with an error. Without sampling, a node that is behind the best ones may still be the best of a
+    sample.
     """
     cycle = tried.cycle
     served_names = following.scheduler.configuration.profiles
@@ -572,8 +582,9 @@ def find_overlapping_placements(
 ) -> Sequence[NearbyPlacement]:
     """Return placements that explain why a pod went to `row` instead of a best node, or () if none do.
 
-    The explanation is a single placement, or all earlier placements on `row`, all later placements on the best nodes,
-    or both. `agrees` returns whether the replay chooses `row` if the placements are moved to the other side of the pod.
+    The explanation is preferably a single placement. Otherwise it is all earlier placements on `row`, all later
+    placements on the best nodes, or both. `agrees` returns whether the replay chooses `row` if the placements are moved
+    to the other side of the pod. At most MAX_NEARBY placements are moved at a time.
     """
     earlier_on_row = [placement for placement in nearby if placement.nanoseconds <= 0 and placement.row == row]
     later_on_best = [placement for placement in nearby if placement.nanoseconds > 0 and placement.row in best_rows]

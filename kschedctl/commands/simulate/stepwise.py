@@ -153,7 +153,10 @@ def _place_pod(scheduler: StepwiseScheduler, attempt: TriedPod, cycle: Cycle, ch
 
 
 def _run_preemption(scheduler: StepwiseScheduler, attempt: TriedPod, cycle: Cycle) -> FollowedStep:
-    """Run preemption for a pod without a feasible node, and return the step with its victims and nominated node."""
+    """Run preemption for a pod without a feasible node, and return the step with its victims and nominated node.
+
+    The victims leave the cluster at once.
+    """
     names, pods = cycle.view.nodes.names, cycle.view.pods.objects
     plugins = tuple(sorted(cycle.rejecting_plugins))
     preemption = scheduler.preempt(attempt)
@@ -203,7 +206,7 @@ def _search_nodes_for_pod(
 
     The search starts at the node with index `searches.start`, which then advances to the start of the next search.
     `searches.start` stays the same if the pod is not tried. Kinds that matter for the pod but were not read are added
-    to `unknown`.
+    to `unknown`. Raises UsageError if the pod does not exist.
     """
     pod = resolve_pod(scheduler, name)
     info = PodInfo(pod, scheduler.view.settings.requests)
@@ -313,7 +316,7 @@ def _parse_placements(documents: Iterable[JsonObject], path: str = "") -> list[R
     """Return the placements among the documents in order of time. Other documents are ignored.
 
     A placement is a Scheduled event of core/v1 or events.k8s.io/v1, or a Binding, either single or in a list. `path`
-    names the source in errors. Raises InputError if a document is malformed or there is no placement.
+    names the source in errors. Raises InputError if a document is malformed, or if there is no placement or too many.
     """
     placements = []
     for document in documents:

@@ -17,7 +17,7 @@ from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.simulate import prepare_simulation
-from kschedctl.commands.size.hints import iter_type_hints
+from kschedctl.commands.size.hints import iter_instance_type_hints
 from kschedctl.commands.size.report import NodeSizing
 from kschedctl.commands.size.shapes import NodeShape, add_prices_to_shapes, build_pool_shapes
 from kschedctl.commands.size.sizing import SizingWishes, size_cluster
@@ -102,7 +102,7 @@ def size(
     if not uses_types:
         return report
     pods_without_node = {key for group in report.never for key in group.pods}
-    return replace(report, hints=tuple(iter_type_hints(cluster, shapes, pods_without_node)))
+    return replace(report, hints=tuple(iter_instance_type_hints(cluster, shapes, pods_without_node)))
 
 
 def _apply_manifests(
@@ -135,8 +135,8 @@ def _apply_scenario(
 def _validate_shapes(shapes: Sequence[NodeShape], wishes: SizingWishes, *, from_types: bool) -> None:
     """Raise UsageError if there are no shapes or too few zones, and InputError for a negative price.
 
-    More than one zone is needed if all pods have to survive the loss of a zone. `from_types` says whether the shapes
-    come from instance types, for the error message.
+    There are too few zones if all pods have to survive the loss of a zone, but there is only one. `from_types` says
+    whether the shapes come from instance types, for the error message.
     """
     if not shapes:
         if from_types:
@@ -181,8 +181,8 @@ def apply_steps(
 def _apply_step(run: ScenarioRun, name: str, part: parts.Part) -> Cluster:
     """Apply the step of this name to the run's cluster, and return the changed cluster.
 
-    Drained nodes are only cordoned, since all pods are placed again afterwards. Raises UsageError for a step that
-    launches nodes.
+    Drained nodes are only cordoned, since all pods are placed again afterwards. Workloads whose pods are denied are
+    added to the run's `not_created`. Raises UsageError for a step that launches nodes.
     """
     cluster = run.settled.cluster
     match part:

@@ -38,33 +38,45 @@ class SizeOptions:
 
     scale: Annotated[
         float,
-        typer.Option("--scale", metavar="FACTOR", min=1, help="Multiply each workload's pods by this factor."),
+        typer.Option(
+            "--scale", metavar="FACTOR", min=1, help="Multiply the number of pods of each workload by this factor."
+        ),
     ] = 1
     scenario: Annotated[
         str,
         typer.Option(
             "--scenario",
             metavar="SCENARIO",
-            help="Steps to take first, as for whatif: a file, - for stdin, or the JSON itself.",
+            help="Changes to make to the cluster first, as for whatif: a file, - for stdin, or the JSON itself.",
             show_default=False,
         ),
     ] = ""
-    by_nodes: Annotated[bool, typer.Option("--by-nodes", help="Find the fewest nodes instead of the cheapest.")] = False
+    by_nodes: Annotated[
+        bool, typer.Option("--by-nodes", help="Find the smallest number of nodes instead of the cheapest set.")
+    ] = False
     keep_zone_loss: Annotated[
-        bool, typer.Option("--keep-zone-loss", help="All pods must still get nodes if any zone is lost.")
+        bool, typer.Option("--keep-zone-loss", help="Require that all pods still get nodes if any one zone is lost.")
     ] = False
     pool_label: Annotated[
-        str, typer.Option("--pool-label", metavar="KEY", help="The node label with the name of a node's pool.")
+        str,
+        typer.Option(
+            "--pool-label",
+            metavar="KEY",
+            help="Node label whose value is the name of the node's pool.  [default: well-known labels]",
+        ),
     ] = ""
     pools: Annotated[
-        bool, typer.Option("--pools", help="Use nodes like those of the pools, at the prices in --instance-types.")
+        bool,
+        typer.Option(
+            "--pools", help="Use the node shapes of the existing pools, with the prices in the --instance-types file."
+        ),
     ] = False
     labels: Annotated[
         list[str] | None,
         typer.Option(
             "--node-label",
             metavar="KEY=VALUE",
-            help="A label for the nodes made from --instance-types. Repeatable.",
+            help="Label to add to the nodes made from --instance-types. Repeatable, for several labels.",
             show_default=False,
         ),
     ] = None

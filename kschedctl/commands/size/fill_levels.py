@@ -45,7 +45,7 @@ class FillLevels(NamedTuple):
         """Build the basis of a set whose nodes get no fuller than these levels.
 
         The set uses the crowded shape `needed`, and the other shapes with a level that are not crowded. `crowded` is a
-        mask (S,).
+        mask (S,) of all shapes.
         """
         has_nodes = np.isfinite(self.shares)
         uncrowded = np.flatnonzero(has_nodes & ~crowded).tolist()
@@ -59,10 +59,10 @@ class FillLevels(NamedTuple):
 
 
 def find_crowded_shapes(program: PackingProgram, waiting: Iterable[str]) -> Bools:
-    """Return the mask (S,) of the shapes that waiting pods need but that other, more flexible pods may fill.
+    """Return the mask (S,) of the shapes that waiting pods need, but that more flexible pods may fill.
 
-    `waiting` are the keys of the waiting pods. No shape is returned if these pods can use most shapes, or if they need
-    different sets of shapes and no set is part of all others.
+    `waiting` are the keys of the waiting pods. The mask is empty if these pods can use most shapes. It is also empty if
+    they need different sets of shapes and no set is part of all others.
     """
     no_shape = np.zeros(len(program.names), np.bool_)
     groups = sorted({program.group_of[key] for key in waiting})

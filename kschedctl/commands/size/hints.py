@@ -13,6 +13,9 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.nodes import HOSTNAME, ZONE
 from kschedctl.text.counts import agreeing, counted, first_few
 
+MAX_LABEL_HINTS = 3
+"""At most this many labels are named that new nodes lack."""
+
 
 def find_nodes_to_keep(cluster: Cluster, pod_keys: Collection[str]) -> dict[str, tuple[str, ...]]:
     """Return the nodes to which some of these running pods are bound by hostname, with the keys of the bound pods.
@@ -49,23 +52,27 @@ def _names_hostname(selector: NodeSelector) -> bool:
     )
 
 
-def iter_type_hints(cluster: Cluster, shapes: Sequence[NodeShape], pods_without_node: Collection[str]) -> Iterator[str]:
+def iter_instance_type_hints(
+    cluster: Cluster, shapes: Sequence[NodeShape], pods_without_node: Collection[str]
+) -> Iterator[str]:
     """Yield hints about what nodes of the instance types lack: labels that pods select, and zones of the cluster.
 
-    Only labels that pods without a node select are named, at most the three most common ones. There is a hint about
-    zones only if the types and the cluster have no zone in common.
+    At most MAX_LABEL_HINTS labels are named: those selected by most of the pods still without a node. Hostnames and
+    zones are left out.
+    There is a hint about zones only if the types and the cluster have no zone in common.
     """
     models = [model for shape in shapes for model in shape.models.values()]
     offered_labels = {label for model in models for label in model.metadata.labels.items()}
     selecting_pods: Counter[tuple[str, str]] = Counter()
     for pod in cluster.pods:
         if pod.key in pods_without_node:
-            selecting_pods.update(pod.spec.node_selector.items() - offered_labels)
-    for (key, value), pod_count in selecting_pods.most_common(3):
-        if key not in (HOSTNAME, ZONE):
-            selects = agreeing(pod_count, "selects", "select")
-            option = f"--node-label {key}={value} sizes nodes for {agreeing(pod_count, 'it', 'them')}"
-            yield f"{counted(pod_count, 'pod')} {selects} {key}={value}, which no node of these types has: {option}"
+            lacking_labels = pod.spec.node_selector.items() - offered_labels
+            # No --node-label can give all nodes one hostname or zone
+            selecting_pods.update(label for label in lacking_labels if label[0] not in (HOSTNAME, ZONE))
+    for (key, value), pod_count in selecting_pods.most_common(MAX_LABEL_HINTS):
+        selects = agreeing(pod_count, "selects", "select")
+        option = f"--node-label {key}={value} sizes nodes for {agreeing(pod_count, 'it', 'them')}"
+        yield f"{counted(pod_count, 'pod')} {selects} {key}={value}, which no node of these types has: {option}"
 
     zones_of_types = sorted({zone for shape in shapes for zone in shape.zones if zone})
     zones_of_cluster = sorted({node.metadata.labels[ZONE] for node in cluster.nodes if ZONE in node.metadata.labels})

@@ -72,7 +72,10 @@ class OptimalityCheck:
         return self.first_open == self._end
 
     def refute_cheaper_sets(self) -> None:
-        """Replay cheaper sets until all are refuted, time is up, or too many are left and probes no longer help."""
+        """Replay cheaper sets until all are refuted or time is up.
+
+        First a few sets are probed. If more than MAX_REPLAYS sets are left after that, they are not replayed.
+        """
         self._probe_cheaper_sets()
         while not self.has_refuted_all and self._end - len(self.refuted) <= MAX_REPLAYS:
             open_positions = (index for index in range(self.first_open, self._end) if index not in self.refuted)
@@ -117,8 +120,9 @@ def enumerate_cheaper_sets(
 ) -> list[Counts] | None:
     """Return all sets that cost less than `cost_limit` and satisfy the cuts, or None if there are too many.
 
-    `bound` is a lower bound on the cost of any set. Sets that are hardly cheaper than `cost_limit` are left out. The
-    sets are built shape by shape, starting with the most expensive shape.
+    A cut is a condition that every sufficient set satisfies. `bound` is a lower bound on the cost of any set. Sets that
+    are hardly cheaper than `cost_limit` are left out. The sets are built shape by shape, starting with the most
+    expensive shape.
     """
     cost_limit -= NEGLIGIBLE_SHARE * cost_limit
     order = np.argsort(-program.costs, kind="stable")

@@ -61,9 +61,9 @@ def _build_incomplete_note(report: NodeSizing) -> Page:
 
 
 def _build_sets_table(report: NodeSizing, style: Style) -> Page:
-    """Build a table of the sets. Each set took, in its replay, all pods that any set takes.
+    """Build a table of the sets. Every set took all placeable pods when it was replayed.
 
-    Sets that take all pods have check marks. Otherwise, the title says how many pods they take.
+    If these are all pods, the sets have check marks. Otherwise, the title says how many pods they take.
     """
     title = "Sets of nodes, each replayed with all pods"
     cells: Cells[SizingAlternative] = {"shapes": _mark_replayed}

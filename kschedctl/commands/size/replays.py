@@ -63,7 +63,7 @@ class NodeSets:
     def build_cluster(self, counts: Counts, lost_zone: str = "", cluster: Cluster | None = None) -> Cluster:
         """Build the cluster with the nodes of a set and their daemon pods, and with all pods to place.
 
-        Nodes in `lost_zone` are left out, unless it is empty. If `cluster` is given, its pods are used instead.
+        Nodes in `lost_zone` are left out, unless it is empty. If `cluster` is given, its pods are placed instead.
         """
         nodes: list[Node] = []
         csi_nodes: list[CSINode] = []
@@ -179,10 +179,10 @@ class NodeSets:
     def _iter_takers(
         self, simulation: Simulation, waiting: Sequence[Position], counts: Counts, lost_zone: str
     ) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Yield the key of each waiting pod with its takers: the shapes that take the pod if the set has one more empty
-        node.
+        """Yield the key of each waiting pod with its takers, which are names of shapes.
 
-        The additional node may be in any zone except the lost one. A pod without takers gets ().
+        A shape takes the pod if the pod fits once the set has one more empty node of the shape. That node may be in any
+        zone except the lost one. A pod without takers gets ().
         """
         if not waiting:
             return
@@ -210,12 +210,11 @@ class NodeSets:
             yield view.pods.objects[position].key, takers_by_info.get(number, ())
 
     def _iter_next_nodes(self, counts: Counts, lost_zone: str) -> Iterator[tuple[str, Node]]:
-        """Yield the name of each shape with the next node after the nodes of the set, once for each of the shape's
-        zones.
+        """Yield the next node of each shape after the nodes of the set, once for each of the shape's zones.
 
-        The lost zone is left out. A shape may be split into parts that are limited to a zone. Such a part yields the
-        node of its zone, and the shape then leaves the zone out, unless it is the next one in the shape's order of
-        zones.
+        Each node comes with the name of its shape, and the lost zone is left out. A shape may be split into parts that
+        are limited to a zone. Such a part yields the node of its zone. The shape then leaves out that zone, unless the
+        zone is the next one in its order.
         """
         for name, shape in self.shapes.items():
             number = counts.get(name, 0)

@@ -94,8 +94,8 @@ class SetSearch:
     def probe_fill_levels(self, counts: Counts, waiting: Sequence[str]) -> FillLevels | None:
         """Measure the fill levels that lead to the cheapest set, or return None if no shape is crowded.
 
-        They are measured once for all starting sets, on the set `counts` with one more node of each undominated shape.
-        `waiting` are the pods that wait on the set `counts`. Raises KeyboardInterrupt if the user interrupts.
+        The levels are measured once for all starting sets, on the set `counts` with one more node of each undominated
+        shape. `waiting` are the pods that wait on the set `counts`. Raises KeyboardInterrupt if the user interrupts.
         """
         if self._probed_levels is None:
             crowded = find_crowded_shapes(self.program, waiting)
@@ -291,8 +291,8 @@ class _Growth:
 def improve_set(search: SetSearch, task: SearchTask) -> SearchedSet:
     """Search for a cheaper set that takes as many pods, by replacing nodes of one shape with fewer or other nodes.
 
-    Nodes that were added to the starting set are removed first, then the most expensive nodes. The search ends if no
-    removal makes the set cheaper, or if time is up. Each improvement is recorded in `search.best` at once.
+    Nodes that were added to the starting set are removed first, then the most expensive nodes. The search ends when no
+    removal makes the set cheaper, or when time is up. Each improvement is recorded in `search.best` at once.
     """
     best = dict(task.counts)
     has_improved = True
@@ -353,10 +353,10 @@ def _build_removal_key(search: SetSearch, task: SearchTask, counts: Counts, name
 def _replace_removed_nodes(
     search: SetSearch, counts: dict[str, int], cost_limit: float, homeless: Set[str]
 ) -> dict[str, int] | None:
-    """Return the set `counts`, from which nodes were removed, with nodes added for the pods that now wait.
+    """Add nodes to `counts`, from which nodes were removed, until no pod waits except those in `homeless`.
 
-    Pods in `homeless` may wait. Return None if the set does not get cheaper than `cost_limit`, if more nodes do not
-    help a waiting pod, if a refill does not at least halve the waiting pods, or after MAX_REFILLS refills.
+    Return the set, or None if it does not get cheaper than `cost_limit`, if more nodes do not help a waiting pod, if a
+    refill does not at least halve the waiting pods, or after MAX_REFILLS refills.
     """
     program = search.program
     max_waiting = len(program.group_of)

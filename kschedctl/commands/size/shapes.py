@@ -79,10 +79,7 @@ class NodeShape:
         return sum(known_prices) if len(known_prices) == len(prices) else None
 
     def iter_nodes(self, nodes: int) -> Iterator[Node]:
-        """Yield the first nodes of this shape, labelled with their names and zones.
-
-        `nodes` is the number of nodes.
-        """
+        """Yield the first `nodes` nodes of this shape, labelled with their names and zones."""
         for number in range(nodes):
             name = self.get_node_name(number)
             zone = self.get_zone(number)
@@ -97,9 +94,9 @@ class NodeShape:
         return f"{self.name}-{number + 1}"
 
     def iter_daemon_pods(self, nodes: int) -> Iterator[Pod]:
-        """Yield a copy of each daemon pod of the shape for each of its first nodes, bound to the node.
+        """Yield the daemon pods of the first `nodes` nodes, each bound to its node.
 
-        `nodes` is the number of nodes.
+        Every node runs a copy of each daemon pod of the shape.
         """
         for node in map(self.get_node_name, range(nodes)):
             for index, pod in enumerate(self.daemons):
@@ -229,10 +226,10 @@ def add_prices_to_shapes(shapes: Sequence[NodeShape], instance_types: Sequence[J
     ]
 
 
-def scale_workloads(pods: Sequence[Pod], scale: float) -> Iterator[Pod]:
+def iter_pods_to_scale(pods: Sequence[Pod], scale: float) -> Iterator[Pod]:
     """Yield the additional pods that bring each workload to `scale` times its number of pods, rounded up.
 
-    They are copies of the workload's pods under new names.
+    The pods are copies of the workload's pods under new names.
     """
     pods_by_owner: dict[object, list[Pod]] = {}
     for pod in pods:
@@ -344,7 +341,10 @@ def split_shapes_by_zone(shapes: Mapping[str, NodeShape], places: Places) -> dic
 
 
 def find_taking_shapes(places: Places, shapes: Mapping[str, NodeShape]) -> Takers:
-    """Map each pod to the names of the shapes that offer one of its places, including shapes limited to one zone."""
+    """Map each pod to the names of the shapes that offer one of its places.
+
+    Shapes that are limited to one zone are included.
+    """
     shapes_by_place: dict[Place, list[str]] = {}
     for name, shape in shapes.items():
         for zone in shape.zones:

@@ -34,7 +34,7 @@ from kschedctl.commands.size.shapes import (
     find_places_of_pending_pods,
     find_taking_shapes,
     has_claims,
-    scale_workloads,
+    iter_pods_to_scale,
     split_shapes_by_zone,
 )
 from kschedctl.commands.size.solved import SolvedPacking, is_solver_available
@@ -100,7 +100,7 @@ def size_cluster(
     would deny.
     """
     pods = [recreate_pod(pod) for pod in cluster.pods if _needs_node(pod)]
-    additional_pods = scale_workloads([pod for pod in pods if not has_claims(pod)], wishes.scale)
+    additional_pods = iter_pods_to_scale([pod for pod in pods if not has_claims(pod)], wishes.scale)
     empty_cluster = replace(cluster, nodes=(), pods=NO_PODS)
     all_pods = add_pods(empty_cluster, [*pods, *additional_pods])
     sizing = _Sizing(all_pods, {shape.name: shape for shape in shapes}, wishes, workers)
@@ -138,7 +138,7 @@ class _SearchProgress:
         self._on_placed = progress.begin("Placing pods on sets of nodes", 0)
 
     def report_placed_pods(self, number: int) -> None:
-        """Report that this number of pods was placed, and the seconds that passed since the last report."""
+        """Report that `number` more pods were placed, and how many seconds have passed since the last report."""
         elapsed = min(int(time.time() - self._start), self._seconds)
         self._on_seconds(elapsed - self._seconds_shown)
         self._seconds_shown = elapsed
@@ -196,7 +196,8 @@ class _Sizing:
     def run(self, progress: Progress) -> None:
         """Search for sets that take all placeable pods, and then for cheaper sets.
 
-        If the search ends before any set takes them all, the replayed set that takes the most pods is used.
+        If the search ends before any set takes all of them, the replayed set that takes the most pods is used. An
+        interruption by the user is recorded in `interrupted`.
         """
         try:
             self._exclude_unplaceable_pods(progress)
@@ -265,7 +266,7 @@ class _Sizing:
     def _find_crowded_first_sets(
         self, search: SetSearch, plain_starts: StartingSets, progress: Progress
     ) -> Sequence[Counts]:
-        """Replay the first of the starting sets, and return it in a list if it is crowded. Otherwise, return [].
+        """Replay the first of the starting sets, and return it in a list of one if it is crowded, otherwise return [].
 
         Raises KeyboardInterrupt if the user interrupts.
         """
@@ -293,8 +294,8 @@ class _Sizing:
     ) -> list[SearchedSet]:
         """Grow the starting sets, and return the grown sets that take the most pods, the cheapest first.
 
-        They are added to `self.sets`, and the pods that they leave out to `homeless`. The first start has unlimited
-        time, the others have half of the search time.
+        These sets are added to `self.sets`, and the pods that they leave out to `homeless`. The first start has
+        unlimited time, the others have half of the search time.
         """
         half_time = self._deadline - self.wishes.seconds / 2
         tasks = [SearchTask(counts, half_time if index else NEVER) for index, counts in enumerate(starts)]
@@ -328,8 +329,8 @@ class _Sizing:
     def _check_cheaper_sets(self, search: SetSearch, cuts: Sequence[Cut], progress: Progress) -> None:
         """Replay all sets that might cost less than the best set and satisfy the cuts, until time is up.
 
-        Append the cheapest set that takes all pods to `self.sets`, and set `is_optimal`, `refuted` and `proven`. Do
-        nothing if there are too many cheaper sets.
+        A cut is a condition that every sufficient set satisfies. Append the cheapest set that takes all pods to
+        `self.sets`, and set `is_optimal`, `refuted` and `proven`. Do nothing if there are too many cheaper sets.
         """
         best_cost = self._list_best_sets()[0].cost
         candidates = enumerate_cheaper_sets(search.program, cuts, self.bound, best_cost)
@@ -394,7 +395,10 @@ class _Sizing:
     # -- the report --------------------------------------------------------------------------------------------------
 
     def build_report(self, doubts: tuple[str, ...], before: Mapping[str, PoolState]) -> NodeSizing:
-        """Build the report on the best set. `before` holds the state of the cluster's current pools."""
+        """Build the report on the best set. `before` holds the state of the cluster's current pools.
+
+        The messages of pods without a node are taken from new replays on that set.
+        """
         sets = self._list_best_sets()
         best = sets[0] if sets else NodeSet({}, 0.0)
         self._explain_pods_without_node(best)

@@ -173,8 +173,8 @@ class SolvedPacking:
     def propose_starting_sets(self, program: PackingProgram) -> StartingSets:
         """Propose sets of few shapes and a set without that limit, mixed with sets of the greedy packing.
 
-        With few shapes, every pod finds its place even though kube-scheduler does not put each pod where the program
-        would. With several shapes, pods that fit anywhere may fill nodes meant for pods that need one shape. If the
+        kube-scheduler does not put each pod where the program would. With several shapes, pods that fit anywhere may
+        fill nodes meant for pods that need one shape. With few shapes, every pod finds its place all the same. If the
         solver finds no set in time, only sets of the greedy packing are proposed.
         """
         plain_starts = PlainPacking().propose_starting_sets(program)
@@ -315,7 +315,8 @@ class _MixedProgram:
             yield self._build_constraint(matrix, -np.inf, 0)
 
     def _iter_shape_limits(self, max_shapes: int) -> Any:
-        """Yield the constraints that nodes of at most `max_shapes` different shapes are bought."""
+        """Yield the constraints that limit purchases to `max_shapes` different node shapes."""
+        # Columns: the pods of each pair, then the nodes of each shape, then whether each shape is used
         pairs, shapes = len(self.group), len(self.shapes)
         rows, ones = np.arange(shapes), np.ones(shapes)
 
@@ -331,11 +332,11 @@ class _MixedProgram:
         yield self._build_constraint(used_shapes, 0, max_shapes)
 
     def _build_coefficient_matrix(self, rows: Indexes, row_count: int, values: Table, node_coefficient: float) -> Any:
-        """Build a matrix with a row for each group or shape.
+        """Build a matrix of coefficients, with a row for each group or a row for each shape.
 
         `rows` (V,) are the rows of the variables for pods, and `values` (V,) are their coefficients. If
         `node_coefficient` is not 0, there is a row for each shape, and this is the coefficient of the shape's number of
-        nodes.
+        nodes. If it is 0, there is a row for each group.
         """
         node_rows = np.arange(row_count if node_coefficient else 0)
         values = np.concatenate((values, np.full(len(node_rows), node_coefficient)))
@@ -367,8 +368,8 @@ SECONDS_PER_PATTERN = 1.0
 def find_cuts(program: PackingProgram, seconds: float) -> list[Cut]:
     """Find cuts, which are conditions that every sufficient set of nodes satisfies, within the given time.
 
-    Column generation finds them: each of its steps yields dual prices of the pods, and each set of prices a cut. No
-    cuts are returned if the program has no pods, or more than MAX_PAIRS pairs of groups and shapes.
+    They come from column generation: each step computes dual prices of the pods, and these prices give one cut. No cuts
+    are returned if the program has no pods, or more than MAX_PAIRS pairs of groups and shapes.
     """
     # Groups of pods that some shape takes, and the shapes that no other shape replaces at the same or a lower price
     groups = np.flatnonzero((program.pods > 0) & program.takes.any(axis=1))

@@ -51,8 +51,9 @@ def build_type_shapes(
 ) -> list[NodeShape]:
     """Build a shape for each instance type on sale, at the prices of on-demand offerings if there are any.
 
-    If the cluster has NodePools, build a shape for each type that a pool may launch instead, with the pool's labels and
-    taints. Nodes also get `node_labels`. Raises InputError if an instance type is invalid.
+    If the cluster has Karpenter NodePools, build a shape for each pair of a pool and a type that it may launch instead.
+    Such nodes have the pool's labels and taints. All nodes also get `node_labels`. Raises InputError if an instance
+    type is invalid.
     """
     catalog = read_instance_types(instance_types)
     launchable_types: list[_LaunchableType] = []

@@ -34,7 +34,7 @@ _Key = tuple[str, str]
 
 
 def diff(before: Cluster, after: Cluster, names: tuple[str, str] = ("before", "after")) -> SnapshotDiff:
-    """Compare what scheduling reads in two states of a cluster. `names` label the two states in the report.
+    """Compare what scheduling reads in two states of a cluster. `names` are the names of the states in the report.
 
     >>> import kschedctl
     >>> str(diff(kschedctl.Cluster.from_objects([]), kschedctl.Cluster.from_objects([])))
@@ -64,7 +64,10 @@ class _Difference(NamedTuple):
 
 
 def iter_object_differences(before: Cluster, after: Cluster) -> Iterator[_Difference]:
-    """Yield the objects that differ in a field that scheduling reads, sorted by kind and name."""
+    """Yield the objects that differ in a field that scheduling reads, by kind and sorted by name within each kind.
+
+    Kinds that only record how scheduling went, or only determine which pods are created, are not compared.
+    """
     for kind, field in FIELDS.items():
         if kind in (*OBSERVED, *CREATION_KINDS):
             continue
@@ -81,7 +84,7 @@ def _iter_scheduler_changes(before: Cluster, after: Cluster) -> Iterator[FieldCh
 
 
 def _iter_object_changes(kind: str, before: Sequence[ApiObject], after: Sequence[ApiObject]) -> Iterator[_Difference]:
-    """Yield the objects of a kind that differ. Pods are compared by `_iter_pod_changes`."""
+    """Yield the objects of a kind other than Pod that differ. Pods are compared by `_iter_pod_changes`."""
     old = {get_object_key(obj): obj for obj in before}
     new = {get_object_key(obj): obj for obj in after}
     for key in sorted(old | new):
@@ -90,14 +93,14 @@ def _iter_object_changes(kind: str, before: Sequence[ApiObject], after: Sequence
 
 
 def _is_changed(old: Mapping[_Key, ApiObject], new: Mapping[_Key, ApiObject], key: _Key) -> bool:
-    """Return whether the object was added, removed or changed."""
+    """Return whether the object with this key was added, removed or changed."""
     if key not in old or key not in new:
         return True
     return _encode(_strip_unread_parts(old[key])) != _encode(_strip_unread_parts(new[key]))
 
 
 def _iter_pod_changes(before: Sequence[Pod], after: Sequence[Pod]) -> Iterator[_Difference]:
-    """Yield the pods that differ. Only pods that differ are decoded."""
+    """Yield the pods that differ. Pods that do not differ are never decoded."""
     old_table, new_table = PodTable.from_pods(before), PodTable.from_pods(after)
     template_numbers: dict[bytes, int] = {}
     old = _index_pod_fingerprints(old_table, template_numbers)
@@ -110,9 +113,10 @@ def _iter_pod_changes(before: Sequence[Pod], after: Sequence[Pod]) -> Iterator[_
 
 
 def _index_pod_fingerprints(table: PodTable, template_numbers: dict[bytes, int]) -> dict[_Key, tuple[int, str, str]]:
-    """Map each pod's key to a fingerprint: the number of its distinct template, its node and its UID.
+    """Map each pod's key to a fingerprint: the number of its template, its node and its UID.
 
-    ``template_numbers`` maps a template's bytes to its number, and is extended with new templates.
+    Equal templates of both snapshots have the same number. ``template_numbers`` maps the bytes of templates to their
+    numbers, and is extended with the templates of this table.
     """
     numbers = [
         template_numbers.setdefault(_encode(_strip_unread_parts(pod)), len(template_numbers)) for pod in table.templates
@@ -133,7 +137,10 @@ def _build_change(difference: _Difference) -> ObjectChange:
 
 
 def _strip_unread_parts(obj: Any) -> Any:
-    """Return the object without its identity and without the fields that scheduling does not read."""
+    """Return the object without the fields that scheduling does not read, and without UID and creation time.
+
+    Conditions of nodes and the status of workloads are removed as well.
+    """
     obj = strip_unread_data(obj)
     if isinstance(obj, Node):
         obj = replace(obj, status=replace(obj.status, conditions=()))
@@ -146,15 +153,15 @@ def _strip_unread_parts(obj: Any) -> Any:
 
 
 def _strip_pod_status(status: PodStatus) -> PodStatus:
-    """Return the status with only the fields that scheduling reads."""
+    """Return the status without times, reason and message, and with only the conditions about resizing."""
     resize = tuple(replace(c, message="", last_transition_time=None) for c in status.conditions if "Resize" in c.type)
     return replace(status, start_time=None, reason="", message="", conditions=resize)
 
 
 def _iter_field_changes(path: str, old: Json, new: Json) -> Iterator[FieldChange]:
-    """Yield the fields that differ. Maps are compared key by key, other values as a whole.
+    """Yield the fields that differ between two values. Maps are compared key by key, other values as a whole.
 
-    ``path`` is the path of the compared values.
+    ``path`` is the path of both values in the object.
     """
     if old == new:
         return

@@ -44,12 +44,21 @@ File = Annotated[str, typer.Argument(metavar="FILE", help="A file that kschedctl
 class MessageOptions:
     """Options for messages on stderr."""
 
-    color: Annotated[Color, typer.Option("--color", metavar="|".join(Color), help="Colours.")] = Color.AUTO
+    color: Annotated[
+        Color,
+        typer.Option(
+            "--color", metavar="|".join(Color), help="When to use colors; auto: on terminals, unless NO_COLOR is set."
+        ),
+    ] = Color.AUTO
     verbose: Annotated[
         int,
-        typer.Option("-v", "--verbose", count=True, show_default=False, help="More detail on stderr; -vv: everything."),
+        typer.Option(
+            "-v", "--verbose", count=True, show_default=False, help="Log more details to stderr; -vv logs everything."
+        ),
     ] = 0
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only errors on stderr.")] = False
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print only errors to stderr, no warnings or notes.")] = (
+        False
+    )
 
 
 @with_options
@@ -57,16 +66,21 @@ def save(
     *,
     source: Source,
     talk: MessageOptions,
-    output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="The file to write, - for stdout.")],
+    output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="File to write, or - for stdout.")],
     anonymize: Annotated[
         bool,
         typer.Option(
-            "--anonymize", help="Replace names, keys, label values and images with pseudonyms. Answers stay the same."
+            "--anonymize",
+            help="Replace names, keys, label values and images with pseudonyms that leave all answers the same.",
         ),
     ] = False,
     mapping: Annotated[
         str | None,
-        typer.Option("--mapping", metavar="FILE", help="Also write the original names to this file, as JSON."),
+        typer.Option(
+            "--mapping",
+            metavar="FILE",
+            help="With --anonymize: also write the original name of each pseudonym to this file, as JSON.",
+        ),
     ] = None,
 ) -> Answer | int:
     """Save what scheduling reads from a cluster, without env, secrets, config maps or unneeded annotations.
@@ -100,7 +114,7 @@ def show(*, file: File, view: Untabled) -> Answer:
 def diff(
     *,
     before: Annotated[str, typer.Argument(metavar="BEFORE", help="The earlier snapshot.")],
-    after: Annotated[str, typer.Argument(metavar="AFTER", help="The later one.")],
+    after: Annotated[str, typer.Argument(metavar="AFTER", help="The later snapshot.")],
     view: Untabled,
 ) -> Answer:
     """Show what changed between two snapshots that matters for scheduling. Exits with 1 if something did."""
@@ -113,7 +127,7 @@ snapshot = {"save": save, "show": show, "diff": diff}
 
 
 def _build_snapshot_report(header: Header, file: str) -> SnapshotReport:
-    """Build the report on a snapshot from its header."""
+    """Build the report on a snapshot file from its header. The size is 0 if there is no such file."""
     report = SnapshotReport(
         file=file,
         size=os.path.getsize(file) if os.path.exists(file) else 0,

@@ -20,7 +20,7 @@ TONES = {"added": Tone.GOOD, "removed": Tone.BAD}
 
 
 def build_snapshot_page(report: SnapshotReport, style: Style) -> Page:
-    """Build the page of a snapshot: its origin, its objects, and the kinds that it lacks."""
+    """Build the page of a snapshot: its origin, its objects, the names that it keeps, and the kinds that it lacks."""
     kinds = [(kind, f"{number:,}") for kind, number in report.objects.items()]
     unread = tuple(
         Marked(f"{_join_kind_names(kinds, style)}: {why}", Tone.WARNING)
@@ -44,9 +44,9 @@ def _group_unread_kinds(report: SnapshotReport) -> dict[str, list[str]]:
 
 
 def _join_kind_names(names: Sequence[str], style: Style) -> str:
-    """Join the names of the kinds. Unless the output is wide, several kinds of custom resources are only counted.
+    """Join the names of the kinds. Unless the output is wide, kinds of custom resources are only counted.
 
-    Few clusters have these kinds. A single kind of custom resource is named.
+    Few clusters have objects of these kinds. If there is just one such kind, it is named.
     """
     custom_kinds = [name for name in names if name in KINDS and is_custom_api(KINDS[name].versions[0])]
     if style.wide or len(custom_kinds) < 2:
@@ -74,16 +74,16 @@ def _describe_cluster_and_scheduler(report: SnapshotReport) -> Iterator[str]:
 
 
 def build_diff_page(report: SnapshotDiff, style: Style) -> Page:
-    """Build the page of a comparison: a summary, the scheduler's changes, counts by kind, and each change."""
+    """Build the page of a comparison: a summary, the scheduler's changes, changed objects by kind, and each change."""
     summary, names = report.build_first_line()
     if not (report.changes or report.scheduler):
         return (paragraph(Marked(summary, Tone.GOOD), names),)
-    field = (Column("field"), Column("before"), Column("after", beneath="→"))
+    field_columns = (Column("field"), Column("before"), Column("after", beneath="→"))
     return (
         paragraph(Marked(summary, Tone.STRONG), names),
-        *build_table(report.scheduler, field, _build_field_row, limit=None, title="Scheduler"),
+        *build_table(report.scheduler, field_columns, _build_field_row, limit=None, title="Scheduler"),
         *_build_count_table(report.changes),
-        *_build_change_table(report.changes, field, style),
+        *_build_change_table(report.changes, field_columns, style),
     )
 
 
@@ -98,16 +98,19 @@ def _build_count_table(changes: tuple[ObjectChange, ...]) -> Page:
     )
 
 
-def _build_change_table(changes: tuple[ObjectChange, ...], field: tuple[Column, ...], style: Style) -> Page:
-    """Build the table of changes, with a row per field."""
+def _build_change_table(changes: tuple[ObjectChange, ...], field_columns: tuple[Column, ...], style: Style) -> Page:
+    """Build the table of changes, with a row per changed field."""
     shown, note = limit_rows_by_style(changes, style, CHANGES_SHOWN)
     rows = [row for change in shown for row in _iter_change_rows(change)]
-    columns = (Column("kind"), Column("name", keep=True), Column("what"), *field)
+    columns = (Column("kind"), Column("name", keep=True), Column("what"), *field_columns)
     return build_table(rows, columns, keep_row, limit=None, title="Changes", note=note)
 
 
 def _iter_change_rows(change: ObjectChange) -> Iterator[Row]:
-    """Yield one row per changed field of an object. Only the first row names the object."""
+    """Yield one row per changed field of an object, of which only the first row names the object.
+
+    An object without changed fields, such as an added one, has one row.
+    """
     what = Marked(change.change, TONES.get(change.change, Tone.PLAIN))
     if not change.fields:
         yield (change.kind, change.name, what, "", "", "")
@@ -122,7 +125,9 @@ def _build_field_row(change: FieldChange) -> Row:
 
 
 def _shorten_to_difference(before: str | None, after: str | None) -> tuple[str, str]:
-    """Return both values. Long values are reduced to the part that differs, with some context.
+    """Return both values as texts. If one of them is long, both are reduced to where they differ.
+
+    AROUND equal characters before and after the difference are kept.
 
     >>> _shorten_to_difference("x" * 99 + "cpu=1" + "y" * 99, "x" * 99 + "cpu=2" + "y" * 99)
     ('…xxxxxxxxcpu=1yyyyyyyyyyyy…', '…xxxxxxxxcpu=2yyyyyyyyyyyy…')
@@ -143,7 +148,10 @@ def _count_common_prefix(first: str, second: str) -> int:
 
 
 def _cut_out_difference(text: str, start: int, end: int) -> str:
-    """Cut ``start`` characters from the beginning and ``end`` from the end, and shorten to the maximum length."""
+    """Cut ``start`` characters from the beginning and ``end`` from the end. Shorten what remains to LONGEST_VALUE.
+
+    Ellipses mark what is cut off.
+    """
     shown = text[start : len(text) - end]
     is_cut_at_end = end > 0
     if len(shown) > LONGEST_VALUE:

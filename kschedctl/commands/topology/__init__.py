@@ -32,9 +32,9 @@ def topology(
     """Return the domains whose loss takes down a whole workload, and the violated spread constraints.
 
     `workloads` selects workloads by kind, namespace and name (kind `Pod` for any kind, an empty namespace for all
-    namespaces), and `namespace` selects all workloads of a namespace. By default all workloads with at least two pods
-    on nodes are examined. `keys` are topology keys in addition to host name, zone and those of constraints. Raises
-    UsageError for a workload or namespace that does not exist.
+    namespaces), and `namespace` selects all workloads of a namespace. By default, all workloads with at least two pods
+    on nodes are examined. `keys` are topology keys in addition to host name, zone and the keys in spread constraints.
+    Raises UsageError if a selected workload or namespace has no pods to examine.
 
     >>> import kschedctl
     >>> topology(kschedctl.Cluster.from_objects([])).workloads

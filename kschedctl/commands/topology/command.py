@@ -32,14 +32,14 @@ def topology(
         list[str] | None, typer.Argument(metavar="[WORKLOAD]…", help="name, namespace/name, deploy/name, sts/name …")
     ] = None,
     namespace: Annotated[
-        str | None, typer.Option("-n", "--namespace", metavar="NAME", help="Only workloads of this namespace.")
+        str | None, typer.Option("-n", "--namespace", metavar="NAME", help="Include only workloads of this namespace.")
     ] = None,
     key: Annotated[
         list[str] | None,
         typer.Option(
             "--key",
             metavar="LABEL",
-            help="Another topology key, besides hosts, zones and those in constraints. Repeatable.",
+            help="Node label to check in addition to hosts, zones and the keys in constraints. Repeatable.",
         ),
     ] = None,
 ) -> Answer:

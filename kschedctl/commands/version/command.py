@@ -57,9 +57,9 @@ def version(*, source: Source, result: Untabled) -> Answer:
 
 
 def _find_cluster_version(source: Source) -> ClusterVersion | None:
-    """Return the version of the cluster, or None if no cluster is named and none answers.
+    """Return the version of the cluster, or None if the user names no cluster and the default one does not answer.
 
-    Raises KschedctlError if a cluster that is named does not answer.
+    Raises KschedctlError if a cluster that the user names cannot be read.
     """
     if source.snapshot:
         return _read_snapshot_version(source.snapshot[0])
@@ -75,7 +75,7 @@ def _find_cluster_version(source: Source) -> ClusterVersion | None:
 
 
 def _read_snapshot_version(path: str) -> ClusterVersion:
-    """Read the version of the cluster in a snapshot."""
+    """Read the version of the cluster from the header of a snapshot."""
     from kschedctl.sources.archive_file import read_header  # noqa: PLC0415 - only snapshots need it
 
     header = read_header(path)
@@ -97,7 +97,10 @@ def _read_live_version(source: Source) -> ClusterVersion:
 
 
 def build_version_page(report: Version, style: Style) -> Page:
-    """Build a line each for the versions of the client, of kube-scheduler and of the cluster."""
+    """Build a line each for the versions of the client, of the replayed kube-schedulers and of the cluster.
+
+    Without a cluster, the last line is left out.
+    """
     lines = [
         f"Client Version: {report.client_version}",
         f"Replays kube-scheduler: {report.replays[0]} to {report.replays[-1]}",

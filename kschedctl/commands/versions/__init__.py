@@ -6,7 +6,7 @@ feature gates declare their versions themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from string import Formatter
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from kschedctl.commands.versions.report import Basis, VersionChange, VersionChan
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.framework.declaration import EXTENSION_POINTS, Declaration
-from kschedctl.scheduler.framework.feature_gates import GATE_STAGES, FeatureGates, Stage, get_stage
+from kschedctl.scheduler.framework.feature_gates import GATE_STAGES, MERGED_GATES, FeatureGates, get_stage
 from kschedctl.scheduler.framework.strict_decoding import list_fields
 from kschedctl.scheduler.framework.version_changes import find_version_changes
 from kschedctl.scheduler.registry.in_tree import IN_TREE
@@ -42,9 +42,11 @@ WITHOUT_HINTS = ByVersion(
 )
 MINORS = range(OLDEST_MINOR, NEWEST_MINOR + 1)
 """The minor versions that are replayed."""
-NO_PLUGIN = "no such plugin"
+ABSENT = "does not exist"
 SORTS = ("rule", "plugin", "gate")
 """The kinds of changes, in the order in which they are reported."""
+MAX_LISTED = 3
+"""The number of elements up to which both collections are listed in full."""
 SEARCHED_PACKAGES = ("kschedctl.api.pod_requests", "kschedctl.scheduler")
 """The modules and packages that declare rules and messages that differ."""
 
@@ -56,8 +58,8 @@ class VersionedAspect(NamedTuple):
     """The kind of aspect, from SORTS."""
     where: str
     """The plugin or feature gate, or "kube-scheduler"."""
-    values: ByVersion[str]
-    """Version -> the aspect as text."""
+    values: ByVersion[object]
+    """Version -> the value of the aspect, None if the aspect does not exist."""
 
 
 def version_changes(before: str = "", after: str = "") -> VersionChanges:
@@ -80,11 +82,11 @@ def version_changes(before: str = "", after: str = "") -> VersionChanges:
 
 
 def list_all_changes() -> VersionChanges:
-    """List all changes since the oldest version that is replayed. Newly added plugins are not listed as changes."""
+    """List all changes since the oldest version that is replayed. Added plugins are not listed."""
     changes = []
     for aspect in iter_versioned_aspects():
         for (_, before), (since, after) in pairwise(aspect.values.steps):
-            if before:
+            if before is not None:
                 change = _build_version_change(aspect, since, before, after)
                 *_, newest_release = change.since
                 minor = KubeVersion.parse(newest_release).minor
@@ -103,7 +105,7 @@ def compare_versions(first: str, second: str) -> VersionChanges:
     changes: list[VersionChange] = []
     for aspect in iter_versioned_aspects():
         before, after = aspect.values.at(first_version), aspect.values.at(second_version)
-        if before and after and before != after:
+        if before is not None and after is not None and before != after:
             since, _ = aspect.values.find_step(max(first_version, second_version))
             change = _build_version_change(aspect, since, before, after)
             changes.append(_add_default_switch(change, aspect, first_version, second_version))
@@ -113,10 +115,10 @@ def compare_versions(first: str, second: str) -> VersionChanges:
 def _add_default_switch(
     change: VersionChange, aspect: VersionedAspect, first_version: KubeVersion, second_version: KubeVersion
 ) -> VersionChange:
-    """Return the change with the release that switched a gate's or plugin's default, if the versions differ in it.
+    """Add the release that switched the default of a gate or plugin, if its default differs between the versions.
 
-    In this release, the default became that of the newer version, and it stayed so up to the newer version. Also say
-    whether the second version has removed the gate.
+    Since this release, the default has been that of the newer version. Also add whether the second version no longer
+    has the gate. Changes of other aspects are returned unchanged.
     """
     get_default = DEFAULT_GETTERS.get((aspect.sort, aspect.values.what))
     if get_default is None:
@@ -131,28 +133,28 @@ def _add_default_switch(
     return replace(change, switched=f"1.{last_different + 1}", is_on=is_on, is_removed=is_removed)
 
 
-def _is_gate_on(gate: str, minor: int) -> bool:
+def _is_gate_on_by_default(gate: str, minor: int) -> bool:
     """Return whether a feature gate is on by default in a minor version."""
     return get_stage(gate, minor).on
 
 
-def _is_plugin_on(plugin: str, minor: int) -> bool:
-    """Return whether a plugin is enabled by default in a minor version."""
+def _is_plugin_on_by_default(plugin: str, minor: int) -> bool:
+    """Return whether a plugin exists in a minor version and is enabled by default."""
     return IN_TREE[plugin].restrict_to_minor(minor) is not None and IN_TREE[plugin].is_default(
         FeatureGates(f"1.{minor}")
     )
 
 
-ENABLED_BY_DEFAULT = "enabled by default"
+AVAILABILITY = "availability"
 DEFAULT_GETTERS: Mapping[tuple[str, str], Callable[[str, int], bool]] = {
-    ("gate", "stage"): _is_gate_on,
-    ("plugin", ENABLED_BY_DEFAULT): _is_plugin_on,
+    ("gate", "stage"): _is_gate_on_by_default,
+    ("plugin", AVAILABILITY): _is_plugin_on_by_default,
 }
 """The functions that return the default of a gate or plugin in a minor version, by sort and aspect."""
 
 
-def _build_version_change(aspect: VersionedAspect, since: str, before: str, after: str) -> VersionChange:
-    """Build the report entry for a change, including how we know of the change.
+def _build_version_change(aspect: VersionedAspect, since: str, before: object, after: object) -> VersionChange:
+    """Build the report entry for a change, including the basis on which it is known.
 
     `since` lists the releases that brought the change, separated by spaces, backports first.
     """
@@ -164,20 +166,21 @@ def _build_version_change(aspect: VersionedAspect, since: str, before: str, afte
         basis = "source"
     else:
         basis = "answers"
+    before_text, after_text = describe_values(before, after)
     return VersionChange(
         aspect.sort,
         aspect.where,
         what=aspect.values.what,
         since=releases,
-        before=before,
-        after=after,
+        before=before_text,
+        after=after_text,
         upstream=aspect.values.upstream,
         basis=basis,
     )
 
 
 def _sort_newest_first(changes: Iterable[VersionChange]) -> tuple[VersionChange, ...]:
-    """Sort the changes by their kind, in the order of `SORTS`, and within each kind by release, newest first."""
+    """Sort the changes by kind, in the order of `SORTS`, and within each kind by minor version, newest first."""
 
     def get_sort_key(change: VersionChange) -> tuple[int, int]:
         """Return the rank of the change's kind, and the negative minor version of its newest release."""
@@ -188,7 +191,7 @@ def _sort_newest_first(changes: Iterable[VersionChange]) -> tuple[VersionChange,
 
 
 def group_rules_by_plugin() -> Mapping[str, tuple[ByVersion[object], ...]]:
-    """Map each plugin to its rules, including messages, that differ between versions.
+    """Map each plugin to its rules and messages that differ between versions.
 
     Rules that belong to no plugin are listed under "kube-scheduler".
     """
@@ -208,22 +211,47 @@ def iter_versioned_aspects() -> Iterator[VersionedAspect]:
     """Yield everything that differs between versions: rules, then properties of plugins, then feature gates."""
     for subject, rules in group_rules_by_plugin().items():
         for rule in rules:
-            steps = tuple((since, describe_rule_value(value)) for since, value in rule.steps)
-            yield VersionedAspect("rule", subject, ByVersion(rule.what, steps, rule.upstream, rule.from_notes))
+            yield VersionedAspect("rule", subject, rule)
     for plugin in IN_TREE.values():
         defaults = (_describe_default(plugin, minor) for minor in MINORS)
-        points = (_describe_points(plugin.restrict_to_minor(minor)) for minor in MINORS)
-        args = (_describe_arguments(plugin.restrict_to_minor(minor), minor) for minor in MINORS)
-        aspects = {ENABLED_BY_DEFAULT: defaults, "extension points": points, "arguments": args}
+        points = (_list_extension_points(plugin.restrict_to_minor(minor)) for minor in MINORS)
+        args = (_list_argument_names(plugin.restrict_to_minor(minor), minor) for minor in MINORS)
+        aspects: dict[str, Iterator[object]] = {AVAILABILITY: defaults, "extension points": points, "arguments": args}
         for aspect, values in aspects.items():
             yield VersionedAspect("plugin", plugin.name, ByVersion(aspect, _build_value_changes(values)))
     for gate in GATE_STAGES:
-        stages = (_describe_gate_stage(get_stage(gate, minor)) for minor in MINORS)
+        stages = (_describe_gate_stage(gate, minor) for minor in MINORS)
         yield VersionedAspect("gate", gate, ByVersion("stage", _build_value_changes(stages)))
 
 
+def describe_values(before: object, after: object) -> tuple[str, str]:
+    """Describe the values before and after a change.
+
+    If one is a collection of more than MAX_LISTED elements and both have elements in common, only the differing
+    elements are named.
+
+    >>> describe_values(("a", "b", "c"), ("a", "b", "c", "d"))
+    ('without d', 'with d')
+    >>> describe_values(("a",), ("a", "b")), describe_values(False, True)
+    (('a', 'a, b'), ('no', 'yes'))
+    """
+    if isinstance(before, tuple | frozenset) and isinstance(after, tuple | frozenset):
+        removed = [element for element in before if element not in after]
+        added = [element for element in after if element not in before]
+        is_long = max(len(before), len(after)) > MAX_LISTED
+        if is_long and (removed or added) and len(removed) < len(before):
+            return _describe_difference(removed, added), _describe_difference(added, removed)
+    return describe_rule_value(before), describe_rule_value(after)
+
+
+def _describe_difference(present: Sequence[object], absent: Sequence[object]) -> str:
+    """Name the elements that a collection has and another one lacks, and those that only the other one has."""
+    parts = {"with": present, "without": absent}
+    return ", ".join(f"{word} {describe_rule_value(tuple(elements))}" for word, elements in parts.items() if elements)
+
+
 def describe_rule_value(value: object) -> str:
-    """Describe the value that a rule has in a version. Placeholders of message templates become an ellipsis.
+    """Describe the value that a rule has in a version. Unnamed placeholders of message templates become ellipses.
 
     >>> describe_rule_value("taint {{{key}: {value}}} of {}"), describe_rule_value(False), describe_rule_value(())
     ('taint {key: value} of …', 'no', 'none')
@@ -243,7 +271,7 @@ def describe_rule_value(value: object) -> str:
 
 
 def _describe_message_template(template: str) -> str:
-    """Return a message template with named fields replaced by their names and unnamed ones by ellipses."""
+    """Replace the named placeholders of a message template by their names, and the unnamed ones by ellipses."""
     text = ""
     for literal, field_name, *_ in Formatter().parse(template):
         text += literal
@@ -252,44 +280,66 @@ def _describe_message_template(template: str) -> str:
     return text
 
 
-def _build_value_changes(values: Iterator[str]) -> tuple[tuple[str, str], ...]:
-    """Reduce a value per minor version to pairs of a version and the new value.
+def _build_value_changes(values: Iterator[object]) -> tuple[tuple[str, object], ...]:
+    """Reduce the values in all minor versions to pairs of a version and the value since that version.
 
-    The first pair has the version "". An empty value means that the aspect does not exist in a version, and does not
-    count as a change.
+    The version of the first pair is "". None means that the aspect does not exist in a version, and is not a change.
     """
     first_value, *later_values = values
     steps = [("", first_value)]
     current = first_value
     for minor, value in zip(MINORS[1:], later_values, strict=True):
-        if value and value != current:
+        if value is not None and value != current:
             steps.append((f"1.{minor}", value))
             current = value
     return tuple(steps)
 
 
 def _describe_default(plugin: Declaration, minor: int) -> str:
-    """Describe whether the plugin is enabled by default in a minor version."""
+    """Describe whether the plugin exists in a minor version and is enabled by default."""
     if plugin.restrict_to_minor(minor) is None:
-        return NO_PLUGIN
-    return "yes" if plugin.is_default(FeatureGates(f"1.{minor}")) else "no"
+        return ABSENT
+    return "enabled by default" if plugin.is_default(FeatureGates(f"1.{minor}")) else "exists, disabled by default"
 
 
-def _describe_points(plugin: Declaration | None) -> str:
-    """List the plugin's extension points in upstream's order. Return an empty string if there is no plugin."""
-    return "" if plugin is None else ", ".join(point for point in EXTENSION_POINTS if point in plugin.points)
+def _list_extension_points(plugin: Declaration | None) -> tuple[str, ...] | None:
+    """List the plugin's extension points in upstream's order. Return None if there is no plugin."""
+    return None if plugin is None else tuple(point for point in EXTENSION_POINTS if point in plugin.points)
 
 
-def _describe_arguments(plugin: Declaration | None, minor: int) -> str:
-    """List the names of the plugin's arguments. Return an empty string if there is no plugin."""
+def _list_argument_names(plugin: Declaration | None, minor: int) -> tuple[str, ...] | None:
+    """List the names of the plugin's arguments. Return None if there is no plugin."""
     if plugin is None:
-        return ""
-    return "none" if plugin.args_type is None else ", ".join(list_fields(plugin.args_type, minor))
+        return None
+    return () if plugin.args_type is None else tuple(list_fields(plugin.args_type, minor))
 
 
-def _describe_gate_stage(stage: Stage) -> str:
-    """Describe a feature gate's maturity and default, such as "beta, on", or say that the gate is unknown."""
+def _describe_gate_stage(gate: str, minor: int) -> str:
+    """Describe a feature gate in a minor version: its maturity and default, or that it does not exist.
+
+    >>> _describe_gate_stage("DRAConsumableCapacity", 36), _describe_gate_stage("GangScheduling", 34)
+    ('beta, on by default', 'does not exist')
+    >>> _describe_gate_stage("GangScheduling", 37)
+    'added in 1.35, merged into GenericWorkload in 1.37'
+    """
+    stage = get_stage(gate, minor)
     if stage.maturity == "pre-alpha":
-        return "unknown"
-    description = f"{stage.maturity}, {'on' if stage.on else 'off'}"
-    return f"{description}, locked" if stage.locked else description
+        return ABSENT
+    if stage.maturity == "removed":
+        return _describe_removal(gate)
+    state = "on" if stage.on else "off"
+    return f"{stage.maturity}, {f'locked {state}' if stage.locked else f'{state} by default'}"
+
+
+def _describe_removal(gate: str) -> str:
+    """Describe in which versions a removed feature gate was added and removed, and what replaces it.
+
+    The version in which it was added is left out if this was not after the oldest replayed version.
+    """
+    existing_minors = [minor for minor in MINORS if get_stage(gate, minor).known]
+    first_minor, last_minor = existing_minors[0], existing_minors[-1]
+    added = f"added in 1.{first_minor}, " if first_minor > OLDEST_MINOR else ""
+    if gate in MERGED_GATES:
+        return f"{added}merged into {MERGED_GATES[gate]} in 1.{last_minor + 1}"
+    state = "on" if get_stage(gate, last_minor).on else "off"
+    return f"{added}removed in 1.{last_minor + 1}, always {state}"

@@ -22,9 +22,9 @@ def versions(
     *,
     result: Untabled,
     first: Annotated[
-        str | None, typer.Argument(metavar="[BEFORE]", help="The version before: 1.33, or 1.33.4.")
+        str | None, typer.Argument(metavar="[BEFORE]", help="Version to compare from, such as 1.33 or 1.33.4.")
     ] = None,
-    second: Annotated[str | None, typer.Argument(metavar="[AFTER]", help="The version after.")] = None,
+    second: Annotated[str | None, typer.Argument(metavar="[AFTER]", help="Version to compare BEFORE with.")] = None,
 ) -> Answer:
     """What differs between the versions of kube-scheduler, or between two of them?
 

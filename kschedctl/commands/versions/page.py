@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
-from typing import NamedTuple
 
 from kschedctl.commands.versions.report import VersionChange, VersionChanges
 from kschedctl.render.page import Block, Bullets, Command, Heading, Marked, Page, Paragraph, Stack, Style, paragraph
 from kschedctl.render.tables import Row, build_table
 from kschedctl.reports.columns import Column, Tone
 
-STAGE_WORDS = {
-    "unknown": "does not exist",
-    "removed, on": "gate removed, always on",
-    "removed, off": "gate removed with its feature",
-}
-"""Stages of feature gates that are worded differently for people."""
 HEADINGS = {"rule": "Rules and messages", "plugin": "Plugins", "gate": "Feature gates"}
 """Kind of change -> the heading of its table."""
 
@@ -24,26 +16,31 @@ HEADINGS = {"rule": "Rules and messages", "plugin": "Plugins", "gate": "Feature 
 def build_version_changes_page(report: VersionChanges, style: Style) -> Page:
     """Build the page, with one table per kind of change. A comparison begins with the consequences of an upgrade."""
     blocks: list[Block] = [*_iter_summary_lines(report)]
-    words = HISTORY_WORDS
+    direction = "before → after"
     if report.compared:
-        first, last = report.versions[0], report.versions[-1]
-        words = ChangeWords(f"in {last}", f"not in {last}", f"in {first}")
+        direction = f"{report.versions[0]} → {report.versions[-1]}"
         blocks += _build_consequences(report, style)
     for sort, heading in HEADINGS.items():
         changes = [change for change in report.changes if change.sort == sort]
-        blocks += _build_changes_table(changes, heading, sort == "gate", words, style)
+        blocks += _build_changes_table(changes, heading, sort == "gate", direction, style)
     return tuple(blocks)
 
 
 def _iter_summary_lines(report: VersionChanges) -> Iterator[Paragraph]:
-    """Yield lines about the versions: all replayed versions, or the two compared versions and whether they differ."""
+    """Yield lines about the versions: the range of all versions, or whether the two compared versions differ.
+
+    A version that is only replayed from its sources gets a warning.
+    """
     first, last = report.versions[0], report.versions[-1]
     if not report.compared:
         yield paragraph(f"Changes of kube-scheduler from {first} to {last} that the replay covers")
     elif report.changes:
         yield paragraph(*report.build_first_line())
         yield paragraph(
-            Marked(f"Differences between kube-scheduler {first} and {last} that the replay covers", Tone.FAINT)
+            Marked(
+                f"Only differences between kube-scheduler {first} and {last} that the replay covers are listed",
+                Tone.FAINT,
+            )
         )
     else:
         yield paragraph(
@@ -54,9 +51,9 @@ def _iter_summary_lines(report: VersionChanges) -> Iterator[Paragraph]:
 
 
 def _build_consequences(report: VersionChanges, style: Style) -> Page:
-    """Build a list of what an upgrade brings, with the command that shows what it changes in a cluster.
+    """Build a list of the consequences of an upgrade, with the command that shows what it changes in a cluster.
 
-    Return () if it brings nothing.
+    Return () if there are no consequences.
     """
     consequences = tuple(report.iter_consequences())
     if not consequences:
@@ -66,11 +63,12 @@ def _build_consequences(report: VersionChanges, style: Style) -> Page:
 
 
 def _build_changes_table(
-    changes: Sequence[VersionChange], title: str, for_gates: bool, words: ChangeWords, style: Style
+    changes: Sequence[VersionChange], title: str, for_gates: bool, direction: str, style: Style
 ) -> Page:
     """Build a table of changes.
 
-    For feature gates, the table shows the states before and after. Every other change is described in a sentence.
+    The table of feature gates has columns for the stages before and after. Every other change is described in one cell.
+    `direction` names the versions on both sides of the arrow in that cell.
     """
     since = Column("since", keep=True)
     columns: tuple[Column, ...]
@@ -79,63 +77,36 @@ def _build_changes_table(
         columns = (since, Column("gate", keep=True), Column("before"), Column("after", beneath="→"), default)
         build_row = _build_gate_row
     elif style.narrow:
-        columns = (since, Column("plugin and change"))
+        columns = (since, Column(f"plugin and change, {direction}"))
         build_row = _build_narrow_row
     else:
-        columns = (since, Column("plugin", keep=True), Column("change"), Column("upstream"))
+        columns = (since, Column("plugin", keep=True), Column(f"change, {direction}"), Column("upstream"))
         build_row = _build_wide_row
-    return build_table(
-        changes, columns, partial(build_row, words=words), limit=None, title=title, full=for_gates or style.narrow
-    )
+    return build_table(changes, columns, build_row, limit=None, title=title, full=for_gates or style.narrow)
 
 
-def _build_wide_row(change: VersionChange, words: ChangeWords) -> Row:
+def _build_wide_row(change: VersionChange) -> Row:
     """Build the row of a change, with the plugin in its own column."""
-    return (Stack(change.since), change.where, _describe_change(change, words), _describe_basis(change))
+    return (Stack(change.since), change.where, _describe_change(change), _describe_basis(change))
 
 
-def _build_narrow_row(change: VersionChange, words: ChangeWords) -> Row:
-    """Build the row of a change, with the plugin stacked above."""
-    what = Stack((Marked(change.where, Tone.STRONG), _describe_change(change, words), _describe_basis(change)))
+def _build_narrow_row(change: VersionChange) -> Row:
+    """Build the row of a change, with the plugin above the description in one cell."""
+    what = Stack((Marked(change.where, Tone.STRONG), _describe_change(change), _describe_basis(change)))
     return (Stack(change.since), what)
 
 
-class ChangeWords(NamedTuple):
-    """The words for both sides of a change."""
-
-    now: str
-    no_longer: str
-    before: str
-
-
-HISTORY_WORDS = ChangeWords("now", "no longer", "before")
-"""The words if all versions are listed."""
-
-
-def _describe_change(change: VersionChange, words: ChangeWords) -> str:
-    """Describe a change in one sentence, naming the behavior that starts, ends or is replaced."""
-    what_hint_considers = change.what.removeprefix("queueing hint: ")
-    is_about_hint = what_hint_considers != change.what
-    if is_about_hint and (change.before, change.after) == ("no", "yes"):
-        return f"{words.now}, in the queueing hint: {what_hint_considers}"
-    if (change.before, change.after) == ("no", "yes"):
-        return f"{words.now}: {change.what}"
-    if (change.before, change.after) == ("yes", "no"):
-        return f"{words.no_longer}: {change.what}"
-    if change.before == "nothing":
-        return f"{words.now}: {change.what}: {change.after}"
-    if change.after == "nothing":
-        return f"{words.no_longer}: {change.what}: {change.before}"
-    return f"{change.what}: {words.now}, {change.after}; {words.before}, {change.before}"
+def _describe_change(change: VersionChange) -> str:
+    """Describe the behavior that differs, and its values before and after."""
+    return f"{change.what}: {change.before} → {change.after}"
 
 
 def _describe_basis(change: VersionChange) -> Marked:
-    """Describe upstream's change, and how it is known unless a real scheduler confirmed it."""
+    """Name upstream's change, and say how it is known if no real scheduler confirmed it."""
     basis = "" if change.basis == "answers" else f"(known from {change.basis} only)"
     return Marked(" ".join(filter(None, (change.upstream, basis))), Tone.FAINT)
 
 
-def _build_gate_row(change: VersionChange, words: ChangeWords) -> Row:
+def _build_gate_row(change: VersionChange) -> Row:
     """Build the row of a feature gate. The default may be older than the latest change of its stage."""
-    stages = (STAGE_WORDS.get(stage, stage) for stage in (change.before, change.after))
-    return (Stack(change.since), change.where, *stages, change.switched)
+    return (Stack(change.since), change.where, change.before, change.after, change.switched)

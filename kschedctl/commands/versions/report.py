@@ -56,10 +56,10 @@ class VersionChanges(Report, frozen=True):
     kind: str = "VersionChanges"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the parts of the report's first line, which become one paragraph.
+        """Return the number of changes and the range of versions.
 
-        They state the number of changes and the first and last version. If two versions are compared, a single part
-        counts the features that are newly on or off by default, and the other differences.
+        If two versions are compared, the result is one part. It counts the features that are newly on or off by
+        default, and the other differences.
         """
         versions = f"from {self.versions[0]} to {self.versions[-1]}"
         if not self.compared:
@@ -78,16 +78,16 @@ class VersionChanges(Report, frozen=True):
 
     @property
     def unverified(self) -> str:
-        """A warning that a compared version is replayed only from its sources, or "" if there is no such version.
+        """A warning that a compared version is replayed only from its sources, and that some changes are not replayed.
 
-        It also says how many changes are not replayed.
+        It is "" if the answers of a real scheduler were compared for both versions, or if all versions are listed.
         """
         if not self.compared:
             return ""
         names = [name for name in self.versions if KubeVersion.parse(name).minor > VERIFIED_MINOR]
         if not names:
             return ""
-        text = f"kube-scheduler {names[-1]} is replayed from its sources, and no answer of a real one was compared"
+        text = f"kube-scheduler {names[-1]} is replayed from its sources, without a comparison with a real scheduler"
         not_replayed = sum(change.basis == "release notes" for change in self.changes)
         if not_replayed:
             are = agreeing(not_replayed, "is", "are")
@@ -95,20 +95,20 @@ class VersionChanges(Report, frozen=True):
         return text
 
     def list_switched_features(self, *, on: bool) -> tuple[str, ...]:
-        """Return the gates and plugins that are newly on (or off) by default, each with the release that did it.
+        """Return the gates and plugins that are newly on (or off) by default, each with the release that switched it.
 
-        The newest release comes last.
+        They are sorted by release, the newest last.
         """
         switched = [change for change in self.changes if change.is_on is on]
         switched.sort(key=lambda change: [int(part) for part in change.switched.split(".")])
         return tuple(f"{_name_switch(change)} ({change.switched})" for change in switched)
 
     def iter_consequences(self) -> Iterator[str]:
-        """Yield what an upgrade between the compared versions brings, the decisive differences first."""
+        """Yield the consequences of an upgrade between the compared versions, the most important first."""
         for on, word in ((True, "on"), (False, "off")):
             switched = self.list_switched_features(on=on)
             if switched:
-                yield f"newly {word} by default, with the release: {', '.join(switched)}"
+                yield f"newly {word} by default, each with its release: {', '.join(switched)}"
         removed = [change.where for change in self.changes if change.is_removed]
         if removed:
             yield f"gates removed (a configuration that sets them is rejected): {', '.join(removed)}"
@@ -118,7 +118,10 @@ class VersionChanges(Report, frozen=True):
             yield f"rules and messages that differ, by plugin: {by_plugin}"
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the consequences of an upgrade, and with the numbers of changes by sort."""
+        """Return the summary with the numbers of changes by kind.
+
+        If two versions are compared, the consequences of an upgrade are warnings.
+        """
         figures = dict(Counter(change.sort for change in self.changes))
         if not self.compared:
             return replace(summary, figures=figures)
@@ -126,5 +129,5 @@ class VersionChanges(Report, frozen=True):
 
 
 def _name_switch(change: VersionChange) -> str:
-    """Return the name of a gate, or of a plugin with the word "plugin"."""
+    """Return the name of a gate, or the name of a plugin after the word "plugin"."""
     return f"plugin {change.where}" if change.sort == "plugin" else change.where

@@ -139,8 +139,8 @@ def wakes_between(
 
     `pods` (`namespace/name`) limits the answer, and may name pods that are no longer pending in `after`. Without
     `pods`, the answer covers all pending pods of a `namespace` or with the labels of `selector`. `names` label the two
-    states in the report. Raises UsageError if `before` is newer than `after` or a pod is unknown, and InputError if an
-    object is malformed.
+    states in the report. Raises UsageError if `before` is newer than `after`, or if a pod is not pending in `before`,
+    and InputError if an object is malformed.
 
     >>> import kschedctl
     >>> moment = kschedctl.Cluster.from_objects([])

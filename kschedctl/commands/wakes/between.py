@@ -72,7 +72,7 @@ def find_wakes_between(
     *,
     include_ended: bool = False,
 ) -> WakesBetween:
-    """Find what woke the pods that were pending both before and after. Pods that were missed come first.
+    """Find what woke the pods that were pending both before and after. Pods that nothing woke in time come first.
 
     `keys` (`namespace/name`) limits the pods, and `names` label the two states in the report. Once `max_waking_changes`
     changes wake a pod, no further changes are tried. `include_ended` includes pods that no longer wait in ``after``.
@@ -211,9 +211,10 @@ def _is_about_pod(change: ChangedObject, pod: Pod) -> bool:
 
 
 def _find_waking_change(rejected: RejectedPod, watched: WatchedChange, moments: Moments) -> WakingChange | None:
-    """Return the report on a change, with the plugins whose hint is Queue, if the change wakes the pod.
+    """Return the report on a change, with the plugins that queue the pod because of it.
 
-    Return None if it does not, or if none of the rejecting plugins registered for its events.
+    Return None if the change does not wake the pod. It cannot if none of the rejecting plugins registered for its
+    events.
     """
     occurrences = drop_updates_of_other_pods(watched.occurrences, rejected.info)
     if not has_registered_rejector(rejected, occurrences):

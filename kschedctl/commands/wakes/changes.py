@@ -31,7 +31,8 @@ IDENTITY_FIELDS = {"apiVersion", "kind", "metadata"}
 def parse_change(event: JsonObject, view: Fork) -> ChangedObject | None:
     """Parse an event `{action, old, new}`. Return None if scheduling does not read objects of this kind.
 
-    Raises InputError for an unknown action, a missing object, or old and new states of different objects.
+    The API server's defaults are applied to the objects. Raises InputError for an unknown action, a missing object, or
+    old and new states of different objects.
     """
     if not isinstance(event, Mapping):
         raise InputError("expected an object with action, old and new", where="event")
@@ -57,7 +58,7 @@ def parse_change(event: JsonObject, view: Fork) -> ChangedObject | None:
 
 
 def parse_changes(documents: Sequence[JsonObject], view: Fork, where: str = "") -> list[ChangedObject]:
-    """Parse documents that are events as for `parse_change`, watch events (`type`, `object`), or plain objects.
+    """Parse events `{action, old, new}`, watch events `{type, object}`, and plain objects.
 
     A plain object is added to the cluster, or replaces the object of the same name. A deleted object may be given by
     name only. Raises InputError for an invalid document, for a kind that scheduling does not read, and if there is no
@@ -108,8 +109,8 @@ def _convert_to_event(document: JsonObject, view: Fork) -> JsonObject:
     """Convert a watch event or a plain object to an event `{action, old, new}`.
 
     An object that exists in the cluster is updated, any other object is added. If only the identity of a deleted object
-    is given, its place is taken by the cluster's object, if there is one. A document that already has an action is
-    returned as it is otherwise. Raises InputError if the type of a watch event is unknown.
+    is given, the cluster's version of the object replaces it, if there is one. Apart from that, a document that already
+    has an action is returned as it is. Raises InputError if the type of a watch event is unknown.
     """
     # An event {action, old, new}
     if "action" in document:

@@ -178,9 +178,9 @@ def iter_wake_triggers(
 ) -> Iterator[WakeTrigger]:
     """Yield the changes that wake the pod, among the kinds of changes for which the plugin registered.
 
-    If the plugin holds the pod back before an attempt, it describes the changes itself if it can. Without queueing
-    hints (`hinted` is false), every registered change that reaches the pod wakes it, and so does any update of the pod.
-    The same applies to node events without a hint in older versions, which pre-check nodes.
+    If the plugin holds the pod back before an attempt (`gated`), and can describe the changes itself, it does so.
+    Without queueing hints (`hinted` is false), every registered change that reaches the pod wakes it, and so does any
+    update of the pod. In versions that pre-check nodes, every node event without a hint wakes it as well.
     """
     info, plugin, view, gates, gated = query
     if gated and offers(plugin, AdmittingPlugin):
@@ -205,8 +205,9 @@ def _iter_hinted_triggers(
 ) -> Iterator[WakeTrigger]:
     """Yield the kinds of changes for which the plugin registered with a hint.
 
-    If the plugin describes the changes, yield its descriptions, limited to the registered actions. Otherwise any
-    registered change may wake the pod. `checked` are the kinds of objects that are pre-checked.
+    If the plugin describes the changes, yield its descriptions, limited to the registered actions. An event that the
+    queue adds by itself then yields changes of node taints. Otherwise any registered change may wake the pod. `checked`
+    are the kinds of objects that are pre-checked.
     """
     info, plugin, view, gates, _ = query
     if not offers(plugin, WakingPlugin):

@@ -48,12 +48,16 @@ def wakes(
         typer.Option(
             "--event",
             metavar="FILE",
-            help="The changed objects in their new state, or a list of events: {action, old, new} or watch events.",
+            help="File with changed objects in their new state, or a list of events ({action, old, new} or watch).",
         ),
     ] = "",
     between: Annotated[
         tuple[str, str] | None,
-        typer.Option("--between", metavar="FILE FILE", help="Find which changes between two snapshots woke pods."),
+        typer.Option(
+            "--between",
+            metavar="FILE FILE",
+            help="Two snapshots, the older first: find which changes between them woke pods.",
+        ),
     ] = None,
 ) -> Answer:
     """What makes the scheduler retry a rejected pod?
@@ -82,20 +86,20 @@ def wakes(
         else _report_wake_ups(inquiry, targets, scope)
     )
     interrupted = not isinstance(report, WakeUps) and report.interrupted
-    return view.answer(report, choose_exit_code(_is_successful(report), interrupted, report.undecided))
+    return view.answer(report, choose_exit_code(_is_command_successful(report), interrupted, report.undecided))
 
 
-def _is_successful(report: WakeUps | WakeUpsOfMany | WakesOfMany) -> bool:
+def _is_command_successful(report: WakeUps | WakeUpsOfMany | WakesOfMany) -> bool:
     """Return whether the command should exit with 0.
 
     If changes were given, one of them must wake a pod. Otherwise it must be possible to create all pods.
     """
     match report:
-        case WakesOfMany():
+        case WakesOfMany():  # the effects of given changes
             return any(answer.woken for answer in report.answers)
-        case WakeUpsOfMany():
+        case WakeUpsOfMany():  # what would wake several pods
             return all(pod.not_created is None for pod in report.pods)
-        case _:
+        case _:  # what would wake one pod
             return report.not_created is None
 
 

@@ -132,8 +132,9 @@ def try_pod(
     """Try to schedule a pod once, alone and with its group.
 
     `pod` must be as the API server stores it. `info` is its PodInfo if that has already been computed. `gangs` caches
-    the groups that were tried. A pod that is held back before the attempt is not tried with its group. Raises
-    UsageError if the scheduler would not try the pod.
+    the groups that were tried. A pod that is held back before the attempt is not tried with its group. If the pod fits
+    alone but its gang fails, the gang's rejectors replace the pod's. Raises UsageError if the scheduler would not try
+    the pod.
     """
     if pod.terminated or pod.spec.node_name:
         raise UsageError(f'pod "{pod.key}" is not pending', hint="only pending pods can be woken")
@@ -166,10 +167,11 @@ def try_pod(
 def replay_change(
     scheduler: Scheduler, rejected: RejectedPod, change: ChangedObject | None, view: Fork | None = None
 ) -> Wakes:
-    """Replay a change for a rejected pod, and report whether and to which queue the pod moves.
+    """Replay a change for a rejected pod, and report whether the pod moves, and to which queue.
 
-    `change` is None if scheduling does not read the kind of the changed object. `view` is the result of
-    `apply_change_to_view`, if it has already been computed.
+    A change that deletes, binds or ends the pod removes it from the queues. `change` is None if scheduling does not
+    read the kind of the changed object. `view` is the result of `apply_change_to_view`, if it has already been
+    computed.
     """
     all_occurrences = scheduler.event_handlers.list_occurrences(change) if change else ()
     occurrences = drop_updates_of_other_pods(all_occurrences, rejected.info)
@@ -326,7 +328,7 @@ def try_gang(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedG
 def try_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedGroups) -> PodGroupReport | None:
     """Try the pod's group, unless `cache` has its result. Return None if the pod has no group.
 
-    The result is cached unless the pod is a manifest.
+    The result is cached unless the pod comes from a manifest.
     """
     key = get_group_key(pod)
     is_stored = scheduler.view.pods.find_position(pod.key) is not None

@@ -93,9 +93,9 @@ def _build_wakes_report(
 ) -> WakesOfMany:
     """Build the report on what the changes do to groups of equal pods.
 
-    Pods that fit anyway are only listed. Changes that the scheduler does not watch are only listed, too. `scope`
-    describes the pods, and `unserved` are the pods that no profile serves. If the user interrupts, the report has the
-    answers so far. Raises KeyboardInterrupt if there are none yet.
+    Pods that fit anyway, and changes that the scheduler does not watch, are only listed. `scope` describes the pods,
+    and `unserved` are the pods that no profile serves. If the user interrupts, the report has the answers so far.
+    Raises KeyboardInterrupt if there are none yet.
     """
     answers: list[Wakes] = []
     interrupted = False
@@ -144,7 +144,7 @@ def _is_pod_served(scheduler: Scheduler, pod: Pod) -> bool:
 def iter_groups_of_rejected_pods(scheduler: Scheduler, pods: Sequence[Pod]) -> Iterator[tuple[RejectedPod, list[Pod]]]:
     """Yield groups of pods that look the same to the scheduler, each with the attempt to schedule its first pod.
 
-    Each member of a gang or pod group is yielded separately.
+    The pods of a group also have the same nominated node. Each member of a gang or pod group is yielded separately.
     """
     table = scheduler.view.pods
     groups: dict[tuple[int, str, str], list[Pod]] = {}

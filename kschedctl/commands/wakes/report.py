@@ -193,7 +193,7 @@ class WakesOfMany(Report, frozen=True):
     def build_first_line(self) -> tuple[str, ...]:
         """Return how many of the rejected pods the changes wake.
 
-        If there are only pods that cannot be created, return why they cannot.
+        If none of the pods can be created, return why they cannot.
         """
         if self.not_created and not self.answers:
             return (f"Not created: {describe_not_created(self.not_created)}",)

@@ -66,22 +66,22 @@ def cluster_metrics(
     undecided = [
         MetricValue(UNDECIDED, {"question": question}, float(report.undecided)) for question, report in reports.items()
     ]
-    numbers = [
+    metrics = [
         *undecided,
         *_iter_quota_metrics(cluster),
-        *(number for report in reports.values() for number in _iter_metrics(report)),
+        *(metric for report in reports.values() for metric in _iter_metrics(report)),
     ]
     order = tuple(FAMILIES)
     return ClusterMetrics(
-        tuple(sorted(numbers, key=lambda number: order.index(number.metric))),
+        tuple(sorted(metrics, key=lambda metric: order.index(metric.metric))),
         not_replayed=tuple(dict.fromkeys(what for report in reports.values() for what in report.not_replayed)),
         unknown=merge_unknown_kinds(report.unknown for report in reports.values()),
-        undecided=any(number.value for number in undecided),
+        undecided=any(metric.value for metric in undecided),
     )
 
 
 def _iter_metrics(report: PendingPods | Section | Capacity | Failures) -> Iterator[MetricValue]:
-    """Return an iterator over the metrics of a report. Sections other than that of pending pods have none."""
+    """Iterate over the metrics of a report. The only section with metrics is that of pending pods."""
     match report:
         case PendingPods():
             return _iter_pending_metrics(report)
@@ -95,9 +95,9 @@ def _iter_metrics(report: PendingPods | Section | Capacity | Failures) -> Iterat
 
 
 def _iter_pending_metrics(report: PendingPods) -> Iterator[MetricValue]:
-    """Yield the number and oldest creation time of pending pods by verdict and cause.
+    """Yield the number of pending pods and the creation time of the oldest one, for each verdict and cause.
 
-    The number of uncreated pods follows for each workload.
+    The number of pods that were not created follows, for each workload.
     """
     groups = defaultdict(list)
     for group in report.groups:
@@ -118,7 +118,7 @@ def _iter_stuck_pods_metric(section: PendingSection) -> Iterator[MetricValue]:
 
 
 def _iter_room_metrics(report: Capacity) -> Iterator[MetricValue]:
-    """Yield how many more pods of each shape fit."""
+    """Yield the number of further pods of each shape that would run."""
     return (MetricValue(ROOM, {"shape": shape.shape}, shape.most) for shape in report.shapes)
 
 
@@ -139,7 +139,7 @@ def _iter_quota_metrics(cluster: Cluster) -> Iterator[MetricValue]:
 
 
 def _iter_amount_metrics(metric: str, labels: dict[str, str], amounts: Resources) -> Iterator[MetricValue]:
-    """Yield one value of a metric per resource. ``labels`` are the labels that all values share."""
+    """Yield a value of the metric for each resource. ``labels`` are the labels that all values share."""
     return (
         MetricValue(metric, {**labels, "resource": name}, parse_milli_value(amount) / 1000)
         for name, amount in amounts.items()

@@ -72,23 +72,38 @@ def watch(
     source: Source,
     view: MetricsOutput,
     metrics: Annotated[
-        str, typer.Option("--metrics", metavar="HOST:PORT", help="Serve the metrics at /metrics until interrupted.")
+        str,
+        typer.Option(
+            "--metrics",
+            metavar="HOST:PORT",
+            help="Serve the metrics over HTTP at this address, under /metrics, until interrupted.",
+        ),
     ] = "",
     room_for: Annotated[
         list[str] | None,
         typer.Option(
-            "--room-for", metavar="FILE", help="Also count how many more of the pods in this manifest fit. Repeatable."
+            "--room-for",
+            metavar="FILE",
+            help="Also report how many more of this manifest's pods fit. Repeatable, for several manifests.",
         ),
     ] = None,
     losses: Annotated[
         list[Unit] | None,
-        typer.Option("--losses", help="Also count the pods left without a node if one of these is lost."),
+        typer.Option(
+            "--losses", help="Also report how many pods get no node if a node, zone or pool is lost. Repeatable."
+        ),
     ] = None,
     every: Annotated[
-        str, typer.Option("--every", metavar="DURATION", help="With --metrics: the shortest time between answers.")
+        str,
+        typer.Option(
+            "--every", metavar="DURATION", help="With --metrics: minimum time between two updates of the metrics."
+        ),
     ] = "30s",
     printed: Annotated[
-        MonitoringFile | None, typer.Option("--print", help="Print a file for setting up monitoring, and exit.")
+        MonitoringFile | None,
+        typer.Option(
+            "--print", help="Print the manifest of a Deployment or audit CronJob, alert rules or a dashboard, and exit."
+        ),
     ] = None,
 ) -> Answer | int:
     """Export metrics: pending pods by cause, stuck pods, free room, the effect of losses, and quotas.
@@ -112,7 +127,8 @@ def _serve_metrics(
 ) -> int:
     """Serve metrics until the process is stopped, and return the exit code.
 
-    Raises UsageError unless the cluster is live, and KschedctlError if the cluster can no longer be followed.
+    `interval` is the minimum time between two updates. Raises UsageError unless the cluster is live, and KschedctlError
+    if the cluster can no longer be followed.
     """
     from kschedctl.commands.watch.openmetrics import MetricsServer  # noqa: PLC0415 - only for those who serve
     from kschedctl.sources.live.connection import parse_timeout  # noqa: PLC0415 - only live clusters need the client
@@ -130,9 +146,9 @@ def _serve_metrics(
 
 
 def _read_shapes(names: Sequence[str]) -> list[JsonObject]:
-    """Read the manifests of pods and workloads from files.
+    """Read the manifests of pods and workloads from files. Other manifests are ignored.
 
-    Raises InputError if a file cannot be read, and UsageError if there are no such manifests.
+    Raises InputError if a file cannot be read, and UsageError if no file has a pod or workload.
     """
     if not names:
         return []
@@ -145,7 +161,7 @@ def _read_shapes(names: Sequence[str]) -> list[JsonObject]:
 
 
 def _read_monitoring_file(file_name: MonitoringFile) -> str:
-    """Return a file that sets up monitoring. The RBAC rules that the Deployment needs are put before it."""
+    """Return the text of a file that sets up monitoring. The Deployment comes after the RBAC rules that it needs."""
     folder = files("kschedctl.commands.watch")
     text = next(file.read_text("utf-8") for file in folder.iterdir() if file.name.partition(".")[0] == file_name)
     if file_name is not MonitoringFile.DEPLOYMENT:

@@ -45,7 +45,7 @@ def to_openmetrics(document: Document) -> str:
 
 
 def iter_metric_families(report: ClusterMetrics) -> Iterator[Metric]:
-    """Yield a metric family for each metric that has values. All values of a metric have the same label names."""
+    """Yield a family for each metric that has values. All values of a metric must have the same label names."""
     for name, help in FAMILIES.items():
         metrics = [metric for metric in report.metrics if metric.metric == name]
         if metrics:
@@ -69,7 +69,7 @@ class MetricsServer(Collector):
 
     @property
     def port(self) -> int:
-        """The port on which the server listens, even if port 0 was requested."""
+        """The port on which the server listens. If port 0 was requested, it is known once the server has started."""
         return self._port
 
     def __enter__(self) -> Self:
@@ -94,7 +94,7 @@ class MetricsServer(Collector):
         self._open.close()
 
     def publish(self, report: ClusterMetrics, seconds: float) -> None:
-        """Serve a new report, which took `seconds` to compute."""
+        """Serve this report from now on. It took `seconds` to compute."""
         self._families = tuple(iter_metric_families(report))
         self._answers += 1
         self._seconds = seconds

@@ -11,7 +11,7 @@ from kschedctl.reports.columns import Tone
 
 
 def build_cluster_metrics_page(report: ClusterMetrics, style: Style) -> Page:
-    """Build the page: a summary, and a table of all values."""
+    """Build the page: the numbers of pending and stuck pods, and a table of all values."""
     cells: Mapping[str, Callable[[MetricValue], str]] = {
         "labels": lambda metric: ", ".join(f"{name}={text}" for name, text in metric.labels.items()),
         "value": lambda metric: f"{metric.value:.15g}",

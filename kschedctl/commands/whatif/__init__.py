@@ -36,6 +36,7 @@ from kschedctl.replay import edits as node_edits
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.manifests import build_error_names, locate_errors
 from kschedctl.replay.controllers.workload_change import WorkloadChange
+from kschedctl.replay.down_nodes import find_down_nodes
 from kschedctl.replay.edits import select_pods
 from kschedctl.replay.node_drain import NodeDrain
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_seeds
@@ -55,13 +56,14 @@ from kschedctl.replay.settling import (
     build_settled_cluster,
     explain_with_victims,
     find_pods_still_pending,
-    list_victims,
+    list_displaced_victims,
     schedule_with_victims,
     settle,
 )
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports import scenario as parts
+from kschedctl.reports.down_nodes import DownNode, describe_down_nodes
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.extenders import CallExtender
@@ -118,6 +120,8 @@ class ScenarioRun:
     unknown: tuple[UnknownKind, ...] = ()
     not_created: list[NotCreated] = field(default_factory=list)
     """Workloads with pods that admission denies."""
+    down_nodes: list[DownNode] = field(default_factory=list)
+    """The drained nodes whose pods stay Terminating."""
     admitted_namespaces: dict[str, bool] = field(default_factory=dict)
     """Namespace of pods that pass admission -> whether all of admission is replayed for it."""
     admitted: set[str] = field(default_factory=set)
@@ -126,7 +130,8 @@ class ScenarioRun:
     def run_steps(self, scenario: parts.Scenario, progress: Progress) -> None:
         """Run the steps one after the other, until the last step or an interruption.
 
-        Raises a KschedctlError that names the step if a step cannot be performed.
+        An interruption is recorded in `settled`. Raises a KschedctlError that names the step if a step cannot be
+        performed.
         """
         done = progress.begin("Steps", len(scenario.steps))
         try:
@@ -140,7 +145,8 @@ class ScenarioRun:
     def run_step(self, step: parts.Step) -> None:
         """Run one step, schedule the pending pods, and add the step's report to `steps`.
 
-        Raises a KschedctlError that names the step if the step cannot be performed.
+        Unread kinds that matter for the step are added to `unknown`. Raises a KschedctlError that names the step if the
+        step cannot be performed.
         """
         name, part = get_step_name_and_parameters(step)
         try:
@@ -174,7 +180,7 @@ class ScenarioRun:
         return StepEffect(edit.displaced_count, edit.notes)
 
     def build_edit(self, name: str, step: parts.Part) -> StepResult:
-        """Build the edit of the cluster that a step makes. Pods that admission denies are left out.
+        """Build the edit of the cluster for a step, without the pods that admission denies.
 
         The steps `apply` and `drain` are not edits. Raises KschedctlError if the step cannot be performed.
         """
@@ -186,8 +192,7 @@ class ScenarioRun:
         return edit
 
     def _drop_denied_replacements(self, edit: StepResult) -> None:
-        """Remove from the edit the replacements that admission denies, and charge the other replacements to their
-        quotas.
+        """Remove the replacement pods that admission denies from the edit, and charge the others to their quotas.
 
         The replaced pods leave first, so that they no longer count against the quotas. `not_created` and `admitted` are
         extended.
@@ -203,8 +208,7 @@ class ScenarioRun:
         edit.cluster = admissions.with_current_quotas(edit.cluster)
 
     def _drop_denied_scaled_pods(self, step: parts.ScaleWorkload, edit: StepResult) -> None:
-        """Remove from the edit the new pods of a scaled workload that admission denies, and charge the others to their
-        quotas.
+        """Remove a scaled workload's pods that admission denies from the edit, and charge the others to their quotas.
 
         All new pods after the first denied pod are removed, since the controller stops there. `not_created` and
         `admitted_namespaces` are extended.
@@ -232,7 +236,9 @@ class ScenarioRun:
     def _apply_manifests(self, step: parts.ApplyManifests) -> StepEffect:
         """Apply the step's manifests, roll out changed workloads, settle the cluster, and return the effect.
 
-        Raises UsageError if there are no manifests, and KschedctlError if they are invalid.
+        The effect has the number of removed pods, and notes on assumptions and rollouts. Workloads whose pods are
+        denied are added to `not_created`. Raises UsageError if there are no manifests, and KschedctlError if they are
+        invalid.
         """
         located_manifests = list(scenario_steps.iter_manifests(step, self.read))
         if not located_manifests:
@@ -273,11 +279,14 @@ class ScenarioRun:
         simulation = Simulation(scheduler, seed=self.seed, sampling=self.sampling)
         admissions = Admissions(self.settled.cluster, {})
         drain = NodeDrain(simulation, node_names, None, admissions)
+        evictable = list(drain.evictable)
         drain.run()
 
         self.not_created += drain.report_not_created()
         pods = simulation.view.pods.objects
         self.admitted |= {pods[position].key for position in (*drain.outcomes, *drain.denied)}
+
+        evicted_pods = [pods[position] for position in evictable if position not in drain.evictable]
 
         # Schedule the pods that are pending after the drain. After an interruption, pods that waited before still do.
         later_outcomes = (
@@ -288,10 +297,13 @@ class ScenarioRun:
         waiting = settled.waiting
         if simulation.interrupted:
             waiting = {**self.settled.waiting, **settled.waiting}
-        evicted = len(list_victims([*drain.preemptions, *later_outcomes]))
+        evicted = len(list_displaced_victims(simulation, [*drain.preemptions, *later_outcomes]))
         unknown = find_simulation_unknowns(simulation, *drain.dependencies)
         self.settled = replace(settled, waiting=waiting, evicted=evicted, unknown=unknown)
-        notes = [f"{pod.pod} cannot be evicted: {pod.why}" for pod in drain.report_blocked_pods()]
+        down_nodes = find_down_nodes(simulation.view, evicted_pods)
+        self.down_nodes += down_nodes
+        notes = [*describe_down_nodes(down_nodes)]
+        notes += [f"{pod.pod} cannot be evicted: {pod.why}" for pod in drain.report_blocked_pods()]
         return StepEffect(len(drain.outcomes) + len(drain.denied) + len(drain.lost), notes)
 
 
@@ -444,7 +456,7 @@ def _answer_question_for_seeds(
     reports = results.completed
     if not reports:
         raise KeyboardInterrupt
-    numbers_of_changes = [Counter(change.change for change in report.changes) for report in reports]
+    numbers_of_changes = [Counter(change.outcome for change in report.changes) for report in reports]
     unknown = merge_unknown_kinds(report.unknown for report in reports)
     return replace(
         reports[0],
@@ -460,7 +472,8 @@ def answer_question_for_seed(question: Question, seed: int, progress: Progress =
 
     Without scheduler settings, the report compares the cluster before and after the scenario. With two settings, it
     compares the cluster after the scenario under the first and under the second setting. If versions are compared, the
-    report also has changed messages and the version changes behind each difference.
+    report also has changed messages, and the version changes that cause each difference. After an interruption under
+    the first setting, there is nothing to compare, so the report has no changes.
     """
     if not question.settings:
         before = question.settle(question.cluster, seed)
@@ -481,10 +494,10 @@ def answer_question_for_seed(question: Question, seed: int, progress: Progress =
 def _add_messages_and_causes(
     question: Question, seed: int, report: WhatIf, before: SettledCluster, after: SettledCluster, *, progress: Progress
 ) -> WhatIf:
-    """Return the report with changed messages of waiting pods, and with the version changes that cause each difference.
+    """Add the changed messages of waiting pods, and the version changes that cause each difference, to the report.
 
     Causes are searched for only if the newly pending pods of this seed are explained. They are not searched for after
-    an interruption, or if extenders are called.
+    an interruption, or if extenders are called. If the user interrupts the search, the report is marked as interrupted.
     """
     messages = find_changed_messages(before, after)
     causes_by_pod: dict[str, tuple[str, ...]] = {}
@@ -584,9 +597,9 @@ def _build_what_if_report(question: Question, seed: int, before: SettledCluster,
     Some newly pending pods are explained node by node if the question asks for that for this seed.
     """
     after = run.settled
-    changes = tuple(iter_pod_changes(before, after))
-    created = _collect_created_pods(question, changes, before, run)
     scheduler_before = Scheduler(before.cluster, question.call_extender)
+    changes = tuple(iter_pod_changes(before, after, scheduler_before.view.objects))
+    created = _collect_created_pods(question, changes, before, run)
     scheduler_after = Scheduler(after.cluster, question.call_extender)
     newly_pending = (change.pod for change in changes if change.change == "NewlyPending")
     explained_kinds = 0 if after.interrupted else question.in_full.get(seed, 0)
@@ -606,6 +619,7 @@ def _build_what_if_report(question: Question, seed: int, before: SettledCluster,
         search_start=describe_search_start(question.sampling, len(question.cluster.nodes), seed),
         interrupted=after.interrupted,
         not_created=tuple(created.not_created),
+        down_nodes=tuple(run.down_nodes),
         **build_cluster_basis(
             merge_unknown_kinds((before.unknown, run.unknown)),
             scheduler_before,

@@ -41,7 +41,7 @@ class CauseSearch:
     def explain_pod(self, pod: str) -> tuple[str, ...]:
         """Describe the fewest changes that have to be reverted to give the pod its outcome under the first version.
 
-        Return NOT_ATTRIBUTED if even reverting all changes does not help, or after too many replays.
+        Return NOT_ATTRIBUTED if not even reverting all changes helps, or after too many replays.
         """
         try:
             names = self._find_minimal_changes(pod)
@@ -73,11 +73,10 @@ class CauseSearch:
         yield frozenset(self.changes)
 
     def _minimize_changes(self, pod: str, fixed: Names, names: Sequence[str], *, check_fixed: bool) -> list[str]:
-        """Return the fewest of `names` that explain the pod's outcome together with `fixed`, by the QuickXplain
-        algorithm.
+        """Return the fewest of `names` that explain the pod's outcome together with `fixed`.
 
-        All of `names` together with `fixed` have to explain the outcome. If `check_fixed` is set, it is first checked
-        whether `fixed` explains the outcome alone, and then no names are returned.
+        All of `names` together with `fixed` have to explain the outcome. With `check_fixed`, no names are returned if
+        `fixed` alone explains it. The algorithm is QuickXplain.
         """
         if check_fixed and self._explains_outcome(fixed, pod):
             return []
@@ -91,7 +90,7 @@ class CauseSearch:
         return from_first + from_second
 
     def _explains_outcome(self, names: Names, pod: str) -> bool:
-        """Return whether the pod has its outcome under the first version again if these changes are reverted.
+        """Return whether reverting these changes gives the pod the outcome that it has under the first version.
 
         Each set of changes is replayed once. Raises _TooManyReplaysError after MAX_REPLAYS replays.
         """
@@ -155,9 +154,9 @@ def _describe_change(change: VersionChange) -> str:
 def find_causes_by_pod(
     pods: Collection[str], search: CauseSearch, advance: Callable[[int], None]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the causes of the different outcome of each pod. After an interruption, return the pods explained so far.
+    """Return the changes that cause each pod's different outcome, by pod.
 
-    `advance` is called with 1 for each pod.
+    After an interruption, return the pods explained so far. `advance` is called with 1 for each pod.
     """
     causes_by_pod: dict[str, tuple[str, ...]] = {}
     with suppress(KeyboardInterrupt):

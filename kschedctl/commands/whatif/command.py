@@ -13,7 +13,7 @@ from kschedctl.cli.output_options import Answer, Drawn
 from kschedctl.cli.run_options import RunChoices, RunOptions, ask_and_answer
 from kschedctl.cli.source import LoadedSource, load_clusters
 from kschedctl.commands import whatif as study
-from kschedctl.commands.whatif.one_more_node import leaves_no_pod_pending
+from kschedctl.commands.whatif.one_more_node import is_harmless
 from kschedctl.commands.whatif.report import WhatIf
 from kschedctl.commands.whatif.scenario_file import ScenarioFile, read_scenario
 from kschedctl.errors import UsageError
@@ -42,11 +42,19 @@ class ComparisonOptions:
 
     compare_config: Annotated[
         tuple[str, str] | None,
-        typer.Option("--compare-config", metavar="FILE FILE", help="Compare two scheduler configurations."),
+        typer.Option(
+            "--compare-config",
+            metavar="FILE FILE",
+            help="Two KubeSchedulerConfigurations: compare what each does with the cluster's pods.",
+        ),
     ] = None
     compare_version: Annotated[
         tuple[str, str] | None,
-        typer.Option("--compare-version", metavar="VERSION VERSION", help="Compare two versions, such as 1.33 1.36."),
+        typer.Option(
+            "--compare-version",
+            metavar="VERSION VERSION",
+            help="Two versions of kube-scheduler, such as 1.33 1.36: compare what each does with the pods.",
+        ),
     ] = None
 
 
@@ -71,7 +79,8 @@ def whatif(
     and the differences are shown, with running pods that would get other best nodes if they were recreated. A
     comparison of versions also shows pending pods whose message changes.
 
-    Exits with 1 if pods become pending or are not created.
+    Exits with 1 if pods become pending, are not created, are lost because no controller recreates them, or stay
+    Terminating because a drained node is unreachable or not ready.
     """
     _validate_options(scenario, comparison)
     steps = read_scenario(scenario) if scenario else ScenarioFile()
@@ -92,7 +101,7 @@ def whatif(
         return study.whatif(loaded.cluster, steps.scenario, under, workers=workers, progress=progress, **options)
 
     with extending.open_caller() as options["call_extender"]:
-        return ask_and_answer(run, result, load_clusters(source), answer_source, leaves_no_pod_pending)
+        return ask_and_answer(run, result, load_clusters(source), answer_source, is_harmless)
 
 
 def _validate_options(scenario: str | None, comparison: ComparisonOptions) -> None:

@@ -8,13 +8,17 @@ from typing import NamedTuple
 import numpy as np
 
 from kschedctl.api.arrays import Bools
+from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.cluster import Cluster
 from kschedctl.commands.whatif.report import DomainBalance, MessageChange, PodChange
+from kschedctl.replay.controllers.eviction import would_fail_job
+from kschedctl.replay.edits import is_recreated
 from kschedctl.replay.settling import SettledCluster
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.indexes import ClusterObjects
 from kschedctl.snapshot.nodes import ZONE
 
 CausesByPod = Mapping[str, tuple[str, ...]]
@@ -23,9 +27,12 @@ PodOutcome = tuple[str, str] | bool
 """The node of a pod with the message if the node is empty, or only whether the pod has a node."""
 
 
-def iter_pod_changes(before: SettledCluster, after: SettledCluster) -> Iterator[PodChange]:
-    """Yield a change for each pod that was created, moved to another node, waits now, or is gone, sorted by the pod's
-    key.
+def iter_pod_changes(
+    before: SettledCluster, after: SettledCluster, objects_before: ClusterObjects
+) -> Iterator[PodChange]:
+    """Yield a change for each pod that was created, moved to another node, waits now, or is gone, in order of key.
+
+    `objects_before` are the objects of the earlier cluster. Its Jobs tell which pods are not recreated.
     """
     old_nodes, new_nodes = _map_pods_to_nodes(before.cluster), _map_pods_to_nodes(after.cluster)
     for key in sorted(old_nodes.keys() | new_nodes.keys()):
@@ -42,13 +49,22 @@ def iter_pod_changes(before: SettledCluster, after: SettledCluster) -> Iterator[
                 before=source or "",
                 after=target or "",
                 message="" if target else after.waiting.get(key, ""),
+                lost=change == "Gone" and _is_lost(pod, objects_before),
             )
 
 
-def find_changed_messages(before: SettledCluster, after: SettledCluster) -> dict[str, tuple[str, str]]:
-    """Return the old and the new message of each pod that waits both before and after but with different messages, by
-    key.
+def _is_lost(gone_pod: Pod, objects: ClusterObjects) -> bool:
+    """Return whether a gone pod is lost for good, since no controller recreates it.
+
+    Pods that were being deleted anyway or that have ended are no loss, and static pods belong to their nodes.
     """
+    if gone_pod.terminated or gone_pod.metadata.deletion_timestamp is not None or find_owner(gone_pod).kind == "Node":
+        return False
+    return not is_recreated(gone_pod) or would_fail_job(gone_pod, objects)
+
+
+def find_changed_messages(before: SettledCluster, after: SettledCluster) -> dict[str, tuple[str, str]]:
+    """Return the old and new messages of the pods that wait before and after with different messages, by key."""
     changed_messages = {}
     for pod, old_message in sorted(before.waiting.items()):
         new_message = after.waiting.get(pod, old_message)
@@ -76,7 +92,7 @@ def group_message_changes(
 
 
 def collect_outcomes(settled: SettledCluster, coarsely: Container[str] = ()) -> dict[str, PodOutcome]:
-    """Map the key of each pod to its outcome: its node and, if the node is empty, the scheduler's message.
+    """Map the key of each pod to its outcome: its node, and the scheduler's message if it has no node.
 
     For the pods in `coarsely`, the outcome is only whether they have a node.
     """

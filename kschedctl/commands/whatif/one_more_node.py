@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import islice, product
 
 from kschedctl.api.json_values import JsonObject
@@ -10,7 +10,7 @@ from kschedctl.api.node_pools import find_node_pool_name
 from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
 from kschedctl.commands.whatif import whatif
-from kschedctl.commands.whatif.report import WhatIf
+from kschedctl.commands.whatif.report import LOST, WhatIf
 from kschedctl.errors import KschedctlError
 from kschedctl.replay.edits import change_pods
 from kschedctl.replay.scenarios import reject_file
@@ -38,11 +38,16 @@ def find_sufficient_nodes(
     options: SearchOptions,
     *,
     deletes_nodes: bool,
+    lost_anyway: Collection[str],
 ) -> JsonObject | None:
     """Find how many new nodes the step needs to leave no pod pending, and return a scenario that adds them first.
 
+    In this scenario, no pod may be lost for good except the pods in `lost_anyway`. Otherwise, displaced pods would only
+    take the new room from pods without a controller.
+
     New nodes are modelled on nodes of the pools that lose nodes. Small numbers of nodes are tried first. Return None if
-    nothing that was tried helps, if the answer depends on unread kinds, or if the user interrupts.
+    nothing helps within MAX_TRIES attempts, if the answer depends on unread kinds, if an error occurs, or if the user
+    interrupts.
 
     Arguments:
         cluster: the cluster before the step.
@@ -50,6 +55,7 @@ def find_sufficient_nodes(
         taken_nodes: the names of the nodes that the step takes away.
         unplaced: the pods that the step leaves without a node.
         options: options for the replay.
+        lost_anyway: the pods that are lost for good if the step is taken without new nodes.
         deletes_nodes: whether the step deletes the nodes, so that new nodes cannot be modelled on them.
     """
     try:
@@ -67,7 +73,8 @@ def find_sufficient_nodes(
             )
             if report.interrupted or report.undecided:
                 return None
-            if leaves_no_pod_pending(report):
+            lost_pods = {change.pod for change in report.changes if change.lost}
+            if leaves_no_pod_pending(report) and lost_pods.issubset(lost_anyway):
                 return scenario
     except (KschedctlError, KeyboardInterrupt):
         return None
@@ -80,6 +87,16 @@ def leaves_no_pod_pending(report: WhatIf) -> bool:
         return False
     newly_pending = report.over_runs.get("NewlyPending")
     return not (newly_pending and newly_pending.most)
+
+
+def is_harmless(report: WhatIf) -> bool:
+    """Return whether the report's pods are all created, and in no run a pod becomes pending or is lost for good.
+
+    No pod may stay Terminating because its node is unreachable or not ready.
+    """
+    lost = report.over_runs.get(LOST)
+    is_any_lost = bool(report.lost_pods or (lost and lost.most))
+    return leaves_no_pod_pending(report) and not is_any_lost and not report.down_nodes
 
 
 def _choose_model_nodes(cluster: Cluster, taken_nodes: Sequence[str], deletes_nodes: bool) -> list[str]:

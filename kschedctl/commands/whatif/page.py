@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kschedctl.commands.whatif.report import (
     CHANGES,
+    LOST,
     DomainBalance,
     MessageChange,
     PodChange,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 CHANGES_SHOWN = 30
 TOGETHER = " together with "
 """Joins several causes of one difference."""
-TONES = {"NewlyPending": Tone.BAD, "Gone": Tone.WARNING, "NewlyScheduled": Tone.GOOD}
+TONES = {"NewlyPending": Tone.BAD, LOST: Tone.BAD, "Gone": Tone.WARNING, "NewlyScheduled": Tone.GOOD}
 
 
 def build_page(report: WhatIf, style: Style) -> Page:
@@ -71,9 +72,9 @@ def _build_step_tables(report: WhatIf, style: Style) -> Page:
 def _iter_summary_lines(report: WhatIf) -> Iterator[Paragraph]:
     """Yield the lines of the summary: the verdict, the number of pending pods, and the compared schedulers, if any."""
     verdict, *sentences = report.build_first_line()
-    if report.not_created or any(change.change == "NewlyPending" for change in report.changes):
+    if report.not_created or any(change.outcome in ("NewlyPending", LOST) for change in report.changes):
         tone = Tone.BAD
-    elif report.undecided or report.messages:
+    elif report.undecided or report.messages or report.down_nodes:
         tone = Tone.WARNING
     else:
         tone = Tone.GOOD
@@ -100,7 +101,7 @@ def _build_changes_section(changes: Sequence[PodChange], style: Style) -> Page:
     if not changes:
         return ()
     order = list(CHANGES)
-    sorted_changes = sorted(changes, key=lambda change: order.index(change.change))
+    sorted_changes = sorted(changes, key=lambda change: order.index(change.outcome))
     cells: Cells[PodChange] = {"change": _mark_change, "because": _join_causes}
     table = build_struct_table(sorted_changes, style, cells, title="Pods", limit=CHANGES_SHOWN, full=False)
     return (*_build_newly_pending_section(changes, style), *table, *_build_moves_plot(changes))
@@ -108,7 +109,7 @@ def _build_changes_section(changes: Sequence[PodChange], style: Style) -> Page:
 
 def _mark_change(change: PodChange) -> Marked:
     """Return the kind of change in words, in the color that shows whether it is good or bad."""
-    return Marked(CHANGES[change.change], TONES.get(change.change, Tone.PLAIN))
+    return Marked(CHANGES[change.outcome], TONES.get(change.outcome, Tone.PLAIN))
 
 
 def _build_messages_table(messages: Sequence[MessageChange], style: Style) -> Page:

@@ -12,22 +12,26 @@ from msgspec.structs import replace
 from kschedctl.commands.explain.pending_report import ExplainedPods
 from kschedctl.reports.columns import Column, CsvTable, to_csv_table
 from kschedctl.reports.document import Document
+from kschedctl.reports.down_nodes import DownNode, describe_down_nodes
 from kschedctl.reports.not_created import NotCreated, describe_not_created
 from kschedctl.reports.placements import Spread
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
-from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.counts import agreeing, counted, first_few
 
+LOST = "Lost"
+"""The outcome of a pod that is gone and that no controller recreates."""
 CHANGES = {
     "NewlyPending": "newly pending",
+    LOST: "lost for good",
     "Gone": "gone",
     "NewlyScheduled": "newly scheduled",
     "Created": "created",
     "Moved": "moved",
 }
-"""Change of a pod -> its words, most important first."""
+"""Outcome of a changed pod -> its words, most important first."""
 
 
 class StepReport(Document, frozen=True):
@@ -59,6 +63,13 @@ class PodChange(Document, frozen=True):
     """The scheduler's message if the pod waits."""
     because: Annotated[tuple[str, ...], Column("because of", every=True)] = ()
     """The version changes that cause the change."""
+    lost: Annotated[bool, Column(csv_only=True)] = False
+    """Whether the pod is gone for good: no controller recreates it, and it was not being deleted anyway."""
+
+    @property
+    def outcome(self) -> str:
+        """The change, or `Lost` for a pod that is gone for good. It is a key of `CHANGES`."""
+        return LOST if self.lost else self.change
 
 
 class DomainBalance(Document, frozen=True):
@@ -154,27 +165,48 @@ class WhatIf(Report, frozen=True):
     """The steps under the first of the two schedulers, if two are compared. `steps` are under the second."""
     unverified: str = ""
     """Which compared version is replayed from its sources only, and how many of its changes are not replayed."""
+    down_nodes: tuple[DownNode, ...] = ()
+    """The drained nodes that are unreachable or not ready, and whose pods stay Terminating."""
     kind: str = "WhatIf"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the verdict and the numbers of affected pods by change. Pods that are not created come first.
+        """Return the verdict and the numbers of affected pods by change.
+
+        Pods that are not created come first, and then pods that are lost for good.
 
         If schedulers are compared, the end says how many messages change and how many running pods have other best
         nodes.
         """
-        numbers = Counter(change.change for change in self.changes)
+        numbers = Counter(change.outcome for change in self.changes)
+        lost_pods = self.lost_pods
+        if lost_pods and not self.not_created:
+            del numbers[LOST]
         counts = ", ".join(f"{numbers[kind]:,} {word}" for kind, word in CHANGES.items() if numbers[kind])
-        doubt = f"{self._describe_further_differences()}{describe_doubt(self.unknown)}"
+        stuck = "".join(f"; {text}" for text in describe_down_nodes(self.down_nodes))
+        doubt = f"{stuck}{self._describe_further_differences()}{describe_doubt(self.unknown)}"
         if self.not_created:
             failures = describe_not_created(self.not_created)
             if counts:
                 failures += f"; {counts}"
             return ("Not created:", f"{failures}{doubt}")
+        if lost_pods:
+            nobody = f"(no controller recreates {agreeing(len(lost_pods), 'it', 'them')})"
+            others = f"; {counts}" if counts else ""
+            verdict = counted(len(lost_pods), "pod is lost for good:", "pods are lost for good:")
+            return (
+                verdict,
+                f"{first_few(lost_pods)} {nobody}{others}{doubt}",
+            )
         if not counts:
             # Without steps, a comparison of schedulers places only the pending pods.
             pod = "pending pod" if self.compared and not self.steps else "pod"
             return (f"No {pod} ends up elsewhere{doubt}",)
         return ("Pods are affected:", f"{counts}{doubt}")
+
+    @property
+    def lost_pods(self) -> tuple[str, ...]:
+        """The pods that are gone and that no controller recreates."""
+        return tuple(change.pod for change in self.changes if change.lost)
 
     def _describe_further_differences(self) -> str:
         """Describe how many messages change and how many running pods have other best nodes, as the end of a sentence.
@@ -194,16 +226,20 @@ class WhatIf(Report, frozen=True):
         return text
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the newly pending pods, the numbers of pending pods and changes, and preemptions."""
+        """Add the newly pending pods, lost pods, preemptions, and the numbers of changes to the summary."""
         newly_pending = (change for change in self.changes if change.change == "NewlyPending")
         before, after = self.pending
         evictions = sum(step.evicted for step in self.steps)
+        lost = self.lost_pods
         return replace(
             summary,
-            warnings=(f"{counted(evictions, 'pod')} preempted in the steps",) if evictions else (),
+            warnings=(
+                *((f"lost for good, since no controller recreates them: {first_few(lost)}",) if lost else ()),
+                *((f"{counted(evictions, 'pod')} preempted in the steps",) if evictions else ()),
+            ),
             subject=self.name,
             pods=_group_newly_pending_pods(newly_pending),
-            figures={"pendingBefore": before, "pendingAfter": after, "changes": len(self.changes)},
+            figures={"pendingBefore": before, "pendingAfter": after, "changes": len(self.changes), "lost": len(lost)},
         )
 
     def build_csv_table(self) -> CsvTable:
@@ -216,14 +252,18 @@ class WhatIf(Report, frozen=True):
 
     def describe_good_answer(self) -> str:
         """Return in a clause what a good answer says, for questions about several clusters."""
-        return "no pod becomes pending"
+        return "no pod becomes pending or is lost"
 
     def find_ci_gate_problems(self) -> list[GateProblem]:
-        """Return a problem for each newly pending pod, for a CI gate to report."""
+        """Return a problem for each newly pending, lost or endlessly terminating pod, for a CI gate to report."""
         return [
-            GateProblem("not-scheduled", f"Pod {change.pod}", change.message or "becomes Pending")
-            for change in self.changes
-            if change.change == "NewlyPending"
+            *(
+                GateProblem("not-scheduled", f"Pod {change.pod}", change.message or "becomes Pending")
+                for change in self.changes
+                if change.change == "NewlyPending"
+            ),
+            *(GateProblem("lost", f"Pod {pod}", "no controller creates it again") for pod in self.lost_pods),
+            *(problem for down in self.down_nodes for problem in down.iter_gate_problems()),
         ]
 
 

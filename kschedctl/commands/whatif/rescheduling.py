@@ -95,11 +95,11 @@ def compare_replacements(
     workers: Workers,
     progress: Progress,
 ) -> ReplacementResult:
-    """Find running pods whose best nodes or scores differ between the clusters, and the version changes behind this.
+    """Find running pods that would get other best nodes or scores, and the version changes that cause this.
 
-    Both clusters have the same objects. `version_changes` are the changes between their kube-scheduler versions, empty
-    if only their configurations differ. Each pod is judged as if only this pod were recreated. If there are too many
-    pods, some pods of each workload are compared.
+    Both clusters have the same objects. `version_changes` are the changes between their kube-scheduler versions, and
+    empty if only their configurations differ. Each pod is judged as if only this pod were recreated. If there are too
+    many pods, some pods of each workload are compared.
     """
     pair = ClusterPair(before, after)
     view = pair.before.scheduler.view
@@ -161,7 +161,8 @@ class ChangeAttribution:
 
         The causes are searched once for all pods with an equal PodInfo.
         """
-        first_by_kind = {pod.kind: pod for pod in reversed(pods)}  # the first pod of each kind remains
+        # Later entries replace earlier ones, so in reversed order the first pod of each kind remains
+        first_by_kind = {pod.kind: pod for pod in reversed(pods)}
         scores_before = {pod.pod: pod.before for pod in first_by_kind.values()}
         causes_by_pod = self._find_causes(scores_before, _SchedulerProbe.digest_scores)
         groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
@@ -175,10 +176,10 @@ class ChangeAttribution:
     def _find_causes(
         self, before: Mapping[str, Hashable], probe_pod: Callable[[_SchedulerProbe, Position], Hashable]
     ) -> dict[str, tuple[str, ...]]:
-        """Return descriptions of the changes between the two versions that cause each pod's result to differ, by pod.
+        """Return the version changes that cause each pod's result to differ, as descriptions by pod.
 
         With the causes of a pod reverted, the second version gives the pod the same result as the first. `before` maps
-        pods to their results under the first scheduler, and `probe_pod` computes a pod's result with the scheduler of a
+        pods to their results under the first scheduler. `probe_pod` computes a pod's result with the scheduler of a
         probe.
 
         No causes are returned if the search is skipped, the versions are equal or extenders are called. `interrupted`
@@ -296,7 +297,7 @@ class _SchedulerProbe:
     def collect_plugin_answers(self, position: Position) -> Mapping[str, bytes]:
         """Map each plugin to its verdicts and scores for the pod, as bytes that can be compared.
 
-        The result is empty if no profile serves the pod.
+        The pod is off its node meanwhile. The result is empty if no profile serves the pod.
         """
         framework = self._find_framework(position, set())
         if framework is None:

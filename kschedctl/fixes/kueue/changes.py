@@ -35,7 +35,8 @@ class ObjectPatch(NamedTuple):
     def command(self) -> str:
         """The kubectl command that applies the patch, or recreates the object with it if `anew` is True.
 
-        Labels and annotations are set by a merge patch, because a JSON patch fails if the object has none yet.
+        Labels and annotations are set by a merge patch, because a JSON patch fails if the object has none yet. An
+        object is never recreated only for these.
         """
         kind, namespace, name = self.target
         scope = ("-n", namespace) if namespace else ()

@@ -67,6 +67,8 @@ class Fix:
     """What the change costs those concerned; None for the price of its kind."""
     with_node_count: Callable[[int], Fix] | None = None
     """Returns the fix with this number of nodes instead of one, if it adds a node."""
+    remaining_replicas: int | None = None
+    """The number of replicas that the workload keeps, if the fix scales it down."""
     check_first: str = ""
     """What to find out before running the commands, as a clause; empty if there is nothing."""
     needs_values: tuple[str, ...] = ()

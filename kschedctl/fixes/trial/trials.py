@@ -14,16 +14,17 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.defaults import with_runtime_class_fields
-from kschedctl.api.objects import Pod, RuntimeClass, Struct, get_object_key
+from kschedctl.api.objects import Affinity, Pod, PodAffinityTerm, RuntimeClass, Struct, get_object_key
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.errors import InputError
 from kschedctl.fixes.trial.changes import EditedObject, Fix, apply_fixes, build_object_reader, is_valid_update
 from kschedctl.fixes.trial.fix_kinds import FixKind
-from kschedctl.replay.edits import ObjectKey, change_pods
+from kschedctl.replay.edits import ObjectKey, change_pods, select_pods
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.diagnosis import run_post_filter
 from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES
@@ -119,7 +120,7 @@ class Trials:
         return self._trials_by_changes[change_set]
 
     def can_preempt(self, changes: tuple[Fix, ...]) -> bool:
-        """Return whether preemption can make room for the pod at its priority after the changes. Answers are cached."""
+        """Return whether preemption can make room for the pod at its priority after the changes. Results are cached."""
         if changes not in self._can_preempt_by_changes:
             trial = self.replay_changes(changes)
             if trial.cycle is not None and not trial.nominated:
@@ -149,6 +150,7 @@ class Trials:
         # Admit the changed pod. If admission denies it or no profile serves it, there is no cycle.
         target_pod = edits[self.key].after if self.key in edits else self._as_read
         assert isinstance(target_pod, Pod)
+        view = _fork_with_changed_replicas(view, self._as_read, target_pod)
         readmitted_pod: Pod | None = target_pod
         if is_stored(target_pod, view.cluster):
             readmitted_pod = readmit_pod(self._as_read, target_pod, view.cluster)
@@ -276,8 +278,14 @@ def _fork_with_resized_pods(view: Fork, resized: Mapping[ObjectKey, EditedObject
         changed = change_pods(view.cluster, {key[1:]: edit.after for key, edit in resized.items()})  # type: ignore[misc]
         return Fork.from_cluster(changed, view.settings)
 
-    # The cached fork has the placements of the cluster. Move the pods that the view has on other nodes.
-    fork = view.memo(("resized pods", frozenset(resized)), build).fork()
+    return _restore_placements(view.memo(("resized pods", frozenset(resized)), build).fork(), view)
+
+
+def _restore_placements(fork: Fork, view: Fork) -> Fork:
+    """Move the fork's pods to the nodes that they have in the view, and return the fork.
+
+    The fork was built from the cluster, so its pods are where the cluster has them.
+    """
     for number in np.flatnonzero(fork.node != view.node[: len(fork.node)]).tolist():
         position = Position(number)
         if fork.node[position] >= 0:
@@ -285,6 +293,64 @@ def _fork_with_resized_pods(view: Fork, resized: Mapping[ObjectKey, EditedObject
         if view.node[position] >= 0:
             fork.assume(position, Row(int(view.node[position])))
     return fork
+
+
+def _fork_with_changed_replicas(view: Fork, before: Pod, after: Pod) -> Fork:
+    """Return a fork in which the pod's running replicas lose the same required anti-affinity terms as the pod.
+
+    The view itself is returned if `change_replicas` changes no running pod. Only the replay of the rollout shows
+    whether a rollout gets that far.
+    """
+    if not _loses_anti_affinity(before, after):
+        return view
+
+    def build() -> Fork | None:
+        """Build the fork from a cluster with the changed replicas, or return None if none of them runs."""
+        replicas = change_replicas(view.cluster, before, after)
+        if not any(pod.spec.node_name for pod in replicas.values()):
+            return None
+        return Fork.from_cluster(change_pods(view.cluster, replicas), view.settings)
+
+    key = "changed replicas", before.key, repr(get_anti_affinity(before)), repr(get_anti_affinity(after))
+    fork = view.memo(key, build)
+    return view if fork is None else _restore_placements(fork.fork(), view)
+
+
+def change_replicas(cluster: Cluster, before: Pod, after: Pod) -> dict[tuple[str, str], Pod]:
+    """Return the pod's replicas without the required anti-affinity terms that the pod loses, by namespace and name.
+
+    A change of the template reaches all replicas, whose anti-affinity keeps the pod away just as its own does. Only
+    replicas with the pod's old anti-affinity are returned, and none if the pod has no workload or keeps its terms.
+    """
+    owner = find_owner(before)
+    old_terms = get_anti_affinity(before)
+    if owner.kind in ("Pod", "Node") or not _loses_anti_affinity(before, after):
+        return {}
+    replicas = select_pods(cluster, lambda pod: get_anti_affinity(pod) == old_terms and find_owner(pod) == owner)
+    return {
+        (pod.metadata.namespace, pod.metadata.name): _with_anti_affinity(pod, after)
+        for pod in replicas
+        if pod.key != before.key
+    }
+
+
+def _loses_anti_affinity(before: Pod, after: Pod) -> bool:
+    """Return whether the changed pod has only some of its required anti-affinity terms, or none, and no other terms."""
+    old_terms, new_terms = get_anti_affinity(before), get_anti_affinity(after)
+    return len(new_terms) < len(old_terms) and all(term in old_terms for term in new_terms)
+
+
+def get_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
+    """Return the required terms of the pod's anti-affinity."""
+    anti_affinity = pod.spec.affinity.pod_anti_affinity if pod.spec.affinity else None
+    return anti_affinity.required_during_scheduling_ignored_during_execution if anti_affinity else ()
+
+
+def _with_anti_affinity(pod: Pod, source: Pod) -> Pod:
+    """Return the pod with the anti-affinity of another pod."""
+    anti_affinity = source.spec.affinity.pod_anti_affinity if source.spec.affinity else None
+    affinity = structs.replace(pod.spec.affinity or Affinity(), pod_anti_affinity=anti_affinity)
+    return structs.replace(pod, spec=structs.replace(pod.spec, affinity=affinity))
 
 
 def apply_edits_to_cluster(

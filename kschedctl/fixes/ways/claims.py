@@ -348,7 +348,8 @@ class Deletion(NamedTuple):
 def plan_claim_deletion(tried: TriedNode, claim: PersistentVolumeClaim) -> Deletion | None:
     """Return the steps to delete the claim but keep its data, or None if a running pod uses the claim.
 
-    The reclaim policy of a bound volume is set to Retain first. The loss says which volume keeps the data.
+    The reclaim policy of a bound volume is set to Retain first. The loss says which volume keeps the data. If that
+    volume was not read, only the claim is deleted.
     """
     if is_claim_in_use(tried, claim):
         return None

@@ -235,10 +235,10 @@ def _build_device_untainting(taint_text: str) -> Callable[[ResourceSlice], Resou
 
 
 def _iter_device_columns(cycle: Cycle) -> Iterator[Ints]:
-    """Yield one column (N,) of codes that distinguish nodes by the state of their devices.
+    """Yield one column (N,) of codes, which differ between nodes if the states of their devices differ.
 
-    If there are more than `MOST_DEVICE_STATES` states, only the numbers of devices and of allocated devices distinguish
-    nodes. Nothing is yielded if DynamicResources has no state in this cycle.
+    If there are more than `MOST_DEVICE_STATES` states, the codes depend only on the numbers of devices and of allocated
+    devices. Nothing is yielded if DynamicResources has no state in this cycle.
     """
     evaluation = cycle.pre_filter.find_state(DynamicResources)
     if evaluation is None:

@@ -103,6 +103,7 @@ def _iter_volume_detach_fixes(tried: TriedNode, limit: DriverLimit) -> Iterator[
             continue
         text = f"detach volume {volume.metadata.name} from node {node_name}, where no pod uses it"
         key = ObjectKey.of(attachment)
+        # None deletes the VolumeAttachment
         edits = (ObjectEdit(key, lambda _: None),)
         command = kubectl.render_delete(key)
         weakens = "if the node still has it mounted, its data may be damaged"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
@@ -64,7 +65,8 @@ def iter_neighbour_removal_fixes(tried: TriedNode, rejection: NodeRejection) -> 
 def _find_conflict_free_nodes(tried: TriedNode, fact: AnyFact | None) -> Bools:
     """Return a mask (N,) of the nodes on which a moved pod no longer causes the rejection.
 
-    These are all other nodes or, if the rejection is about a topology, the nodes of all other domains.
+    These are all other nodes or, if the rejection is about a topology, the nodes of all other domains. `fact` is the
+    rejection's fact.
     """
     nodes = tried.cycle.view.nodes
     is_conflict_free = np.ones(len(nodes), np.bool_)
@@ -239,7 +241,7 @@ def _describe_move_loss(pod: Pod) -> tuple[str, Price | None]:
     """Return a clause about what the pod loses when it moves, and the price of this loss.
 
     The price is None, which stands for the usual price of a move, unless data or the identity of a StatefulSet's pod
-    are at stake.
+    are at stake. For a StatefulSet's pod without such data, the clause is empty.
     """
     volumes = pod.spec.volumes
     if any(volume.host_path is not None for volume in volumes):
@@ -297,7 +299,7 @@ def iter_scale_down_fixes(tried: TriedNode, position: Position) -> Iterator[Fix]
         return
     weakens = f"{owner} loses one replica" if remaining_count else f"{owner} loses its last replica"
     if owner.kind == "StatefulSet":
-        weakens += "; its persistentVolumeClaimRetentionPolicy may delete the claims of that replica"
+        weakens += _MAY_LOSE_CLAIMS
     loses_data_or_service = not remaining_count or owner.kind == "StatefulSet"
     price = Price.LOSS if loses_data_or_service else None
     yield Fix(
@@ -312,6 +314,49 @@ def iter_scale_down_fixes(tried: TriedNode, position: Position) -> Iterator[Fix]
         commands=kubectl.render_scale_down(pod, owner, remaining_count),
         variant_of=owner,
         where=pod.key,
+        remaining_replicas=remaining_count,
+    )
+
+
+_MAY_LOSE_CLAIMS = "; its persistentVolumeClaimRetentionPolicy may delete the claims of that replica"
+
+
+def merge_scale_downs(fixes: Sequence[Fix]) -> list[Fix]:
+    """Return the fixes with those that scale down the same workload merged into the first of them.
+
+    The merged fix has one command that scales the workload, and its text and its loss are those of all its pods.
+    """
+    scale_downs: dict[object, list[Fix]] = {}
+    for fix in fixes:
+        if fix.kind == FixKind.SCALE_DOWN:
+            scale_downs.setdefault(fix.variant_of, []).append(fix)
+    merged = []
+    for fix in fixes:
+        same_workload = scale_downs.get(fix.variant_of, [fix]) if fix.kind == FixKind.SCALE_DOWN else [fix]
+        if fix is same_workload[0]:
+            merged.append(fix if len(same_workload) == 1 else _merge_scale_downs_of_workload(same_workload))
+    return merged
+
+
+def _merge_scale_downs_of_workload(fixes: Sequence[Fix]) -> Fix:
+    """Return one fix that removes the pods of all these fixes, which scale down one workload step by step."""
+    first = fixes[0]
+    last = min(fixes, key=lambda fix: fix.remaining_replicas or 0)
+    remaining = last.remaining_replicas or 0
+    names = ", ".join(fix.where.rpartition("/")[2] for fix in fixes)
+    lost = f"{len(fixes)} of its {len(fixes) + remaining} replicas" if remaining else f"all {len(fixes)} replicas"
+    claims = _MAY_LOSE_CLAIMS.replace("that replica", "these replicas") if _MAY_LOSE_CLAIMS in first.weakens else ""
+    *_, scale = last.commands
+    # The deletion costs choose the pods, unless all are removed.
+    deletion_costs = [command for fix in fixes for command in fix.commands[:-1]] if remaining else []
+    return dataclasses.replace(
+        first,
+        text=f"scale {first.variant_of} down to {remaining}: {names}",
+        edits=tuple(edit for fix in fixes for edit in fix.edits),
+        weakens=f"{first.variant_of} loses {lost}{claims}",
+        price=max(fix.effective_price for fix in fixes),
+        commands=(*deletion_costs, scale),
+        remaining_replicas=remaining,
     )
 
 
@@ -345,12 +390,12 @@ def _has_pending_pod(tried: TriedNode, owner: Owner) -> bool:
     """Return whether a pod of the workload has no node in the unchanged cluster."""
     view = tried.trial.scheduler.view
 
-    def iter_waiting_workloads() -> frozenset[Owner]:
+    def collect_workloads_with_pending_pods() -> frozenset[Owner]:
         """Return the workloads that have a pod without a node."""
         pods = (view.pods.objects[position] for position in find_positions(view.node < 0))
         return frozenset(find_owner(pod) for pod in pods if not pod.spec.node_name)
 
-    return owner in view.memo("workloads of pods that wait", iter_waiting_workloads)
+    return owner in view.memo("workloads of pods that wait", collect_workloads_with_pending_pods)
 
 
 def count_replicas(tried: TriedNode, owner: Owner) -> int:

@@ -165,6 +165,9 @@ def _build_volume_creation_fix(
         commands += [*deletion.preparation, render_volume_claim_recreation(claim, reset_claim(claim))]
         weakens = deletion.weakens
         price = deletion.price
+    if volume.spec.host_path is not None and volume.spec.csi is None and volume.spec.node_affinity is None:
+        directories = "its hostPath is another directory on each node, so that a pod that moves leaves its data behind"
+        weakens = "; ".join(filter(None, (weakens, directories)))
     cost = NEW_VOLUME
     if _has_provisioner(claim, get_listers(tried.cycle.view)):
         cost += PROVISIONER_SURCHARGE

@@ -153,8 +153,8 @@ def find_similar_keys(key: str, tried: TriedNode) -> list[str]:
 def iter_other_topologies(key: str, tried: TriedNode) -> Iterator[tuple[str, Price | None]]:
     """Yield topology keys to use instead of a key that no node has, each with the price of the change.
 
-    Similar keys come at the usual price, which is None. If there are none, the usual topologies are yielded. Nothing is
-    yielded if a node has the key.
+    Similar keys have the price None, which stands for the usual price. If there are none, the usual topologies are
+    yielded at the price of a wish. Nothing is yielded if a node has the key.
     """
     similar_keys = find_similar_keys(key, tried)
     for similar_key in similar_keys:
@@ -335,6 +335,7 @@ def iter_runtime_class_fixes(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
     if runtime_class is None:
         return
     for similar_key in find_similar_keys(key, tried):
+        # None removes the misspelt label
         yield _build_runtime_class_selector_fix(pod, runtime_class, {key: None, similar_key: value})
     if unmet.found and is_misspelt(key, value, unmet.found, tried.cycle.view.nodes.label(key).values):
         yield _build_runtime_class_selector_fix(pod, runtime_class, {key: unmet.found})

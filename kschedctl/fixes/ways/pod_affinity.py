@@ -386,7 +386,10 @@ def _iter_namespace_corrections(unmatched_term: _UnmatchedTerm) -> Iterator[_Ter
 
 
 def _choose_matching_labels(selector: LabelSelector) -> dict[str, str]:
-    """Return labels with which a namespace matches the selector, or {} if the selector uses operators other than In."""
+    """Return labels with which a namespace matches the selector.
+
+    Return {} if the selector uses operators other than In, or an In without values.
+    """
     labels: dict[str, str] = {}
     for expression in selector.match_expressions:
         if expression.operator != "In" or not expression.values:

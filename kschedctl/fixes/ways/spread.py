@@ -161,7 +161,11 @@ def _is_temporary(taint: Taint) -> bool:
 def _find_skew_to_allow(
     tried: TriedNode, counts: DomainCounts, constraint: TopologySpreadConstraint, fact: TooSkewed
 ) -> int:
-    """Return the skew that the constraint would have to allow for the pod to fit on the tried node."""
+    """Return the skew that the constraint would have to allow for the pod to fit on the tried node.
+
+    If the fact is about this constraint or an equally strict one, the larger of the computed skew and the fact's skew
+    is returned.
+    """
     skew = _compute_skew(tried, counts, tried.known_row)
     if fact.max_skew == constraint.max_skew:  # the fact is about this constraint or an equally strict one
         return max(skew, fact.skew)  # the skew of the fact includes nominated pods

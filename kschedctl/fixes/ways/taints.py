@@ -105,6 +105,7 @@ def _may_run_on_control_planes(tried: TriedNode) -> bool:
     if _selects_nodes(tried.trial.pod):
         return True
     taint_sets, set_numbers = tried.cycle.view.nodes.taint_sets
+    # One entry for each set of taints that nodes share
     has_taint = [any(taint.key in CONTROL_PLANE_TAINTS for taint in taints) for taints in taint_sets]
     return all(has_taint[number] for number in np.unique(set_numbers).tolist())
 

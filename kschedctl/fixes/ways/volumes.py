@@ -485,7 +485,7 @@ def _build_allowed_topology_fix(tried: TriedNode, class_: StorageClass) -> Fix:
 
 
 def _iter_claim_columns(cycle: Cycle) -> Iterator[Ints]:
-    """Yield columns (N,) that distinguish nodes by their conflicts with the pod's claims.
+    """Yield columns (N,) of values that differ between nodes if their conflicts with the pod's claims differ.
 
     Further columns say for each claim whether it finds a volume. There are no columns if VolumeBinding has no state in
     this cycle.

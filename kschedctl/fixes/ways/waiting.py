@@ -104,6 +104,7 @@ def _iter_claim_release_edits(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
     for claim in release_claims(view.objects.of("ResourceClaim"), user):
         controller = find_controller(claim.metadata)
         if controller is not None and controller.uid == pod.metadata.uid:
+            # None deletes the claim
             yield ObjectEdit(ObjectKey.of(claim), lambda _: None)
         else:
             yield ObjectEdit(ObjectKey.of(claim), lambda current: _remove_reservation(current, user))
@@ -137,6 +138,7 @@ def iter_detach_edits(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
         if attachment.spec.node_name != pod.spec.node_name or volume is None or volume.spec.csi is None:
             continue
         if AttachedVolume(attachment.spec.attacher, volume.spec.csi.volume_handle) in unshared_volumes:
+            # None deletes the VolumeAttachment
             yield ObjectEdit(ObjectKey.of(attachment), lambda _: None)
 
 

@@ -142,7 +142,7 @@ class ClusterFacts:
         return group_pods_by_owner(self.cluster)
 
     def list_node_rows_of_pods(self, workload: Workload) -> list[Row]:
-        """Return the row of each bound pod's node, for the pods of the workload.
+        """Return the row of the node of each bound pod of the workload.
 
         Pods that are being deleted, or whose node is unknown, are left out.
         """

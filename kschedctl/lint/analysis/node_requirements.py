@@ -60,6 +60,7 @@ class AllowedValues:
         if self.allowed is not None:
             return any(map(self.is_in_bounds, self.allowed - self.excluded))
         above = -1 if self.above is None else max(self.above, -1)  # no label begins with a minus sign
+        # An integer has to fit between the two bounds, which are excluded
         return self.below is None or self.below - above > 1
 
     @property

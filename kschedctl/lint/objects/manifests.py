@@ -99,7 +99,7 @@ class ManifestObjects:
         """Read an object as a workload, a typed object or a custom resource, and store the result.
 
         Faulty quantities are recorded as problems. Workloads with faulty quantities, and workloads that a controller
-        owns, are not stored. Raises InvalidFieldError.
+        owns, are not stored. Raises InvalidFieldError if a field has the wrong type.
         """
         workload = read_workload(subject)
         if workload is not None:

@@ -199,7 +199,7 @@ def resolve_int_or_percent(value: object, total: int, *, round_up: bool) -> int:
 def read_workload(subject: Subject) -> Workload | None:
     """Read a manifest as a workload, or return None if it is not one of the built-in workload kinds.
 
-    Raises InvalidFieldError.
+    Raises InvalidFieldError if a field has the wrong type.
     """
     template_path = POD_TEMPLATE_PATHS.get(subject.kind)
     if template_path is None or not has_built_in_group(subject):
@@ -245,7 +245,7 @@ def has_built_in_group(subject: Subject) -> bool:
 def _read_replicas(subject: Subject) -> int | None:
     """Read the number of pods of a built-in workload, by default 1. Return None for a DaemonSet.
 
-    Raises InvalidFieldError.
+    Raises InvalidFieldError if the number is not an integer.
     """
     if subject.kind == "DaemonSet":
         return None

@@ -170,7 +170,7 @@ DRA_MISSPELT = Rule(
 def _iter_device_references(context: LintContext) -> Iterator[NameReference]:
     """Yield each reference to a ResourceClaim, a ResourceClaimTemplate or a DeviceClass.
 
-    Workloads refer to claims and claim templates. These, in turn, refer to DeviceClasses.
+    Workloads refer to claims and claim templates. Claims and claim templates refer to DeviceClasses.
     """
     for workload in context.workloads:
         for i, pod_claim in enumerate(workload.spec.resource_claims):
@@ -285,7 +285,7 @@ SC_MISSPELT = Rule(
     for_each_workload(find_misspelt_schedulers),
     summary="A schedulerName that looks misspelt",
     why="No scheduler handles the pods: they stay Pending without a single event.",
-    fix="Correct schedulerName, or leave it out",
+    fix="Correct schedulerName, or remove it",
     source=doc.SCHEDULERS,
 )
 
@@ -327,8 +327,8 @@ HPA_MISSPELT = Rule(
     "hpa-misspelt",
     WARNING,
     find_misspelt_scale_targets,
-    summary="An autoscaler whose scaleTargetRef looks misspelt",
-    why="The autoscaler has no effect: the workload keeps its number of replicas.",
+    summary="A HorizontalPodAutoscaler whose scaleTargetRef looks misspelt",
+    why="The HorizontalPodAutoscaler has no effect: the workload keeps its number of replicas.",
     fix="Correct scaleTargetRef",
     source="https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/",
 )
@@ -352,9 +352,10 @@ class _NamespaceReference(NamedTuple):
 
 
 def find_uncreated_namespaces(context: LintContext) -> Iterator[Problem]:
-    """Find references to namespaces that no manifest creates, if the name looks misspelt or is needed.
+    """Find references to namespaces that no manifest creates, if the name looks misspelt or the namespace is needed.
 
-    A needed name is only reported if the manifests create other namespaces and no cluster is given.
+    A required affinity term needs the namespace that it names. A workload needs its own namespace if its file creates
+    another one. A needed namespace is only reported if the manifests create other namespaces and no cluster is given.
     """
     created_names = {name for kind in _NAMESPACE_KINDS for name in context.list_manifest_names(kind)}
     for reference in (*_iter_namespaces_in_metadata(context), *_iter_namespaces_in_affinity_terms(context)):
@@ -393,10 +394,10 @@ NS_MISSING = Rule(
     "ns-missing",
     WARNING,
     find_uncreated_namespaces,
-    summary="A namespace that no manifest creates, although others are created",
-    why="The API server rejects objects in a namespace that does not exist, and required affinity to its pods "
-    "leaves pods Pending. Reported for names that are similar to a created one, for such affinity, and for workloads "
-    "in a file that creates another namespace.",
+    summary="A namespace that no manifest creates, although the manifests create other namespaces",
+    why="The API server rejects objects in a namespace that does not exist, and required affinity to pods in it "
+    "leaves pods Pending. Reported for names that resemble a created namespace, for required affinity, and for "
+    "workloads in a file that creates another namespace.",
     fix="Correct the name, or create the namespace",
     source="https://kubernetes.io/docs/concepts/overview/working-with-objects/namespaces/",
 )

@@ -62,8 +62,9 @@ SC_SCHEDULING_GATE = Rule(
     WARNING,
     for_each_workload(find_scheduling_gates),
     summary="Scheduling gates in a manifest",
-    why="The pods wait, without an event, until a controller removes the gate. If none does, they wait forever.",
-    fix="Let the controller that removes the gate also add it, with a webhook",
+    why="The pods wait, without an event, until a controller removes the gate. If no controller does, they wait "
+    "forever.",
+    fix="Let the controller that removes the gate also add it, with a mutating webhook",
     source=doc.GATES,
 )
 
@@ -101,9 +102,9 @@ GG_QUORUM = Rule(
     "gg-quorum",
     ERROR,
     find_incomplete_gangs,
-    summary="A gang that can never be complete",
+    summary="A pod group that can never reach its minCount",
     why="No pod of the group enters the queue until minCount pods exist, and no event says so.",
-    fix="Lower minCount, or raise the replicas of its workloads",
+    fix="Lower minCount, or raise the replicas of the group's workloads",
     source=f"{doc.PLUGINS}: gangscheduling; https://github.com/kubernetes/kubernetes/issues/141025",
 )
 
@@ -169,10 +170,10 @@ DRA_NO_DEVICE = Rule(
     "dra-no-device",
     ERROR,
     find_claims_without_devices,
-    summary="Claim for devices that no node has",
-    why="Without the claim, its DeviceClass or a matching device, the pods stay Pending. Proved by replay with "
-    "all devices free.",
-    fix="Create the DeviceClass or claim, or install the driver for the devices",
+    summary="ResourceClaim for devices that no node has",
+    why="Without the ResourceClaim, its DeviceClass or a matching device, the pods stay Pending. Verified by replay "
+    "with all devices free.",
+    fix="Create the DeviceClass or ResourceClaim, or install the driver of the devices",
     source=doc.DEVICES,
     needs_cluster=True,
 )

@@ -55,7 +55,8 @@ TT_TOLERATE_ALL = Rule(
     WARNING,
     for_each_workload(find_tolerations_of_everything),
     summary="A toleration without a key, which tolerates every taint",
-    why="The pods may run on nodes that are not ready, under pressure, dedicated to others, or control planes.",
+    why="The pods may run on nodes that are not ready, under pressure, dedicated to other workloads, or part of the "
+    "control plane.",
     fix="Name the taint with key, operator and effect",
     source=doc.TAINTS,
 )
@@ -95,7 +96,8 @@ TT_NOEXECUTE_FOREVER = Rule(
     WARNING,
     for_each_workload(find_unlimited_no_execute_tolerations),
     summary="NoExecute toleration without tolerationSeconds",
-    why="Pods that tolerate not-ready or unreachable without a limit stay bound to a failed node and are not replaced.",
+    why="Pods that tolerate the not-ready or unreachable taint without a limit stay bound to a failed node and are "
+    "not replaced.",
     fix="Set tolerationSeconds; the default for pods is 300",
     source=f"{doc.TAINTS}#taint-based-evictions",
 )
@@ -123,7 +125,7 @@ TT_EMPTY_VALUE = Rule(
     for_each_workload(find_tolerations_without_value),
     summary="A toleration without a value and without operator: Exists",
     why="The operator is Equal by default, so the toleration matches only taints without a value.",
-    fix="Set operator: Exists, or set value to that of the taint",
+    fix="Set operator: Exists, or set value to the taint's value",
     source=doc.TAINTS,
 )
 
@@ -174,9 +176,10 @@ _KUBERNETES_DOMAIN = "kubernetes.io"
 
 
 def find_misspelt_tolerations(context: LintContext) -> Iterator[Problem]:
-    """Find tolerations that look misspelt.
+    """Find tolerations whose key or value looks misspelt.
 
-    A key is compared with known taints, and a value with the taints in the manifests.
+    A key is compared with the taint keys of Kubernetes and of the manifests, and a value with the taints in the
+    manifests. With a cluster, the taints in the manifests are not read.
     """
     declared_taints = list(_iter_declared_taints(context)) if context.cluster is None else []
     known_keys = [*KNOWN_TAINTS, *(taint.key for taint in declared_taints)]
@@ -198,7 +201,7 @@ TT_MISSPELT = Rule(
     WARNING,
     find_misspelt_tolerations,
     summary="A toleration for a taint that looks misspelt",
-    why="No node has the taint: the toleration has no effect, and the nodes that were meant reject the pods.",
+    why="No node has the taint: the toleration has no effect, and the nodes for which it was meant reject the pods.",
     fix="Correct the key or the value",
     source=doc.TAINTS,
 )
@@ -245,9 +248,9 @@ def _is_custom_taint(key: str) -> bool:
 
 
 def find_untolerated_taints(context: LintContext) -> Iterator[Problem]:
-    """Find custom taints that no pod and no linted workload tolerates by key, each at its first node.
+    """Find custom NoSchedule and NoExecute taints that no pod and no linted workload tolerates by key.
 
-    Finds nothing unless all pods are known.
+    Each taint is reported once, at its first node. Finds nothing unless all pods are known.
     """
     if not context.are_all_read("Pod"):
         return
@@ -264,7 +267,7 @@ def find_untolerated_taints(context: LintContext) -> Iterator[Problem]:
     for taint, names in names_by_taint.items():
         if not any(is_tolerated(tolerations, taint) for tolerations in keyed_toleration_sets):
             nodes_have = f"{counted(len(names), 'node')} {agreeing(len(names), 'has', 'have')}"
-            message = f"{nodes_have} the taint {taint}, which no pod tolerates by name"
+            message = f"{nodes_have} the taint {taint}, whose key no pod tolerates"
             yield Subject("Node", names[0]).build_problem(("spec", "taints"), message)
 
 
@@ -272,9 +275,9 @@ TT_TAINT_NOBODY_TOLERATES = Rule(
     "tt-taint-nobody-tolerates",
     NOTE,
     find_untolerated_taints,
-    summary="A taint that no workload tolerates by name",
-    why="Only pods that tolerate every taint, such as those of some DaemonSets, can use the nodes.",
-    fix="Remove the taint, or add the toleration to the pods that belong there",
+    summary="A taint whose key no workload tolerates",
+    why="Only pods that tolerate every taint, such as those of some DaemonSets, can use the nodes with this taint.",
+    fix="Remove the taint, or add the toleration to the pods that should run on these nodes",
     source=doc.TAINTS,
     needs_cluster=True,
 )
@@ -311,8 +314,8 @@ TT_TOLERATE_WITHOUT_ATTRACT = Rule(
     "tt-tolerate-without-attract",
     NOTE,
     find_tolerations_without_selector,
-    summary="A toleration for dedicated nodes without a node selector for them",
-    why="A toleration only permits the dedicated nodes: the pods may just as well be placed on ordinary nodes.",
+    summary="A toleration for dedicated nodes without nodeSelector or node affinity for them",
+    why="A toleration only permits the dedicated nodes: the pods may also be placed on ordinary nodes.",
     fix="Add a nodeSelector or node affinity for the label of the dedicated nodes",
     source=f"{doc.TAINTS}#example-use-cases",
     needs_cluster=True,
@@ -320,9 +323,9 @@ TT_TOLERATE_WITHOUT_ATTRACT = Rule(
 
 
 def find_untainted_special_hardware(context: LintContext) -> Iterator[Problem]:
-    """Find untainted nodes that offer an extended resource which some other nodes do not offer.
+    """Find nodes without a hard taint that offer an extended resource which some other nodes do not offer.
 
-    Each resource is reported once, at the first such node.
+    A PreferNoSchedule taint is not hard. Each resource is reported once, at the first such node.
     """
     view = context.facts.view
     taint_sets, taint_set_of_node = view.nodes.taint_sets
@@ -345,7 +348,7 @@ TT_SPECIAL_HW_UNTAINTED = Rule(
     "tt-special-hw-untainted",
     NOTE,
     find_untainted_special_hardware,
-    summary="Nodes with special hardware and no taint",
+    summary="Nodes with special hardware, such as GPUs, and no taint",
     why="Ordinary pods use the cpu and memory of these nodes, and pods that need the hardware stay Pending.",
     fix="Taint the nodes; the ExtendedResourceToleration admission plugin adds the tolerations",
     source=f"{doc.TAINTS}#example-use-cases",
@@ -426,8 +429,8 @@ TT_ALL_ELIGIBLE_CORDONED = Rule(
     "tt-all-eligible-cordoned",
     ERROR,
     find_workloads_without_usable_node,
-    summary="Every node that the pods select is cordoned or tainted",
-    why="New pods stay Pending. Proved by replay.",
+    summary="Every node that the pods select is cordoned or has a taint that they do not tolerate",
+    why="New pods stay Pending. Verified by replay.",
     fix="Uncordon a node, tolerate the taint, or allow other nodes",
     source=doc.TAINTS,
     needs_cluster=True,

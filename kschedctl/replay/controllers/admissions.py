@@ -87,8 +87,9 @@ class Admissions:
     def admit_all(self, workloads: Sequence[Struct], changes: Sequence[WorkloadChange]) -> list[NotCreated]:
         """Admit the new pods of several workloads in order, and drop denied pods from ``changes``.
 
-        Return a report, with fixes, for each workload with denied pods, or [] if no pod is denied. The pods that a
-        change removes are first released from quotas. Bare pods that differ only in name share their fixes.
+        ``changes`` has one change for each workload. The pods that a change removes are first released from quotas.
+        Return a report with fixes for each workload with denied pods, or [] if no pod is denied. Bare pods that differ
+        only in name share their fixes.
         """
         # Usually all pods are admitted. Equal bare pods are then admitted at once, which is faster than one by one. If
         # any pod is denied, `_admit_all_groups` undoes all of this and returns False.
@@ -149,6 +150,7 @@ class Admissions:
             return False
         if not change.new:
             return True
+        # A change of a bare pod has one new pod, which stands for the `count` pods of its group
         pod_count = max(count, len(change.new))
         return not self.admit_up_to(workload, change.new, pod_count).denials
 
@@ -171,9 +173,10 @@ class Admissions:
         return msgspec.structs.replace(denied, fixes=self._find_creation_fixes(owner, None, [change], example))
 
     def _admit_change(self, owner: Owner, workload: Struct | None, change: WorkloadChange) -> NotCreated | None:
-        """Admit the new pods of a change, and report the denied ones. Return None if all are admitted.
+        """Admit a workload and the new pods of its change, and report denied pods. Return None if all are admitted.
 
-        Denied pods are removed from `change.new` and counted in `change.denied`. The report has no fixes yet.
+        The pods that the change removes are first released from quotas. Denied pods are removed from `change.new` and
+        counted in `change.denied`. If the workload itself is denied, all its new pods are. The report has no fixes yet.
         """
         self.release(change.removed)
         desired_count = change.desired  # before denied pods are dropped from the change
@@ -264,6 +267,7 @@ class Admissions:
         """Return the quotas of a namespace as if all pods that were denied so far had been created."""
         quotas = self._quotas.get_quotas(namespace)
         for request, count in self._denied.get(namespace, ()):
+            # Like upstream, a quota is enforced only once its status has hard limits
             enforced = [quota for quota in quotas if quota.status.hard]
             charged = resource_quota.charge_quotas(dataclasses.replace(request, quotas=enforced), count)
             charged_by_name = {quota.metadata.name: quota for quota in charged}
@@ -278,7 +282,8 @@ class Admissions:
     def _replay_creation(self, create_request: CreateRequest, count: int) -> CreationAttempt:
         """Replay the creation of ``count`` pods, and charge the admitted pods to their quotas.
 
-        The result has no stored pod if the pod would be denied even without quotas.
+        Return the denials, and the request of one pod as it would be stored. There is no such request if the pod would
+        be denied even without quotas.
         """
         without_quotas = self._find_admission_outcomes(create_request, quotas=())
         stored = next((admission.object for admission in without_quotas if admission.object is not None), None)
@@ -333,10 +338,11 @@ class Admissions:
         return next(suggest_quota_raise(stored, count), None) if stored is not None else None
 
     def iter_denied_replacements(self, pods: Iterable[Pod]) -> Iterator[tuple[Pod, Sequence[str]]]:
-        """Yield the pods whose replacements are denied, with the messages, and release denied pods from quotas.
+        """Yield each pod whose replacement would be denied, with the messages.
 
-        Each replacement is created after its pod is gone. Answers are cached for pods with the same containers while
-        the quotas stay the same.
+        Each replacement is created after its pod is gone. An admitted replacement takes over the quota of its pod. A
+        denied pod is released from its quotas. Results are cached for pods with the same containers while the quotas of
+        their namespace stay the same.
         """
         cache = self._replacement_denials
         for pod in pods:
@@ -352,6 +358,7 @@ class Admissions:
                 messages = (
                     () if any(admission.allowed for admission in outcomes) else _collect_denial_messages(outcomes)
                 )
+                # Keeping these objects alive ensures that their ids are not reused
                 cache[key] = messages, (pod.spec.containers, quotas_before)
             denials, _ = cache[key]
             if denials:
@@ -404,7 +411,7 @@ class Admissions:
     def map_namespaces_to_full_replay(self, workloads: Iterable[Struct]) -> dict[str, bool]:
         """Map each namespace of the workloads to whether admission is replayed in full there.
 
-        That requires the manifests of all workloads in the namespace.
+        A full replay requires the manifests of all workloads in the namespace.
         """
         in_full: dict[str, bool] = {}
         for owner in map(get_identity, workloads):
@@ -416,11 +423,11 @@ class Admissions:
         return self._quotas.apply_to(cluster)
 
     def _admit_identical_pods(self, create_request: CreateRequest, max_count: int) -> Admitted:
-        """Admit up to ``max_count`` pods like the request, ignoring their claims, and charge them to their quotas.
+        """Admit up to ``max_count`` pods like the request's, and charge them to their quotas.
 
-        If fewer pods are admitted, the result has the denials of the next pod. LimitRanges apply in random order. The
-        result has no pods only if every order would deny the first pod. If only some orders would, the pods are
-        admitted, and a note is added.
+        Claims are not considered. If fewer pods are admitted, the result has the denials of the next pod. LimitRanges
+        apply in random order. The first pod is denied only if every order would deny it. If only some orders would, the
+        pods are admitted, and a note is added.
         """
         outcomes = self._find_admission_outcomes(create_request)
         allowed = next((admission for admission in outcomes if admission.allowed), None)
@@ -442,7 +449,9 @@ class Admissions:
     def _admit_claims(self, workload: Struct | None, pods: Sequence[Pod], admitted: Admitted) -> Admitted:
         """Create the claims of a StatefulSet's pods, and return how many pods are admitted with all their claims.
 
-        Claims are created before their pod, so the claims of the first denied pod are created, too.
+        Claims are created before their pod, so the claims of the first denied pod are created, too. If a claim is
+        denied, its pod and all later pods are not admitted, and the result has the messages. The number of claims that
+        were created for this pod is recorded. For other workloads, ``admitted`` is returned unchanged.
         """
         if not isinstance(workload, StatefulSet):
             return admitted
@@ -455,7 +464,10 @@ class Admissions:
         return admitted
 
     def _admit_claim(self, template: PersistentVolumeClaim, namespace: str, name: str) -> Sequence[str]:
-        """Admit a claim unless it exists already, and return the denial messages."""
+        """Admit a new claim of a claim template, and return the denial messages.
+
+        Return () if the claim is admitted or exists already.
+        """
         existing = self._cluster.list_in_namespace("persistent_volume_claims", namespace)
         if any(claim.metadata.name == name for claim in existing):
             return ()
@@ -475,9 +487,10 @@ class Admissions:
         return ()
 
     def _iter_claim_requests(self, workload: Struct | None, namespace: str) -> Iterator[AdmissionRequest]:
-        """Yield a request for one claim of each claim template of a StatefulSet, as admission changes it.
+        """Yield the request to create one claim for each claim template of a StatefulSet.
 
-        Nothing is yielded for other workloads, or for a template whose claims would be denied.
+        The claim is as admission changes it. Nothing is yielded for other workloads, or for a template whose claims
+        would be denied.
         """
         if not isinstance(workload, StatefulSet):
             return
@@ -491,7 +504,8 @@ class Admissions:
     def admit_workload(self, owner: Owner, change: WorkloadChange) -> Sequence[str]:
         """Admit a new workload and, for a Deployment, its ReplicaSet. Return the denial messages.
 
-        A workload that already exists or has pods needs no admission. A bare pod needs none here either.
+        Return () if it is admitted. Admitted objects are charged to their quotas. A workload that already exists or has
+        pods needs no admission. A bare pod needs none here either.
         """
         if owner.kind == "Pod" or change.kept or change.removed or self._has_workload(owner):
             return ()
@@ -520,9 +534,10 @@ class Admissions:
         return unknown_plugins
 
     def _iter_quota_denials(self, request: AdmissionRequest, skipped: Collection[str]) -> Iterator[str]:
-        """Yield the denials of a request, one for each quota that may be checked first.
+        """Yield the denials of a request by quotas or by its namespace, one for each quota that may be checked first.
 
-        Nothing is yielded if one order of the quotas admits the request, because all orders then do.
+        Nothing is yielded if one order of the quotas admits the request, because all orders then do. The namespace is
+        not checked if NamespaceLifecycle is in ``skipped``. The request's quotas are reordered.
         """
         for quotas in list_rotations(request.quotas):
             request.quotas = quotas
@@ -604,7 +619,8 @@ class ClusterWithNewObjects(NamedTuple):
 def create_new_objects(cluster: Cluster) -> ClusterWithNewObjects:
     """Create the claims and pod groups that are new to the API server, kind by kind.
 
-    Return the cluster without the objects that quotas or limits deny, and a report on each denied object.
+    Return the cluster and a report on each denied object. The cluster lacks the objects that quotas or limits deny, and
+    its quotas include the other new objects.
     """
     admissions = Admissions(cluster, {})
     denied: dict[Owner, NotCreated] = {}

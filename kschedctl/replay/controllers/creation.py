@@ -196,8 +196,8 @@ def _iter_ephemeral_claims(pod: Pod) -> Iterator[PersistentVolumeClaim]:
 def _create_claim(claim: PersistentVolumeClaim, cluster: Cluster, creation: Creation) -> None:
     """Add a claim and, if its class provisions immediately, its volume to the creation.
 
-    A claim without a class gets the default class. It is assumed that the volume can be reached wherever the class
-    allows.
+    A claim without a class gets the default class. The volume is assumed to be reachable wherever the class allows, and
+    this assumption is recorded.
     """
     # DefaultStorageClass
     if not get_claim_class(claim) and claim.spec.storage_class_name is None:
@@ -230,7 +230,7 @@ def _create_claim(claim: PersistentVolumeClaim, cluster: Cluster, creation: Crea
 def find_default_storage_class(classes: Sequence[StorageClass]) -> str | None:
     """Return the name of the default StorageClass for claims, or None if no class is marked as default.
 
-    If several classes are marked, the newest one is the default. Among equally new classes, the name decides.
+    If several classes are marked, the newest one is the default. Among equally new classes, it is the first by name.
     """
     created_by_name = {
         storage_class.metadata.name: storage_class.metadata.creation_timestamp or ""

@@ -94,7 +94,7 @@ class CreationFailures:
         return self._build_workload_report(workload, current or failed_creators)
 
     def _build_workload_report(self, workload: Owner, failed: Sequence[_FailedCreator]) -> NotCreated:
-        """Build the report on a workload from the objects that failed to create others.
+        """Build the report on a workload from those of its controllers that failed to create objects.
 
         The number of missing pods is None if it is unknown, or if an object other than a pod could not be created.
         """
@@ -142,9 +142,10 @@ class CreationFailures:
         return _FailedCreator(owner, created_kind, failures, past)
 
     def _determine_uncreated_kind(self, owner: Owner, signs: _FailureSigns) -> str:
-        """Return the kind that could not be created: Job for a CronJob, ReplicaSet for a Deployment, otherwise Pod.
+        """Return the kind that could not be created: a CronJob's Job, a Deployment's ReplicaSet, or otherwise Pod.
 
-        The failure of a Deployment whose ReplicaSet exists is about its pods.
+        It is ReplicaSet only if the reason of the condition or of an event says so. All other failures of a Deployment
+        are about its pods.
         """
         reasons = {event.reason for event in signs.events}
         if signs.condition:
@@ -154,10 +155,11 @@ class CreationFailures:
         return "Pod"
 
     def _is_condition_current(self, owner: Owner, created_kind: str, condition: Condition) -> bool:
-        """Return whether the condition is current: pods are missing, or a Deployment's pods are not all updated.
+        """Return whether the condition still applies: pods are missing, or a Deployment's pods are not all updated.
 
-        A condition about objects other than pods is always current. A Deployment's condition does not count if its
-        ReplicaSets are known, because these have their own conditions.
+        A condition about objects other than pods always applies. A Deployment's condition about pods never applies if
+        its ReplicaSets are known, because these have their own conditions. If the number of missing pods is unknown,
+        the condition applies.
         """
         if created_kind != "Pod":
             return True
@@ -167,6 +169,7 @@ class CreationFailures:
         counts = self._pod_counts.count_pods(owner)
         updated = workload.status.updated_replicas if owner.kind == "Deployment" else None
         has_outdated_pods = updated is not None and updated < (counts.wanted or 0)
+        # None, an unknown number of missing pods, does not clear the condition
         return counts.missing != 0 or has_outdated_pods
 
     def _iter_failures(
@@ -239,7 +242,7 @@ def _group_failure_events(cluster: Cluster) -> dict[Owner, list[Event]]:
 
 
 def _count_tries(events: Iterable[Event]) -> int:
-    """Count the attempts at a creation, as the largest count among events with the same prefix.
+    """Count the attempts at a creation: the highest total among events whose messages have the same prefix.
 
     A StatefulSet reports one denied claim by two events with different prefixes.
     """
@@ -255,7 +258,7 @@ def _is_about_uid(event: Event, uid: str) -> bool:
 
 
 def _is_in_earlier_second(time: str, other_time: str) -> bool:
-    """Return whether a time is in an earlier second than another. Unknown times are never earlier."""
+    """Return whether a time is in an earlier second than another. Return False if a time is missing or malformed."""
     if not (time and other_time):
         return False
     try:
@@ -267,10 +270,10 @@ def _is_in_earlier_second(time: str, other_time: str) -> bool:
 def build_denied_pods_report(
     owner: Owner, messages: Iterable[str], wanted: int, denied: int, defaults: tuple[str, ...] = ()
 ) -> NotCreated:
-    """Report that ``denied`` of a workload's ``wanted`` pods are denied.
+    """Build the report that ``denied`` of a workload's ``wanted`` pods are denied.
 
-    The API server gives one of the messages; which one is left to chance. ``defaults`` are the requests and limits that
-    LimitRanges set.
+    The API server returns any one of the messages by chance. ``defaults`` are the requests and limits that LimitRanges
+    set.
     """
     failures = tuple(
         CreationFailure(message, BY_CHANCE if index else REPLAYED) for index, message in enumerate(messages)
@@ -280,7 +283,7 @@ def build_denied_pods_report(
 
 
 def report_denied_pods(owner: Owner, messages_by_pod: Sequence[Sequence[str]], wanted: int) -> NotCreated:
-    """Report the denied pods of a workload, given the possible messages for each pod.
+    """Build the report on the denied pods of a workload, given the possible messages for each pod.
 
     If every pod can get every message, only one message is reported as the reason, because the API server picks one by
     chance. Otherwise, each message is reported as a reason of its own.

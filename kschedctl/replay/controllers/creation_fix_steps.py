@@ -420,7 +420,7 @@ def _list_containers(spec: JsonObject) -> list[Writable]:
 
 def _suggest_resources(denied: DeniedPod) -> Iterator[FixStep]:
     """Yield the step that sets the nearest requests and limits that all LimitRanges allow, if any have to change."""
-    settings = find_allowed_resources(denied.cluster, denied.namespace, denied.manifest)
+    settings = find_settings_within_limit_ranges(denied.cluster, denied.namespace, denied.manifest)
     if settings:
         yield _build_resources_step(settings)
 
@@ -534,7 +534,7 @@ class _RequestAndLimit(NamedTuple):
     limit: Quantity | None
 
 
-def find_allowed_resources(cluster: Cluster, namespace: str, manifest: JsonObject) -> list[ResourceSetting]:
+def find_settings_within_limit_ranges(cluster: Cluster, namespace: str, manifest: JsonObject) -> list[ResourceSetting]:
     """Return the settings that containers have to change so that all LimitRanges allow the pod.
 
     The list is empty if nothing has to change or the LimitRanges are not known.
@@ -570,7 +570,7 @@ def find_allowed_resources(cluster: Cluster, namespace: str, manifest: JsonObjec
 
 
 def _fit_container(amounts: dict[str, Quantities], items: Iterable[LimitRangeItem]) -> None:
-    """Change the amounts of one container so that they are within the bounds of the items."""
+    """Change the amounts of one container so that they are within the bounds of the LimitRange items."""
     items = list(items)
     bounded_resources = {name for item in items for name in (*item.min, *item.max, *item.max_limit_request_ratio)}
     for name in sorted(bounded_resources.union(*amounts.values())):
@@ -594,7 +594,8 @@ def _combine_bounds(name: str, items: Iterable[LimitRangeItem]) -> _Bounds:
 def _clamp_amounts(amounts: _RequestAndLimit, bounds: _Bounds, resource: str) -> _RequestAndLimit:
     """Clamp the request and the limit to the bounds, and raise the request if the ratio requires it.
 
-    A missing request is set if there is a minimum; a missing limit stays missing.
+    The limit is raised to the request if it is lower. A missing request is set if there is a minimum. A missing limit
+    stays missing.
     """
     request, limit = amounts
     if bounds.maximum is not None and request is not None:
@@ -700,7 +701,10 @@ def _iter_changed_settings(
 
 
 def merge_resource_steps(first: FixStep, second: FixStep) -> FixStep | None:
-    """Merge two consecutive steps that set resources into one, or return None if either step is of another kind."""
+    """Merge two consecutive steps that set resources into one, or return None if either step is of another kind.
+
+    If both steps set the same resource, the second amount is used.
+    """
     if not (first.kind is second.kind is StepKind.OTHER_RESOURCES):
         return None
     merged: dict[tuple[str, str, str], ResourceSetting] = {}

@@ -134,14 +134,14 @@ class MissingPods:
         ]
         attempt = replay(start, self.count)
         if attempt.denials and attempt.stored is not None:
-            fixes += self._iter_fewer_replicas_fixes(attempt.stored)
+            fixes += self._iter_fewer_replicas_fix(attempt.stored)
         return sorted(fixes, key=lambda fix: fix.by != "author")
 
-    def _iter_fewer_replicas_fixes(self, stored: AdmissionRequest) -> Iterator[CreationFix]:
-        """Yield the fix that reduces the replicas to the number that quotas allow.
+    def _iter_fewer_replicas_fix(self, stored: AdmissionRequest) -> Iterator[CreationFix]:
+        """Yield at most one fix, which reduces the replicas to the number that quotas allow.
 
-        Nothing is yielded if quotas allow none, or if a HorizontalPodAutoscaler sets the replicas. ``stored`` is one of
-        the pods as it would be stored.
+        Nothing is yielded if quotas allow no replica, if a HorizontalPodAutoscaler sets the replicas, or if the
+        workload has no replicas or is unknown. ``stored`` is one of the pods as it would be stored.
         """
         owner = self._editable_owner
         allowed = self.kept + (self.admitted or 0)
@@ -177,10 +177,10 @@ class MissingPods:
         )
         return any((target.kind, target.name) == (owner.kind, owner.name) for target in targets)
 
-    def _iter_states_with_smaller_pods(
+    def _iter_state_with_smaller_requests(
         self, state: FixState, stored: AdmissionRequest, replay: CreationReplay
     ) -> Iterator[tuple[FixState, AdmissionRequest | None]]:
-        """Yield the state in which all pods of a new workload request so little that quotas admit them.
+        """Yield at most one state, in which a new workload's pods fit the quotas with smaller requests.
 
         It comes with the admission request of one pod. The pods that were admitted before are created again from the
         changed template. Nothing is yielded if the workload keeps older pods, if an earlier step changes objects, or if
@@ -189,10 +189,12 @@ class MissingPods:
         if self.admitted is None or self.kept or any(step.objects for step in state.steps):
             return
         total = self.admitted + self.count
+        # The admitted pods are created again, so they are released first
         released = resource_quota.charge_quotas(dataclasses.replace(stored, quotas=state.quotas), -self.admitted)
         for step in suggest_smaller_requests(dataclasses.replace(stored, quotas=released), total):
             smaller = replace(state, quotas=tuple(released)).apply_step(step)
             attempt = replay(smaller, total)
+            # An earlier step may have set the missing resources: show both changes as one
             merged = merge_resource_steps(*smaller.steps[-2:]) if len(smaller.steps) > 1 else None
             if merged is not None:
                 smaller = replace(smaller, steps=(*smaller.steps[:-2], merged))
@@ -218,7 +220,7 @@ class MissingPods:
             steps = suggest_steps(denied_pod)
         else:  # only quotas deny the pods
             if not resource_quota.find_unset_resources(attempt.stored):
-                yield from self._iter_states_with_smaller_pods(state, attempt.stored, replay)
+                yield from self._iter_state_with_smaller_requests(state, attempt.stored, replay)
             steps = _suggest_quota_steps(attempt.stored, self.count)
         for step in steps:
             next_state = state.apply_step(step)
@@ -426,7 +428,11 @@ def _format_amounts(hard: dict[str, str]) -> str:
 
 
 def _set_missing_resources(unset_resources: Sequence[str], spec: Writable) -> None:
-    """Set the resources required by a quota in each container of `spec` that does not set them."""
+    """Set the resources required by a quota in each container of `spec` that does not set them.
+
+    A missing request gets the amount of the limit, and a missing limit that of the request. Without either, the amount
+    is a small guess.
+    """
     for text in unset_resources:  # such as "limits.cpu for: web,log", or "cpu for: web" for a request
         name, _, _ = text.partition(" ")
         part, _, resource = name.rpartition(".")
@@ -455,7 +461,10 @@ class _SchedulingAttempt(NamedTuple):
 
 
 def _try_scheduling(scheduler: Scheduler, stored: AdmissionRequest) -> _SchedulingAttempt:
-    """Run a scheduling cycle for a created pod, without extenders. Without nodes, the answer is empty."""
+    """Run a scheduling cycle for a created pod, without extenders, and return the feasible nodes or the error message.
+
+    The result is empty if the cluster has no nodes. The message says so if no profile serves the pod's scheduler name.
+    """
     view = scheduler.view
     if not len(view.nodes):
         return _SchedulingAttempt()

@@ -250,7 +250,7 @@ def may_terminate_during_rescheduling(pod: Pod, waiting_jobs: ObjectNames, grace
 
 
 def build_terminating_pod(pod: Pod, node: str) -> Pod:
-    """Return the pod as it terminates on a node, with another name and UID."""
+    """Return a copy of the pod that is being deleted on a node and has another name and UID."""
     meta = pod.metadata
     name, uid = f"{meta.name}.terminating", f"{meta.uid}.terminating"
     return replace(

@@ -65,10 +65,10 @@ def sort_manifests(manifests: Iterable[JsonObject | Struct]) -> SortedManifests:
 def validate_new_manifests(
     manifests: SortedManifests, cluster: Cluster, *, admission: bool, validated: Container[Owner] = frozenset()
 ) -> None:
-    """Raise InputError if the API server would not create one of the new documents and structs.
+    """Raise InputError if the API server would not create one of the new manifests.
 
-    Without ``admission``, only validation is checked, for callers that replay admission themselves. ``validated`` are
-    structs whose documents were validated elsewhere.
+    New manifests, which have no UID, are documents or structs. Without ``admission``, only validation is checked, for
+    callers that replay admission themselves. ``validated`` are structs whose documents were validated elsewhere.
     """
     new_structs = {
         owner: workload

@@ -99,6 +99,7 @@ def _explain_missing_stateful_set_pods(stateful_set: StoredWorkload, cluster: Cl
         return
     first = stateful_set.spec.ordinals.start
     wanted = 1 if stateful_set.spec.replicas is None else stateful_set.spec.replicas
+    # No pod waits for the last one
     for ordinal in range(first, first + wanted - 1):
         pod = cluster.pod(owner.namespace, f"{owner.name}-{ordinal}")
         if pod is None or pod.terminated:
@@ -170,7 +171,7 @@ _EXPLANATIONS: Mapping[str, Callable[[Any, Cluster, Owner], Iterator[str]]] = {
 def replay_missing_pod_admission(
     cluster: Cluster, owner: Owner, template: Struct | None, document: JsonObject | None = None
 ) -> NotCreated | None:
-    """Replay admission for the pods that the workload lacks, and return a report if some are denied.
+    """Replay admission for the pods that the workload lacks, and return a report if some are denied, otherwise None.
 
     ``template`` is a manifest that creates the workload's pods, or None if none is known. ``document`` is the
     workload's full manifest, if the files contain it.

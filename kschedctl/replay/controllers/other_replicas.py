@@ -21,7 +21,7 @@ from kschedctl.replay.controllers.rollout import Rollout, rename_replaced_pods, 
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_change import set_rollout_limits
 from kschedctl.replay.edits import add_pods, change_pods
-from kschedctl.replay.settling import build_resulting_cluster, list_victims, recreate_evicted_pods
+from kschedctl.replay.settling import build_resulting_cluster, list_displaced_victims, recreate_evicted_pods
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -55,8 +55,8 @@ class PlacedReplicas(NamedTuple):
 def place_replicas(target: TargetPod) -> PlacedReplicas | None:
     """Schedule all pods that the target's workload has once its manifest is applied.
 
-    Return None if all of these pods get a node, if none of a new workload's pods does, or if the target stands for no
-    workload with replicas.
+    Return None if all of these pods get a node, or if none of a new workload's pods does. Also return None if the
+    target stands for no workload with replicas, or for a Job or CronJob that already has pods.
     """
     workload = target.workload
     if workload is None or isinstance(workload, Pod | DaemonSet):
@@ -89,7 +89,7 @@ def _place_new_replicas(target: TargetPod) -> PlacedReplicas | None:
     return PlacedReplicas(
         placed=len(positions) - len(unplaced),
         total=len(positions),
-        victims=tuple(view.pods.objects[position].key for position in list_victims(outcomes)),
+        victims=tuple(view.pods.objects[position].key for position in list_displaced_victims(simulation, outcomes)),
         waiting=_retarget_to_waiting_pod(target, simulation, unplaced[0], own_pods=positions),
     )
 
@@ -133,7 +133,7 @@ def _replay_update(target: TargetPod, workload: Struct) -> PlacedReplicas | None
         total=change.desired,
         victims=tuple(
             simulation.view.pods.objects[position].key
-            for position in list_victims(outcomes)
+            for position in list_displaced_victims(simulation, outcomes)
             if position not in {*old_pods, *new_pods}
         ),
         waiting=_retarget_to_waiting_pod(
@@ -151,9 +151,9 @@ def _retarget_to_waiting_pod(
     own_pods: Sequence[Position],
     removed: Collection[Position] = (),
 ) -> TargetPod:
-    """Return the target with the waiting pod in place of its own, against the cluster as it is after the simulation.
+    """Return the target with the waiting pod in place of its own, in the cluster that results from the simulation.
 
-    `own_pods` are the workload's pods. Pods that are also in `removed` are deleted from that cluster. All other own
+    `own_pods` are the workload's pods. Those that are also in `removed` are deleted from that cluster. All other own
     pods are put there with their nodes. They keep their uids, which show whether the replay created them.
     """
     view = simulation.view
@@ -178,9 +178,9 @@ def _run_on_node(pod: Pod, node: str) -> Pod:
 def _create_other_replicas(target: TargetPod) -> tuple[Cluster, list[Pod]]:
     """Create all pods of the target's workload except for the target.
 
-    Return the cluster with their claims, and the pods. No pods are created if the target does not stand for a workload,
-    or if the workload already has pods. None are created for a DaemonSet either, because its pods do not compete for
-    nodes.
+    Return the cluster with their claims, and the pods. A suspended Job or CronJob is resumed. No pods are created if
+    the target does not stand for a workload, or if the workload already has pods. None are created for a DaemonSet
+    either, because its pods do not compete for nodes.
     """
     workload, cluster = target.workload, target.scheduler.cluster
     if workload is None or isinstance(workload, Pod | DaemonSet):

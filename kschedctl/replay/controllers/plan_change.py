@@ -34,6 +34,7 @@ from kschedctl.replay.controllers.workload_change import WorkloadChange, get_ord
 from kschedctl.replay.edits import select_pods
 from kschedctl.snapshot.nodes import REGION, ZONE
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.text.counts import agreeing, counted
 
 _ADDED_LABELS = frozenset(label for labels in ADDED_LABELS.values() for label in labels)
 """Labels that controllers add to those of the template."""
@@ -148,6 +149,9 @@ def plan_change(
         change.new = list(created)
     elif not is_paused_without_pods:
         outdated = _find_outdated_pods(existing, workload, created, current, forced)
+        if forced and created and outdated and not _find_outdated_pods(existing, workload, created, current, False):
+            change.may_be_unchanged = True
+            change.note = change.note or _describe_needless_rollout(name, len(outdated))
         outdated_keys = {pod.key for pod in outdated}
         staying = [pod for pod in current if pod.key not in outdated_keys]
         if isinstance(workload, StatefulSet | DaemonSet | Pod):
@@ -178,6 +182,15 @@ def _describe_special_case(workload: Struct, name: str, current: Sequence[Pod]) 
         case StatefulSet() if current and workload.spec.update_strategy.rolling_update.max_unavailable:
             return f"{name}: maxUnavailable needs the feature gate MaxUnavailableStatefulSet, which is off by default"
     return ""
+
+
+def _describe_needless_rollout(name: str, pods: int) -> str:
+    """Return a note that a forced rollout of `pods` pods changes nothing that scheduling reads."""
+    have = agreeing(pods, "has", "have")
+    return (
+        f"{name}: its {counted(pods, 'pod')} {have} this template already, as far as scheduling reads it; if nothing"
+        " else in it changes, applying it replaces no pod (leave out --rollout)"
+    )
 
 
 def _plan_job(change: WorkloadChange, job: Job, created: Sequence[Pod], current: Sequence[Pod]) -> None:

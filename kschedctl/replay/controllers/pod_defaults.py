@@ -65,6 +65,7 @@ class PodDefaults:
         filled: list[Pod] = []
         for pod in pods:
             pod_spec = pod.spec
+            # Pods of one template share these objects, so most pods need no comparison of contents
             key = pod.metadata.namespace, id(pod_spec.containers), id(pod_spec.tolerations), id(pod_spec.node_selector)
             if key not in self._by_identity:
                 self._by_identity[key] = self._fill_in_pod_with_cache(workload, pod)

@@ -79,8 +79,8 @@ KIND = "ResourceClaim"
 def create_allowed_claims(cluster: Cluster, creation: Creation, pods: Mapping[str, list[Pod]]) -> Cluster:
     """Drop the ResourceClaims that quotas deny from ``creation``, and charge the other claims to their quotas.
 
-    ``pods`` has lists of pods by workload. A pod with a denied claim is replaced in it by a pod whose status does not
-    name the claim, so that the pod waits. Return the cluster with the charged quotas.
+    ``pods`` maps workloads to their pods. In these lists, a pod with a denied claim is replaced by a copy whose status
+    does not name the claim, so that the pod waits. Return the cluster with the charged quotas.
     """
     if KIND not in creation.objects:
         return cluster
@@ -103,9 +103,9 @@ class _ClaimCreation:
         self._claims_by_key = {(claim.metadata.namespace, claim.metadata.name): claim for claim in created_claims}
 
     def create_pod_claims(self, pod: Pod, workload: str) -> Pod:
-        """Create the pod's claims that quotas allow, and return the pod without the denied claims in its status.
+        """Create the pod's claims that quotas allow, and return the pod with only the existing claims in its status.
 
-        Claims that are not created from templates exist already. The first denial for the ``workload`` becomes a note.
+        Claims that were not created from templates exist already. The first denial of the ``workload`` becomes a note.
         """
         statuses = pod.status.resource_claim_statuses
         allowed = tuple(status for status in statuses if self._create_claim(status, pod.metadata.namespace, workload))

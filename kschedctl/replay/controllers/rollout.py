@@ -109,9 +109,10 @@ class Rollout:
         """Old pods that may be removed at once: they have no successor, or their successor runs."""
 
     def advance(self) -> list[Position]:
-        """Take one step of the rollout: remove the old pods that may be removed now.
+        """Take one step of the rollout, and return the pods that it creates.
 
-        Return the new pods created in this step.
+        A rolling update creates surge pods or, if it can create none, replaces old pods within its limits. An in-place
+        update replaces pods slot by slot. Any other rollout removes all old pods, and then creates the new ones.
         """
         match self.change.pace:
             case Pace.ROLLING:
@@ -184,9 +185,10 @@ class Rollout:
         return self._create_next_pods(self.change.desired + self.change.surge - self.present - len(self.old))
 
     def _replace_within_limits(self) -> list[Position]:
-        """Remove old pods within maxUnavailable, and then create new ones. Old pods without a node are removed first.
+        """Remove old pods within maxUnavailable, and then create and return new ones.
 
-        Upstream: reconcileOldReplicaSets in pkg/controller/deployment/rolling.go (v1.36).
+        Old pods without a node are removed first. Upstream: reconcileOldReplicaSets in
+        pkg/controller/deployment/rolling.go (v1.36).
         """
         min_available = self.change.desired - self.change.unavailable
         total = self.present + len(self.old)
@@ -343,7 +345,7 @@ class RolloutReplay(Protocol):
 def iter_rollout_fixes(
     index: int, rollouts: Sequence[Rollout], admissions: Admissions, replay: RolloutReplay
 ) -> Iterator[CreationFix]:
-    """Yield fixes for the denied rollout at this index: no surge, and the smallest raise of quotas that helps.
+    """Yield fixes for the denied rollout at this index: no surge, and the smallest raise of quotas that suffices.
 
     Each fix is replayed, and yielded only if the rollout then completes. ``admissions`` has the quotas from before all
     rollouts.

@@ -82,7 +82,11 @@ class _ReducedWorkload(NamedTuple):
 def create_targets(
     scheduler: Scheduler, workloads: Iterable[Struct], written: Mapping[Owner, JsonObject] = MappingProxyType({})
 ) -> list[TargetPod]:
-    """Create one pod, or all pods of a group, for each workload, and return one target per workload.
+    """Create the pod that stands for each workload, or all pods of its group, and return one target per workload.
+
+    A workload is reduced to one pod unless its pods form a group that is scheduled as a whole. Before that, its
+    HorizontalPodAutoscaler bounds its replicas. The clusters of the targets also have the claims and other objects of
+    the new pods.
 
     Some pods replace the pods of the same name in the cluster: bare pods, the pods of a DaemonSet, and the last pod of
     a complete StatefulSet. `written` maps workloads to their manifests, if these are known. Raises InputError if a pod
@@ -111,6 +115,7 @@ def create_targets(
 
     # Build a target for each workload, in a cluster without the pods that its pods replace
     admissions = Admissions(scheduler.cluster, written)
+    # Targets that replace the same pods share a scheduler
     scheduler_by_replaced: dict[tuple[str, ...], Scheduler] = {(): scheduler_with_objects}
     targets = []
     for workload, reduced in zip(unique_workloads, reduced_workloads, strict=True):
@@ -182,9 +187,9 @@ def apply_creation(creation: Creation, scheduler: Scheduler) -> Scheduler:
 def _reduce_to_one_pod(existing: ExistingPods, workload: Struct) -> _ReducedWorkload:
     """Reduce a workload to one pod, and find the pods in the cluster that this pod replaces.
 
-    A DaemonSet is not reduced, and a StatefulSet is reduced to one ordinal. A Deployment becomes a bare pod with the
-    labels and owner of an existing pod, if both look the same to the scheduler. Other workloads get one replica and
-    replace no pod.
+    A bare pod replaces the pod of the same name. A DaemonSet is not reduced, and a StatefulSet is reduced to one
+    ordinal. A Deployment becomes a bare pod with the labels and owner of an existing pod, if both look the same to the
+    scheduler. Other workloads get one replica and replace no pod.
     """
     kind, namespace, name = get_identity(workload)
     match workload:

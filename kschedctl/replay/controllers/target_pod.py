@@ -57,7 +57,10 @@ class TargetPod(NamedTuple):
 
 
 def change_priority(target: TargetPod, as_if_priority: int | None = None, as_if_priority_class: str = "") -> Pod:
-    """Return the target's pod with another priority or PriorityClass. Raises UsageError for an unknown class."""
+    """Return the target's pod with another priority or PriorityClass. Raises UsageError for an unknown class.
+
+    If both are given, the pod has the class, but the given priority instead of the class's.
+    """
     pod = target.pod
     if as_if_priority_class:
         pod = set_priority_class(pod, as_if_priority_class, target.scheduler.cluster)

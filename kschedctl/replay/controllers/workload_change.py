@@ -54,6 +54,8 @@ class WorkloadChange:
     """Whether new pods replace old ones by a rollout."""
     note: str = ""
     """What users should know about the change."""
+    may_be_unchanged: bool = False
+    """Whether the rollout was requested although the pods have the template already, as far as scheduling reads it."""
     denied: int = 0
     """How many more pods are wanted that the API server does not create."""
 

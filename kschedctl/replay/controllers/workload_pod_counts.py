@@ -61,7 +61,10 @@ class WorkloadPodCounts:
         return find_owner(pods[0]) if pods and owner.kind == "ReplicaSet" else owner
 
     def count_pods(self, owner: Owner) -> PodNumbers:
-        """Count the wanted and existing pods of a workload, or of all objects that it has created."""
+        """Count the wanted and existing pods of a workload, or of all objects that it has created.
+
+        The wanted number is None if it is unknown. Pods that have ended or are being deleted do not count as existing.
+        """
         created = self.find_created_workloads(owner)
         if created:
             numbers = [self.count_pods(created_owner) for created_owner in created]
@@ -91,7 +94,7 @@ class WorkloadPodCounts:
 
     @cached_property
     def _created_by_controller(self) -> dict[Owner, list[Owner]]:
-        """The created workloads by their controller."""
+        """The workloads that another workload created, keyed by that controller."""
         created: dict[Owner, list[Owner]] = {}
         for owner in self.workloads:
             controller = self._find_workload_controller(owner)

@@ -67,7 +67,7 @@ def find_targets(scheduler: Scheduler, owner: Owner, manifest: Struct | None = N
     pods = find_pods(cluster, owner)
     pending = [pod for pod in pods if is_pending(pod)]
     if pending:
-        return _build_pending_targets(scheduler, owner, pending)
+        return _build_targets_of_pending_pods(scheduler, owner, pending)
 
     # One more pod from the manifest
     if isinstance(manifest, StatefulSet) and pods:
@@ -142,21 +142,24 @@ def _guess_cron_job_name(job: str) -> str:
     return _CRON_JOB_SUFFIX.sub("", job)
 
 
-def _build_pending_targets(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]) -> list[TargetPod]:
-    """Return a target for each group of pending pods that look the same to the scheduler."""
+def _build_targets_of_pending_pods(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]) -> list[TargetPod]:
+    """Return a target for each group of pending pods that look the same and have the same nominated node.
+
+    Pods look the same if the scheduler sees no difference between them.
+    """
     table = scheduler.view.pods
     groups: dict[tuple[int, str], list[Pod]] = {}
     for pod in pods:
         info_code = int(table.info[table.index[pod.key]])  # equal for pods that look the same to the scheduler
         groups.setdefault((info_code, pod.status.nominated_node_name), []).append(pod)
     return [
-        TargetPod(scheduler, scheduler.view.stored(group[0]), _describe_pending_group(len(group), len(pods), owner))
+        TargetPod(scheduler, scheduler.view.stored(group[0]), _describe_pending_target(len(group), len(pods), owner))
         for group in groups.values()
     ]
 
 
-def _describe_pending_group(alike: int, pods: int, owner: Owner) -> str:
-    """Describe a target that stands for ``alike`` identical pods among the owner's ``pods`` pending pods."""
+def _describe_pending_target(alike: int, pods: int, owner: Owner) -> str:
+    """Describe one of the owner's ``pods`` pending pods. ``alike`` of them, including this one, are identical."""
     if pods == 1:
         return f"the only pending pod of {owner}"
     shared = ""

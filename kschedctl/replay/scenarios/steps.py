@@ -397,7 +397,7 @@ def set_priority_class(part: parts.SetPriorityClass, cluster: Cluster, read: Fil
 def configure_scheduler(part: parts.Configure, cluster: Cluster, read: FileReader) -> StepResult:
     """Replace the scheduler's configuration. Running pods stay where they are.
 
-    Raises UsageError unless the step has exactly one configuration, either in a file or inline.
+    Raises UsageError unless the step has exactly one configuration, either inline or in a file with a single document.
     """
     if bool(part.file) == (part.configuration is not None):
         raise UsageError("exactly one of file and configuration is needed")

@@ -481,7 +481,7 @@ def _compute_free_quota(
 def _iter_resource_shortages(
     workload: KueueWorkload, queue: ClusterQueue, quotas: dict[FlavorResource, _Quota]
 ) -> Iterator[_Shortage]:
-    """Yield, for each pod set, the resources that no flavor has enough of, or that the ClusterQueue has no quota for.
+    """Yield the resources that a pod set lacks: no flavor has enough, or the ClusterQueue has no quota.
 
     The requests of pod sets that fit are subtracted from ``quotas``. Raises QuantityError for a malformed amount.
     """
@@ -501,9 +501,10 @@ def _iter_resource_shortages(
 def _iter_shortages_in_group(
     pod_set: str, requests: Quantities, group: KueueResourceGroup, quotas: dict[FlavorResource, _Quota]
 ) -> Iterator[_Shortage]:
-    """Subtract the requests from the first flavor in ``quotas`` that satisfies all of them.
+    """Yield the resources of a pod set's requests that are short, or subtract the requests from ``quotas`` if none is.
 
-    If no flavor does, yield the resources that are short, and leave ``quotas`` unchanged.
+    The requests are subtracted from the first flavor that satisfies all of them. If no flavor does, ``quotas`` stays
+    unchanged.
     """
     flavors = [flavor.name for flavor in group.flavors]
     nothing = _Quota(NOTHING, NOTHING)
@@ -532,8 +533,9 @@ def _iter_shortages_in_group(
 
 
 def _get_nominal_quota(queue: ClusterQueue) -> dict[FlavorResource, Quantity]:
-    """Return the nominal quota of a ClusterQueue by flavor and resource. Raises QuantityError for a malformed
-    amount.
+    """Return the nominal quota of a ClusterQueue by flavor and resource.
+
+    Raises QuantityError for a malformed amount.
     """
     return {
         (flavor.name, resource.name): parse_amount(resource.nominal_quota)

@@ -41,7 +41,7 @@ def place_admitted_pods(
 ) -> dict[str, PodPlacement]:
     """Place the pods of all Workloads in the order in which they get quota, after their victims are gone.
 
-    Return the placements by key of the Workload. ``jobs`` maps these keys to the objects that the Workloads stand for.
+    Return the placements, keyed by Workload. ``jobs`` maps these keys to the objects that the Workloads stand for.
     Workloads after the first 20,000 pods are left out.
     """
     stored = {

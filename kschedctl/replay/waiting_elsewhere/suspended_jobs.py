@@ -28,7 +28,10 @@ def is_queued(job: StoredJob) -> bool:
 
 
 def iter_suspended_jobs(cluster: Cluster, reported: Collection[str], now: str) -> Iterator[WaitingElsewhere]:
-    """Yield reports on the suspended Jobs that are not in ``reported``, a set of titles such as ``Job shop/web``."""
+    """Yield reports on the suspended Jobs that are not in ``reported``, a set of titles such as ``Job shop/web``.
+
+    Jobs that have ended are left out.
+    """
     for job in cluster.jobs:
         meta = job.metadata
         if not job.spec.suspend or f"Job {meta.namespace}/{meta.name}" in reported or has_ended(job):

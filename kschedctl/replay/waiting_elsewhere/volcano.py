@@ -143,7 +143,8 @@ class _Queues:
     def explain_unplaceable_pod(self, group: VolcanoPodGroup) -> str:
         """Return a clause about a pod of the group that requests more than any node has.
 
-        Return an empty string if there is none, or if nodes were not read. Raises QuantityError.
+        Return an empty string if there is no such pod, or if nodes were not read. Raises QuantityError for a malformed
+        amount.
         """
         key = f"{group.metadata.namespace}/{group.metadata.name}"
         if key not in self._too_large:

@@ -59,9 +59,10 @@ def load_configuration(
     """Load a configuration from a parsed document, or the default configuration if it is None.
 
     `registered` are third-party plugins, which are looked up if a profile enables them. With `other_builds`, an unknown
-    plugin is assumed to be compiled into the scheduler (`Profile.foreign`). The released kube-scheduler rejects such a
-    plugin. Raises ThirdPartyError if a third-party plugin cannot be loaded. Raises ConfigurationError if the document
-    is invalid, with kube-scheduler's message and a hint about the versions that have the rejected fields.
+    plugin is assumed to be compiled into the scheduler (`Profile.foreign`). Without it, an unknown plugin is an error,
+    as in the released kube-scheduler. Raises ThirdPartyError if a third-party plugin cannot be loaded. Raises
+    ConfigurationError if the document is invalid, with kube-scheduler's message and a hint about the versions that have
+    the rejected fields.
     """
     try:
         if document is None and not registered and gates.mix is None:
@@ -124,9 +125,10 @@ def _load_profile(
     gates: FeatureGates,
     other_builds: bool,
 ) -> Profile:
-    """Build one profile. Raises ConfigurationError if it is invalid.
+    """Build one profile from its defaulted document. Raises ConfigurationError if it is invalid.
 
-    `custom` are the plugins as written, without defaults. `ignored` are the resources that NodeResourcesFit ignores.
+    `custom` are the plugins as written, without defaults. `ignored` are the resources that extenders manage, which
+    NodeResourcesFit ignores. Third-party plugins in `registered` are treated like in-tree plugins.
     """
     # NodeResourcesFit leaves out the resources that extenders manage, and is validated only if it is enabled.
     args = {config.name: config.args for config in profile.plugin_config}
@@ -165,7 +167,8 @@ def _load_profile(
 def _decode_third_party_args(name: str, document: Json, args_type: type[Struct] | None, gates: FeatureGates) -> object:
     """Return the decoded and validated arguments of a third-party plugin, with defaults.
 
-    If there is no `args_type`, the document is returned as it is. Raises ConfigurationError for invalid arguments.
+    If the plugin declares no `args_type`, the document is returned as it is. Raises ConfigurationError for invalid
+    arguments.
     """
     if args_type is None:
         return document
@@ -199,7 +202,10 @@ def _find_ignored_resources(extenders: tuple[Extender, ...]) -> tuple[str, ...]:
 
 
 def _sort_extenders(extenders: tuple[Extender, ...]) -> tuple[Extender, ...]:
-    """Return the extenders, with default timeouts, in calling order, with ignorable extenders last."""
+    """Return the extenders in the order in which they are called, with default timeouts.
+
+    Ignorable extenders are called last.
+    """
     timed = (
         msgspec.structs.replace(extender, http_timeout=extender.http_timeout or DEFAULT_EXTENDER_TIMEOUT)
         for extender in extenders
@@ -208,7 +214,10 @@ def _sort_extenders(extenders: tuple[Extender, ...]) -> tuple[Extender, ...]:
 
 
 def _require_same_queue_sort(profiles: list[Profile]) -> None:
-    """Raise ConfigurationError unless all profiles sort their shared queue with the same plugin and arguments."""
+    """Raise ConfigurationError unless all profiles sort their shared queue with the same plugin and arguments.
+
+    Profiles without a QueueSort plugin are ignored.
+    """
     sorting = [profile for profile in profiles if profile.plugins["queueSort"]]
     if not sorting:
         return

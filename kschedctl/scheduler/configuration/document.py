@@ -85,9 +85,9 @@ class KubeSchedulerConfiguration(Struct, frozen=True):
 
 
 def parse_document(document: JsonObject, minor: int = NEWEST_MINOR) -> KubeSchedulerConfiguration:
-    """Parse a document, including the plugins' arguments.
+    """Parse a document, including the plugins' arguments, as this minor version does.
 
-    Raises ConfigurationError if the document is not strictly valid in this minor version.
+    Raises ConfigurationError for another kind or API version, a value of the wrong type, or unknown fields.
     """
     _validate_kind(document)
     body = {key: value for key, value in document.items() if key not in _TYPE_META}
@@ -110,7 +110,10 @@ def parse_document(document: JsonObject, minor: int = NEWEST_MINOR) -> KubeSched
 
 
 def add_document_defaults(parsed: KubeSchedulerConfiguration, gates: FeatureGates) -> KubeSchedulerConfiguration:
-    """Return the document with at least one profile, and with default plugins and arguments in every profile."""
+    """Return the document with at least one profile, and with default plugins and arguments in every profile.
+
+    A single profile without a schedulerName gets the default name.
+    """
     profiles = parsed.profiles or (KubeSchedulerProfile(),)
     if len(profiles) == 1 and profiles[0].scheduler_name is None:
         profiles = (msgspec.structs.replace(profiles[0], scheduler_name=DEFAULT_SCHEDULER_NAME),)
@@ -150,8 +153,8 @@ def _validate_kind(document: object) -> None:
 def _decode_plugin_args(config: PluginConfig, path: str, minor: int) -> tuple[object, list[str]]:
     """Return a plugin's typed arguments, and the errors about their unknown fields.
 
-    If the plugin takes no arguments in this version, the given arguments are returned as they are. Raises
-    ConfigurationError for a wrong type.
+    If the plugin takes no arguments in this version, its arguments are returned as they are written. Raises
+    ConfigurationError for a value of the wrong type.
     """
     args_type = get_args_types(minor).get(config.name)
     if args_type is None:
@@ -177,7 +180,10 @@ def decode_args(document: Json, args_type: type[Struct], path: str, minor: int) 
 
 
 def _validate_args_kind(name: str, document: JsonObject, path: str, minor: int) -> None:
-    """Raise ConfigurationError unless kind and apiVersion of the arguments fit the plugin."""
+    """Raise ConfigurationError unless kind and apiVersion of the arguments fit the plugin.
+
+    Missing fields fit every plugin.
+    """
     kind = str(document.get("kind") or f"{name}Args")
     version = document.get("apiVersion") or API_VERSION
     if version != API_VERSION or kind.removesuffix("Args") not in get_args_types(minor):

@@ -127,8 +127,8 @@ def list_default_plugins(gates: FeatureGates) -> tuple[PluginEntry, ...]:
 def merge_default_plugins(custom: Plugins, gates: FeatureGates) -> Plugins:
     """Return the custom plugins with the default plugins merged into multiPoint.
 
-    A default plugin that the custom plugins reconfigure keeps its place, unless it is disabled. All other custom
-    plugins come last.
+    A default plugin that multiPoint also lists keeps its place in the defaults, with the listed weight. Disabled
+    default plugins are left out. All other custom plugins come last.
     """
     multi = custom.multi_point
     last_index = {plugin.name: index for index, plugin in enumerate(multi.enabled)}
@@ -159,10 +159,10 @@ def build_profile(
 ) -> Profile:
     """Build a profile from `plugins`, the default plugins with the `custom` plugins merged in.
 
-    `registry` has the extension points that each plugin implements. `foreign` has the known points of plugins that may
-    also run at other points. Raises ConfigurationError for plugins that do not exist, are listed twice or cannot run at
-    their point, and for weights that could overflow. It is also raised unless exactly one plugin sorts the queue and at
-    least one plugin binds.
+    `registry` has the extension points that each plugin implements, and `foreign` the points at which plugins that are
+    compiled into other builds are enabled. Raises ConfigurationError for plugins that do not exist, are listed twice or
+    cannot run at their point, and for weights that could overflow. It is also raised unless exactly one plugin sorts
+    the queue and at least one plugin binds.
     """
     registry = {**registry, **foreign}
     by_point = _expand_plugins(plugins, registry)
@@ -183,7 +183,7 @@ def build_profile(
 def find_foreign_plugins(plugins: Plugins, registry: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
     """Return the enabled plugins that are not in the registry, with the points at which the document enables them.
 
-    A scheduler built by another vendor may contain them.
+    A scheduler built by another vendor may contain these plugins.
     """
     foreign_names = plugins.enabled_names - registry.keys() - OWN_PLUGINS - {""}
     points_by_name: dict[str, set[str]] = {name: set() for name in foreign_names}
@@ -196,10 +196,9 @@ def find_foreign_plugins(plugins: Plugins, registry: Mapping[str, frozenset[str]
 def _validate_plugin_counts(name: str, by_point: Mapping[str, tuple[str, ...]], *, has_unknown_points: bool) -> None:
     """Raise ConfigurationError for a wrong number of plugins that sort the queue, bind or generate placements.
 
-    Exactly one plugin must sort the queue, at least one must bind, and at most one may generate placements.
-
-    Set `has_unknown_points` if some plugin runs at unknown points. This plugin may then be the one that sorts the queue
-    or binds.
+    Exactly one plugin must sort the queue, at least one must bind, and at most one may generate placements. With
+    `has_unknown_points`, some plugin runs at points that are not known, and may be the one that sorts the queue or
+    binds.
     """
     sorting = len(by_point["queueSort"])
     if sorting > 1 or not (sorting or has_unknown_points):
@@ -215,10 +214,10 @@ def _validate_plugin_counts(name: str, by_point: Mapping[str, tuple[str, ...]], 
 def _compute_plugin_weights(
     point: str, label: str, plugins: Plugins, registry: Mapping[str, frozenset[str]]
 ) -> dict[str, int]:
-    """Return the weight of each plugin at a scoring point, which errors call `label`.
+    """Return the weight of each plugin at a scoring point. Errors call the point `label`.
 
-    The point's own weights take precedence over the weights in multiPoint, and 0 means 1. Raises ConfigurationError if
-    the total score could overflow. As upstream subtracts in int64, a negative total wraps around.
+    Weights set at the point take precedence over weights in multiPoint, and 0 means 1. Raises ConfigurationError if the
+    total score could overflow. As upstream subtracts in int64, a negative total wraps around.
     """
     weights: dict[str, int] = {}
     total = 0
@@ -243,8 +242,9 @@ def _wrap_int64(number: int) -> int:
 
 
 def _find_plugin_origins(point: str, names: tuple[str, ...], custom: Plugins) -> dict[str, str]:
-    """Return, by plugin name, the setting that enabled the plugin at this point: the point itself, multiPoint or the
-    defaults.
+    """Return, by plugin name, the setting that enabled the plugin at this extension point.
+
+    The setting is the extension point itself, multiPoint or the defaults.
     """
     enabled_at_point = custom.map_sets_by_point()[point].enabled_names
     enabled_at_multi_point = custom.multi_point.enabled_names
@@ -296,8 +296,9 @@ def _merge_multi_point(
 ) -> tuple[str, ...]:
     """Return the plugins that run at a point, in order.
 
-    First come the plugins of multiPoint that the point reconfigures, then the other plugins of multiPoint, and last the
-    plugins that only the point enables. Raises ConfigurationError for a plugin that does not exist or is listed twice.
+    First come the plugins of multiPoint that the point lists as well, then the other plugins of multiPoint, and last
+    the plugins that only the point lists (`explicit`). If the point disables "*", only its own plugins run. Raises
+    ConfigurationError for a plugin that does not exist or is listed twice.
     """
     if "*" in disabled:
         return explicit

@@ -33,7 +33,7 @@ from kschedctl.scheduler.registry.in_tree import IN_TREE, REMOVED
 
 NONE_INVALID: frozenset[str] = frozenset()
 INVALID_PLUGINS = ByVersion(
-    "plugins that a profile may no longer enable, disable or configure",
+    "removed plugins that a profile may not enable, disable or configure",
     (("", NONE_INVALID), ("1.31", REMOVED)),
     "#124500",
 )
@@ -71,7 +71,7 @@ def _validate_leader_election(election: LeaderElection) -> Iterator[str]:
     for name, seconds in (("leaseDuration", lease), ("renewDeadline", renew), ("retryPeriod", retry)):
         if seconds <= 0:
             yield invalid(f"leaderElection.{name}", f"{seconds:g}s", "must be greater than zero")
-    if lease <= renew:
+    if lease <= renew:  # upstream's message shows renewDeadline as the wrong value
         yield invalid("leaderElection.leaseDuration", f"{renew:g}s", "must be greater than `RenewDeadline`")
     if election.resource_lock not in ("", "leases"):
         yield invalid("leaderElection.resourceLock", election.resource_lock, 'resourceLock value must be "leases"')
@@ -141,7 +141,7 @@ def _validate_plugin_config(path: str, profile: KubeSchedulerProfile, gates: Fea
 
 
 def _validate_common_queue_sort(profiles: tuple[KubeSchedulerProfile, ...]) -> Iterator[str]:
-    """Yield an error for each profile whose QueueSort plugin or arguments differ from the first profile's.
+    """Yield an error for each profile whose QueueSort plugins differ from the first profile's, also in their arguments.
 
     It is also an error if the first profile enables several QueueSort plugins.
     """
@@ -212,9 +212,9 @@ class VersionMismatch(NamedTuple):
 
 
 def iter_version_mismatches(document: JsonObject | None, minor: int) -> Iterator[VersionMismatch]:
-    """Yield the names in a document that this minor version lacks. The document need not be valid.
+    """Yield the names in a document that this minor version lacks but other versions have.
 
-    Names that no version has are left out.
+    These are the API version, fields, plugins and arguments of plugins. The document need not be valid.
     """
     if not isinstance(document, Mapping):
         return
@@ -233,7 +233,8 @@ def iter_version_mismatches(document: JsonObject | None, minor: int) -> Iterator
 def _iter_plugin_set_mismatches(profile: JsonObject, path: Path, minor: int) -> Iterator[VersionMismatch]:
     """Yield the plugins in a profile's plugin sets that the version does not have.
 
-    A plugin that the version has, but not at the point that enables it, is yielded too.
+    A plugin that the version has, but not at the point that enables it, is yielded too. Nothing is yielded if the
+    profile has no plugin sets.
     """
     plugins = profile.get("plugins")
     if not isinstance(plugins, Mapping):

@@ -59,7 +59,7 @@ class VersionedField(NamedTuple):
         return gates.minor < self.gated_since or self._is_gate_on(gates)
 
     def _find_replacement(self, gates: FeatureGates) -> str:
-        """Return the replacement for the field in a version from which it was removed, otherwise an empty string."""
+        """Return what replaces the field in a version from which it was removed, otherwise an empty string."""
         if self.removed is None:
             return ""
         first_minor_without, replacement = self.removed
@@ -224,7 +224,7 @@ _CLUSTER_FIELDS = {kind: FIELDS_OF_CLUSTER[kind] for kind in FIELDS if kind in F
 def iter_unread_fields(kind: str, document: JsonObject, gates: FeatureGates) -> Iterator[tuple[Path, VersionedField]]:
     """Yield each field of an object that a version with these gates does not store, with its path in the object.
 
-    Fields nested in such a field are left out.
+    A field nested in such a field is left out.
 
     >>> document = {"spec": {"volumes": [{"name": "v", "image": {"reference": "i"}}]}}
     >>> [(path, field.gate) for path, field in iter_unread_fields("Pod", document, FeatureGates("1.34"))]
@@ -241,7 +241,10 @@ def iter_unread_fields(kind: str, document: JsonObject, gates: FeatureGates) -> 
 
 
 def iter_ignored_pod_fields(specs: Iterable[PodSpec], gates: FeatureGates) -> Iterator[str]:
-    """Yield a line for each field of these pods that a version with these gates does not store."""
+    """Yield a line for each field of these pods that a version with these gates does not store.
+
+    The line has the field's path and what is needed to store it.
+    """
     missing_fields = _list_missing_fields("Pod", gates)
     if not missing_fields:
         return
@@ -262,9 +265,9 @@ def iter_ignored_groups_line(specs: Iterable[PodSpec], gates: FeatureGates) -> I
 
 
 def iter_ignored_cluster_fields(cluster: Cluster, gates: FeatureGates) -> Iterator[str]:
-    """Yield a line for each kind in the cluster that the version does not have.
+    """Yield a line for each field of the cluster's objects, and for each of their kinds, that the version lacks.
 
-    Also yield a line for each field, of a kind other than Pod, that the version does not store.
+    Fields of pods are left out. The line has what is needed to have the field or kind.
     """
     # Fields of objects.
     for kind, attribute in _CLUSTER_FIELDS.items():
@@ -289,7 +292,10 @@ def _list_missing_fields(kind: str, gates: FeatureGates) -> list[VersionedField]
 
 
 def _iter_field_requirements(fields: Iterable[VersionedField], gates: FeatureGates) -> Iterator[str]:
-    """Yield a line with the path and the requirement of each field, except fields nested in another of the fields."""
+    """Yield a line with the path and the requirement of each field.
+
+    A field that is nested in another of the fields is left out.
+    """
     paths = {field.path for field in fields}
     for field in fields:
         steps = field.steps
@@ -299,7 +305,7 @@ def _iter_field_requirements(fields: Iterable[VersionedField], gates: FeatureGat
 
 
 def _is_field_set(value: Any, steps: Sequence[str]) -> bool:
-    """Return whether the field at the end of the steps is set in a struct.
+    """Return whether the field at the end of the steps is set in a struct, to a value that is not empty.
 
     In each list on the way, at least one item must have the field.
     """
@@ -321,7 +327,7 @@ def _map_fields_to_attributes(struct: Hashable) -> Mapping[str, str]:
 
 
 def _iter_field_paths(value: Json, steps: Sequence[str], path: Path) -> Iterator[Path]:
-    """Yield the paths at which a field is set in a document.
+    """Yield the paths at which a field is set in a document, to a value that is not empty.
 
     There is a path for each item of the lists on the way. `path` leads to `value`, and `steps` lead from `value` to the
     field.

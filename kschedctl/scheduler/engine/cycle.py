@@ -73,8 +73,8 @@ class PreFilterOutcome:
 def run_pre_filter(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> PreFilterOutcome:
     """Run every PreFilter plugin and return the combined outcome. Raises PluginError if a plugin fails.
 
-    Upstream stops at the first plugin that rejects the pod for good, or once no node is left. The outcome has
-    upstream's status but contains the results of all plugins. Errors of plugins that upstream does not reach are
+    Upstream stops at the first plugin that rejects the pod for good, or once no node is left. The outcome has the
+    status that upstream gets, but the results of all plugins. Errors of plugins that upstream does not reach are
     ignored.
     """
     results: dict[str, PreFilterResult] = {}
@@ -132,12 +132,12 @@ def select_allowed_nodes(pre_filter: PreFilterOutcome, view: Fork) -> Bools:
 
 NO_NODES = "no nodes available to schedule pods"
 LEFT_OUT = ByVersion(
-    "why PreFilter plugins excluded these nodes",
+    "reason for nodes that PreFilter plugins excluded",
     (("", "node is filtered out by the prefilter result"), ("1.30.2", "node(s) didn't satisfy plugin(s) [{}]")),
     "#125197, brought back by #125306",
 )
 NARROWING_REJECTS = ByVersion(
-    "plugins that left out nodes in PreFilter count as rejectors of the pod",
+    "plugins that excluded nodes in PreFilter count as having rejected the pod",
     (("", False), ("1.31", True)),
     "#122251",
 )
@@ -187,7 +187,10 @@ class FilterOutcome:
         return mask
 
     def count_nodes_by_reason(self, nodes: Bools) -> Counter[str]:
-        """Count the nodes in the mask `nodes` (N,) by the reason that upstream reports for them."""
+        """Count the nodes in the mask `nodes` (N,) by the reason that upstream reports for them.
+
+        A node with several reasons counts for each of them. Reasons without nodes are left out.
+        """
         counts: Counter[str] = Counter()
         for _, verdict, reported in self.iter_reported_verdicts():
             for rejection in verdict.rejections:
@@ -267,9 +270,9 @@ class Cycle:
 
     @property
     def rejecting_plugins(self) -> frozenset[str]:
-        """The plugins that upstream's diagnosis lists as having rejected the pod. All extenders count as one plugin.
+        """The plugins that upstream's diagnosis lists as having rejected the pod.
 
-        Since v1.31, plugins that restricted the nodes in PreFilter count, too.
+        All extenders count as one plugin. Since v1.31, plugins that restricted the nodes in PreFilter count, too.
         """
         does_narrowing_count = NARROWING_REJECTS.at(self.framework.release)
         narrowing = frozenset(self.pre_filter.narrowed_by if does_narrowing_count else ())
@@ -291,8 +294,8 @@ class Cycle:
     def get_node_status(self, row: int) -> Status:
         """Return the status of a node in the diagnosis.
 
-        A status from extenders takes precedence. All nodes that were not examined share one status. The status of any
-        other node comes from the first plugin that rejects it, and is Success if no plugin does.
+        A status from an extender takes precedence. All nodes that were not examined share one status. Any other node
+        has the status of the first plugin that rejects it, or Success if no plugin does.
         """
         if row in self.extender_statuses:
             return self.extender_statuses[Row(row)]
@@ -410,8 +413,8 @@ class Filtering:
 
         A node must pass both times, as in upstream's RunFilterPluginsWithNominatedPods. `delta` is a hypothetical
         change of pods on nodes. `known_verdicts` are verdicts without this change, which are reused for plugins that do
-        not read pods. If `nodes_to_judge` (N,) is given, the verdicts on all other nodes are undefined. Raises
-        PluginError if a plugin fails.
+        not read pods. With `nodes_to_judge` (N,), only the verdicts on these nodes are valid. Raises PluginError if a
+        plugin fails.
         """
         nodes = len(self.view.nodes)
         verdicts = self._collect_verdicts(delta, known_verdicts)
@@ -429,7 +432,11 @@ class Filtering:
         return FilterOutcome(tuple(verdicts), verdicts, with_nominated, first, by_nominated)
 
     def _collect_verdicts(self, delta: Delta, known_verdicts: Verdicts | None) -> Verdicts:
-        """Return each plugin's verdict after the hypothetical change, reusing known verdicts that it cannot affect."""
+        """Return each plugin's verdict after the hypothetical change, by plugin name.
+
+        A known verdict is reused if nothing changes or if the plugin does not read pods. Raises PluginError if a plugin
+        fails.
+        """
         verdicts: dict[str, PluginVerdict] = {}
         for plugin in self.plugins:
             known_verdict = known_verdicts.get(plugin.name) if known_verdicts else None
@@ -440,7 +447,7 @@ class Filtering:
         return verdicts
 
     def find_rejected_rows(self, rows: OwnRows, delta: Delta) -> Bools:
-        """Return a mask over `rows` of the rows rejected by a plugin that reads only a node's own row.
+        """Return a mask over `rows` of the rows that are rejected by plugins which read only a node's own row.
 
         Nominated pods are not counted. Raises PluginError if a plugin fails.
         """
@@ -545,7 +552,7 @@ def _find_feasible_nodes(
     """Return the examined nodes that pass plugins and extenders. Raises PluginError if a plugin fails."""
     _raise_filter_errors(outcome, considered)
     passing = outcome.passing & considered
-    # If all nodes pass, the shared array of rows is used, which is faster and recognized later.
+    # If all nodes pass, use the shared array of rows, which saves a copy and which callers recognize by identity.
     rows = view.nodes.rows if passing.all() else np.flatnonzero(passing)
     return consultation.filter_all(view, rows)
 

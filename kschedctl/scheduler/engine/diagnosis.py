@@ -74,8 +74,9 @@ class PostFilterOutcome(msgspec.Struct, frozen=True):
 def run_post_filter(cycle: Cycle) -> PostFilterOutcome:
     """Run the PostFilter plugins in order until one succeeds, fails, or rejects the pod for good.
 
-    If every plugin rejects the pod only for now, the outcome lists the reasons of all plugins. In a cluster without
-    nodes no plugin runs, and the outcome is Success without a nominated node.
+    If every plugin rejects the pod only for now, the outcome lists the reasons of all plugins and names the first
+    plugin. A plugin's error is not raised but becomes the status. If no plugin runs, as in a cluster without nodes, the
+    outcome is Success without a nominated node.
     """
     results: dict[str, PostFilterResult] = {}
     plugins = cycle.framework.plugins_at("postFilter") if len(cycle.view.nodes) else []
@@ -103,7 +104,7 @@ def run_post_filter(cycle: Cycle) -> PostFilterOutcome:
 
 
 ABSENT_COUNT = ByVersion(
-    "the message counts nodes that PreFilter plugins left out",
+    "the message counts nodes that PreFilter plugins excluded",
     (("", True), ("1.30.2", False), ("1.32", True)),
     "#125306, #126022",
 )
@@ -112,7 +113,9 @@ ABSENT_COUNT = ByVersion(
 def build_fit_error(cycle: Cycle, post_filter: str = "") -> str:
     """Return upstream's message for a pod that fits on no node.
 
-    The message of PostFilter, if there is one, is appended. Without nodes, the message is NO_NODES.
+    The message has the reasons of PreFilter if it rejected the pod, otherwise the number of nodes for each reason.
+    `post_filter` is the message of PostFilter, which is appended unless it is empty. In a placement without nodes, the
+    message is only NO_NODES.
     """
     nodes = cycle.view.nodes_in_placement
     if nodes == 0:
@@ -164,8 +167,8 @@ def count_nodes_by_reason(cycle: Cycle) -> Counter[str]:
 def _count_unexamined_nodes(cycle: Cycle, has_extender_status: Bools) -> int:
     """Count the nodes that upstream did not examine because PreFilter plugins left them out.
 
-    If extenders were called, every node without a status from an extender is counted. If extenders gave a status to
-    nodes that do not exist, the count is lower by these nodes.
+    If extenders were called, every node that has no status of its own is counted. Like upstream, this subtracts the
+    statuses that extenders gave to nodes that do not exist.
     """
     not_allowed = int((cycle.view.in_placement & ~cycle.considered).sum())
     if not not_allowed or not cycle.consultation.calls:

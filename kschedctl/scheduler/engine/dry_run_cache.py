@@ -49,7 +49,8 @@ class DryRunState:
     def restrict_to_unchanged_nodes(self, view: Fork, nominated: Delta) -> DryRunState:
         """Return the result restricted to nodes whose pods and nominations have not changed since the dry run.
 
-        Whether PDBs still allow the same disruptions is not checked.
+        On all other nodes, `insufficient_priority` becomes UNKNOWN. Whether PDBs still allow the same disruptions is
+        not checked.
         """
         unchanged = view.touched <= self.trail  # no pod has come or gone since
         if nominated is not self.nominated:
@@ -130,8 +131,12 @@ class VictimCache:
         return self._states.get(pod_class)
 
     def store(self, pod_class: Hashable, state: DryRunState) -> None:
-        """Store a dry run as the latest one for its class of pods, dropping the oldest entries if the cache is full."""
+        """Store a dry run as the latest one for its class of pods.
+
+        If the class is new and the cache is full, the oldest entries are dropped.
+        """
         if pod_class not in self._states:
+            # The limit is the total size of all states, if all were as large as this one.
             max_states = max(MAX_CACHED_PODS // (len(state.pods) + len(state.tried)), 1)
             drop_oldest_if_full(self._states, max_states)
         self._states[pod_class] = state
@@ -140,8 +145,8 @@ class VictimCache:
 def get_dry_run_key(info: PodInfo, view: Fork) -> Hashable:
     """Return a cache key that is equal for pods with the same priority and requests.
 
-    Pods that already had a node and are scheduled again have keys of their own. Return None for a pod without a number,
-    which has no key.
+    Pods that are scheduled again after they had a node have keys of their own. Return None if the PodInfo has no
+    number, since its result cannot be cached.
     """
     if info.number is None:
         return None

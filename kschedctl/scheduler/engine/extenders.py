@@ -346,7 +346,7 @@ class HTTPExtender:
     def is_interested(self, pod: Pod) -> bool:
         """Return whether a container of the pod requests or limits a resource that the extender manages.
 
-        An extender without managed resources is interested in every pod.
+        An extender without managed resources is interested in every pod. Ephemeral containers do not count.
         """
         if not self._managed:
             return True
@@ -357,9 +357,9 @@ class HTTPExtender:
         return False
 
     def iter_unknowns(self, pod: Pod) -> Iterator[Unknown]:
-        """Yield the facts about the pod that stay unknown because this extender is not called.
+        """Yield one unknown for each verb of this extender, if the extender is not called.
 
-        There are none if the extender is not interested in the pod.
+        Nothing is yielded if the extender is called, or if it is not interested in the pod.
         """
         if self.call is not None or not self.is_interested(pod):
             return
@@ -375,8 +375,9 @@ class HTTPExtender:
     def filter(self, pod: JsonObject, offered: OfferedNodes, nodes: NodeColumns) -> FilterAnswer:
         """Ask the extender which of the offered nodes remain.
 
-        If the answer has neither names nor nodes, no node remains. Raises UnknownAnswerError if the extender is not
-        called, and ExtenderError if the call fails or the answer is invalid.
+        Names in the answer count only if the extender caches nodes. If the answer has neither names that count nor
+        nodes, no node remains. Raises UnknownAnswerError if the extender is not called, and ExtenderError if the call
+        fails or the answer is invalid.
         """
         body = self._call_verb(self.settings.filter_verb, self._build_extender_args(pod, offered, nodes))
         result = parse_filter_result(body)
@@ -432,8 +433,8 @@ class HTTPExtender:
     def _call_verb(self, verb: str, payload: JsonObject) -> Json:
         """Call one of the extender's verbs, such as filter, and return the decoded body of the response.
 
-        Raises UnknownAnswerError if the extender is not called, and ExtenderError if it does not answer with status
-        200.
+        Raises UnknownAnswerError if the extender is not called, and ExtenderError if the response has a status other
+        than 200.
         """
         if self.call is None:
             raise UnknownAnswerError(UNASKED.why)
@@ -443,7 +444,10 @@ class HTTPExtender:
         return body
 
     def _resolve_names(self, names: Sequence[str], offered: OfferedNodes) -> OfferedNodes:
-        """Return the offered nodes with these names. Raises ExtenderError for a name that was not offered."""
+        """Return the offered nodes with these names, in the order of the names.
+
+        Raises ExtenderError for a name that was not offered.
+        """
         index_by_name = {name: i for i, name in enumerate(offered.names)}
         for name in names:
             if name not in index_by_name:
@@ -468,7 +472,7 @@ def _resolve_nodes(documents: Sequence[JsonObject], nodes: NodeColumns) -> Offer
 
 MAX_EXTENDER_PRIORITY = 10
 AGGREGATED = ByVersion(
-    "an extender's reason for a node is added to earlier reasons",
+    "an extender's reason for rejecting a node is added to earlier reasons for the node",
     (("", True), ("1.32", False)),
 )
 Answer = TypeVar("Answer")
@@ -517,8 +521,9 @@ class Consultation:
     def filter(self, view: Fork, rows: Rows) -> OfferedNodes:
         """Return the nodes at these rows that remain after all extenders filtered them in order.
 
-        The extenders' messages are recorded. An extender removes no node if its answer is unknown, or if it fails and
-        is ignorable. Raises PluginError if another extender fails.
+        Extenders without a filter verb are skipped, and no extender is called once no node remains. Messages and
+        unknown answers are recorded. An extender removes no node if its answer is unknown, or if it fails and is
+        ignorable. Raises PluginError if an extender that is not ignorable fails.
         """
         offered = OfferedNodes.from_rows(view.nodes, rows)
         for extender in self.extenders:
@@ -547,7 +552,7 @@ class Consultation:
         return offered
 
     def _record_filter_messages(self, extender: HTTPExtender, answer: FilterAnswer) -> None:
-        """Record the messages that an extender gave about nodes.
+        """Record the messages that an extender gave about nodes, as their statuses.
 
         A node that is listed both as failed and as unresolvable is unresolvable.
         """
@@ -558,9 +563,10 @@ class Consultation:
                 self._record_status(extender, name, Code.UNSCHEDULABLE, message)
 
     def _record_status(self, extender: HTTPExtender, name: str, code: Code, message: str) -> None:
-        """Record the status that an extender's message gives to a node.
+        """Record the status that an extender's message gives to a node, and the message by the extender's URL.
 
-        In old versions, the message is added to earlier messages about the node.
+        In old versions, the message is added to earlier messages about the node, and an unresolvable node stays
+        unresolvable.
         """
         reasons: tuple[str, ...] = (message,)
         earlier = self.statuses.get(name)
@@ -576,7 +582,8 @@ class Consultation:
     def prioritize(self, view: Fork, offered: OfferedNodes) -> Iterator[tuple[str, Scores]]:
         """Yield the URL of each extender that scores, with its weighted score for each of the offered nodes.
 
-        Extenders that fail are ignored, and unknown answers are recorded. A single node is not scored.
+        A node that the extender does not mention scores 0. Extenders that fail are ignored, and unknown answers are
+        recorded. A single node is not scored.
         """
         if len(offered.rows) < 2:
             return
@@ -614,26 +621,27 @@ class Consultation:
         """
         full = not extender.settings.node_cache_capable
         call = ExtenderCall(extender.url, verb, offered.names, full)
-        return self._record_call(call, lambda: make_call(self.pod, offered, nodes))
+        return self._make_and_record_call(call, lambda: make_call(self.pod, offered, nodes))
 
     # -- preempt -------------------------------------------------------------------------------------------------
 
     def preempt(self, extender: HTTPExtender, victims: Mapping[str, SentVictims]) -> dict[str, MetaVictims] | None:
         """Return the victims that an extender chooses on each node, by node name.
 
-        Return None if the extender's answer is unknown. Raises ExtenderError if the extender fails.
+        The call is recorded. If the extender's answer is unknown, record this and return None. Raises ExtenderError if
+        the extender fails.
         """
         call = ExtenderCall(extender.url, extender.settings.preempt_verb, tuple(victims))
         try:
-            return self._record_call(call, lambda: extender.preempt(self.pod, victims))
+            return self._make_and_record_call(call, lambda: extender.preempt(self.pod, victims))
         except UnknownAnswerError as error:
             self._record_unknown_answer(Effect.VICTIMS, error)
             return None
 
-    def _record_call(self, call: ExtenderCall, make_call: Callable[[], Answer]) -> Answer:
-        """Make a call, record it even if it fails, and return the answer.
+    def _make_and_record_call(self, call: ExtenderCall, make_call: Callable[[], Answer]) -> Answer:
+        """Make the call, record it even if it fails, and return the answer.
 
-        Any ExtenderError or UnknownAnswerError of the call is raised again.
+        ExtenderError and UnknownAnswerError of the call are recorded as its error and re-raised.
         """
         try:
             answer = make_call()

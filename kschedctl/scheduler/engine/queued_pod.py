@@ -101,7 +101,7 @@ class PodHeap:
     def delete(self, position: Position) -> QueuedPod | None:
         """Remove and return the pod at a position, or return None if it is not in the heap.
 
-        Its entry stays in the heap until it comes up, and is skipped then.
+        Its heap entry stays until `peek` reaches and drops the entry.
         """
         if position not in self._pods:
             return None

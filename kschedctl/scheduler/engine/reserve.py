@@ -33,7 +33,8 @@ NO_PRE_FILTER_RESULTS: Mapping[str, PreFilterResult] = {}
 def uses_claims(info: PodInfo, view: Fork) -> bool:
     """Return whether the pod uses volume claims or device claims.
 
-    A request for an extended resource that devices back counts as a device claim.
+    An ephemeral volume counts as a volume claim. A request for an extended resource that devices back counts as a
+    device claim.
     """
     spec = info.spec
     if spec.resource_claims or any(v.persistent_volume_claim or v.ephemeral for v in spec.volumes):

@@ -21,7 +21,7 @@ GOLDEN_RATIO = 0.6180339887498949
 """Multiples of this fraction are spread evenly between 0 and 1."""
 NOWHERE: Rows = np.empty(0, np.int64)
 LEFT_OUT_COUNT = ByVersion(
-    "nodes that PreFilter plugins rule out shift the node at which the next search starts",
+    "nodes that PreFilter plugins exclude shift the node at which the next search starts",
     (("", True), ("1.30.2", False)),
     "#125197, brought back by #125306",
 )
@@ -149,7 +149,8 @@ class Sampling:
 
         `rejected` (N,) marks nodes that are not feasible. The search ends early at a node on which a plugin `failed`
         (N,). `offered` has all rows unless PreFilter restricted them. Upstream leaves the order of restricted rows
-        undefined. `nominated_row` is the row of the pod's nominated node, which was examined before.
+        undefined. `terms` decide how many nodes are enough. `nominated_row` is the row of the pod's nominated node,
+        which was examined before.
         """
         # Find how many nodes are examined, in order from the start index on.
         start = self.start
@@ -174,7 +175,7 @@ class Sampling:
 
         # Move the start index by the number of nodes with a result.
         processed = int(examined.sum()) + terms.extender_statuses
-        if terms.counts_left_out:
+        if terms.counts_left_out:  # nodes that PreFilter left out have a result, too
             processed += int((~examined).sum()) - (nodes - examined_count)
         if len(failures):  # the node that failed has no result
             processed -= 1

@@ -156,9 +156,9 @@ class ScoredNodes(NamedTuple):
     def from_offered(cls, view: Fork, nodes: OfferedNodes, release: KubeVersion) -> ScoredNodes:
         """Prepare the offered nodes for scoring.
 
-        If an extender returned whole nodes, versions since 1.33 score these nodes. Older versions score the cluster's
-        nodes. Raises PluginError if a node that does not exist would have to be scored, or if a returned node has an
-        invalid amount.
+        If an extender returned whole nodes, versions since 1.33 score the nodes as returned, and older versions score
+        the cluster's nodes of the same names. Raises PluginError if a node that does not exist would have to be scored,
+        or if a returned node has an invalid amount.
         """
         if nodes.returned is not None and SCORED_AS_RETURNED.at(release):
             view_with_returned, returned_rows = _add_returned_nodes(view, nodes)
@@ -172,8 +172,8 @@ class ScoredNodes(NamedTuple):
     def score_with_plugin(self, plugin: ScorePlugin, info: PodInfo, state: object, *, by_name: bool) -> Scores:
         """Return a plugin's raw scores, one per node to score.
 
-        Set `by_name` if the plugin has no PreScore and looks nodes up by name in the state of its PreFilter. Nodes that
-        an extender returned but the cluster does not have score 0 in this case.
+        With `by_name`, the plugin has no PreScore and looks nodes up by name in the state of its PreFilter. Nodes that
+        an extender returned but the cluster does not have then score 0.
         """
         if not by_name or self.cluster_view is self.view:
             return plugin.score(info, self.view, state, self.rows)
@@ -184,7 +184,7 @@ class ScoredNodes(NamedTuple):
 
 
 def _add_returned_nodes(view: Fork, offered: OfferedNodes) -> tuple[Fork, Rows]:
-    """Return a fork with the nodes that an extender returned added after its own nodes, and their rows.
+    """Return a fork to which the nodes from an extender are appended, and the rows of these nodes.
 
     Raises PluginError if a node has an invalid amount.
     """

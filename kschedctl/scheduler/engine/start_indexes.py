@@ -65,7 +65,7 @@ class EveryStart:
         """(F,): the places of the feasible nodes among the offered nodes."""
 
     def search_samples(self, sample_size: int) -> Searches:
-        """Return the results of the searches that stop after `sample_size` feasible nodes.
+        """Return the results of the searches from all start indexes that stop after `sample_size` feasible nodes.
 
         If there are at most `sample_size` feasible nodes, every search examines all nodes.
         """
@@ -88,14 +88,15 @@ class EveryStart:
         return Searches(len(self.places), self.offered * ones, best, 0 * ones, best)
 
     def _find_best_per_search(self, sample_size: int) -> Best:
-        """Return the best sampled nodes of each search, indexed by the first feasible node that it finds.
+        """Return the best sampled nodes of each search, indexed by the first feasible node that the search finds.
 
         If a plugin's scores may depend on every sampled node, each sample is scored separately.
         """
         if must_score_each_search(self.cycle):
             return self._score_each_search(sample_size)
 
-        # In a run of windows with equal keys, each node has the same scores in all windows.
+        # A window is the sequence of feasible nodes that one search samples. In a run of windows with equal keys, each
+        # node has the same scores in all windows.
         feasible_count = len(self.places)
         window_keys: list[npt.NDArray[np.int64]] = []
         for _, scorer in self._scorers:
@@ -112,7 +113,10 @@ class EveryStart:
         return Best(tops, np.hstack([best.sums for best in best_of_runs]))
 
     def _score_each_search(self, sample_size: int) -> Best:
-        """Find the best nodes of each search by running the Score plugins on every sample."""
+        """Find the best nodes of each search by running the Score plugins on every sample.
+
+        The result is indexed by the first feasible node that a search finds.
+        """
         cycle = self.cycle
         feasible_count = len(self.places)
         tops = np.zeros(feasible_count, np.int64)
@@ -203,9 +207,10 @@ class DomainsScorer:
         self._raw: dict[tuple[int, ...], Scores] = {}
 
     def build_window_keys(self, width: int) -> list[npt.NDArray[np.int64]]:
-        """Return arrays with each window's number of domains per topology key and its lowest and highest raw score.
+        """Return, for all windows, the number of domains per topology key, and the lowest and the highest raw score.
 
-        The numbers of domains are also stored in `sizes`, which `normalize_in_window` needs.
+        Each is an array with an entry per window. The numbers of domains are also stored in `sizes`, which
+        `normalize_in_window` needs.
         """
         sizes = [count_distinct_per_window(codes, self.counted, width) for codes in self.domains]
         self.sizes = list(zip(*(column.tolist() for column in sizes), strict=True))
@@ -237,7 +242,8 @@ class DomainsScorer:
 def iter_window_scorers(cycle: Cycle) -> Iterator[tuple[int, Scorer]]:
     """Yield the weight and a scorer of each plugin whose scores depend on the sampled nodes.
 
-    Plugins with Peers.ALL are left out.
+    A scorer computes the plugin's scores for all samples. Plugins whose scores may depend on every sampled node
+    (Peers.ALL) are left out.
     """
     plugins: dict[str, Any] = {plugin.name: plugin for plugin in cycle.framework.plugins_at("score")}
     for name, raw in cycle.scores.raw.items():
@@ -250,7 +256,10 @@ def iter_window_scorers(cycle: Cycle) -> Iterator[tuple[int, Scorer]]:
 
 
 def sum_independent_scores(cycle: Cycle) -> Scores:
-    """Return, for each feasible node, the sum of the weighted scores that do not depend on the sampled nodes."""
+    """Return, for each feasible node, the sum of the weighted scores that do not depend on the sampled nodes.
+
+    The base score, which is 1 without Score plugins and extenders, is included.
+    """
     added = np.full(len(cycle.scores.rows), cycle.scores.base)
     for plugin in cycle.framework.plugins_at("score"):
         if plugin.name in cycle.scores.weighted and get_peers(plugin) is Peers.NONE:
@@ -391,7 +400,7 @@ def find_best_per_window(scores: Scores, columns: npt.NDArray[np.int64], width: 
 
 
 def _find_best_per_prefix(scores: Scores, columns: npt.NDArray[np.int64]) -> Best:
-    """Find the best of the first 1, 2, … scores. Sum the columns over the places in each prefix with the best score."""
+    """Find the best of the first 1, 2, … scores, and sum the columns over the places that have it."""
     tops = np.maximum.accumulate(scores)
     rises = np.append(True, tops[1:] > tops[:-1])
     first_with_top = np.maximum.accumulate(np.where(rises, np.arange(len(tops)), 0))

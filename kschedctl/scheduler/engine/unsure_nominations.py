@@ -17,7 +17,7 @@ KIND = "Nomination"
 SEEN = "only those of pods that changed since kube-scheduler started"
 ALL_COUNT = "all"
 COUNTED = ByVersion(
-    "nominations of gated pods that count",
+    "gated pods whose nominated node is taken into account",
     (("", SEEN), ("1.37", ALL_COUNT)),
     "#139057",
 )
@@ -26,8 +26,8 @@ COUNTED = ByVersion(
 def iter_cycle_unknown(cycle: Cycle, framework: FrameworkLike) -> Iterator[Unknown]:
     """Yield an unknown if the pod's answer depends on the unsure nominations.
 
-    It does if counting them leaves the pod without a node or changes the best nodes. Nothing is yielded for a pod that
-    fits nowhere in any case. The framework must not have extenders.
+    The answer depends on them if counting them leaves the pod without a node or changes the best nodes. Nothing is
+    yielded for a pod that fits nowhere even if they are not counted. The framework must not have extenders.
     """
     if not len(cycle.view.unsure_nominations[0]) or not cycle.schedulable:
         return
@@ -39,9 +39,9 @@ def iter_cycle_unknown(cycle: Cycle, framework: FrameworkLike) -> Iterator[Unkno
 
 
 def iter_choice_unknown(info: PodInfo, row: Row, framework: FrameworkLike, view: Fork) -> Iterator[Unknown]:
-    """Yield an unknown if the pod fits on `row` only because unsure nominations for that row are not counted.
+    """Yield at most one unknown: that the pod fits on `row` only while unsure nominations are not counted.
 
-    At most one is yielded.
+    Nothing is yielded if no unsure nomination is for this row.
     """
     if row in view.unsure_nominations[0].tolist():
         counted = run_cycle(framework, info, _nominate_unsure_pods(view))

@@ -454,7 +454,8 @@ class CordonDependentPlugin(Plugin, Protocol):
 def cordon_affects_only_its_node(filters: Sequence[Plugin], scorers: Sequence[Plugin], info: PodInfo) -> bool:
     """Return whether cordoning a node has no effect on the pod other than to exclude that node.
 
-    The result is valid for in-tree plugins only.
+    One of the `filters` must reject cordoned nodes for the pod, and no plugin may look at cordons in any other way. The
+    result is valid for in-tree plugins only.
     """
     if not any(offers(plugin, CordonRejectingPlugin) and plugin.rejects_cordoned(info) for plugin in filters):
         return False

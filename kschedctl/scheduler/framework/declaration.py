@@ -242,7 +242,10 @@ class Declaration(msgspec.Struct, frozen=True):
         )
 
     def restrict_to_minor(self, minor: int) -> Declaration | None:
-        """Return the declaration as of a minor version, or None if that version does not have the plugin."""
+        """Return the declaration as of a minor version, or None if that version does not have the plugin.
+
+        Extension points, arguments and the replay are left out if they belong only to later versions.
+        """
         if not self.since <= minor <= (self.until or minor):
             return None
         points = frozenset(point for point in self.points if minor >= self.points_since.get(point, minor))
@@ -253,7 +256,10 @@ class Declaration(msgspec.Struct, frozen=True):
         return replace(self, points=points, args_type=args_type, make=make)
 
     def is_default(self, gates: FeatureGates) -> bool:
-        """Return whether the plugin is enabled in a profile that lists no plugins."""
+        """Return whether the plugin is enabled in a profile that lists no plugins.
+
+        It is not if it stopped being a default plugin in an earlier version, or if its feature gate is off.
+        """
         minor = gates.release.version_for(f"plugin {self.name}").minor
         if self.default_until is not None and minor > self.default_until:
             return False
@@ -349,7 +355,7 @@ READ_FOR_NEW_PODS = ("RuntimeClass", "ResourceClaimTemplate")
 def list_kinds_read(plugins: Iterable[Declaration], gates: FeatureGates) -> tuple[str, ...]:
     """Return the kinds of objects that the plugins read, starting with the kinds that every answer needs.
 
-    Kinds that depend on a feature gate are included only if the gate is on.
+    A kind that depends on a feature gate is included only if the version has the gate and the gate is on.
     """
     kinds = list(ALWAYS_READ)
     for plugin in plugins:
@@ -364,8 +370,8 @@ def list_kinds_read(plugins: Iterable[Declaration], gates: FeatureGates) -> tupl
 def find_irrelevant_kinds(plugins: Iterable[Declaration], specs: Iterable[PodSpec]) -> dict[str, str]:
     """Return the kinds that cannot affect any answer about these pods, each with the reason.
 
-    A kind is irrelevant if it matters only to pods with some property that none of these pods has. `specs` are all pods
-    of the cluster, including running ones, since a displaced pod may have to be placed again.
+    A kind is irrelevant if every plugin that reads it matters only to pods with some property that none of these pods
+    has. `specs` are all pods of the cluster, including running ones, since a displaced pod may have to be placed again.
     """
     plugin_list, pod_specs = list(plugins), list(specs)
     traits = {plugin.kinds_matter_to for plugin in plugin_list if plugin.kinds_matter_to is not None}

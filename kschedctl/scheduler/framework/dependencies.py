@@ -81,7 +81,8 @@ ALWAYS_NEEDED = (Dependency("Node", Effect.EITHER), Dependency("Pod", Effect.EIT
 def find_unknowns(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> tuple[Unknown, ...]:
     """Return an unknown for each distinct dependency of an answer about the pod on objects that were not read.
 
-    The result is empty if all objects were read.
+    Some dependencies apply to every answer, and others come from single plugins. The result is empty if all objects
+    were read.
     """
     objects = view.objects
     if not objects.gaps:
@@ -115,8 +116,8 @@ def find_plugins_to_skip(unknowns: Iterable[Unknown]) -> frozenset[str]:
 def _iter_manifest_dependencies(pod: Pod, view: Fork) -> Iterator[Dependency]:
     """Yield a dependency on each kind from which the API server would fill in missing fields of the pod.
 
-    A pod without a priority depends on PriorityClass. A pod that is not created yet depends on RuntimeClass if it names
-    a class that was not read.
+    A pod without a priority depends on PriorityClass. A pod that is not created yet depends on RuntimeClass if its
+    class was not read.
     """
     spec = pod.spec
     if pod.metadata.creation_timestamp is None and spec.runtime_class_name is not None:

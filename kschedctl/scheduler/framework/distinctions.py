@@ -29,18 +29,21 @@ class Distinction(NamedTuple):
     """Returns the current value of each domain, read-only."""
 
     def get_domain_values(self, rows: Rows) -> Counts:
-        """Return the value of each node's domain, or 0 for a node in no domain. `rows` are the rows of the nodes."""
+        """Return the value of each node's domain, such as its number of pods, or 0 for a node in no domain.
+
+        `rows` are the rows of the nodes.
+        """
         codes = self.domains.codes[rows]
         domain_values = self.values()
         if not len(domain_values):  # no node has the label
             return np.zeros(len(rows), np.int64)
-        values = domain_values.take(codes)
+        values = domain_values.take(codes)  # code -1, of nodes in no domain, takes the last value
         if self.domains.complete:
             return values
         return np.where(codes < 0, 0, values)
 
     def get_domain_value(self, row: int) -> int:
-        """Return the value of the node's domain, or 0 if the node is in no domain. `row` is the row of the node."""
+        """Return the value of the domain of the node at `row`, or 0 if the node is in no domain."""
         code = self.domains.codes[row]
         if code < 0:
             return 0

@@ -82,7 +82,11 @@ class ClusterEvent(NamedTuple):
         return self.custom_label or f"{self.resource}{self.action.label}"
 
     def covers(self, event: ClusterEvent) -> bool:
-        """Return whether a registration for this event includes `event`, which is the same or more specific."""
+        """Return whether a registration for this event includes `event`.
+
+        It does if `event` has the same resource, or is about some kind of pods while this event is about pods, and this
+        event has all actions of `event`. If `event` is broad, one of its actions is enough.
+        """
         if self.resource != event.resource and not (self.resource == POD and event.resource in POD_RESOURCES):
             return False
         shared_actions = self.action & event.action
@@ -163,15 +167,15 @@ QUEUEING_HINTS = "SchedulerQueueingHints"
 
 PRE_CHECKED_WITHOUT_HINTS = (NODE, ASSIGNED_POD, UNSCHEDULABLE_POD, "StorageClass")
 PRE_CHECKED = ByVersion(
-    "kinds of objects whose events the queue pre-checks before it calls queueing hints",
+    "objects whose events the queue checks before it calls queueing hints",
     (("", PRE_CHECKED_WITHOUT_HINTS), ("1.31", (NODE, "StorageClass")), ("1.32", ())),
 )
 
 EVERY_UPDATE = ByVersion(
-    "plugins that need some kinds of node updates register for all of them", (("", True), ("1.32", False))
+    "plugins that need only some kinds of node updates register for all kinds", (("", True), ("1.32", False))
 )
 UPDATED_NODES_AS_NEW = ByVersion(
-    "NodeAffinity, NodeResourcesFit, NodeUnschedulable and PodTopologySpread treat changed nodes as new ones",
+    "NodeAffinity, NodeResourcesFit, NodeUnschedulable and PodTopologySpread treat a changed node as a new node",
     (("", True), ("1.32", False)),
 )
 KINDS_OF_PODS = ByVersion(
@@ -180,7 +184,7 @@ KINDS_OF_PODS = ByVersion(
     "#135905",
 )
 UPDATES_OF_PODS = ByVersion(
-    "kinds of pod updates for which plugins can register separately",
+    "kinds of pod updates that plugins can register for separately",
     (
         ("", ()),
         ("1.31", ("UpdatePodLabel", "UpdatePodScaleDown")),
@@ -206,7 +210,7 @@ def list_pre_checked_resources(gates: FeatureGates) -> frozenset[str]:
 
 
 def resolve_pod_actions(requested: ActionType, gates: FeatureGates) -> ActionType:
-    """Return the requested pod actions, and all updates if the version lacks a requested kind of update."""
+    """Return the requested pod actions, extended by all updates if the version lacks a requested kind of update."""
     known_updates = UPDATES_OF_PODS.at(gates.release)
     requested_updates = [action for action in ActionType if action in ActionType.UPDATE and action in requested]
     if all(update.label in known_updates for update in requested_updates):
@@ -219,9 +223,9 @@ def resolve_node_actions(
 ) -> ActionType:
     """Return the requested node actions, extended by the updates that the version needs.
 
-    A new node may be unusable for a pod at first, in which case the queue's pre-check hides its event from plugins.
-    Versions with this pre-check therefore need changes of labels and taints as well. `all_updates_before_1_32` marks a
-    plugin that registers for all updates of nodes in versions with EVERY_UPDATE.
+    In some versions, the queue's pre-check hides the event of a new node that is unusable for the pod at first. In
+    these versions, plugins need changes of labels and taints as well. With `all_updates_before_1_32`, the plugin
+    registers for all updates of nodes in versions before 1.32.
     """
     if all_updates_before_1_32 and EVERY_UPDATE.at(gates.release):
         return ActionType.ADD | ActionType.UPDATE
@@ -281,7 +285,7 @@ def _to_camel_case(name: str) -> str:
 def _drop_empty_values(value: Json) -> Json:
     """Return the value without null, empty strings, empty lists and empty objects, or None if nothing remains.
 
-    Empty items of lists are replaced with None instead of being removed.
+    Empty items of lists are not removed but replaced with None.
     """
     if isinstance(value, Mapping):
         fields = {key: _drop_empty_values(inner) for key, inner in value.items()}
@@ -291,7 +295,9 @@ def _drop_empty_values(value: Json) -> Json:
     return None if value == "" else value
 
 
-NOMINATED_PODS_FREE_ROOM = ByVersion("the deletion of a nominated pod frees room", (("", False), ("1.33", True)))
+NOMINATED_PODS_FREE_ROOM = ByVersion(
+    "the deletion of a nominated pod counts as freeing room", (("", False), ("1.33", True))
+)
 
 
 def frees_room(pod: Pod, counts_nominated: bool) -> bool:

@@ -30,8 +30,9 @@ IN_MEMORY_NAME = "<extended-resources>"
 def index_classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
     """Index DeviceClasses by the resource names that they back.
 
-    If several classes name a resource, the newest wins. If several were created at the same time, the first wins. A
-    class that loses is not indexed under its own name either.
+    These are the names in the classes' specs, and an implicit name for each class. If several classes name a resource,
+    the newest wins. If several were created at the same time, the first wins. A class that loses gets no implicit name
+    either.
     """
     classes_by_resource: dict[str, DeviceClass] = {}
     for device_class in classes:
@@ -70,8 +71,8 @@ def build_device_requests(
 ) -> tuple[DeviceRequest, ...]:
     """Build the device requests that replace the pod's requests for these extended resources, sorted by name.
 
-    Each regular container and sidecar gets devices of its own. All other init containers share devices with later
-    containers and with each other.
+    Each regular container and sidecar gets devices of its own. Init containers that end before the next container
+    starts share devices with later containers and with each other.
     """
     containers = (*pod.spec.init_containers, *pod.spec.containers)
     requests: list[DeviceRequest] = []

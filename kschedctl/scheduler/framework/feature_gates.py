@@ -130,7 +130,7 @@ CHECKS_DEPENDENCIES = ByVersion(
     "enabling a gate that depends on a disabled gate is an error", (("", False), ("1.35", True))
 )
 HOST_NETWORK_NEEDS: ByVersion[tuple[str, ...]] = ByVersion(
-    "gates that UserNamespacesHostNetworkSupport requires",
+    "feature gates that UserNamespacesHostNetworkSupport requires",
     (("", ("UserNamespacesSupport",)), ("1.36", ("NodeDeclaredFeatures", "UserNamespacesSupport"))),
 )
 
@@ -214,10 +214,10 @@ class FeatureGates:
         return self._compute_states(GATE_STAGES)
 
     def _compute_states(self, specs: Mapping[str, str]) -> dict[str, bool]:
-        """Compute the state of each gate in `specs`, including all overrides.
+        """Compute whether each gate in `specs` is on, including all overrides.
 
-        `specs` has the format of GATE_STAGES. AllAlpha and AllBeta take precedence over the defaults. A gate that was
-        merged into another gate has the state of that gate.
+        `specs` has the format of GATE_STAGES. AllAlpha and AllBeta take precedence over the defaults, and overrides of
+        single gates over AllAlpha and AllBeta. A gate that was merged into another gate has the state of that gate.
         """
         overrides = dict(self.overrides or {})
         state_by_maturity = {_GROUP_GATES[name]: overrides.pop(name) for name in _GROUP_GATES if name in overrides}
@@ -248,7 +248,10 @@ class FeatureGates:
             yield from self._validate_dependencies()
 
     def _validate_dependencies(self) -> Iterator[str]:
-        """Yield an error for each enabled gate that depends on a disabled gate."""
+        """Yield an error for each enabled gate that depends on disabled gates.
+
+        Dependencies on gates that the version does not have are ignored.
+        """
         states = self._compute_states(ALL_GATE_STAGES)
         known_gates = {name for name in ALL_GATE_STAGES if get_stage(name, self.minor).known}
         dependencies = {**GATE_DEPENDENCIES, **UNREAD_GATE_DEPENDENCIES}
@@ -259,7 +262,7 @@ class FeatureGates:
                 yield f"{name} is enabled, but depends on features that are disabled: [{' '.join(disabled)}]"
 
     def _validate_gate_value(self, name: str, value: bool) -> Iterator[str]:
-        """Yield an error if the gate cannot be set to the value in this version."""
+        """Yield an error if the version does not have the gate, or has locked it to the other value."""
         stage = get_stage(name, self.minor)
         prefix = f"cannot set feature gate {name} to {str(value).lower()}"
         if not stage.known:
@@ -279,9 +282,9 @@ def get_stage(name: str, minor: int) -> Stage:
 
 @lru_cache(maxsize=1024)
 def find_stage(stages: str, minor: int) -> Stage:
-    """Return the stage in version 1.minor, given `stages` in the format of GATE_STAGES.
+    """Return the stage of a gate in version 1.minor, given its `stages` in the format of GATE_STAGES.
 
-    Before the first stage, the maturity is `pre-alpha`.
+    Before the first stage, the maturity is `pre-alpha`. A removed gate keeps the value of its last stage.
     """
     current = _UNKNOWN_YET
     for spec in stages.split(", "):
@@ -289,7 +292,7 @@ def find_stage(stages: str, minor: int) -> Stage:
         if int(version.removeprefix("1.")) > minor:
             break
         on = maturity == "GA" or "on" in flags
-        if maturity == "removed":
+        if maturity == "removed":  # code that still asks for the gate behaves as before
             on = current.on
         current = Stage(maturity, on=on, locked="locked" in flags)
     return current

@@ -41,7 +41,10 @@ class GoDuration(float):
 
 
 def decode_strictly(document: object, target_type: type[T], path: str = "") -> T:
-    """Decode a document found at `path`, ignoring unknown fields. Raises ConfigurationError for a wrong type."""
+    """Decode a document found at `path`, ignoring unknown fields and null values.
+
+    Raises ConfigurationError for a value of the wrong type.
+    """
     try:
         return convert_builtins(drop_nulls(document), target_type, _decode_custom)
     except msgspec.ValidationError as error:

@@ -65,7 +65,10 @@ class NotedChange(NamedTuple):
 
 
 def iter_noted_unknowns(changes: Iterable[NotedChange], info: PodInfo, view: Fork) -> Iterator[Unknown]:
-    """Yield an unknown for each possible effect on the pod of changes known only from release notes."""
+    """Yield an unknown for each kind of effect that changes known only from release notes may have on the pod.
+
+    Each unknown names the pull requests of all changes with this effect.
+    """
     pull_requests_by_effect: dict[Effect, list[str]] = {}
     for change in changes:
         if change.concerns(info, view):

@@ -43,7 +43,7 @@ class PreemptionMessage(StrEnum):
 
 
 PREEMPTION_MESSAGE = ByVersion(
-    "message about a pod that preempts",
+    "message for a pod that preempts others",
     (("", PreemptionMessage.NONE), ("1.37", PreemptionMessage.PLACEMENT_FOUND)),
     "#140180",
 )
@@ -129,8 +129,8 @@ class DefaultPreemption(PreemptionPlugin):
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
         """Return Success, or a rejection that keeps the pod out of the queue while its victims are being evicted.
 
-        Victims of the pod's group count as well. Evictions in progress are known only in a replay of the queue, never
-        from a snapshot.
+        With workload-aware preemption, victims of the pod's group count as well. Evictions in progress are known only
+        in a replay of the queue, never from a snapshot.
         """
         is_preempting = bool(view.preempting) and get_preemptor_key(info.pod, self.workload_aware) in view.preempting
         if not is_preempting:
@@ -142,8 +142,8 @@ class DefaultPreemption(PreemptionPlugin):
     def find_ineligibility(self, cycle: Cycle) -> Ineligible | None:
         """Return the reason why the pod may not preempt, or None if it may.
 
-        A pod may not preempt if its policy or its pod group forbids it. It also may not while victims of an earlier
-        preemption are terminating on its nominated node. Such victims are ignored if the pod can never fit on this
+        A pod may not preempt if its preemptionPolicy or its pod group forbids it, or while victims of an earlier
+        preemption are terminating on its nominated node. These victims are ignored if the pod can never fit on that
         node.
         """
         pod, view = cycle.info.pod, cycle.view

@@ -62,22 +62,25 @@ NOT_FOUND = 'failed to get podGroup {}/{}: podgroup.scheduling.k8s.io "{}" not f
 MIN_COUNT_UNREACHABLE = "minCount ({}) cannot be satisfied: {} scheduled, {} remaining"
 MIN_COUNT_NOT_REACHED = "minCount ({}) is not yet satisfied: {} scheduled, {} remaining"
 REGISTERS_GROUP_UPDATES = ByVersion(
-    "a lower minCount of a PodGroup is a wake-up event", (("", False), ("1.37", True)), "#139279"
+    "lowering a PodGroup's minCount is a wake-up event", (("", False), ("1.37", True)), "#139279"
 )
 QUEUEING_OF_GROUPS = ByVersion(
-    "pods of a group are queued",
-    (("", "one by one; the first takes the others along"), ("1.37", "as one entry (replayed as in 1.36)")),
+    "how the pods of a group are queued",
+    (
+        ("", "one by one, and the first brings the rest of the group along"),
+        ("1.37", "as one entry (kschedctl replays the rule of 1.36)"),
+    ),
     "#138567, #139952",
     "1.37",
 )
 GROUPS_AS_VICTIMS = ByVersion(
-    "a preempting pod evicts groups that are disrupted together",
-    (("", "pod by pod"), ("1.37", "as a whole (replayed as in 1.36)")),
+    "how a preempting pod evicts a group that may only be disrupted as a whole",
+    (("", "pod by pod"), ("1.37", "as a whole (kschedctl replays the rule of 1.36)")),
     "#137981",
     "1.37",
 )
 COMPOSITE_GATE = ByVersion(
-    "gate for placing groups of groups together or not at all",
+    "feature gate for placing a composite pod group all or nothing",
     (("", "no such gate"), ("1.37", "CompositePodGroup")),
     "#139407, #139596, #140634, #140638",
 )
@@ -125,10 +128,10 @@ class GangScheduling(DeclaredPlugin):
 
     @classmethod
     def list_noted_changes(cls) -> tuple[NotedChange, ...]:
-        """Return the changes that are known only from release notes: how groups are queued, and how groups are evicted.
+        """Return the changes in queueing and in evicting groups that are known only from release notes.
 
-        The first change affects pods of groups. The second affects pods without a group that could preempt pods of
-        groups.
+        The change in queueing affects pods of groups. The change in evicting affects pods without a group that could
+        preempt pods of groups.
         """
         return (
             NotedChange(QUEUEING_OF_GROUPS, Effect.ORDER, lambda info, view: _is_grouped(info)),
@@ -197,8 +200,8 @@ class GangScheduling(DeclaredPlugin):
     def permit(self, info: PodInfo, view: Fork, row: int) -> Status:
         """Return Success if minCount pods of the pod's gang have a node, otherwise Wait.
 
-        Also return Success if `permits` is False, or if the pod is in no group or its group is not a gang. Raises
-        PluginError if the PodGroup does not exist.
+        Also return Success if another plugin decides instead of Permit (`permits` is False), or if the pod is in no
+        gang. Raises PluginError if the PodGroup does not exist.
         """
         key = get_group_key(info.pod) if self.permits else None
         if key is None:
@@ -267,9 +270,9 @@ class HierarchicalGangScheduling(GangScheduling):
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Yield a dependency on each kind of groups whose unread objects could change the decision about the pod.
 
-        If the pod's group or one of its ancestors is missing, its kind is yielded. Otherwise, both kinds are yielded,
-        since unread groups may belong to the same tree, unless the pod's group has no parent and is therefore a tree of
-        its own.
+        If the pod's group or one of its ancestors is missing, only its kind is yielded. For a complete tree with a
+        CompositePodGroup as its root, both kinds are yielded, since unread groups may belong to the tree. Nothing is
+        yielded for a pod without a group, or for a group without a parent, which is a tree of its own.
         """
         if get_group_key(info.pod) is None:
             return

@@ -27,12 +27,12 @@ class CountedImages(StrEnum):
 
 
 SCORED_IMAGES = ByVersion(
-    "images that count",
+    "images that are scored",
     (("", CountedImages.CONTAINERS), ("1.36", CountedImages.CONTAINERS_AND_VOLUMES)),
     "#130231",
 )
 THRESHOLD_IMAGES = ByVersion(
-    "images for each of which up to 1000 MiB count",
+    "images that raise the size at which the score is highest (by 1000 MiB each)",
     (("", CountedImages.CONTAINERS), ("1.37", CountedImages.CONTAINERS_AND_VOLUMES)),
     "#138951",
 )
@@ -66,8 +66,8 @@ class ImageLocality(DeclaredPlugin):
     def score(self, info: PodInfo, view: Fork, state: None, rows: Rows) -> Scores:
         """Score the nodes in `rows` from 0 to 100 by the total size of the pod's images on the node.
 
-        The size of an image is scaled by the share of nodes that have the image. Sums below 23 MiB score 0, and sums
-        above 1000 MiB per image score 100.
+        The size of an image is scaled by the share of nodes that have the image. A sum of at most 23 MiB scores 0, and
+        a sum of at least 1000 MiB for each of the pod's images scores 100.
         """
         containers = (*info.spec.init_containers, *info.spec.containers)
         volumes = info.spec.volumes if self.scores_volumes else ()

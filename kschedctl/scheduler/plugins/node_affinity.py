@@ -103,8 +103,8 @@ class NodeAffinityUnmet(Fact, frozen=True):
     def list_label_demands(self) -> tuple[LabelDemand, ...]:
         """Return the labels that the pod demands of its node, with the acceptable values.
 
-        These are the labels of the nodeSelector that the node lacks. If there are none, they are the labels for which
-        every required term has an unmet In requirement.
+        These are the labels of the nodeSelector that the node lacks. If the nodeSelector matches, these are the labels
+        for which every required term has an unmet In requirement.
 
         >>> zone_a, zone_b = Wanted("zone", "In", ("a",)), Wanted("zone", "In", ("b",))
         >>> NodeAffinityUnmet(terms=((zone_a,), (zone_b,))).list_label_demands()
@@ -253,8 +253,8 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
     def _is_schedulable_after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
         """Return whether the node now matches the required terms, and is new or did not match the pod's terms before.
 
-        The profile's terms are checked only against the changed node. Raises PluginError for terms that cannot be
-        parsed.
+        The profile's added terms are compared only with the node as it is now. Raises PluginError for terms that cannot
+        be parsed.
         """
         node: Node = change.new
         if self.added_required is not None and not _matches_node(self.added_required, node):
@@ -385,8 +385,8 @@ def _canonicalize_requirements(requirements: Iterable[SelectorRequirement]) -> l
 def _describe_node_demands(info: PodInfo, has_added_affinity: bool) -> str:
     """Describe the labels and terms that the pod demands of its node, as a phrase that follows "a node with".
 
-    At most MAX_TERMS_SHOWN required terms are described. With `has_added_affinity`, the profile's addedAffinity is
-    mentioned as well.
+    At most MAX_TERMS_SHOWN required terms are described, and further terms are counted. With `has_added_affinity`, the
+    profile's addedAffinity is mentioned as well.
     """
     demands = [f"label {key}={value}" for key, value in info.spec.node_selector.items()]
     terms = _get_required_terms(info.spec)

@@ -40,7 +40,7 @@ RESTART_ALL, HOST_NETWORK = "RestartAllContainersOnContainerExits", "UserNamespa
 MOUNT_OPTIONS = "VolumeBindMountOptions"
 """Needed by pods with bindMountOptions. These are not read, because without the gate (alpha in 1.37) no pod has any."""
 REASON = ByVersion(
-    "reason for features that a node does not declare",
+    "reason if a node does not declare a required feature",
     (
         ("", "node declared features check failed - unsatisfied requirements: {}"),
         ("1.36", "node(s) didn't match Pod's required features"),
@@ -50,7 +50,7 @@ REASON = ByVersion(
 
 
 INFERRED_FEATURES: ByVersion[frozenset[str]] = ByVersion(
-    "features that a pod's spec may need",
+    "features that a pod's spec may require",
     (
         ("", frozenset({RESTART_ALL})),
         ("1.36", frozenset({RESTART_ALL, HOST_NETWORK})),
@@ -164,7 +164,7 @@ class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):
 def find_required_features(spec: PodSpec) -> frozenset[str]:
     """Return the features that a kubelet must declare to run the pod.
 
-    Features that older versions ignore are included.
+    Features that only newer versions of kube-scheduler know are included.
     """
     required = set()
     for container in (*spec.containers, *spec.init_containers):

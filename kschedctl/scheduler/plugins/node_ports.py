@@ -33,7 +33,7 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import ALL_HOST_IPS, HostPort, PodInfo
 
 SIDECAR_PORTS = ByVersion(
-    "host ports of restartable init containers count",
+    "host ports of sidecars (restartable init containers) are checked for conflicts",
     (("", False), ("1.33.6 1.34", True)),
     "#132040, brought back by #133390",
 )
@@ -137,7 +137,7 @@ def _is_schedulable_after_pod_deleted(info: PodInfo, change: ChangedObject, view
 
 
 def _find_nodes_using_port(port: HostPort, view: Fork, delta: Delta) -> Bools:
-    """Return a mask (N,) of the nodes on which the port is in use, after the hypothetical pod changes.
+    """Return a mask (N,) of the nodes on which the port is in use after the hypothetical pod changes.
 
     If several changes on a node concern the port, only the last one is applied.
     """
@@ -152,8 +152,8 @@ def _find_nodes_using_port(port: HostPort, view: Fork, delta: Delta) -> Bools:
 def _build_host_port_held_fact(requested_ports: tuple[HostPort, ...], view: Fork, row: Row) -> HostPortHeld:
     """Build the fact about the first pod on the node that uses a requested host port.
 
-    If no pod on the node uses one, the port must be held by a pod that is nominated for the node, so the fact names
-    neither a pod nor a port.
+    If no pod on the node uses a requested port, a pod that is nominated for the node must. The fact then names neither
+    a pod nor a port.
     """
     for position in view.pods_on(row):
         for port in view.pods.infos[view.pods.info[position]].host_ports:

@@ -119,7 +119,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         return cls(gates.enabled("TaintTolerationComparisonOperators"), gates.release)
 
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
-        """Yield rejections, one per reason, of the nodes that have an untolerated taint.
+        """Yield rejections, one per reason, of the nodes that have an untolerated NoSchedule or NoExecute taint.
 
         Versions before 1.34.2 name the first untolerated taint in the reason. Newer versions have a single reason.
         """
@@ -142,7 +142,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         """Build a function that returns, for a node's row, the untolerated taint that rejects the pod there, or None.
 
         `untolerated_by_set` has the first untolerated taint, or None, of each distinct list of taints. If all nodes are
-        uninitialized, the taint of uninitialized nodes takes precedence, unless the pod tolerates it.
+        uninitialized, the taint of uninitialized nodes is returned instead, unless the pod tolerates it.
         """
         taint_sets, set_of_node = view.nodes.taint_sets
         num_nodes = len(view.nodes)

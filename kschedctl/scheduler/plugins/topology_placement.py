@@ -38,8 +38,9 @@ class TopologyPlacementGenerator(DeclaredPlugin):
     def generate_placements(self, group: AnyGroup, view: Fork, parent: GroupPlacement) -> list[GroupPlacement]:
         """Return a placement for each topology domain within the parent placement, sorted by the domain's name.
 
-        A group with running pods gets only the placement for their domain, and a group without a topology constraint
-        gets the parent placement. Raises PluginError if the group's running pods are in no domain or in several.
+        A group with running pods gets only the placement for their domain. A group without a topology constraint gets
+        only the parent placement. Only the group's first topology constraint counts. Raises PluginError if the group's
+        running pods are in no domain or in several.
         """
         from kschedctl.scheduler.engine.pod_groups.placement import GroupPlacement  # noqa: PLC0415 - only with PodGroups
 

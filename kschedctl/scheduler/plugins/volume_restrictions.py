@@ -49,7 +49,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 REASON_DISK = "node(s) had no available disk"
 REASON_READ_WRITE_ONCE_POD = ByVersion(
-    "reason for a ReadWriteOncePod claim in use",
+    "reason if another pod uses the ReadWriteOncePod claim",
     (
         ("", "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"),
         (
@@ -62,7 +62,7 @@ REASON_READ_WRITE_ONCE_POD = ByVersion(
 )
 
 REGISTERS_ONLY_NEW_CLAIMS = ByVersion(
-    "only new claims, not changed ones, are wake-up events", (("", False), ("1.31", True))
+    "only new PersistentVolumeClaims, rather than also changed ones, are wake-up events", (("", False), ("1.31", True))
 )
 REGISTERS_NODE_UPDATES = ByVersion(
     "node updates are wake-up events while queueing hints are off", (("", False), ("1.32", True))
@@ -177,8 +177,8 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[RestrictionState]:
         """Find the pod's ReadWriteOncePod claims, and count the claims that another pod uses.
 
-        Filter is skipped if no claim is in use and the pod has no in-line disk that could conflict. The pod is rejected
-        as unresolvable if one of its claims is missing.
+        Filter is skipped if none of these claims is in use and the pod has no in-line disk that could conflict. The pod
+        is rejected as unresolvable if one of its claims is missing.
         """
         try:
             claims = frozenset(_iter_exclusive_claims(info, get_listers(view)))
@@ -194,7 +194,7 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
         """Yield a rejection of nodes where a conflicting disk is mounted, then of nodes where a claim is in use.
 
         A claim that another pod uses counts as in use on all nodes, except on nodes where a hypothetical pod change
-        frees it. A hypothetical pod uses a claim only on its node. Raises PluginError if PreFilter did not run.
+        frees it. A hypothetical pod uses a claim only on its own node. Raises PluginError if PreFilter did not run.
         """
         # Disks come first, as they need nothing from PreFilter.
         conflicts_with_disk = _find_infos_with_conflicting_disk(info, view)
@@ -256,7 +256,7 @@ def _find_pods_using_claim(namespace: str, claim: str, view: Fork) -> Bools:
 
 
 def _count_claim_use_changes(claims: frozenset[str], view: Fork, delta: Delta) -> npt.NDArray[np.int64]:
-    """Return how much the hypothetical pod changes raise the number of uses of the claims on each node.
+    """Return, for each node, by how much the hypothetical pod changes raise the number of uses of the claims.
 
     An added pod raises the number on its node by its volumes that use one of the claims. A removed pod lowers it. As in
     upstream, claims are compared only by name.
@@ -279,7 +279,7 @@ def _has_exclusive_disk(volume: Volume) -> bool:
 
 
 def _find_infos_with_conflicting_disk(info: PodInfo, view: Fork) -> Bools:
-    """Return a mask over the pod infos that have an in-line disk in conflict with a disk of the pod."""
+    """Return a mask over the pod infos whose pods have an in-line disk that conflicts with a disk of the pod."""
     has_exclusive_disk = any(_has_exclusive_disk(volume) for volume in info.spec.volumes)
     if not has_exclusive_disk:
         return np.zeros(len(view.pods.infos), np.bool_)

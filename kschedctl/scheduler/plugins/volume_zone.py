@@ -121,10 +121,10 @@ class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
         return hints.iter_volume_zone_events(gates)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[list[VolumeTopology]]:
-        """Collect the zone and region labels of the pod's volumes. If there are none, skip Filter.
+        """Collect the zone and region labels of the pod's volumes, or skip Filter if there are none.
 
         The pod is rejected as unresolvable if a claim, its volume or its class is missing, or if a claim should already
-        be bound.
+        be bound but is not.
         """
         try:
             volume_topologies = _find_volume_topologies(info, get_listers(view))
@@ -196,8 +196,8 @@ def _find_volume_topologies(info: PodInfo, listers: Listers) -> list[VolumeTopol
 def _require_wait_for_first_consumer(class_name: str, listers: Listers) -> None:
     """Raise UnboundError unless the StorageClass delays binding until the first pod with a claim is scheduled.
 
-    UnboundError is also raised if `class_name` is empty, because the claim has no class. Raises NotFoundError if the
-    class does not exist.
+    UnboundError is also raised if `class_name` is empty, which means that the claim has no class. Raises NotFoundError
+    if the class does not exist.
     """
     if not class_name:
         raise UnboundError(REASON_NO_CLASS)
@@ -208,7 +208,7 @@ def _require_wait_for_first_consumer(class_name: str, listers: Listers) -> None:
 def _find_nodes_in_topology(topology: VolumeTopology, nodes: NodeColumns) -> Bools:
     """Return a mask (N,) of the nodes whose zone or region label has one of the topology's values.
 
-    If a node lacks the topology's label and the label is deprecated, the label that replaced it is used.
+    A deprecated label is replaced by its stable label on nodes that lack the deprecated label.
     """
     is_inside = _find_nodes_with_value(topology.key, topology.values, nodes)
     if topology.key in STABLE_LABELS:

@@ -72,8 +72,8 @@ class ExactSearch:
     def find_node(self, position: Position, framework: Framework) -> Choice | None:
         """Return the node for a pod, or None if no node is feasible. Raises PluginError if a plugin fails.
 
-        If the nominated node is feasible, it is taken. So is the node that the batch suggests. Otherwise, a sampled
-        search decides.
+        The pod's nominated node is taken if it is feasible. Without a nomination, this holds for the node that the
+        batch suggests. Otherwise, a sampled search decides. The placement is recorded for the batch.
         """
         # Filter all nodes.
         info = self.build_info(position)
@@ -107,8 +107,8 @@ class ExactSearch:
     def run_post_filter(self, position: Position, framework: Framework) -> PostFilterEffect:
         """Run PostFilter for a pod for which `find_node` just returned None, and return the effect.
 
-        The cycle of that call is continued. `position` and `framework` are only there for the interface and are
-        ignored. If there are no nodes, PostFilter is not run, and the pod fails as unresolvable.
+        The cycle of that call is continued. If there are no nodes, PostFilter is not run, and the pod fails as
+        unresolvable. `position` and `framework` are part of the interface and not used.
         """
         cycle = self._latest_cycle
         if cycle is None or not len(self.view.nodes):
@@ -131,15 +131,16 @@ class ExactSearch:
         return NO_ROW if clears_nomination(outcome) else None
 
     def _find_victims(self, outcome: PostFilterOutcome, row: Row) -> tuple[Position, ...]:
-        """Return the pods that preemption evicts from the row. Pods that are already terminating are left out.
+        """Return the pods that the preemption candidate on this row evicts, except pods that are already terminating.
 
-        There are no victims if the row is NO_ROW or no plugin preempts.
+        Of the candidates that are equally good, PostFilter nominated the one on this row. There are no victims if the
+        row is NO_ROW or no plugin preempts.
         """
         if row == NO_ROW:
             return ()
         for result in outcome.results.values():
             candidates = get_tied_candidates(result)
-            if candidates:
+            if candidates:  # only the plugin that nominated the node has any
                 chosen = next(candidate for candidate in candidates if candidate.row == row)
                 return tuple(victim for victim in chosen.victims if not self.build_info(victim).terminating)
         return ()
@@ -170,7 +171,7 @@ class ExactSearch:
 
 
 def _build_choice(info: PodInfo, row: Row, feasible: int, evaluated: int, *, batched: bool) -> Choice:
-    """Build the choice of this row, which counts as the only one with the highest score."""
+    """Build the choice of this row, as the only row with the highest score."""
     return Choice(
         info,
         row,

@@ -217,7 +217,7 @@ class _GroupAttempt:
                 self.run.pods.bind(pod.position, bound[pod.position])
                 self.run.queue.done(pod.position)
                 self.run.record.bound[pod.position] = bound[pod.position]
-                self._activate_unscheduled_members(pod.position)
+                self._activate_members_awaited_by(pod.position)
             else:
                 failure = failed[pod.position]
                 failed_pod = Failed(failure.status.code, failure.message, failure.rejectors, failure.nominated)
@@ -235,8 +235,11 @@ class _GroupAttempt:
         assert framework is not None
         return framework
 
-    def _activate_unscheduled_members(self, position: Position) -> None:
-        """Move the group's pods without a node to the active queue, if this placed pod waits for them at Permit."""
+    def _activate_members_awaited_by(self, position: Position) -> None:
+        """Move the group's pods without a node to the active queue, if this placed pod waits for them.
+
+        Permit is run to find out whether the pod waits.
+        """
         framework = self._get_framework()
         view = self.run.view
         permit = run_permit(framework, self.run.info(position), view, int(view.node[position])).status
@@ -244,7 +247,7 @@ class _GroupAttempt:
             self.run.queue.activate(map(Position, find_group_state(view, self.key).unscheduled.tolist()))
 
     def _record_victims(self, result: GroupResult) -> None:
-        """Record the victims of each member and of the group as a whole, and gate the preemptors.
+        """Preempt the victims of each member, record the victims of the group as a whole, and gate the preemptors.
 
         Pods that are already being deleted are left out. Members may share victims.
         """
@@ -264,7 +267,8 @@ class _GroupAttempt:
     def _gate_preemptor(self, position: Position) -> None:
         """Keep a preemptor out of the queue while its victims are evicted asynchronously.
 
-        With workload-aware preemption, the preemptor is the pod's group if it has one.
+        Without the feature gate SchedulerAsyncPreemption, nothing is done. With workload-aware preemption, the
+        preemptor is the pod's group if it has one.
         """
         gates = self.run.scheduler.gates
         if gates.enabled("SchedulerAsyncPreemption"):

@@ -110,7 +110,8 @@ class QueueReplay(SchedulingLoop):
         """Put all pods that wait for a node and have a profile into the queue, in the order of the cluster.
 
         With the feature gate GangScheduling, all pods arrive one after another, including pods that have a node. Each
-        arrival may complete a group, in which case its event moves waiting pods.
+        arrival may complete a group, in which case its event moves waiting pods. Pods that have not arrived are absent
+        until then.
         """
         completes_groups = self.scheduler.gates.enabled("GangScheduling")
         pod_count = len(self.view.pods)
@@ -161,7 +162,7 @@ class QueueReplay(SchedulingLoop):
         """Run one cycle of a pod or a group and return its record, or None if no pod can be popped.
 
         A pod that no profile schedules, or that is being deleted, leaves the queue without a cycle. Its record is
-        empty.
+        empty. Waits at Permit that the cycle completes end as well.
         """
         popped = self.queue.pop()
         if popped is None:
@@ -187,9 +188,9 @@ class QueueReplay(SchedulingLoop):
         return record
 
     def time_out_waiting_pods(self) -> CycleRecord | None:
-        """Take the pods that waited too long at Permit off their nodes, and return a record of it.
+        """Take the pods that waited too long at Permit off their nodes, and return a record of this.
 
-        Return None if no pod waited too long.
+        The first of these pods counts as the popped pod. Return None if no pod waited too long.
         """
         record = self.record = CycleRecord(Position(NO_ROW))
         timed_out = self.time_out()
@@ -203,9 +204,9 @@ class QueueReplay(SchedulingLoop):
         return self.exact.build_info(position)
 
     def _sign_pod(self, info: PodInfo) -> bytes | None:
-        """Return a signature that is equal for pods that get the same answers.
+        """Return a signature that is equal for pods that get the same answers, or None if the pod cannot be compared.
 
-        Return None if the pod cannot be compared.
+        The profile's signer is kept for further pods.
         """
         name = info.spec.scheduler_name
         if name not in self._signers:

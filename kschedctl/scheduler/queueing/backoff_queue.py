@@ -16,7 +16,7 @@ from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.queueing.queue_order import BY_PRIORITY, ChangingHeap, QueueOrder
 
 COUNTS_ATTEMPTS = ByVersion(
-    "all earlier attempts lengthen a pod's back-off, including old ones that ended with an error",
+    "every earlier attempt lengthens a pod's backoff, even if it ended with an error before the latest rejection",
     (("", True), ("1.34", False)),
 )
 ORDERING_WINDOW = NANOSECONDS
@@ -96,7 +96,7 @@ class BackoffQueue:
         return self._pods.get(position) or self._errors.get(position)
 
     def add(self, pod: QueuedPod) -> None:
-        """Add a pod. A pod that failed with an error, without a rejection by a plugin, goes into a separate heap."""
+        """Add a pod to the heap of rejected pods, or to a separate heap if it failed with an error."""
         if pod.rejectors.all:
             self._pods.add(pod)
         else:

@@ -89,8 +89,8 @@ class IncomingPods:
     def build_arriving_info(self, position: Position) -> PodInfo:
         """Return the PodInfo of one pod as it arrives, without a node.
 
-        Identical pods share a PodInfo, except pods for which a claim with their name is created. Such a pod gets a
-        separate PodInfo, which is cached until the next such pod.
+        Identical pods share a PodInfo, except pods for which a device claim with their name is created. Such a pod gets
+        a PodInfo of its own, which is cached until the next such pod.
         """
         info = self.get_incoming_info(int(self.view.pods.info[position]))
         has_backed = self._backed.get(info.alike)
@@ -166,10 +166,10 @@ class PodsOnNodes:
     def bind(
         self, position: Position, row: Row, pre_filter_results: Mapping[str, PreFilterResult] = NO_PRE_FILTER_RESULTS
     ) -> None:
-        """Put a pod on a node, reserve its volumes and devices, and remove its nomination.
+        """Put a pod on a node, reserve its volumes and devices, and use up its nomination.
 
-        `pre_filter_results` are known results by plugin. If a plugin fails, the pod is not placed, and PluginError is
-        raised.
+        `pre_filter_results` are known results by plugin. Raises PluginError if a plugin fails. The pod is then not
+        placed.
         """
         # Which plugins reserve something is the same for identical pods.
         info = self.arriving(position)
@@ -179,6 +179,7 @@ class PodsOnNodes:
             plugins = self._reserving[info.alike] = find_reserve_plugins(framework, info.spec)
 
         if plugins:
+            # A pod with a PodInfo of its own is reserved under the name after which its claims are named.
             has_shared_info = info is self.get_shared_incoming_info(position)
             pod = self.view.pods.objects[position] if has_shared_info else info.pod
             reserve(plugins, info, pod, self.view, row, pre_filter_results=pre_filter_results)
@@ -204,7 +205,10 @@ class PodsOnNodes:
         self.gone.update(positions)
 
     def release(self, positions: Sequence[Position]) -> None:
-        """Release what was reserved for pods that no longer have a node."""
+        """Release what was reserved for pods that no longer have a node.
+
+        The Reserve plugins of all profiles release what they may have reserved.
+        """
         numbers = {int(self.view.pods.info[position]) for position in positions}
         specs = [self.view.pods.infos[number].spec for number in numbers]
         plugins: dict[str, ReservePlugin] = {}
@@ -240,10 +244,10 @@ class ServingProfiles:
     def _find_framework_and_unknowns(
         self, info: PodInfo, key: int | None
     ) -> tuple[Framework | None, tuple[Unknown, ...]]:
-        """Return the profile for a pod, or None, and what the choice depends on that was not read.
+        """Return the profile for a pod, or None, and the unread objects on which the choice depends.
 
-        Forks that were made by leaving out nodes share the answer, unless the pod has claims or disks, for which the
-        nodes may matter. `key` is equal for pods with equal answers.
+        `key` is equal for pods with equal answers. Forks that were made by leaving out nodes share the answer, unless
+        the pod has claims or disks, for which the nodes may matter.
         """
         parent = self.view.part_of
         may_depend_on_nodes = bool(info.spec.resource_claims) or has_disks(info.spec)
@@ -281,7 +285,10 @@ def has_disks(spec: PodSpec) -> bool:
 
 
 def list_lower_priority_nominees(view: Fork, row: Row, priority: int) -> list[Position]:
-    """Return the pods of lower priority that are nominated for a node. Upstream: getLowerPriorityNominatedPods."""
+    """Return the pods of lower priority that are nominated for the node in this row.
+
+    Upstream: getLowerPriorityNominatedPods.
+    """
     rows, positions = view.nominations
     nominated = positions[rows == row]
     priorities = view.pods.priority[view.pods.info[nominated]]
@@ -340,7 +347,7 @@ class Nominations:
             self.clear(outranked)
 
     def _change_nomination(self, position: Position, row: Row) -> None:
-        """Change the pod's nomination, and record the loss of a nomination for another node."""
+        """Nominate the pod for `row`, and record the loss if it was nominated for another node."""
         previous = self.view.get_nominated_row(position)
         if previous not in (row, NO_ROW):
             self.record_loss(position)

@@ -116,9 +116,10 @@ class QueueOrder:
         return PodHeap(key) if self._plugin is None else ChangingHeap(key)
 
     def get_sort_key(self, pod: QueuedPod) -> object:
-        """Return the sort key that a pod has in the current state.
+        """Return the key by which the queue sorts a pod in the current state.
 
-        It is the key of the QueueSort plugin, or of PrioritySort if there is no such plugin.
+        It is the key of the QueueSort plugin, or of PrioritySort if there is no such plugin. The pod's timestamp breaks
+        ties.
         """
         if self._plugin is None or self._view is None:
             return PrioritySort.sort_key(pod.priority, pod.timestamp)
@@ -134,7 +135,8 @@ BY_PRIORITY = QueueOrder()
 def sort_positions(scheduler: Scheduler, view: Fork, positions: Sequence[Position]) -> list[Position]:
     """Return the positions in the order in which the queue would try the pods.
 
-    The positions must be in order of arrival, which breaks ties.
+    The order is that of the QueueSort plugin, or of PrioritySort if the profiles use it. The positions must be in order
+    of arrival, which breaks ties.
     """
     if not positions:
         return []

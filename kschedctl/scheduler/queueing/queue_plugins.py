@@ -85,9 +85,9 @@ def choose_strategy(
     """Return whether and how to requeue a rejected pod after an event.
 
     The hint functions of plugins are called unless `known_hints` has their answers. A pod without rejectors is always
-    requeued. Some versions pre-check this kind of event. They ignore an update of the pod's object if only its status
-    changed. Any other event must pass the pre-check, unless the pod is `in_flight`: it was being tried when the event
-    came.
+    requeued. Some versions pre-check this kind of event first. In such a version, an update of the pod's own object
+    requeues the pod unless only its status changed. Any other event must pass the pre-check, unless the pod is
+    `in_flight`, which means that it was being tried when the event came.
     """
     # Old versions check some events before they call hint functions.
     if occurrence.event.resource in registrations.pre_checked:
@@ -108,8 +108,8 @@ def choose_strategy(
 def may_requeue(registrations: Registrations, info: PodInfo, occurrence: Occurrence, view: Fork) -> bool:
     """Return whether an event could put a pod back into the queue, no matter which plugins rejected it.
 
-    A plugin that registered for the event without a hint function always does. In versions that pre-check the event,
-    all plugins that registered for it count as rejectors.
+    It could if a plugin registered for the event without a hint function, or if a hint function says Queue. In versions
+    that pre-check the event, it must also pass the pre-check, with all registered plugins as rejectors.
     """
     event = occurrence.event
     plugins = registrations.find_registered_plugins(event)
@@ -132,8 +132,9 @@ def does_event_concern_pod(
 ) -> bool:
     """Return whether an event concerns a rejected pod, so that the hint functions of its rejectors have to be called.
 
-    An update of a waiting pod concerns only that pod. An event concerns a gated pod only if its gating plugin
-    registered for the event. In versions before GATE_DECIDES, no event concerns pods with scheduling gates.
+    An update of a waiting pod concerns only that pod. The loss of a nomination concerns only pods of at most its
+    priority. An event concerns a gated pod only if its gating plugin registered for the event. In versions before
+    GATE_DECIDES, it concerns all gated pods except those with scheduling gates.
     """
     if occurrence.itself:
         return is_same_pod(occurrence.change.new, info.pod)
@@ -175,7 +176,7 @@ FREEING = (ActionType.DELETE, ActionType.UPDATE_POD_SCALE_DOWN)
 """Changes of pods on nodes that may free room for any other pod."""
 RESIZE_GATE, RESIZE_IN_PROGRESS = "InPlacePodVerticalScaling", "InProgress"
 REACHES_SPREAD = ByVersion(
-    "pods rejected by PodTopologySpread are woken by pods of their namespace", (("", False), ("1.31", True))
+    "other pods of the namespace wake pods that PodTopologySpread rejected", (("", False), ("1.31", True))
 )
 WHILE_RESIZED = ByVersion(
     "any update of a pod that is being resized counts as freeing resources", (("", True), ("1.31", False))
@@ -210,7 +211,10 @@ def _counts_as_freeing_room(change: ChangedObject, gates: FeatureGates) -> bool:
 
 
 def is_pod_updated(change: ChangedObject) -> bool:
-    """Return whether an update of a waiting pod changes more than its status. Upstream: isPodUpdated."""
+    """Return whether an update of a waiting pod changes more than the parts of its status that upstream ignores.
+
+    Changes of the generated claims in the status count. Upstream: isPodUpdated.
+    """
     old, new = change.old, change.new
     do_annotations_differ = change.documents is not None and change.differs("metadata", "annotations")
     return bool(
@@ -224,7 +228,7 @@ def is_pod_updated(change: ChangedObject) -> bool:
 def admits_pod(node: Node, info: PodInfo, view: Fork) -> bool:
     """Return whether the kubelet of a node would admit the pod in addition to the node's current pods.
 
-    Like upstream's pre-check, this combines AdmissionCheck with the taints that keep pods from being scheduled.
+    This is upstream's pre-check. It combines AdmissionCheck with a check of NoSchedule taints.
     """
     spec, metadata = info.spec, node.metadata
     if spec.node_name and spec.node_name != metadata.name:
@@ -297,7 +301,10 @@ class QueuePlugins:
         return plugin
 
     def is_interested(self, rejectors: Rejectors, event: ClusterEvent) -> bool:
-        """Return whether one of the plugins that rejected a pod registered for the event in some profile."""
+        """Return whether one of the plugins that rejected a pod registered for the event in some profile.
+
+        The answer is cached.
+        """
         key = rejectors, event
         if key not in self._interested:
             self._interested[key] = any(
@@ -308,7 +315,7 @@ class QueuePlugins:
         return self._interested[key]
 
     def is_registered(self, event: ClusterEvent) -> bool:
-        """Return whether any plugin of any profile registered for this kind of event."""
+        """Return whether any plugin of any profile registered for this kind of event. The answer is cached."""
         if event not in self._registered:
             self._registered[event] = any(
                 registrations.find_hints(plugin, event)

@@ -119,7 +119,7 @@ class SchedulingLoop(ABC):
     def attempt_pod(self, position: Position, framework: Framework) -> None:
         """Run one pod's scheduling cycle. Afterwards, the pod is bound, waiting at Permit, or back in the queue.
 
-        A plugin's error is recorded instead of raised.
+        A pod without a feasible node may preempt. A plugin's error is recorded instead of raised.
         """
         try:
             choice = self.search.find_node(position, framework)
@@ -136,8 +136,8 @@ class SchedulingLoop(ABC):
     def _run_permit(self, position: Position, framework: Framework, choice: Choice) -> bool:
         """Run Permit for a pod on its node, and return whether it can be bound now.
 
-        Otherwise, the pod waits at Permit, or it leaves the node and is put back into the queue. Raises PluginError if
-        a plugin fails.
+        Otherwise, the pod waits at Permit, or it leaves the node and is put back into the queue. A gang's plugin may
+        also have other pods of the gang tried at once. Raises PluginError if a plugin fails.
         """
         info = self.search.build_info(position)
         outcome = run_permit(framework, info, self.view, choice.row)
@@ -198,10 +198,11 @@ class SchedulingLoop(ABC):
             self.end_wait(waiting, outcome)
 
     def time_out(self) -> list[Position]:
-        """Take the first pod that waited too long at Permit off its node, and return the pods that left their nodes.
+        """Take the first pod whose wait at Permit times out off its node, and return the pods that left their nodes.
 
-        If no pod can time out, all waiting pods of gangs leave their nodes, because no other pod can be tried. They
-        stay out of the queue until a pod is bound or evicted.
+        The clock advances to the timeout, and pods whose backoff is then over become active. If no pod can time out,
+        all waiting pods of gangs leave their nodes, because no other pod can be tried. They stay out of the queue until
+        a pod is bound or evicted.
         """
         timed_out = self.waiting.time_out(self.queue.clock)
         ended = [timed_out] if timed_out else self.waiting.park_gangs()
@@ -218,7 +219,8 @@ class SchedulingLoop(ABC):
     def _handle_unschedulable_pod(self, position: Position, framework: Framework) -> None:
         """Run PostFilter for a pod without feasible nodes, put the pod back, and preempt its victims.
 
-        If the plugin of the pod's gang gives up, the gang's waiting pods leave their nodes.
+        If the victims are evicted asynchronously, the pod is gated while it is put back. If the plugin of the pod's
+        gang gives up, the gang's waiting pods leave their nodes.
         """
         effect = self.search.run_post_filter(position, framework)
 
@@ -245,7 +247,10 @@ class SchedulingLoop(ABC):
             self.preempt(position, effect.victims, effect.row)
 
     def _leave_node(self, position: Position, framework: Framework, pod: Pod) -> None:
-        """Take a pod off its node. If it belongs to a gang, record the gang's failure and reject its pods at Permit."""
+        """Take a pod off its node.
+
+        If the pod belongs to a gang, record the gang's failure and end the waits of its other pods at Permit.
+        """
         self.pods.take_back(position)
         if plugin := find_gang_plugin(framework):
             plugin.record_failure(pod, self.view)

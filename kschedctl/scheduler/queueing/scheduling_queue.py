@@ -29,7 +29,9 @@ STRENGTH = {SKIP: 0, AFTER_BACKOFF: 1, IMMEDIATELY: 2}
 """Of several strategies, the strongest counts."""
 FAILURE, TIMEOUT = "ScheduleAttemptFailure", "UnschedulableTimeout"
 """Labels of moves that no event causes."""
-ACTIVATION_LASTS = ByVersion("a pod activated during its own attempt is tried again", (("", False), ("1.32", True)))
+ACTIVATION_LASTS = ByVersion(
+    "a pod that is activated during its own scheduling attempt is tried again", (("", False), ("1.32", True))
+)
 ACTIVATE = None
 """In place of an event: the pod is tried again no matter what rejected it. Upstream: EventForceActivate."""
 
@@ -173,7 +175,7 @@ class SchedulingQueue:
     def pop_specific(self, position: Position) -> QueuedPod | None:
         """Remove and return a pod in order to try it together with another pod.
 
-        Return None if the pod is gated or in no queue.
+        A pod that backs off or waits for an event is activated first. Return None if the pod is gated or in no queue.
         """
         self._activate_waiting_pod(position)
         queued = self.active.delete(position)
@@ -188,9 +190,10 @@ class SchedulingQueue:
             self._in_flight_events = []
 
     def add_unschedulable_pod(self, pod: QueuedPod, rejectors: Rejectors, time: int | None = None) -> None:
-        """Put back a pod that these plugins rejected, now or at an earlier time.
+        """Put back a pod that these plugins rejected, now or at an earlier `time`.
 
-        If there are no rejectors, the attempt ended with an error. Upstream: AddUnschedulableIfNotPresent.
+        If there are no rejectors, the attempt ended with an error. Events that came during the attempt decide whether
+        the pod waits, backs off or becomes active. Upstream: AddUnschedulableIfNotPresent.
         """
         pod.rejectors = rejectors
         if rejectors.all:
@@ -239,7 +242,7 @@ class SchedulingQueue:
         """Move the pods that an event may make schedulable. Upstream: MoveAllToActiveOrBackoffQueue.
 
         The `excluded` pod stays where it is, because the event is about it. An event for which no plugin registered
-        moves no pods.
+        moves no pods. For pods that are being tried, the event is considered when they come back.
         """
         if not self.plugins.is_registered(occurrence.event):
             return
@@ -300,7 +303,11 @@ class SchedulingQueue:
         return pod is not None and self._activate(pod)
 
     def _find_in_flight_strategy(self, pod: QueuedPod) -> QueueingStrategy:
-        """Return how to requeue a rejected pod, considering the events that came while it was tried."""
+        """Return how to requeue a rejected pod, considering the events that came while it was tried.
+
+        The strongest strategy of these events decides. A pod that failed with an error, or that belongs to a group, is
+        always requeued after its backoff.
+        """
         if not pod.rejectors.all or pod.position in self.rules.in_groups:
             return AFTER_BACKOFF
         first_event = self._in_flight.get(pod.position, len(self._in_flight_events))
@@ -325,7 +332,8 @@ class SchedulingQueue:
     def _requeue(self, pod: QueuedPod, strategy: QueueingStrategy, label: str = FAILURE) -> None:
         """Put the pod into the queue that the strategy demands, and record the label of the event.
 
-        A pod whose backoff is over goes to the active queue.
+        With SKIP, the pod waits among the unschedulable pods, and no label is recorded. A pod whose backoff is over
+        goes to the active queue.
         """
         if strategy is SKIP:
             self.unschedulable.add(pod)
@@ -360,7 +368,8 @@ class SchedulingQueue:
     def _park_if_gated(self, pod: QueuedPod) -> bool:
         """Run the PreEnqueue plugins for the pod, and return whether one of them gates it.
 
-        A gated pod is moved to the unschedulable pods. There it waits for an event of the gating plugin.
+        A gated pod is moved to the unschedulable pods, where it waits for an event of the gating plugin. That plugin
+        counts as one of its rejectors.
         """
         pod.gating_plugin = self.plugins.find_gating_plugin(pod)
         if not pod.gating_plugin:

@@ -85,7 +85,8 @@ class PermitWaits:
     def iter_ended_waits(self, gang: GangKey | None = None) -> Iterator[tuple[PermitWait, PermitOutcome]]:
         """Run Permit again for all waiting pods, and remove and yield the waits that end now.
 
-        Each wait comes with its outcome: Success, a rejection or an error. With `gang`, only its pods are considered.
+        Only plugins that have not allowed a pod yet run. Each wait comes with its outcome: Success, a rejection or an
+        error. With `gang`, only its pods are considered.
         """
         for position, waiting in list(self.pods.items()):
             if gang is not None and waiting.gang != gang:
@@ -105,7 +106,7 @@ class PermitWaits:
     def time_out(self, clock: Clock) -> PermitWait | None:
         """Advance the clock to the first timeout, and remove and return the wait that ends.
 
-        Return None if no wait can time out.
+        The pod is recorded as timed out. Return None if no wait can time out.
         """
         timeouts = [(waiting.find_timeout(), position) for position, waiting in self._list_expiring()]
         if not timeouts:
@@ -167,9 +168,10 @@ class PermitWaits:
     def stop_looping_gangs(
         self, queue: SchedulingQueue, leave: Callable[[PermitWait, PermitOutcome], None]
     ) -> list[Position]:
-        """Stop gangs whose waiting pods are preempted again and again, and return the positions of their pods.
+        """Stop gangs whose waiting pods are preempted again and again, and return the positions of their queued pods.
 
-        `leave` is called to take each waiting pod off its node, and all pods of these gangs leave the queue.
+        `leave` is called to take each waiting pod off its node, and all pods of these gangs leave the queue. They are
+        parked until `unpark` is called.
         """
         gangs = dict.fromkeys(gang for (_, gang), rounds in self._rounds.items() if rounds == MAX_ROUNDS)
         parked: list[PermitWait] = []

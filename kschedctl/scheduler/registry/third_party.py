@@ -161,8 +161,9 @@ def _describe_package(point: EntryPoint) -> str:
 def _load_declaration(point: EntryPoint) -> Declaration:
     """Load a plugin's declaration without building the plugin.
 
-    Raises ThirdPartyError if the declaration cannot be loaded or is invalid. The declaration's `make` builds the
-    guarded plugin. `make` is None if none of the plugin's extension points is replayed.
+    The declaration's `make` builds the plugin, guarded so that its errors become ThirdPartyErrors. `make` is None if
+    none of the plugin's extension points is replayed. Raises ThirdPartyError if the declaration cannot be loaded or is
+    invalid.
     """
     plugin_label = f'plugin "{point.name}" of {_describe_package(point)}'
     loaded: tuple[Declaration, Any] = _guard_method(_load_target, f"{plugin_label} cannot be loaded")(point)
@@ -186,7 +187,8 @@ def _load_declaration(point: EntryPoint) -> Declaration:
 def _load_target(point: EntryPoint) -> tuple[Declaration, object]:
     """Load the target of an entry point, and read its declaration, still without `make`.
 
-    Raises TypeError if the target is not a valid plugin.
+    Raises TypeError if the target implements a point only in part, never runs, or declares unknown names or a wrong
+    args_type.
     """
     target = point.load()
     points = _read_names(target, "points", EXTENSION_POINTS) | find_extension_points(target)
@@ -230,7 +232,7 @@ def _read_names(target: object, attribute: str, allowed_names: Collection[str]) 
 def _guard_plugin(plugin: Plugin, declared: Declaration, plugin_label: str) -> Plugin:
     """Build a plugin with the registered name that calls `plugin`, checks its results and guards against its errors.
 
-    If the plugin has no `dependencies` method, its answers are taken to depend on all kinds that it declares.
+    If the plugin has no `dependencies` method, its answers depend on all kinds that it declares.
     """
     checks: dict[str, Method] = {method: _build_result_check(method) for method in RESULT_TYPES}
     checks |= {method: _build_score_check(argument) for method, argument in SCORES.items()}
@@ -264,7 +266,8 @@ def _guard_plugin(plugin: Plugin, declared: Declaration, plugin_label: str) -> P
 def _guard_method(method: Method, failure: str, name: str = "") -> Method:
     """Wrap a method so that its errors become ThirdPartyErrors that begin with `failure`.
 
-    A PluginError is passed on if the method with this `name` may raise it. The method's output goes to stderr.
+    If the method with this `name` may raise PluginError, that error is passed on unchanged. What the method prints goes
+    to stderr.
     """
     expected = PluginError if name not in NO_ERRORS else ThirdPartyError
 
@@ -292,7 +295,7 @@ def _add_check(method: Method, check: Method) -> Method:
 def _build_result_check(method: str) -> Method:
     """Build a function that checks a result of the plugin's `method` and returns it.
 
-    The function raises TypeError for a wrong type, code, reason or node name. Node names are returned as a set.
+    The function raises TypeError for a wrong type, code, reason or node name. Node names are returned as a frozenset.
     """
     expected_type = RESULT_TYPES[method]
 
@@ -333,8 +336,8 @@ def _check_strings(texts: Iterable[object], description: str) -> None:
 def _build_score_check(argument: int) -> Method:
     """Build a function that checks scores and returns them.
 
-    The function raises TypeError unless there is one integer for each entry of the method's argument at the index
-    `argument`.
+    `argument` is the index of the method's argument that lists the nodes. The function raises TypeError unless there is
+    one integer for each of these nodes.
     """
 
     def check(column: object, *arguments: Any) -> object:
@@ -350,7 +353,10 @@ def _build_score_check(argument: int) -> Method:
 def _check_and_guard_rejections(
     plugin_label: str, answer: Iterable[Rejection] | None, info: PodInfo, view: Fork, *_: object
 ) -> Iterator[Rejection]:
-    """Return the rejections of a plugin's Filter with guarded facts. Raises TypeError for an invalid rejection."""
+    """Check the rejections of a plugin's Filter, and return them with guarded facts.
+
+    Raises TypeError for an invalid rejection. None counts as no rejections. The method's arguments are passed, too.
+    """
     rejections = list(answer or ())
     nodes = len(view.nodes)
     for rejection in rejections:
@@ -369,7 +375,7 @@ def _check_and_guard_rejections(
 
 
 def _guard_fact(rejection: Rejection, plugin_label: str) -> Rejection:
-    """Return the rejection with its fact function checked and guarded. Without a fact, it stays unchanged."""
+    """Return the rejection with its fact function checked and guarded, or unchanged if it has no fact function."""
     if rejection.fact is None:
         return rejection
     guarded = _guard_method(_add_check(rejection.fact, _check_fact), f"{plugin_label} fails in a fact", "fact")
@@ -389,9 +395,9 @@ def _check_fact(value: object, *_: object) -> object:
 
 
 def _check_dependencies(answer: Iterable[Dependency], *_: object) -> Iterator[Dependency]:
-    """Return the dependencies that a plugin's method returned. Raises TypeError for an item of another type.
+    """Check the items that a plugin's `dependencies` method returned, and return them as an iterator.
 
-    The arguments of the plugin's method are ignored.
+    Raises TypeError for an item that is not a Dependency. The method's arguments are passed, too, and ignored.
     """
     dependencies = list(answer)  # check all items here, so that the error is raised while the plugin is called
     for dependency in dependencies:
@@ -403,7 +409,11 @@ def _check_dependencies(answer: Iterable[Dependency], *_: object) -> Iterator[De
 def _check_and_guard_events(
     plugin_label: str, answer: Iterable[ClusterEventWithHint] | None, *_: object
 ) -> Iterator[ClusterEventWithHint]:
-    """Return the events that a plugin registers, with guarded hints. Raises TypeError for an invalid event."""
+    """Check the events that a plugin registers, and return them with guarded hints.
+
+    Raises TypeError for an invalid event. None counts as no events. The method's arguments are passed, too, and
+    ignored.
+    """
     events = list(answer or ())
     for event in events:
         if not isinstance(event, ClusterEventWithHint) or event.kind not in RESOURCES:
@@ -420,10 +430,10 @@ def _guard_hint(hint: HintFunction | None, plugin_label: str) -> HintFunction | 
 
 
 def _check_changes(by_kind: object, *_: object) -> Changes:
-    """Return the changes that a plugin's method returned, by kind.
+    """Check the changes that a plugin's `reserve` or `release` method returned, and return them by kind.
 
-    Raises TypeError unless they are API objects of kinds that can be reserved. The arguments of the plugin's method are
-    ignored.
+    Raises TypeError unless they are API objects of kinds that can be reserved. The method's arguments are passed, too,
+    and ignored.
     """
     if not isinstance(by_kind, Mapping):
         raise TypeError(f"it returned {_describe_value(by_kind)}, not a mapping of kinds to objects")

@@ -39,7 +39,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 _NO_VICTIMS = "No victims found on node {} for preemptor pod {}"
 _EXCEEDED = "global quota max exceeded"
 _QUOTA_VICTIMS_SORTED_AGAIN = ByVersion(
-    "victims are sorted again by importance, not those first that violate a PDB",
+    "victims are listed by importance alone, rather than PDB violations first",
     (("", False), ("1.31", True)),
     "fefba224 of scheduler-plugins",
 )
@@ -74,14 +74,19 @@ class _QuotaVictims:
 
     @property
     def is_borrowing(self) -> bool:
-        """Whether the pod's quota would use more than its min if the pod were scheduled."""
+        """Whether the pod's quota would use more than its min if the pod were scheduled. False without a quota."""
         quota = self.quota
         return quota is not None and quota.would_be_over_min(
             self.use.sum_namespace_requests(quota.namespace), self.claim.same_quota
         )
 
     def find_potential_victims(self, nodes: Bools) -> Positions:
-        """Return the pods on the nodes of a mask (N,) that may be evicted, sorted by node and importance."""
+        """Return the pods on the nodes of a mask (N,) that may be evicted, sorted by node and importance.
+
+        If the pod's quota stays within its min, these are pods of other quotas that borrow. If it borrows, these are
+        pods of the same quota with a lower priority. If the pod has no quota, these are lower-priority pods without a
+        quota.
+        """
         view, pods = self.view, self.view.pods
         quota_numbers = self.use.quota_numbers
         own_number = self.use.find_quota_number(self.info.namespace)
@@ -96,10 +101,12 @@ class _QuotaVictims:
             potential = potential[self._mask_evictable_borrowers(potential)]
         return potential[order_by_importance(view, potential, self._build_arrival_keys(potential))]
 
-    def makes_room(self, position: Position) -> bool:
-        """Return whether a terminating pod counts as freeing resources for this pod.
+    def could_be_victim(self, position: Position) -> bool:
+        """Return whether a pod could be one of this pod's victims.
 
-        It does if it could be one of this pod's victims.
+        A terminating pod that could be a victim counts as freeing resources for this pod. If both pods have the same
+        quota, or both have none, the other pod needs a lower priority. If they have different quotas, only the other
+        pod's quota may borrow. If only one of them has a quota, return False.
         """
         info: PodInfo = self.view.pods.infos[self.view.pods.info[position]]
         quota = self.use.quotas.get(info.namespace)
@@ -120,8 +127,8 @@ class _QuotaVictims:
     def _mask_evictable_borrowers(self, pods: Positions) -> Bools:
         """Return a mask over `pods` of the pods that can be evicted while their quota still exceeds its min.
 
-        Each node is considered separately. The quota's least important pods on the node are evicted first, until the
-        quota is back within its min. The remaining pods cannot be evicted.
+        Each node is considered separately. On a node, the quota's least important pods are evicted first, until the
+        quota is back within its min. Its other pods there cannot be evicted.
         """
         view, quotas = self.view, self.use.quotas
         info = view.pods.info[pods]
@@ -181,10 +188,10 @@ class _QuotaVictims:
     def _find_nodes_over_quota(
         self, quota: Quota, removed: Positions, same_quota: Requests, all_quotas: Requests
     ) -> Bools:
-        """Return a mask (N,) of the nodes on which quotas stay exceeded even if the `removed` pods are evicted.
+        """Return a mask (N,) of the nodes on which quotas stay exceeded even if the `removed` pods are evicted there.
 
-        The limits are the max of the pod's quota, and the sum of all mins for all quotas together. `same_quota` and
-        `all_quotas` are the requests to add to the usage of the pod's quota and to the usage of all quotas.
+        The usage of the pod's quota must not exceed the quota's max. The usage of all quotas together must not exceed
+        the sum of their mins. `same_quota` and `all_quotas` are the requests to add to these two usages.
         """
         view = self.view
         quota_numbers = self.use.quota_numbers[view.pods.info[removed]]
@@ -219,7 +226,10 @@ class _QuotaVictims:
     def _find_nodes_over_limits(
         self, used: Requests, removed: Mapping[str, Amounts], limits: Mapping[str, int]
     ) -> Bools:
-        """Return a mask (N,) of the nodes on which usage minus the removed amounts (N,) still exceeds a limit."""
+        """Return a mask (N,) of the nodes on which usage minus the removed amounts still exceeds a limit.
+
+        `removed` has the amounts (N,) by resource. Only resources with a limit are compared.
+        """
         over = np.zeros(len(self.view.nodes), np.bool_)
         for name, limit in limits.items():
             over |= used.get(name, 0) - removed.get(name, 0) > limit
@@ -256,7 +266,8 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[_QuotaClaim, None]):
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[_QuotaClaim]:
         """Reject the pod if it would exceed the max of its namespace's quota or the sum of all quotas' mins.
 
-        A pod in a namespace without a quota passes. The state has the requests that were checked.
+        Requests of nominated pods are added to the usage. A pod in a namespace without a quota passes. The state has
+        the requests that were checked.
         """
         use = find_quota_use(view)
         requests = sum_effective_requests(info.pod)
@@ -304,7 +315,7 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[_QuotaClaim, None]):
         selection = self.select_victims(cycle)
         objects = view.pods.objects
         terminating = [p for p in view.pods_on(row) if objects[p].metadata.deletion_timestamp is not None]
-        leaving = tuple(position for position in terminating if selection.makes_room(position))
+        leaving = tuple(position for position in terminating if selection.could_be_victim(position))
         return Ineligible(TERMINATING, leaving) if leaving else None
 
     def select_victims(self, cycle: Cycle) -> _QuotaVictims:

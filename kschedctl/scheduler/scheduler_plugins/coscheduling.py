@@ -70,12 +70,12 @@ LAST = "~"
 GRANTED_SECONDS = 3
 """Seconds for which a group counts as having its resources if permitWaitingTimeSeconds is 0."""
 COMES_AFTER_OTHERS = ByVersion(
-    "a failed group is tried after younger ones",
+    "a pod group that failed is tried after younger groups",
     (("", False), ("1.34", True)),
     "https://github.com/kubernetes-sigs/scheduler-plugins: pkg/coscheduling/core/core.go of release-1.34",
 )
 COUNTS_GATED = ByVersion(
-    "pods with scheduling gates count as missing",
+    "pods with scheduling gates count as missing from their pod group",
     (("", False), ("1.34", True)),
     "https://github.com/kubernetes-sigs/scheduler-plugins: pkg/coscheduling/core/core.go of release-1.34",
 )
@@ -195,10 +195,11 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return [self._build_sort_key(view, position, time) for time, position in enumerate(positions)]
 
     def _build_sort_key(self, view: Fork, position: Position, arrival: int) -> tuple[int, str, bool, int, str]:
-        """Build a pod's key for `sort_keys`. `arrival` is the pod's place in the order of arrival.
+        """Build a pod's key for `sort_keys`: priority, creation time, and what breaks ties.
 
-        At equal creation times, a group goes before pods without a group. A pod whose group does not exist counts as a
-        pod without a group.
+        `arrival` is the pod's place in the order of arrival. A pod of a group is sorted by the group's creation time,
+        and goes before pods without a group that have the same time. A pod whose group does not exist counts as a pod
+        without a group.
         """
         pod = view.pods.objects[position]
         priority = view.pods.infos[view.pods.info[position]].priority
@@ -244,8 +245,8 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     ) -> dict[Position, MemberFailure]:
         """Return the failure of each gang member that stays unscheduled, by position.
 
-        Members that waited at Permit fail when another member fits on no node or when their waiting time ends. If the
-        first member times out, its rejection ends the wait of the other members.
+        Members that waited at Permit fail when another member fits on no node or when their waiting time ends. The
+        first of them fails for this reason. The others fail because of its rejection, which ends their wait.
         """
         failures = find_failed_members(result, members, view)
         waited = [member.position for member in result.members if member.placed and member.position in failures]
@@ -268,7 +269,8 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     def _find_wait_end_reason(self, result: GroupResult, info: PodInfo, view: Fork) -> str:
         """Return the reason why the first waiting member stops waiting.
 
-        The member is rejected if another member fits nowhere and many members are missing. Otherwise, it times out.
+        The member is rejected if another member fits nowhere and the share of missing members exceeds
+        podGroupRejectPercentage. Otherwise, it times out.
         """
         gang = _find_existing_gang(info.pod, view)
         assert gang is not None  # only pods of an existing group wait
@@ -293,7 +295,8 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[None]:
         """Reject the pod if its group backs off, has too few pods or lacks resources in the whole cluster.
 
-        If the resources suffice, the gang history records it so that the check is skipped for a while.
+        A pod without an existing group passes. Resources are checked only if the group has minResources. If they
+        suffice, the gang history records it so that the check is skipped for a while.
         """
         gang = _find_existing_gang(info.pod, view)
         if gang is None:
@@ -337,8 +340,8 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
         """Return a rejection of the pod, because this plugin does not preempt.
 
-        The reason is that the pod has no group, or that too many members of its group are missing, so that the whole
-        group is rejected. There is no reason if only a few members are missing.
+        The reason is that the pod has no group, or that the whole group is rejected because too many of its members are
+        missing. There is no reason if only a few members are missing.
         """
         pod = cycle.info.pod
         gang = _find_existing_gang(pod, cycle.view)
@@ -367,7 +370,8 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     def record_failure(self, pod: Pod, view: Fork, *, fits_nowhere: bool = False) -> None:
         """Record that a pod's group failed. If the pod fits on no node, a complete group must also back off.
 
-        Nothing is recorded for a pod without an existing group, or outside a replay of the queue.
+        A group is complete if at least minMember of its pods exist. Nothing is recorded for a pod without an existing
+        group, or outside a replay of the queue.
         """
         gang = _find_existing_gang(pod, view)
         history = view.gang_history
@@ -439,10 +443,10 @@ class ResourceGap(NamedTuple):
 def find_resource_gap(group: CoschedulingPodGroup, view: Fork, pods: GangPods) -> ResourceGap | None:
     """Return the amounts of the group's minResources that all nodes together lack, or None if they have enough.
 
-    Upstream: CheckClusterResource in pkg/coscheduling/core/core.go of kubernetes-sigs/scheduler-plugins.
+    One pod per member is checked as well. As in upstream, adding up nodes stops once a request is covered, so
+    overcommitted nodes after that point are ignored. Raises InputError for invalid minResources.
 
-    As in upstream, adding up nodes stops once a request is covered, so overcommitted nodes after that point are
-    ignored. Raises InputError for invalid minResources.
+    Upstream: CheckClusterResource in pkg/coscheduling/core/core.go of kubernetes-sigs/scheduler-plugins.
     """
     gaps = []
     facts = []
@@ -489,7 +493,7 @@ def _compute_free_amounts(view: Fork, pods: GangPods, column: int) -> Counts:
 def _find_missing_amount(requested: Quantity, free: Counts, scale: int) -> Quantity | None:
     """Return how much of a resource all nodes together lack, or None if they have enough.
 
-    `free` (N,) is in units of `10**scale`, and is empty if no node has the resource.
+    `free` (N,) has the free amounts in units of `10**scale`, and is empty if no node has the resource.
     """
     if not len(free):
         return requested

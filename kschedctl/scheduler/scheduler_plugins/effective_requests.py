@@ -53,7 +53,7 @@ def _max_requests(first: Requests, second: Requests) -> dict[str, int]:
 
 
 def _parse_amounts(pod: Pod, resources: Mapping[str, str | int | float]) -> Requests:
-    """Parse resource quantities. Raises InputError that names the pod if an amount is invalid."""
+    """Parse resource quantities. Raises InputError, which names the pod, for an invalid amount."""
     try:
         return convert_to_amounts(parse_quantities(dict(resources)))
     except QuantityError as error:
@@ -71,7 +71,7 @@ class QualityOfService(StrEnum):
 def compute_qos_class(pod: Pod) -> QualityOfService:
     """Return a pod's QoS class, based on its pod-level resources or, without them, on its containers.
 
-    Raises an InputError that names the pod if an amount is invalid.
+    Raises InputError, which names the pod, for an invalid amount.
     """
     spec = pod.spec
     pod_resources = spec.resources

@@ -66,7 +66,7 @@ def index_quotas(quotas: Iterable[ElasticQuota]) -> dict[str, Quota]:
 def find_exceeded_resource(requests: Requests, used: Requests, limits: Requests, default_limit: int) -> str:
     """Return the first resource for which requests plus usage exceed the limit, or "" if there is none.
 
-    A native resource without a limit is limited to 0. Any other resource without a limit is limited to `default_limit`.
+    A native resource without a limit has the limit 0. Any other resource without a limit has `default_limit`.
     """
     for name, limit in find_applicable_limits(requests, limits, default_limit).items():
         if requests.get(name, 0) + used.get(name, 0) > limit:

@@ -93,7 +93,9 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
         """Yield rejections of the nodes on which no single NUMA node satisfies a container or the whole pod.
 
-        With the cache, nodes with pods of another scheduler that the topology does not count are rejected, too.
+        The node's topology manager decides if containers or the pod are aligned. Nothing is yielded for a pod that does
+        not need NUMA nodes. With the cache, nodes with pods of another scheduler that the topology does not count are
+        rejected, too.
         """
         numa = self._get_numa_nodes(view)
         qos_class = compute_qos_class(info.pod)
@@ -131,7 +133,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
     def score(self, info: PodInfo, view: Fork, state: None, rows: Rows) -> Scores:
         """Score the nodes in `rows` by the amounts that their NUMA nodes offer.
 
-        Nodes without the policy single-numa-node score 0. Pods that are not Guaranteed score the maximum everywhere.
+        Nodes without the policy single-numa-node score 0. If the pod is not Guaranteed, all nodes score the maximum.
         With LeastNUMANodes, nodes of any policy are scored by the number of NUMA nodes that the pod needs.
         """
         if compute_qos_class(info.pod) is not QualityOfService.GUARANTEED:
@@ -150,7 +152,10 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         return np.where(numa.single[rows], scores, 0)
 
     def _score_by_numa_count(self, info: PodInfo, view: Fork, rows: Rows) -> Scores:
-        """Score the nodes in `rows` higher if the pod needs fewer and closer NUMA nodes, and 0 without a topology."""
+        """Score the nodes in `rows` higher if the pod needs fewer and closer NUMA nodes.
+
+        A node without a topology scores 0.
+        """
         numa = _get_cached_numa_list(view).subtract(self._get_reserved_amounts(view)).select_rows(rows)
         by_container = score_containers((requests for _, requests in _list_container_demands(info)), numa)
         scores = np.where(numa.by_pod, score_pod(sum_effective_requests(info.pod), numa), by_container)
@@ -232,10 +237,7 @@ def _get_cached_numa_nodes(view: Fork) -> NumaNodes:
 
 
 def _get_cached_numa_list(view: Fork) -> NumaList:
-    """Return the NUMA nodes of all nodes, in the order in which they were published.
-
-    The result is cached with the objects.
-    """
+    """Return the NUMA nodes of all nodes, in the order in which they were published, cached for the same objects."""
     index = view.nodes.index
     return view.objects.index(
         (KIND, "list"), lambda topologies: build_numa_list(topologies, index), KIND, of=(view.nodes,)
@@ -281,11 +283,12 @@ def _list_container_demands(info: PodInfo) -> list[ContainerDemand]:
 def _find_fitting_numa_nodes(
     requests: Requests, numa: NumaNodes, remaining: Mapping[str, Amounts], view: Fork, qos_class: QualityOfService
 ) -> Bools:
-    """Return a mask, with a row per node and a column per NUMA node, of the NUMA nodes that satisfy all requests.
+    """Return a mask of the NUMA nodes that satisfy all requests, with a row per node and a column per NUMA node.
 
-    The amounts in `remaining` replace those that the NUMA nodes report. Three rules decide about each resource. The
-    node must offer it. If the pod is not Guaranteed, a resource that NUMA nodes share among pods only has to exist. A
-    storage or non-native resource that no NUMA node has belongs to the node as a whole.
+    The amounts in `remaining` replace the amounts that the NUMA nodes report. A NUMA node satisfies a request if it has
+    the amount, with two exceptions. If the pod is not Guaranteed, a resource that NUMA nodes share among pods only has
+    to exist. A storage or non-native resource that no NUMA node of the node has belongs to the node as a whole. In any
+    case, the node itself must offer the resource.
     """
     fits = np.ones((len(view.nodes), numa.width), np.bool_)
     for resource, amount in requests.items():
@@ -318,9 +321,10 @@ def _find_nodes_with_resource(resource: str, view: Fork) -> Bools:
 def _subtract_requests(
     requests: Requests, fits: Bools, remaining: dict[str, Amounts], qos_class: QualityOfService
 ) -> None:
-    """Subtract the requests from the first NUMA node that fits on each node, as the kubelet does.
+    """Subtract the requests from the first fitting NUMA node of each node, as the kubelet does.
 
-    The arrays in `remaining` are replaced. Resources that the pod shares with other pods are not subtracted.
+    `fits` is a mask (nodes, NUMA nodes). The arrays in `remaining` are replaced. Resources that the pod shares with
+    other pods are not subtracted.
     """
     rows = np.flatnonzero(fits.any(axis=1))
     first = fits[rows].argmax(axis=1)

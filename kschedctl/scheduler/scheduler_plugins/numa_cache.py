@@ -90,11 +90,11 @@ class OverReserve:
         self.plugin, self.settings = plugin, settings
 
     def iter_unknowns(self, view: Fork, decided: Bools, scored: Bools) -> Iterator[Unknown]:
-        """Yield at most one unknown: cached topologies that answers depend on but a snapshot does not show.
+        """Yield at most one unknown: cached topologies that no snapshot shows and that may change the pod's answers.
 
         The cache may hold an older topology of a node that has not rejected a pod since. It may hold any topology of a
         node whose published topology does not match its pods. `decided` (N,) marks the nodes where available amounts
-        decide whether a pod fits, and `scored` (N,) those where they decide its score.
+        decide whether the pod fits, and `scored` (N,) those where they decide its score.
         """
         published = self.compare_published_pods(view)
         doubtful = published.foreign | (published.differ & decided)
@@ -111,7 +111,8 @@ class OverReserve:
     def iter_preemption_unknown(self, info: PodInfo, view: Fork, decided: Bools) -> Iterator[Unknown]:
         """Yield an unknown if evictions would free amounts on NUMA nodes whose topology publishes container placements.
 
-        `decided` (N,) masks the nodes on which available amounts decide whether the pod fits.
+        Only nodes in the mask `decided` (N,), on which available amounts decide whether the pod fits, are considered. A
+        pod that never preempts has no such unknown.
         """
         if info.spec.preemption_policy == "Never":
             return
@@ -129,7 +130,8 @@ class OverReserve:
     def compare_published_pods(self, view: Fork) -> PublishedPods:
         """Compare the pods on each node with the pods that its published topology counts.
 
-        The result is cached until the topologies, the nodes or the pods change.
+        The result says on which nodes they differ, and on which of these nodes pods of other schedulers run. It is
+        cached until the topologies, the nodes or the pods change.
         """
         profiles = _find_profiles_with_plugin(self.plugin, view.cluster.configuration)
         key = self.plugin, self.settings, profiles
@@ -242,6 +244,7 @@ class _PublishedTopologies(NamedTuple):
                 continue
             # Reversed, because the first of several attributes with the same name counts.
             attributes = {attribute.name: attribute.value for attribute in reversed(topology.attributes)}
+            # A topology without a fingerprint gets a blank, because "" stands for a node without a topology.
             fingerprints[row] = (attributes.get(FINGERPRINT) or " ")[:MAX_FINGERPRINT_LENGTH]
             detected = method == AUTODETECT and attributes.get(METHOD) == WITH_EXCLUSIVE
             only_exclusive[row] = detected or method == ONLY_EXCLUSIVE

@@ -146,7 +146,8 @@ class NumaList:
 def build_numa_list(topologies: Iterable[NodeResourceTopology], index: Mapping[str, int]) -> NumaList:
     """Build arrays of the NUMA nodes of all nodes with a topology, in the order in which they were published.
 
-    `index` maps the names of nodes to their rows. Raises InputError for an invalid amount.
+    `index` maps the names of nodes to their rows, and topologies of other nodes are ignored. Raises InputError for an
+    invalid amount.
     """
     topologies_by_row = {}
     for topology in topologies:

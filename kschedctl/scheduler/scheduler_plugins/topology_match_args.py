@@ -146,12 +146,13 @@ def score_numa_nodes(
 ) -> Scores:
     """Return the lowest positive score of the NUMA nodes of each node in `rows`, or 0 if no score is positive.
 
-    `strategy` scores the NUMA nodes. `weights` has the weight of each resource, by default 1.
+    `strategy` scores the NUMA nodes. `weights` has the weight of each resource, by default 1. All scores are 0 without
+    requests or NUMA nodes.
     """
     if not requests or not numa.available:
         return np.zeros(len(rows), np.int64)
     exact = np.stack([numa.get_available_amounts(name)[rows] for name in requests], axis=2)
-    unit = np.array([1000 if name == CPU else 1 for name in requests], np.int64)
+    unit = np.array([1000 if name == CPU else 1 for name in requests], np.int64)  # score whole cpus, not thousandths
     requested = np.array(list(requests.values()), np.int64)
     offer = NumaOffer(
         requested=-(-requested // unit),  # rounded up
@@ -183,7 +184,8 @@ class _NumaChoice(NamedTuple):
 def score_containers(containers: Iterable[Requests], numa: NumaList) -> Scores:
     """Score each node by how many NUMA nodes the most demanding container needs.
 
-    Each container gets only what the containers before it leave. A node scores 0 if some container does not fit.
+    Each container gets only what the containers before it leave. A node scores 0 if some container does not fit, and
+    the maximum if no container needs a NUMA node.
     """
     remaining = dict(numa.available)
     max_count = np.zeros(len(numa), np.int64)
@@ -278,7 +280,7 @@ class _Search(NamedTuple):
         """
         rows = len(self.numa)
         min_distance = np.full(rows, FAR, np.float32)
-        best_distance = np.full(rows, FAR + 1, np.float32)
+        best_distance = np.full(rows, FAR + 1, np.float32)  # so that even a combination at distance FAR is better
         is_chosen: Bools = np.zeros(self.numa.exists.shape, np.bool_)
         numa_node_count = is_chosen.shape[1]
         for combination in combinations(range(numa_node_count), size):
@@ -317,8 +319,8 @@ class _Search(NamedTuple):
 def _subtract_requests(requests: Requests, places: Bools, remaining: dict[str, Amounts], numa: NumaList) -> None:
     """Subtract the requests from the chosen NUMA nodes in order, up to the amounts in `remaining`.
 
-    `places` is a mask (nodes, NUMA nodes) of the chosen ones. The arrays in `remaining` are replaced. Like upstream,
-    this uses the number of a NUMA node as its index in the list.
+    `places` is a mask (nodes, NUMA nodes) of the chosen NUMA nodes. The arrays in `remaining` are replaced. Like
+    upstream, this uses the number of a NUMA node as its index in the list.
     """
     rows, chosen = np.nonzero(places)
 

@@ -7,9 +7,9 @@ asked again for each pod.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -53,6 +53,15 @@ GROUPING_THRESHOLD = 4
 """Number of identical pods from which nodes are ranked in groups."""
 
 
+Column = TypeVar("Column", Bools, Scores)
+
+
+class ShareColumn(Protocol):
+    """A function that returns the first column (N,) that is equal to a given one."""
+
+    def __call__(self, column: Column, /) -> Column: ...
+
+
 class _ScorePlugins(NamedTuple):
     """The Score plugins for pods identical to an example, by how often they have to run."""
 
@@ -77,7 +86,7 @@ class AlikePods:
         info: PodInfo,
         local: LocalScores,
         claiming: bool = False,
-        shared: Callable[[Scores], Scores] = lambda column: column,
+        shared: ShareColumn = lambda column: column,
     ) -> None:
         self.framework, self.info, self.local, self.view = framework, info, local, local.view
         self.claims = ClaimAnswers(framework, info, self.view) if claiming else None
@@ -92,8 +101,8 @@ class AlikePods:
             {name: result for name, result in pre_filter.results.items() if name in lasting}
         )
         self.hopeless = any(result.status.rejected for result in self.lasting_pre_filter.results.values())
-        self.always: Scores | None = None
-        """Scores added to the local scores, INFEASIBLE on nodes where such a pod never fits; None if all are equal."""
+        self._never_fits: Bools | None = None
+        """The mask (N,) of the nodes where such a pod never fits, or None if there are none."""
         self.best_rows: Rows | TiedRows = NO_ROWS
         self._rank_count = 0
         self._ranking: GroupedRanking | None = None
@@ -104,23 +113,23 @@ class AlikePods:
         self.changing_filters = [
             a for a in rejecting if _get_answer_reads(a.plugin, pre_filter.results.get(a.plugin.name)) is Reads.PODS
         ]
-        uniform_sum, self.fixed_scores, self.changing_scores = self._split_score_plugins()
         never_fits = self._find_never_feasible_nodes(pre_filter)
-        is_uniform = not never_fits.any() and (uniform_sum == uniform_sum[:1]).all()
-        self.always = None if is_uniform else shared(np.where(never_fits, INFEASIBLE, uniform_sum))
+        self._never_fits = shared(never_fits) if never_fits.any() else None
 
     def find_best_rows(
         self, info: PodInfo, sampling: Sampling | None = None, nominated: Delta = NO_CHANGE
     ) -> tuple[Rows | TiedRows, int]:
         """Return the rows that share the highest score, and the number of feasible rows.
 
-        There are no rows if no node can ever be feasible for the identical pods. `info` is the pod's own PodInfo,
-        because its claims may differ from the claims of the first identical pod. The pods in `nominated`, which are
-        nominated ahead of this one, count as placed. With `sampling`, only part of the nodes is searched. Raises
-        PluginError if a plugin fails.
+        Without a feasible row, return no rows and 0. `info` is the pod's own PodInfo, because its claims may differ
+        from the claims of the first identical pod. The pods in `nominated`, which are nominated ahead of this pod,
+        count as placed. With `sampling`, only part of the nodes is searched. The best rows are kept for the next call.
+        Raises PluginError if a plugin fails.
         """
         if self.hopeless:
             return NO_ROWS, 0
+        if not sampling and self.local.is_up_to_date and not self._mask_possible_nodes().any():
+            return NO_ROWS, 0  # without asking the Score plugins
         self.local.bring_up_to_date(self.best_rows, only_local=not (self.changing_filters or self.changing_scores))
 
         # The fastest way: judge one example of each group of equivalent nodes.
@@ -153,7 +162,7 @@ class AlikePods:
         """Find the rows with the highest score by judging one example of each group of equivalent nodes.
 
         Return these rows and the number of feasible rows. Return None if nominated pods or claims require that every
-        node is judged.
+        node is judged, or if they reject other nodes so often that groups do not pay.
         """
         rejected: Bools | bool = False
         if nominated:
@@ -170,11 +179,12 @@ class AlikePods:
         """Return the ranking of nodes in groups, or None if nodes have to be judged one by one.
 
         Each call counts as one more placement of the identical pods. The ranking is built at the GROUPING_THRESHOLD-th
-        call and dropped if there are too many groups. Raises PluginError if a plugin fails.
+        call and dropped if there are too many groups. In the cycle of a pod group, and while nodes are closed one after
+        another, calls do not count and return None. Raises PluginError if a plugin fails.
         """
         if self.view.group_since is not None:  # in the cycle of a pod group, plugins count other pods
             return None
-        if self.view.closed is not None:  # many kinds of pods come in turn, so groups would always be outdated
+        if self.view.closed is not None:  # many kinds of pods alternate, so groups would always be outdated
             return None
         self._rank_count += 1
         if self._rank_count == GROUPING_THRESHOLD:
@@ -203,8 +213,9 @@ class AlikePods:
 
         Raises PluginError if a plugin fails.
         """
-        in_turn = self.view.group_since is not None or self.view.closed is not None
-        if self.hopeless or self.claims or in_turn:
+        # As in `_get_grouped_ranking`, nodes are not grouped in the cycle of a pod group or while nodes are closed.
+        is_grouping_off = self.view.group_since is not None or self.view.closed is not None
+        if self.hopeless or self.claims or is_grouping_off:
             return None
         self.local.bring_up_to_date(NO_ROWS)
         return CopyRanking.from_plugins(self._consulted_plugins)
@@ -220,8 +231,7 @@ class AlikePods:
     def score_feasible_rows(self, info: PodInfo) -> tuple[Rows, Scores]:
         """Return the feasible rows and the pod's scores there. Scores that are equal on all rows are ignored.
 
-        Both arrays are empty if no node can ever be feasible for the identical pods. Raises PluginError if a plugin
-        fails.
+        Both arrays are empty if no node is feasible. Raises PluginError if a plugin fails.
         """
         if self.hopeless:
             return NO_ROWS, np.zeros(0, np.int64)
@@ -239,11 +249,12 @@ class AlikePods:
     ) -> tuple[Rows, Scores]:
         """Return the feasible rows that the search visits, and their total scores.
 
-        `local` (N,) holds the local scores, negative on infeasible rows. With `sampling`, only part of the nodes is
-        searched. The pods in `nominated` count as placed. Raises PluginError if a plugin fails.
+        `local` (N,) holds the local scores, negative on infeasible rows. `ranking` has the groups of nodes, if nodes
+        are grouped. With `sampling`, only part of the nodes is searched. The pods in `nominated` count as placed.
+        Raises PluginError if a plugin fails.
         """
+        # While nodes are closed one after another, groups do not pay, and rows are judged one by one.
         judges_rows = self.view.closed is not None and self.view.group_since is None
-        # While nodes are closed in turn, groups do not pay, and rows are judged one by one.
         answers = self._row_answers if judges_rows else None
 
         # Reject nodes by groups or by single rows if possible, otherwise run every plugin on all nodes.
@@ -288,8 +299,12 @@ class AlikePods:
         if self.changing_filters or self.claims:
             return None
         self.local.bring_up_to_date(NO_ROWS)
-        scores = self.local.scores if self.always is None else self.local.scores + self.always
-        return np.asarray(scores >= 0)
+        return self._mask_possible_nodes()
+
+    def _mask_possible_nodes(self) -> Bools:
+        """Return a mask (N,) of the nodes where only plugins that look at pods on other nodes may reject such a pod."""
+        fits_locally = self.local.scores >= 0
+        return np.asarray(fits_locally if self._never_fits is None else fits_locally & ~self._never_fits)
 
     def _exclude_crowded_nodes(self, local: Scores, nominated: Delta) -> Scores:
         """Return the scores with INFEASIBLE on nodes that have no room in addition to the pods nominated ahead."""
@@ -299,12 +314,12 @@ class AlikePods:
     def is_certain_to_fit(self, row: int, nominated: Delta) -> bool:
         """Return True only if one of the identical pods surely fits on the row.
 
-        Return False if it does not fit or if this quick check cannot tell, as when a pod in `nominated` is on the row.
-        The caller then needs a full cycle.
+        Return False if it does not fit, or if this quick check cannot tell, for example because a pod in `nominated` is
+        on the row. The caller then needs a full cycle.
         """
         if self.hopeless or self.changing_filters or self.claims:
             return False
-        is_always_rejected = self.always is not None and self.always[row] < 0
+        is_always_rejected = self._never_fits is not None and self._never_fits[row]
         if is_always_rejected or not self.local.fits(row):
             return False
         has_nominated_pods = bool(nominated) and bool((nominated.node == row).any())
@@ -316,7 +331,10 @@ class AlikePods:
         return self.claims.pre_filter_results if self.claims else {}
 
     def _select_rows_to_score(self, rejected: Bools, sampling: Sampling | None) -> Rows:
-        """Return the rows that are not rejected. With `sampling`, return only the rows that the search visits."""
+        """Return the rows that are not rejected, in ascending order.
+
+        With `sampling`, return only the rows that the search visits, and advance its start.
+        """
         if sampling:
             terms = SearchTerms.from_profile(self.framework.profile, self.framework.release)
             return np.sort(sampling.search(rejected, np.flatnonzero(self.allowed), terms).feasible)
@@ -356,7 +374,10 @@ class AlikePods:
 
     @cached_property
     def allowed(self) -> Bools:
-        """A mask (N,) of the nodes that PreFilter results allow. Results that depend on other pods are left out."""
+        """A mask (N,) of the nodes that PreFilter results allow.
+
+        PreFilter results that depend on other pods are left out.
+        """
         allowed = np.ones(len(self.view.nodes), np.bool_)
         for result in self.lasting_pre_filter.results.values():
             if result.node_names is not None:
@@ -364,7 +385,11 @@ class AlikePods:
         return allowed
 
     def _find_never_feasible_nodes(self, pre_filter: PreFilterOutcome) -> Bools:
-        """Return a mask (N,) of the nodes that plugins reject no matter which pods run there."""
+        """Return a mask (N,) of the nodes that plugins reject no matter which pods run there.
+
+        These are the nodes that PreFilter excludes for good, and those that a filter rejects whose verdict never
+        changes.
+        """
         rejected = ~self.allowed
         filtering = Filtering.from_framework(self.framework, self.lasting_pre_filter, self.info, self.view)
         filter_names = {plugin.name for plugin in filtering.plugins}
@@ -378,11 +403,40 @@ class AlikePods:
 
     # -- scores --------------------------------------------------------------------------------------------------
 
+    @cached_property
+    def _score_plugins(self) -> _ScorePlugins:
+        """The Score plugins, which are needed only if a node may be feasible. Raises PluginError if a plugin fails."""
+        return self._split_score_plugins()
+
+    @property
+    def fixed_scores(self) -> list[tuple[ScorePlugin, object, Scores]]:
+        """Plugins whose raw scores (N,) never change, each with its state and its raw scores."""
+        return self._score_plugins.fixed
+
+    @property
+    def changing_scores(self) -> list[tuple[ScorePlugin, Prepare]]:
+        """Plugins to ask for each pod, each with the function that prepares scoring."""
+        return self._score_plugins.changing
+
+    @cached_property
+    def always(self) -> Scores | None:
+        """The scores (N,) to add to the local scores, or None if they are equal on all nodes.
+
+        They are INFEASIBLE on nodes where the identical pods never fit.
+        """
+        uniform_sum = self._score_plugins.uniform_sum
+        if self._never_fits is None:
+            is_uniform = (uniform_sum == uniform_sum[:1]).all()
+            return None if is_uniform else self._share_column(uniform_sum)
+        always: Scores = np.where(self._never_fits, INFEASIBLE, uniform_sum)
+        return self._share_column(always)
+
     def _split_score_plugins(self) -> _ScorePlugins:
         """Split the Score plugins by how often they have to run for the identical pods.
 
-        Plugins that read only a node's own row are left out, because `local` has their scores. Raises PluginError if a
-        plugin fails.
+        Scores that are equal on all nodes are added up once. Other scores that pods do not change are computed once,
+        and only normalized again. The remaining plugins run each time. Plugins that read only a node's own row are left
+        out, because `local` has their scores. Raises PluginError if a plugin fails.
         """
         prepares = map_score_preparations(self.framework)
         with_pre_score = {plugin.name for plugin in self.framework.plugins_at("preScore")}
@@ -395,6 +449,7 @@ class AlikePods:
                 continue
             prepare = prepares[plugin.name]
             if plugin.name in with_pre_score and offers(plugin, PodCountingScorePlugin):
+                # The scores change with every pod, so only ask whether there will be any.
                 if plugin.may_score(self.info, self.view):
                     changing.append((plugin, prepare))
                 continue

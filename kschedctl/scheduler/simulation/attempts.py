@@ -80,7 +80,8 @@ class Attempts(PodsOnNodes):
     def attempt_pod(self, position: Position) -> Outcome | None:
         """Try to schedule one pod, with preemption if necessary. Return None if it does not fit anywhere yet.
 
-        A member of a gang is tried as a group of one pod. A plugin's error is recorded in the outcome.
+        A member of a gang is tried as a group of one pod. A gated pod, or a pod that no profile serves, gets its
+        outcome without a cycle. A plugin's error is recorded in the outcome.
         """
         if self.gangs.find_group_key(position) is not None:
             outcomes, _ = self.try_group([position], queued=False)
@@ -98,11 +99,11 @@ class Attempts(PodsOnNodes):
         """Try copies of one pod one after another, and yield their outcomes until a copy gets no node.
 
         The outcomes are those of `attempt_pod`, except that a copy that does not fit anywhere is Unschedulable. Copies
-        may differ in their claims. Answers that depend only on the pod are computed once for all copies.
+        may differ in their claims. From the second copy on, answers that depend only on the pod are reused.
         """
         choose_node: NodeChooser | None = None
         for number, position in enumerate(positions):
-            if number == 1:
+            if number == 1:  # a single copy is not worth the preparation
                 choose_node = self._build_node_chooser(position)
             choice = choose_node() if choose_node else None
             if choice is None:
@@ -115,9 +116,10 @@ class Attempts(PodsOnNodes):
                 return
 
     def _build_node_chooser(self, position: Position) -> NodeChooser | None:
-        """Return a function that chooses the node of the next copy of a pod, or None if copies must be tried in full.
+        """Return a function that chooses the node of the next copy of a pod from cached answers.
 
-        Copies are tried in full if they are members of a group, or if Permit or Reserve plugins look at them.
+        Return None if each copy must be tried in full. Copies must be if no profile serves them, if they are members of
+        a group, or if Permit or Reserve plugins look at them.
         """
         framework = self.framework(position)
         if framework is None or self.gangs.find_group_key(position) is not None:
@@ -130,8 +132,8 @@ class Attempts(PodsOnNodes):
     def _try_single_pod(self, position: Position, framework: Framework) -> Outcome | None:
         """Bind the pod to the best feasible node, evicting victims first if necessary.
 
-        Return None if the pod fits nowhere. A pod that Permit rejects on its node is Unschedulable. Raises PluginError
-        if a plugin fails.
+        Return None if the pod fits nowhere, which is recorded for identical pods. A pod that Permit rejects on its node
+        is Unschedulable. Raises PluginError if a plugin fails.
         """
         choice = self.search.find_node(position, framework)
         if choice is not None:
@@ -160,9 +162,10 @@ class Attempts(PodsOnNodes):
     def try_group(self, members: Sequence[Position], *, queued: bool) -> tuple[list[Outcome], GangAttempt]:
         """Try the waiting pods of one group together, and return the outcomes and the attempt.
 
-        A pod that keeps waiting has no outcome. With `queued`, the pods are tried again once their victims are gone.
+        Gated pods, and pods that no profile serves, get their outcomes first and are left out of the attempt. A pod
+        that keeps waiting has no outcome. With `queued`, the pods are tried again once their victims are gone.
         Otherwise, victims are evicted and the group is placed at once. A plugin's error becomes the outcome of all
-        pods.
+        tried pods.
         """
         outcomes = []
         remaining = []
@@ -190,8 +193,9 @@ class Attempts(PodsOnNodes):
     def _place_group(self, members: Sequence[Position], queued: bool) -> GangAttempt:
         """Place the members together if enough of them fit, otherwise preempt for them.
 
-        With `queued`, victims are found but not evicted. Otherwise, they are evicted, and the members are bound at
-        once. Raises PluginError if the members belong to several profiles or a plugin fails.
+        Preemption is tried only if it is enabled and a placed pod has a lower priority. With `queued`, victims are
+        found but not evicted. Otherwise, they are evicted, and the members are bound at once. Raises PluginError if the
+        members belong to several profiles or a plugin fails.
         """
         framework = self.get_required_framework(members[0])
         key = self.gangs.find_group_key(members[0])
@@ -228,7 +232,7 @@ class Attempts(PodsOnNodes):
     def evict_victims(self, victims: Sequence[Position]) -> Sequence[Position]:
         """Evict the victims immediately, and return them.
 
-        They are counted as preempted, and the nodes that they leave are recorded.
+        They are counted as preempted and marked as absent, and the nodes that they leave are recorded.
         """
         self.preempted = True
         if self.view.absent is not None:
@@ -239,7 +243,10 @@ class Attempts(PodsOnNodes):
         return victims
 
     def log_evictions(self, preemptor: Position, victims: Iterable[Position]) -> None:
-        """Add the victims, which have just left their nodes, to the list of evictions made for the preemptor."""
+        """Add an entry to `evictions` for each of the preemptor's victims, which have just left their nodes.
+
+        The entry also names the pods that kube-scheduler might equally well have evicted.
+        """
         for victim in victims:
             row = self.evicted_from[victim]
             self.evictions.append(Eviction(victim, row, preemptor, self._find_equal_victims(victim, row, preemptor)))

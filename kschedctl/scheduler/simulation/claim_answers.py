@@ -39,9 +39,10 @@ P = TypeVar("P", bound=Plugin)
 
 
 def reads_claims(plugin: Plugin, info: PodInfo) -> bool:
-    """Return whether a plugin's answer about a pod may change as claims are bound or allocated.
+    """Return whether a plugin's answer about a pod may change when claims are bound or allocated.
 
-    A plugin that does not declare the kinds that it reads is assumed to read all kinds.
+    A plugin that does not declare the kinds that it reads is assumed to read all kinds. A plugin that reads only a
+    node's own row never reads claims.
     """
     if get_reads(plugin) is Reads.OWN_ROW:
         return False
@@ -99,7 +100,8 @@ class ClaimAnswers:
     def _find_lastingly_rejected_nodes(self, info: PodInfo) -> Bools | bool:
         """Return a mask (N,) of the nodes that stay rejected no matter which pods move, or one bool for all nodes.
 
-        The answer is cached for the latest pod until a claim changes. Raises PluginError if a plugin fails.
+        The answer is cached for the latest pod until a claim changes. A new answer also renews `pre_filter_results`.
+        Raises PluginError if a plugin fails.
         """
         replaced_count = self.view.objects.replaced_count
         latest = self._latest
@@ -116,7 +118,7 @@ class ClaimAnswers:
         """Build a key that is equal for pods whose claims get the same answers now.
 
         Only plugins that read ResourceClaims contribute, because volume claims of identical pods get the same answers.
-        Return None if such a plugin offers no key. Raises PluginError if a plugin fails.
+        Return None if the answers of such a plugin cannot be compared. Raises PluginError if a plugin fails.
         """
         keys = []
         for rejecting in (*self._lasting, *self._changing):
@@ -180,7 +182,10 @@ class RejectingPlugin(NamedTuple):
 
 
 def list_rejecting_plugins(pre_filters: Iterable[Plugin], filters: Iterable[Plugin]) -> list[RejectingPlugin]:
-    """Combine the PreFilter and Filter plugins into one list, in which each plugin occurs once."""
+    """Combine PreFilter and Filter plugins into one list, in which each plugin occurs once.
+
+    Each entry says at which of the two points the plugin runs.
+    """
     with_pre_filter = {plugin.name: plugin for plugin in pre_filters if offers(plugin, PreFilterPlugin)}
     with_filter = {plugin.name: plugin for plugin in filters if offers(plugin, FilterPlugin)}
     return [
@@ -197,9 +202,11 @@ def _map_claim_readers(framework: FrameworkLike, point_name: str, point: type[P]
 def find_rejected_nodes(
     plugin: RejectingPlugin, pre_filter_result: PreFilterResult, info: PodInfo, view: Fork, nominated: Delta
 ) -> Bools | bool:
-    """Return a mask (N,) of the nodes that a plugin rejects now, or one bool for all nodes, given its PreFilter result.
+    """Return a mask (N,) of the nodes that a plugin rejects now, or one bool for all nodes.
 
-    A node with nominated pods has to pass both with and without these pods. Raises PluginError if a plugin fails.
+    `pre_filter_result` is the plugin's PreFilter result for the pod. It rejects no node if it is Skip, and all nodes if
+    it rejects the pod. A node with nominated pods has to pass both with and without these pods. Raises PluginError if a
+    plugin fails.
     """
     if pre_filter_result.status.code is Code.SKIP:
         return False

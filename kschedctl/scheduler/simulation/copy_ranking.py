@@ -27,14 +27,18 @@ class CopyRanking:
         """(N,) the scores of all plugins that do not group nodes, negative on infeasible nodes."""
         self._feasible_count = int(np.count_nonzero(self._ungrouped >= 0))
         self._groups, self._weight = groups, weight
+        self._group_scores = b""
+        """The scores of the groups that `_total` contains, as bytes; empty if `_total` has to be computed anew."""
+        self._total = self._ungrouped
+        """(N,) the scores of all plugins, negative on infeasible nodes."""
         self._best_rows = NO_ROWS
 
     @classmethod
     def from_plugins(cls, consulted: ConsultedPlugins) -> CopyRanking | None:
-        """Build the ranking. The local scores must be up to date. Raises PluginError if a plugin fails.
+        """Build the ranking, or return None if copies cannot be ranked in this way.
 
-        Return None if copies on other nodes change a filter's verdict. Copies may change the scores of exactly one
-        plugin, which must be able to group nodes. Otherwise, return None, too.
+        Copies on other nodes must not change any filter's verdict. They must change the scores of exactly one plugin,
+        which must be able to group nodes. The local scores must be up to date. Raises PluginError if a plugin fails.
         """
         if consulted.filters or len(consulted.scorers) != 1:
             return None
@@ -55,15 +59,30 @@ class CopyRanking:
         new_moves = len(self._trail) - self._seen
         if new_moves > 1 or (new_moves and not self._has_copy_arrived()):
             return None
+        changed_row = None
         if new_moves:
-            self._update_row(self._trail.latest.row)
+            changed_row = self._trail.latest.row
+            self._update_row(changed_row)
             self._seen += 1
         if not self._feasible_count:
             return NO_ROWS, 0
-        total = (self._weight * self._groups.score_groups()).take(self._groups.group)
-        total += self._ungrouped
-        self._best_rows = (total == total.max()).nonzero()[0]
+        self._update_total(changed_row)
+        self._best_rows = (self._total == self._total.max()).nonzero()[0]
         return self._best_rows, self._feasible_count
+
+    def _update_total(self, changed_row: int | None) -> None:
+        """Update the total scores after the node in this row got a copy.
+
+        If the scores of all groups are the same as before, which is common, only this node's score changes.
+        """
+        scores = self._weight * self._groups.score_groups()
+        scores_as_bytes = scores.tobytes()
+        if changed_row is not None and scores_as_bytes == self._group_scores:
+            self._total[changed_row] = scores[self._groups.group[changed_row]] + self._ungrouped[changed_row]
+        else:
+            self._total = scores.take(self._groups.group)
+            self._total += self._ungrouped
+            self._group_scores = scores_as_bytes
 
     def _has_copy_arrived(self) -> bool:
         """Return whether the latest move brought a copy of the pod to a node."""
@@ -73,7 +92,7 @@ class CopyRanking:
     def _update_row(self, row: int) -> None:
         """Update the scores and the group of the node that got the latest copy.
 
-        If the node has become infeasible, the scores that are normalized among feasible nodes are computed again.
+        If the node has become infeasible, scores that are normalized among the feasible nodes are computed again.
         """
         self._local.bring_up_to_date(self._best_rows)
         local_score = self._local.scores[row]
@@ -84,10 +103,14 @@ class CopyRanking:
             if self._consulted.fixed:
                 self._lasting = _sum_lasting_scores(self._consulted)
                 self._ungrouped = self._local.scores + self._lasting
+                self._group_scores = b""
 
 
 def _sum_lasting_scores(consulted: ConsultedPlugins) -> Scores:
-    """Return the sums (N,) of the scores that no pod changes, normalized among the nodes that are feasible now."""
+    """Return the sums (N,) of the scores that placing copies does not change.
+
+    Scores that have to be normalized are normalized among the nodes that are feasible now.
+    """
     lasting = np.zeros(len(consulted.local.scores), np.int64) if consulted.always is None else consulted.always.copy()
     feasible = (consulted.local.scores + lasting >= 0).nonzero()[0]
     for plugin, state, raw, weight in consulted.fixed:

@@ -114,7 +114,7 @@ class StepwiseScheduler:
             self.view,
             row,
             pre_filter_results=tried.cycle.pre_filter.results,
-            assumed=not self.view.time_passes,
+            assumed=not self.view.time_passes,  # while time stands still, the pod is not bound yet
         )
         self.place(tried.position, row)
 
@@ -164,7 +164,10 @@ class StepwiseScheduler:
         self.gone.update(positions)
 
     def remove_from_nodes(self, positions: Sequence[Position]) -> None:
-        """Take pods off their nodes and release their volumes and devices."""
+        """Take pods off their nodes and release their volumes and devices.
+
+        The Reserve plugins of all profiles release what they may have reserved.
+        """
         for position in positions:
             self.view.forget(position)
         specs = [self.view.pods.infos[self.view.pods.info[position]].spec for position in positions]

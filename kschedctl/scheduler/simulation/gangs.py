@@ -105,7 +105,10 @@ class Gangs:
         return pod_group or self._find_gang_key(number)
 
     def _find_gang_key(self, info_number: int) -> GangKey | None:
-        """Return the key of the gang of pods with this PodInfo, or None if no plugin makes them wait for each other."""
+        """Return the key of the gang that pods with this PodInfo belong to, or None.
+
+        It is None if no plugin of the pods' profile makes them wait for each other. The key is cached.
+        """
         if info_number not in self._gang_of_info:
             info = self.view.pods.infos[info_number]
             framework = self.scheduler.framework(info.spec.scheduler_name)
@@ -153,7 +156,10 @@ class Gangs:
     def build_messages_for_groups(
         self, positions: Iterable[Position], framework: Callable[[Position], Framework]
     ) -> dict[Position, str]:
-        """Return the message for each pod whose group does not fit now. `framework` maps a pod to its profile."""
+        """Return the message for each pod whose group does not fit now, by position.
+
+        `framework` maps a pod to its profile. Pods without a group are left out.
+        """
         messages = {}
         for key, members in self.group_positions(positions).items():
             failures = self.find_member_failures_now(framework(members[0]), key, members)
@@ -173,7 +179,10 @@ class Gangs:
         return find_failed_members(result, members, self.view)
 
     def find_preemption_priority(self, key: AnyGroupKey, members: Sequence[Position]) -> int:
-        """Return the highest priority at which any member, or the group as a whole, may preempt."""
+        """Return the highest priority at which any member may preempt.
+
+        With workload-aware preemption, the priority of the group as a whole counts as well.
+        """
         pods = self.view.pods
         group = find_pod_group(self.view, key)
         group_priority = [get_group_priority(group, self.view)] if group and self.workload_aware else []
@@ -189,8 +198,8 @@ class Gangs:
     ) -> GangAttempt:
         """Place as many members as fit, provided that they are enough for the group.
 
-        With `all_or_none`, place all members or none, because the caller then preempts for the remaining members. A
-        group that needs a pod-group cycle is never placed in this case, because its members cannot be placed one by
+        With `all_or_none`, place all members or none, because the caller then preempts for the members that do not fit.
+        A group that needs a pod-group cycle is never placed in this case, because its members cannot be placed one by
         one. Raises PluginError if the group is invalid or a plugin fails.
         """
         if error := self._find_validation_error(key, members):
@@ -205,7 +214,8 @@ class Gangs:
     def find_victims(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> GangAttempt:
         """Find the victims of preemption for the members or the whole group, without evicting them.
 
-        If the group fits now without preemption, its members are bound. Raises PluginError if a plugin fails.
+        Victims of the group as a whole count as victims of its first member. If the group fits now without preemption,
+        its members are bound. Raises PluginError if a plugin fails.
         """
         result = self.run_group_cycle(framework, key, members)
         # The group may fit now, since this cycle may choose other nodes than the one before among equal ones.
@@ -265,7 +275,10 @@ class Gangs:
         return find_validation_error(find_pod_group(self.view, key), infos, self.view, self.scheduler.gates.release)
 
     def _build_cycle(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> PodGroupCycle:
-        """Build the pod-group cycle that tries these members, with ties between nodes broken by the seed."""
+        """Build the pod-group cycle that tries these members.
+
+        Of several best nodes for a member, the cycle takes one by seeded random choice.
+        """
         infos = {position: self.build_own_info(position) for position in members}
         topology_aware = self.topology_aware and not isinstance(key, GangKey)
         return PodGroupCycle(
@@ -282,7 +295,8 @@ class Gangs:
         """Return the members in the order in which they are tried.
 
         Among pods of equal priority, the pod that completed the group comes first, because the pods before it were kept
-        out of the queue. Gangs of Coscheduling keep the given order. If gang scheduling is off, all groups keep it.
+        out of the queue. Gangs of Coscheduling and incomplete groups keep the given order. If gang scheduling is off,
+        all groups keep it.
         """
         if isinstance(key, GangKey) or not self.is_gang_scheduling_enabled:
             return list(members)
@@ -320,8 +334,9 @@ class Gangs:
     ) -> GangAttempt:
         """Bind the members that fit one by one, and undo the placements if too few of them fit.
 
-        Enough members fit if Permit allows one of them. With `all_or_none`, all members have to fit. Raises PluginError
-        if a plugin fails.
+        Enough members fit if Permit allows one of them and at least minCount pods have a node. With `all_or_none`, all
+        members have to fit. Members that Permit rejects lose their node. Raises PluginError if a plugin fails, after
+        undoing all placements.
         """
         # Bind all members that fit, unless Permit rejects them.
         placed: dict[Position, PlacedMember] = {}
@@ -359,19 +374,22 @@ class Gangs:
     def _has_enough_placed_pods(self, key: AnyGroupKey) -> bool:
         """Return whether at least minCount pods of the group have a node now.
 
-        Return True if the group has no minCount, or if Permit checks the minimum instead of this method.
+        Also return True if the group has no minCount, if Permit checks the minimum, or if gang scheduling is off.
         """
-        does_permit_check = not UNTIL_INFEASIBLE.at(self.scheduler.gates.release)
-        if isinstance(key, GangKey) or does_permit_check:
-            return True
-        if not self.is_gang_scheduling_enabled:
+        # Old versions check the minimum at Permit. Newer versions check it with PlacementFeasible plugins, which do not
+        # run while pods are placed one by one.
+        checks_in_permit = not UNTIL_INFEASIBLE.at(self.scheduler.gates.release)
+        if isinstance(key, GangKey) or checks_in_permit or not self.is_gang_scheduling_enabled:
             return True
         group = find_pod_group(self.view, key)
         gang = group.spec.scheduling_policy.gang if group else None
         return gang is None or len(find_group_state(self.view, key).scheduled) >= gang.min_count
 
     def _undo_placements(self, positions: Collection[Position], nominated_rows: Mapping[Position, Row]) -> None:
-        """Take pods off their nodes, and restore their nominations (NO_ROW for none)."""
+        """Take pods off their nodes, and restore the nominations that they had before.
+
+        `nominated_rows` has the row for which each pod was nominated, or NO_ROW.
+        """
         for position in positions:
             self.view.forget(position)
             if nominated_rows[position] != NO_ROW:
@@ -408,7 +426,7 @@ def _build_success(
     """Build an attempt that placed members, and decide which of the other members are tried again at once.
 
     With `left_over_at_once`, these are all other members. Otherwise, they are the members that were tried before the
-    last member waiting at Permit. That member waits because too few members have a node yet.
+    last member that waits at Permit, since that member still lacks pods of the group.
     """
     if left_over_at_once:
         retried_count = len(members)

@@ -140,7 +140,8 @@ class GroupedRanking:
     def from_plugins(cls, consulted: ConsultedPlugins) -> GroupedRanking | None:
         """Build a ranking, or return None if nodes cannot be grouped or there would be too many groups.
 
-        Raises PluginError if a plugin fails.
+        Nodes cannot be grouped if a plugin cannot judge single nodes, or if a node's score may depend on all other
+        nodes. Raises PluginError if a plugin fails.
         """
         # A group of equal nodes is scored by one of its nodes, which is wrong if a score depends on all other nodes.
         if any(get_peers(fixed.plugin) is Peers.ALL for fixed in consulted.fixed):
@@ -152,7 +153,10 @@ class GroupedRanking:
         return ranking if len(ranking.groups) <= ranking.max_groups else None
 
     def _build_groups(self) -> RankedGroups:
-        """Group the nodes that get the same answers from plugins and the same rejections."""
+        """Group the nodes for which plugins give the same answers and which reject the same pods.
+
+        The groups have the current local scores, with INFEASIBLE for nodes where the pods never fit.
+        """
         consulted = self.consulted
         local = consulted.local.scores if consulted.always is None else consulted.local.scores + consulted.always
 
@@ -171,10 +175,10 @@ class GroupedRanking:
         return max(MAX_GROUPS, len(self.groups.score) // 4)
 
     def drop_empty_groups(self) -> GroupedRanking | None:
-        """Return this ranking, or None if it has too many groups.
+        """Return this ranking, or None if it has too many groups even without its empty groups.
 
-        In the latter case, the groups are first rebuilt without the empty groups. The ranking is then kept only if it
-        has at most half of the limit.
+        Empty groups are dropped only if there are more than `max_groups` groups. At most half as many may then remain,
+        so that groups are not rebuilt too often.
         """
         if len(self.groups) <= self.max_groups:
             return self
@@ -225,9 +229,10 @@ class GroupedRanking:
         return groups.get_best_rows(feasible[total == total.max()]), feasible_count
 
     def _update_rejections(self, rejected: Bools | bool) -> Rows | None:
-        """Apply the pod's rejections, and return the rows that changed. Return None if too many rows change too often.
+        """Apply the pod's rejections, and return the rows that changed.
 
-        If the groups had to be rebuilt, return no rows, because the new groups include all changes.
+        Return None if many rows change too often, so that grouping does not pay. If the groups had to be rebuilt,
+        return no rows, because the new groups include all changes.
         """
         # The first pod with rejections makes them a distinction of the groups.
         if self.rejections is None:
@@ -267,9 +272,9 @@ class GroupedRanking:
         return by_group.take(groups.group)
 
     def score_rows(self, rows: Rows) -> Scores | int:
-        """Return the score that plugins add to the local score of each of `rows`, if only these rows are scored.
+        """Return the scores that plugins add to the local scores of `rows`, if only these rows are scored.
 
-        If no plugin adds scores, return 0 for all rows.
+        One example of each group is scored for the whole group. If no plugin adds scores, return 0 for all rows.
         """
         if not (self.scores or self.consulted.fixed):
             return 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -76,7 +76,7 @@ class LocalScores:
         self.info, self.number, self.view = info, number, view
         self.demand_codes = view.pods.distinct.demand
         self.filters = _list_local_filters(framework, info, view)
-        self.scorers = _list_local_scorers(framework, info, view)
+        self._framework = framework
         nodes = len(view.nodes)
         self.scores = np.zeros(nodes, np.int64)
         self.ahead = np.zeros((nodes, LOOKAHEAD), np.int64)
@@ -96,15 +96,28 @@ class LocalScores:
     def _get_or_compute_shared_scores(self, key: Hashable) -> Scores | None:
         """Return the nodes' scores before all moves in this fork, or None if forks cannot share them.
 
-        Forks that leave out nodes of the same parent fork share the scores under ``key``, which are computed once, for
-        all nodes of the parent. Scores cannot be shared if the fork has no such parent, if pods have moved in the
-        parent since, if nodes are closed, or if the pod requests devices.
+        Forks that were made from one parent by leaving out nodes share the scores under ``key``, which are computed
+        once, for all nodes of the parent. Scores cannot be shared if the fork has no such parent, if pods have moved in
+        the parent since, if nodes are closed, or if the pod requests devices.
         """
         view = self.view
         parent = view.part_of
         if parent is None or view.closed is not None or self._requests_devices:
             return None
         return parent.find_column(key, lambda whole_view: self._compute_scores(whole_view, whole_view.nodes.rows))
+
+    @cached_property
+    def scorers(self) -> list[tuple[Any, object, int]]:
+        """The Score plugins that read only a node's own row, with their PreScore state and weight.
+
+        They are needed only if a node has room. Raises PluginError if a plugin fails.
+        """
+        return _list_local_scorers(self._framework, self.info, self.view)
+
+    @property
+    def is_up_to_date(self) -> bool:
+        """Whether no pod has moved since the last update."""
+        return self.seen == len(self.view.trail)
 
     @property
     def is_outdated(self) -> bool:
@@ -116,8 +129,8 @@ class LocalScores:
 
         If the latest move placed a pod with the same requests as this object's pod, more such pods are expected. In
         this case, the scores that the nodes will have after the next placements are precomputed as well. `tied` are the
-        nodes that shared the best score when the latest pod was placed. Set `only_local` if only these scores decide
-        where the pods go, so that more of the precomputed scores will be used.
+        nodes that shared the best score when the latest pod was placed. With `only_local`, these scores alone decide
+        where the pods go, so more scores are precomputed.
         """
         trail = self.view.trail
         previously_seen = self.seen
@@ -197,8 +210,8 @@ class LocalScores:
     def _update_crowded_row(self, crowded: Crowded, row: int, number: int, sign: int) -> None:
         """Update the crowded nodes after one pod joined a row (`sign` 1) or left it (-1).
 
-        The precomputed answer is used if there is one and the pod has the expected requests. Otherwise, answers are
-        precomputed again.
+        `number` is the number of the pod's PodInfo. The precomputed answer is used if there is one and a pod with the
+        same requests joined. Otherwise, answers are precomputed again.
         """
         if not crowded.has_nominations[row]:
             return
@@ -238,8 +251,8 @@ class LocalScores:
 
         Return whether a score was precomputed. If not, nothing changes.
         """
-        step = self.step[row]
-        if step == LOOKAHEAD:
+        step = self.step[row]  # the place in `ahead` of the next score
+        if step == LOOKAHEAD:  # no score is left
             return False
         self.scores[row] = self.ahead[row, step]
         self.step[row] = step + 1
@@ -264,6 +277,7 @@ class LocalScores:
         added_pods = np.concatenate((np.zeros(count, np.int64), np.tile(np.arange(1, pods + 1), len(next_rows))))
         scores = self._compute_scores(self.view, np.concatenate((rows, np.repeat(next_rows, pods))), added_pods)
         self._store_scores(rows, scores[:count])
+        # The scores fill the end of `ahead`, so that they are used up when the step reaches LOOKAHEAD.
         self.ahead[next_rows, LOOKAHEAD - pods :] = scores[count:].reshape(-1, pods)
         self.step[next_rows] = LOOKAHEAD - pods
 
@@ -289,6 +303,8 @@ class LocalScores:
         rejected = self._mask_closed_rows(rows)
         for plugin, state in self.filters:
             rejected |= find_nodes_rejected_by_filter(plugin, self.info, own_rows, state)
+        if rejected.all():
+            return np.full(len(rows), INFEASIBLE, np.int64)
         total = np.zeros(len(rows), np.int64)
         all_rows = own_rows.nodes.rows
         for scorer, state, weight in self.scorers:
@@ -336,8 +352,8 @@ def _list_local_scorers(framework: FrameworkLike, info: PodInfo, view: Fork) -> 
 def map_score_preparations(framework: FrameworkLike) -> Mapping[str, Prepare]:
     """Return, by plugin name, the function that prepares each Score plugin.
 
-    This is the plugin's PreScore. A plugin without PreScore may use the state of its PreFilter, and any other plugin
-    needs no preparation.
+    This is the plugin's PreScore. A plugin without PreScore that scores with the state of its PreFilter gets a function
+    that runs PreFilter. All other plugins get a function that prepares nothing.
     """
     preparations: dict[str, Prepare] = {}
     for plugin in framework.plugins_at("score"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -39,6 +39,7 @@ CACHED_KINDS_WHEN_CLOSING = 32 * CACHED_KINDS
 NODE_DOES_NOT_EXIST = (
     "the best node does not exist: an extender returned it, and kube-scheduler would bind the pod to it"
 )
+Column = TypeVar("Column", Bools, Scores)
 NodeChooser = Callable[[], Choice | None]
 """A function that returns the node for the next copy of a pod, or None if only a full attempt can tell."""
 
@@ -63,7 +64,7 @@ class Placements(IncomingPods):
         self.random = random.Random(seed)
         self._alike_pods_cache: dict[tuple[FrameworkLike, int | None], AlikePods] = {}
         self._local_scores_cache: dict[tuple[FrameworkLike, int, bool], LocalScores] = {}
-        self._columns: dict[bytes, Scores] = {}
+        self._columns: dict[bytes, Any] = {}
         self._claim_users: dict[int | None, bool] = {}
         self._latest_cycle: _LatestCycle | None = None
         self._victim_cache = VictimCache()
@@ -119,9 +120,9 @@ class Placements(IncomingPods):
     def _choose_with_cache(self, framework: FrameworkLike, position: Position) -> Choice | None:
         """Choose a node from cached answers if they suffice, otherwise by a full cycle.
 
-        A pod that lost its nomination, or for which extenders are called, needs a full cycle. So does a nominated pod
-        unless it surely fits on its nominated node. Return None if no node is feasible. Raises PluginError if a plugin
-        fails.
+        A full cycle is needed if the pod lost its nomination, if extenders are called for it, or if a plugin fails. A
+        nominated pod needs a full cycle unless it surely fits on its nominated node. Return None if no node is
+        feasible. Raises PluginError if a plugin fails in the full cycle, too.
         """
         number = int(self.view.pods.info[position])
         info = self.build_arriving_info(position)
@@ -204,7 +205,7 @@ class Placements(IncomingPods):
     def depends_on_other_nodes(self, framework: FrameworkLike, position: Position) -> bool:
         """Return whether a plugin may reject a node for this pod because of pods on other nodes.
 
-        If a plugin fails, return True.
+        Return False if the pod can never fit on any node, and True if a plugin fails.
         """
         number = int(self.view.pods.info[position])
         info = self.build_arriving_info(position)
@@ -217,8 +218,8 @@ class Placements(IncomingPods):
     def run_cycle(self, framework: FrameworkLike, position: Position, sampling: Sampling | None = None) -> Cycle:
         """Run a pod's full cycle in the current state, which also finds rejection reasons and prepares preemption.
 
-        Nodes closed by a cordon count as cordoned. If extenders were called for the pod before and no pod has moved
-        since, the stored cycle is returned.
+        Nodes closed by a cordon count as cordoned. If extenders were called in the pod's latest cycle and no pod has
+        moved since, the stored cycle is returned.
         """
         latest = self._latest_cycle
         if latest and (latest.position, latest.trail_length) == (position, len(self.view.trail)):
@@ -243,7 +244,10 @@ class Placements(IncomingPods):
         return self.view.get_nominated_delta(info.priority) if self._has_nominations else NO_CHANGE
 
     def _get_alike_pods(self, framework: FrameworkLike, info: PodInfo, number: int) -> AlikePods:
-        """Return the answers for pods that differ at most in their claims, from a cache if possible."""
+        """Return the answers for pods that differ at most in their claims, from a cache if possible.
+
+        `number` is the number of the PodInfo. If the cache is full, its oldest entries are dropped.
+        """
         from kschedctl.scheduler.simulation.alike_pods import AlikePods  # noqa: PLC0415 - only for pods that are alike
 
         key = framework, info.alike
@@ -257,12 +261,13 @@ class Placements(IncomingPods):
             self._alike_pods_cache[key] = alike_pods
         return alike_pods
 
-    def _share_column(self, column: Scores) -> Scores:
+    def _share_column(self, column: Column, /) -> Column:
         """Return the first column (N,) that is equal to this one.
 
         Sharing saves memory, since most kinds of pods fit on the same nodes.
         """
-        return self._columns.setdefault(column.tobytes(), column)
+        shared: Column = self._columns.setdefault(column.tobytes(), column)
+        return shared
 
     def _uses_claims_cached(self, info: PodInfo) -> bool:
         """Return whether the pod uses volume claims or device claims, from a cache if possible."""
@@ -274,7 +279,7 @@ class Placements(IncomingPods):
     def _get_local_scores(self, framework: FrameworkLike, info: PodInfo, number: int) -> LocalScores:
         """Return the local scores for pods with the same requests as `info`, from a cache if possible.
 
-        `number` is the number of the PodInfo. Pods that have never had a node have scores of their own.
+        `number` is the number of the PodInfo. Pods that had a node do not share scores with pods that never had one.
         """
         requests = int(self.view.pods.distinct.demand[number])
         # The incoming PodInfo is the stored one unless the pod had a node, which is taken out of its copy.
@@ -313,7 +318,8 @@ class Placements(IncomingPods):
     ) -> Choice | None:
         """Pick one of the best nodes by seeded random choice, or return None if no node is feasible.
 
-        Raises PluginError if the node does not exist, which an extender's answer may cause.
+        `feasible` is the number of feasible nodes. Raises PluginError if the node does not exist, which an extender's
+        answer may cause.
         """
         if not feasible:
             return None

@@ -81,7 +81,8 @@ class QueuedPods:
     def pop(self) -> Position | None:
         """Remove and return the next pod to try, letting time pass until one is ready.
 
-        Return None if no pod would ever become ready.
+        Pods that were not tried yet come in their order, unless a retry of higher priority is ready. Return None if no
+        pod would ever become ready.
         """
         # Without retries, the untried pods come in their order.
         if not self.tried and self._new:
@@ -104,7 +105,7 @@ class QueuedPods:
         return queued.position
 
     def add(self, position: Position) -> None:
-        """Add a pod that is created while others are waiting. It replaces any earlier pod at its position."""
+        """Add a pod that is created while other pods are waiting. It replaces any earlier pod at its position."""
         self.tried.pop(position, None)
         self._judged.pop(position, None)
         pod = self._untried[position] = QueuedPod(position, self._get_priority(position))
@@ -120,10 +121,10 @@ class QueuedPods:
         return queued.moved_by if queued else ""
 
     def record_rejection(self, position: Position, rejectors: Rejectors | None) -> None:
-        """Record that the pod fits nowhere now, because of these plugins.
+        """Record that the pod fits nowhere now, because `rejectors` reject it.
 
-        If `rejectors` is None, they are determined when an event needs them. If there are gangs, a pod with known
-        rejectors returns to the scheduling queue at once, since its place in the queue matters then.
+        If `rejectors` is None, the plugins are determined when an event needs them. If there are gangs, a pod with
+        known rejectors returns to the scheduling queue at once, since its place in the queue matters then.
         """
         if rejectors and self.gangs:
             self.put_back(position, rejectors)
@@ -203,7 +204,7 @@ class QueuedPods:
     def _queue_woken_pods(self, occurrence: Occurrence) -> None:
         """Put the waiting pods that an event may wake into the scheduling queue, with the plugins that reject them now.
 
-        Pods that an earlier event put there are skipped.
+        The pods enter the queue in the order in which they failed. Pods that an earlier event put there are skipped.
         """
         woken_pods: list[QueuedPod] = []
         for number in self._advice.find_woken_infos(self._unjudged.keys(), self._additions, occurrence):
@@ -269,7 +270,7 @@ class QueuedPods:
         return int(self.view.pods.priority[self.view.pods.info[position]])
 
     def _deliver_event(self, occurrence: Occurrence) -> None:
-        """Wake waiting pods after an event.
+        """Move waiting pods in the scheduling queue after an event.
 
         Nothing is done if no plugin that rejected a pod is interested in the event and no pod waits at Permit.
         """
@@ -307,7 +308,11 @@ class QueuedPods:
         return True
 
     def _find_next_flush(self) -> int | None:
-        """Return the time of the next flush of unschedulable pods, or None if a flush would change nothing."""
+        """Return the time of the next flush of unschedulable pods, or None if a flush would change nothing.
+
+        A flush changes nothing if no pod waits, or if nothing has moved since the last flush and no gang's backoff
+        ends.
+        """
         if not (self.scheduling_queue.unschedulable or self._unjudged):
             return None
         flush_time = self.clock.time + MAX_UNSCHEDULABLE_TIME
@@ -319,7 +324,10 @@ class QueuedPods:
         return None if gang_return is None else max(flush_time, gang_return + 1)
 
     def _flush_unschedulable_pods(self) -> None:
-        """Put all pods that waited for MAX_UNSCHEDULABLE_TIME back into the active queue."""
+        """Put all pods that waited for MAX_UNSCHEDULABLE_TIME back into the active queue.
+
+        Pods whose rejectors are not determined yet return as well.
+        """
         self._moves_at_flush = self._count_moves()
         if self.view.gang_history:
             self.view.gang_history.forget_ended_backoffs()
@@ -372,23 +380,23 @@ class _SharedQueuePlugins(QueuePlugins):
         """Events by their ids. Keeping the events alive keeps their ids unique."""
 
     def build_arrival_event(self, position: Position) -> Occurrence:
-        """Return the event for the placement of a pod like this one on a node. Identical pods share the event."""
+        """Return the event that a pod like this one was placed on a node. Identical pods share the event."""
         number = int(self._view.pods.info[position])
         if number not in self._arrivals:
             self._arrivals[number] = Occurrence(ADDED, ChangedObject(POD, None, self._build_placed_pod(position)))
         return self._arrivals[number]
 
     def build_departure_event(self, position: Position) -> Occurrence:
-        """Return the event for the deletion of a pod like this one from a node. Identical pods share the event."""
+        """Return the event that a pod like this one was deleted from a node. Identical pods share the event."""
         number = int(self._view.pods.info[position])
         if number not in self._departures:
             self._departures[number] = Occurrence(DELETED, ChangedObject(POD, self._build_placed_pod(position), None))
         return self._departures[number]
 
     def find_nomination_loss_event(self, position: Position) -> Occurrence | None:
-        """Return the event for the lost nomination of a pod like this one, or None if the scheduler ignores this event.
+        """Return the event that a pod like this one lost its nomination, or None if the scheduler ignores this event.
 
-        The event does not depend on the node, so it names the first node.
+        Identical pods share the event. It does not depend on the node, so it names the first node.
         """
         number = int(self._view.pods.info[position])
         if number not in self._nomination_losses:
@@ -450,7 +458,10 @@ class _SharedQueuePlugins(QueuePlugins):
         return id(occurrence)
 
     def _may_wake(self, number: int, occurrence: Occurrence) -> bool:
-        """Return whether the event may put pods of this PodInfo back into the queue."""
+        """Return whether the event may put pods of this PodInfo back into the queue.
+
+        It may not if it reaches only pods of a lower priority.
+        """
         info = self._view.pods.infos[number]
         if not _reaches_priority(occurrence, info.priority):
             return False
@@ -471,9 +482,9 @@ class _SharedQueuePlugins(QueuePlugins):
         return _reaches_priority(occurrence, pod.priority)
 
     def choose_strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
-        """Return what to do with the pod after an event. With `in_flight`, the event came while it was being tried.
+        """Return what to do with the pod after an event, from a cache for identical pods.
 
-        The answer is cached for identical pods.
+        With `in_flight`, the event came while the pod was being tried.
         """
         number = int(self._view.pods.info[pod.position])
         key = (number, pod.rejectors, self._get_event_id(occurrence), in_flight)

@@ -132,7 +132,8 @@ class RankedGroups:
     def get_feasible_groups_and_examples(self) -> tuple[Rows, Rows]:
         """Return the groups that have a feasible row, and the example of each.
 
-        The same arrays are returned until one of them changes, so that callers can reuse what they know about them.
+        The same arrays are returned until one of them changes, so that callers can recognize unchanged arrays by
+        identity.
         """
         if self._is_selection_outdated:
             self._feasible_groups = self.count[: len(self._lists)].nonzero()[0]
@@ -200,7 +201,7 @@ class RankedGroups:
         # Take the row off its old list, and put it on the new one. Infeasible rows are on no list.
         if old_score >= 0:
             self._change_count(old_group, -1)
-            if old_score >= self._floor[old_group]:
+            if old_score >= self._floor[old_group]:  # lower scores are not listed
                 self._remove_rows(old_group, old_score, [row])
         if score >= 0:
             self._change_count(group, 1)
@@ -251,7 +252,10 @@ class RankedGroups:
         self._update_top(group)
 
     def _change_count(self, group: int, change: int) -> None:
-        """Change the number of feasible rows of a group."""
+        """Change the number of feasible rows of a group and of all groups.
+
+        If the group gets its first feasible row or loses its last one, the arrays of feasible groups are outdated.
+        """
         count = int(self.count[group])
         self.count[group] = count + change
         self.feasible_count += change
@@ -290,9 +294,10 @@ class RankedGroups:
             del lists[score]
 
     def _update_top(self, group: int) -> None:
-        """Update the highest score of a group in which rows moved, and the row that is its example.
+        """Update the highest score of a group in which rows moved, and the row that is the group's example.
 
-        An empty group keeps its old values. If all listed rows have left the group, its best rows are listed again.
+        The example is the first row with this score. An empty group keeps its old values. If all listed rows have left
+        the group, its best rows are listed again.
         """
         if not self.count[group]:
             return

@@ -76,7 +76,9 @@ class Simulation(Attempts):
     def schedule(self, positions: Iterable[Position], progress: Progress | None = None) -> list[Outcome]:
         """Schedule the pods like `run`, but without messages for pods that fit nowhere.
 
-        These messages take most of the time. `progress` is called with the number of new outcomes after each attempt.
+        These messages take most of the time. The pods without a final outcome come last. They are Unschedulable, or
+        NOT_TRIED if the user interrupts, which also sets `interrupted`. `progress` is called with the number of new
+        outcomes after each attempt.
         """
         outcomes: list[Outcome] = []
         waiting = list(positions)
@@ -166,8 +168,9 @@ class SettlingLoop(SchedulingLoop):
     def run(self, retried: dict[Position, list[str]], progress: Progress) -> None:
         """Try pods and groups until none is worth another attempt.
 
-        `retried` collects the labels of the events before each pod's retries. `progress` is called with the number of
-        new outcomes.
+        If no pod is ready, a wait at Permit times out, or pods that wait for their preemptor are recreated. `retried`
+        collects the labels of the events before each pod's retries. `progress` is called with the number of new
+        outcomes after each pod.
         """
         queued_pods = self.queued_pods
         while True:
@@ -229,7 +232,7 @@ class SettlingLoop(SchedulingLoop):
         """Try a popped pod, alone or with its group, and record the outcomes.
 
         A gated pod, or a pod that no profile serves, gets its outcome without a cycle. If the pod completes its gang,
-        the new outcomes are sorted by the names of the pods.
+        the waiting pods of the gang are bound, and the new outcomes are sorted by the names of the pods.
         """
         gangs = self.attempts.gangs
         gang = gangs.find_group_key(position) if gangs.has_groups else None
@@ -301,7 +304,7 @@ class SettlingLoop(SchedulingLoop):
         self.queued_pods.determine_rejectors_before_moves(coming, leaving)
 
     def record_bound_pod(self, position: Position, choice: Choice) -> None:
-        """Record the outcome of a pod that is bound to the chosen node."""
+        """Record the outcome of a pod that is bound to the chosen node, with the victims that were evicted for it."""
         if self.queued_pods.gangs:
             self.queued_pods.done(position)
             self._nominated_before.discard(position)
@@ -313,9 +316,9 @@ class SettlingLoop(SchedulingLoop):
         )
 
     def put_back(self, position: Position, failure: Failed) -> None:
-        """Put a rejected pod back into the queue, and nominate it if victims free resources for it.
+        """Put a rejected pod back into the queue, and nominate it if preemption found a node for it.
 
-        Only failures at Permit have a message. It is stored as the pod's message.
+        Only failures at Permit have a message. It is stored as the pod's message, and any other failure clears it.
         """
         permit_failures = self.attempts.failures.permit_failures
         if failure.message:
@@ -345,7 +348,10 @@ class SettlingLoop(SchedulingLoop):
         return [event]
 
     def preempt(self, position: Position, victims: Sequence[Position], row: Row) -> None:
-        """Evict victims for a pod, wake the pods affected by that, and let controllers recreate the victims."""
+        """Evict victims for a pod, wake the pods that the evictions may help, and let controllers recreate the victims.
+
+        Nominations that were lost before are processed first. `row`, the node of the victims, is not needed here.
+        """
         self._process_lost_nominations()
         evicted = self._evict_victims(victims, position)
         self._record_evictions(position, evicted)
@@ -362,9 +368,10 @@ class SettlingLoop(SchedulingLoop):
     def _recreate_victims(self, victims: Sequence[Position], preemptor: Position) -> None:
         """Let controllers recreate the victims, except members of gangs. Without a rule for recreation, do nothing.
 
-        Some controllers recreate a pod only once its predecessor is gone. If such a pod is the only victim and no other
-        pod waits, it is recreated after the preemptor's next attempt, because its deletion wakes the preemptor first.
-        In other cases, the pod can be back before the last victim is gone, or while other woken pods are tried.
+        A victim whose controller waits until the pod is gone is recreated after the preemptor's next attempt, if it is
+        the only victim and no other pod waits, because its deletion wakes the preemptor first. All other victims with a
+        controller are recreated now, because they can be back before the last victim is gone, or while other woken pods
+        are tried.
         """
         if self.recreation is None:
             return
@@ -401,7 +408,10 @@ class SettlingLoop(SchedulingLoop):
         return bool(remaining)
 
     def _record_evictions(self, position: Position, victims: Sequence[Position]) -> None:
-        """Record the victims of a pod. If the same victims return again and again, the pod may no longer preempt."""
+        """Record the victims of a pod.
+
+        If the pod has evicted the same victim MAX_EVICTIONS_PER_PAIR times, it may no longer preempt.
+        """
         self.attempts.log_evictions(position, victims)
         self._evicted_by.update((position, victim) for victim in victims)
         if any(self._evicted_by[position, victim] >= MAX_EVICTIONS_PER_PAIR for victim in victims):
@@ -409,16 +419,16 @@ class SettlingLoop(SchedulingLoop):
         self.attempts.victims[position] = (*self.attempts.victims.get(position, ()), *victims)
 
     def _evict_victims(self, victims: Sequence[Position], preemptor: Position) -> Sequence[Position]:
-        """Evict the victims, and return the victims that were on nodes and did not wait at Permit.
+        """Evict the victims, and return the victims that were bound to nodes.
 
-        Pods that wait at Permit leave their nodes in the order of their names and are tried again. Victims that have
-        already left together with other pods of their gang are ignored.
+        Victims that wait at Permit leave their nodes in the order of their names and return to the queue. Victims that
+        have already left with their gang are skipped.
         """
         if self.queued_pods.gangs:
             placed = [victim for victim in victims if self.view.node[victim] != NO_ROW]
-            waiting = self.waiting.remove_preempted_pods(placed, preemptor)
+            ended_waits = self.waiting.remove_preempted_pods(placed, preemptor)
             objects = self.view.pods.objects
-            for position in sorted(waiting, key=lambda position: objects[position].key):
-                self.end_wait(waiting[position], PREEMPTED)
-            victims = [victim for victim in placed if victim not in waiting]
+            for position in sorted(ended_waits, key=lambda position: objects[position].key):
+                self.end_wait(ended_waits[position], PREEMPTED)
+            victims = [victim for victim in placed if victim not in ended_waits]
         return self.attempts.evict_victims(victims)

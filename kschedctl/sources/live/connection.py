@@ -204,8 +204,9 @@ def _load_kubeconfig(configuration: Configuration, access: Access, files: list[s
 def _build_no_cluster_error() -> ClusterError:
     """Build the error for a missing kubeconfig, with the ways to name a cluster."""
     kubeconfig = os.environ.get("KUBECONFIG")
-    problem = f"KUBECONFIG names {kubeconfig}, which does not exist" if kubeconfig else "no kubeconfig: set KUBECONFIG"
-    return ClusterError("no cluster to read", hint=f"{problem}; or give files with -f, or use --demo")
+    problem = f"KUBECONFIG names {kubeconfig}, which does not exist" if kubeconfig else "no kubeconfig was found"
+    verb = "correct" if kubeconfig else "set"
+    return ClusterError(f"no cluster to read: {problem}", hint=f"{verb} KUBECONFIG, pass files with -f, or use --demo")
 
 
 def _choose_context(merged: Any, access: Access, where: str) -> str:

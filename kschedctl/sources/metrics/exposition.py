@@ -292,13 +292,13 @@ def read_metrics(places: Sequence[str], access: MetricsAccess, window: int | Non
     if len(places) == 2:
         second = _read_exposition(places[1], access)
         seconds = None if window is None else float(window)
-        return _require_scheduler_metrics(compute_metrics_between(first, second, seconds))
+        return require_scheduler_metrics(compute_metrics_between(first, second, seconds))
     if window is None:
         return compute_reading_since_start(first)
     if not _is_url(places[0]):
         raise UsageError("--window needs two readings, a URL or Prometheus", hint="--metrics OLD --metrics NEW")
     time.sleep(window)
-    return _require_scheduler_metrics(compute_metrics_between(first, _read_exposition(places[0], access)))
+    return require_scheduler_metrics(compute_metrics_between(first, _read_exposition(places[0], access)))
 
 
 def _read_exposition(place: str, access: MetricsAccess) -> Exposition:
@@ -329,10 +329,10 @@ def compute_reading_since_start(exposition: Exposition) -> MetricsReading:
 
     Raises InputError if the reading has no metric of kube-scheduler.
     """
-    return _require_scheduler_metrics(compute_metrics_since_start(exposition))
+    return require_scheduler_metrics(compute_metrics_since_start(exposition))
 
 
-def _require_scheduler_metrics(reading: MetricsReading) -> MetricsReading:
+def require_scheduler_metrics(reading: MetricsReading) -> MetricsReading:
     """Return the reading unchanged. Raises InputError if it has no metrics of kube-scheduler."""
     if reading.is_empty:
         hint = "pass what kube-scheduler serves at /metrics"

@@ -35,10 +35,16 @@ def test_every_pod_that_was_refused_is_unschedulable_or_waits_for_its_victims(au
 
 def test_victims_have_two_hours_from_when_they_were_asked_to_go(audited: AuditedCluster) -> None:
     """Their terminationGracePeriodSeconds is 7200, and metadata.deletionTimestamp 23:56:08."""
-    (waiting,) = (each for each in build_pending_section(audited).waiting if each.cause == "preemption")
-    assert {(each.node, each.asked, each.due, each.overdue) for each in waiting.victims} == {
+    preempting = [each for each in build_pending_section(audited).waiting if each.cause == "preemption"]
+    victims = [victim for each in preempting for victim in each.victims]
+    assert {(each.node, each.asked, each.due, each.overdue) for each in victims} == {
         ("w9", "2026-11-20T21:56:08Z", "2026-11-20T23:56:08Z", ""),
         ("w8", "2026-11-20T21:56:08Z", "2026-11-20T23:56:08Z", ""),
+    }
+    # lab/p23-never, of higher priority, takes the room on w9
+    assert {each.pods[0]: each.reason for each in preempting} == {
+        "batch/p24-preempting": "preemption is under way, but other waiting pods take the room first",
+        "batch/p25-preempting-pdb": "preemption is under way",
     }
 
 

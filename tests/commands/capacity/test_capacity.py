@@ -10,6 +10,7 @@ from small import HOSTNAME, ZONE, Json, node, pod, pod_spec, replica, spread, wo
 from kschedctl.cluster import Cluster
 from kschedctl.commands.capacity import capacity
 from kschedctl.commands.capacity.report import ShapeCapacity
+from kschedctl.commands.simulate import simulate
 from kschedctl.errors import UsageError
 from kschedctl.replay.parallel import Workers
 
@@ -217,3 +218,67 @@ def test_pods_without_requests_are_named() -> None:
     assert [shape.requests_nothing for shape in report.shapes] == [True, False]
     (warning,) = (text for text in report.summary().warnings if "requests no resources" in text)
     assert warning.startswith("Pod d/idle: ")
+
+
+@pytest.mark.parametrize(("quota", "evicts"), [("0", ()), ("1", ("d/r1",)), (None, ("d/r1",))])
+def test_a_pod_that_is_not_created_evicts_none(quota: str | None, evicts: tuple[str, ...]) -> None:
+    gold = {"kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 5}
+    objects = [node("n1"), replica("r1", "n1", "1"), gold]
+    if quota is not None:
+        limits = {"metadata": {"name": "q", "namespace": "d"}, "spec": {"hard": {"count/pods": quota, "pods": quota}}}
+        status = {"hard": {"pods": quota}, "used": {"pods": "0"}}
+        objects.append({"apiVersion": "v1", "kind": "ResourceQuota", **limits, "status": status})
+    (found,) = fits(pod("p", cpu="4", priorityClassName="gold"), objects=objects)
+    assert (found.fits, found.evicts) == (0, evicts)
+
+
+STORAGE: list[Json] = [
+    {
+        "kind": "StorageClass",
+        "metadata": {"name": "csi"},
+        "provisioner": "csi.example.com",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    },
+    {"kind": "CSIDriver", "metadata": {"name": "csi.example.com"}, "spec": {"storageCapacity": True}},
+    {
+        "kind": "CSIStorageCapacity",
+        "metadata": {"name": "pool-a", "namespace": "kube-system"},
+        "storageClassName": "csi",
+        "nodeTopology": {"matchLabels": {ZONE: "a"}},
+        "capacity": "100Gi",
+    },
+]
+
+
+def build_database(replicas: int, size: str) -> Json:
+    """Build a StatefulSet whose pods claim volumes of the class csi."""
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "csi",
+            "resources": {"requests": {"storage": size}},
+        },
+    }
+    template = {**pod_spec(), "volumes": []}
+    template["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+    spec = {"replicas": replicas, "serviceName": "web", "volumeClaimTemplates": [claim]}
+    return workload("StatefulSet", spec=spec, template=template)
+
+
+@pytest.mark.parametrize(
+    ("size", "needed", "enough_for"), [("30Gi", "120Gi", 3), ("60Gi", "240Gi", 1), ("25Gi", "", 4)]
+)
+def test_volumes_that_need_more_together_than_is_published(size: str, needed: str, enough_for: int) -> None:
+    """Four pods of 1 CPU fill the node of zone a. kube-scheduler checks each claim alone."""
+    objects = [node("n1", "a"), node("n2", "b"), *STORAGE]
+    sentence = (
+        f"4 new volumes of class csi need {needed}, but only 100Gi are published (kube-system/pool-a), enough for"
+        f" {enough_for}: kube-scheduler checks each claim alone, and the driver may fail to make the others"
+    )
+    expected = (sentence,) if needed else ()
+    (found,) = fits(build_database(1, size), objects=objects)
+    assert (found.fits, found.exceeded_storage) == (4, expected)
+    report = simulate(Cluster.from_objects(objects), [build_database(4, size)])
+    assert (report.placed, report.exceeded_storage) == (4, expected)
+    assert set(expected) <= set(report.summary().warnings)

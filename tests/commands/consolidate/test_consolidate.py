@@ -426,6 +426,21 @@ def test_a_node_that_pending_pods_need_once_it_is_empty_is_kept() -> None:
     assert names(consolidated([*nodes, *running, pod("huge", "", "5", web)])) == ["n1"]
 
 
+def test_nodes_that_were_not_tried_are_named_and_cordoned_empty_ones_can_go_as_well() -> None:
+    """n1 has to stay for its only pod. n2 is cordoned and runs only a DaemonSet's pod, n3 also runs another pod."""
+    daemon = {"kind": "DaemonSet", "name": "agent"}
+    cordoned = [node("n2", unschedulable=True), node("n3", unschedulable=True)]
+    pods = [replica("a", "n1"), pod("agent-n2", "n2", "1", daemon), replica("b", "n3")]
+    report = consolidated([node("n1"), *cordoned, *pods])
+    assert (report.tried, report.left_out) == (1, {"cordoned already": 2})
+    assert (report.not_tried, report.cordoned_empty) == ({"cordoned already": ("n2", "n3")}, ("n2",))
+    empty = "n2, cordoned already, is empty and can be removed as well"
+    assert str(report) == f"Not even the only node tried could be removed; {empty}"
+    assert report.summary().headline == str(report)
+    assert report.summary().warnings == ("not tried: n2, n3 (cordoned already)",)
+    assert "2 nodes cordoned already: n2, n3" in RENDERERS["table"](report, Style())
+
+
 def test_the_answer_depends_on_waiting_pods_of_other_schedulers() -> None:
     waiting = pod("train", "", "1", {"kind": "Job", "name": "train"})
     waiting["spec"]["schedulerName"] = "volcano"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from small import Json, budget, node, pod, replica, spread
 
+from kschedctl.api.node_health import NodeHealth
 from kschedctl.cluster import Cluster
 from kschedctl.commands.drain import drain_nodes
 from kschedctl.commands.drain.report import Drain
@@ -43,6 +44,75 @@ def test_terminating_pods_and_pods_nominated_to_the_node_are_named() -> None:
     assert report.build_first_line()[0].startswith("Can be drained, but ")
     assert not report.safe
     assert "kubectl drain waits until they are gone" in RENDERERS["table"](report, Style(width=80))
+
+
+STATEFUL_SET = {"kind": "StatefulSet", "name": "db"}
+
+
+def unhealthy(name: str, ready: str, *taint_keys: str) -> Json:
+    """Build a node with this status of its condition Ready, and with these NoExecute taints."""
+    found = node(name, taints=[{"key": key, "effect": "NoExecute"} for key in taint_keys])
+    found["status"]["conditions"] = [{"type": "Ready", "status": ready}]
+    return found
+
+
+def test_pods_of_an_unreachable_node_stay_terminating() -> None:
+    """The StatefulSet replaces its pod only after the pod is gone; the ReplicaSet replaces its pod at once."""
+    down = unhealthy("n1", "Unknown", "node.kubernetes.io/unreachable")
+    pods = [pod("db-0", "n1", owner=STATEFUL_SET), replica("r1", "n1")]
+    report = drained([down, node("n2"), *pods], "n1")
+    [down_node] = report.down_nodes
+    assert (down_node.node, down_node.health, down_node.pods) == ("n1", NodeHealth.UNREACHABLE, ("d/db-0", "d/r1"))
+    assert down_node.not_replaced == ("d/db-0",)
+    assert (report.drained, report.safe) == (False, False)
+    verdict, nodes, sentence = report.build_first_line()
+    assert (verdict, nodes) == ("Cannot be drained:", "n1")
+    assert sentence.startswith(
+        "– n1 is unreachable: its 2 pods stay Terminating until its kubelet returns, the pods are force-deleted, or "
+        "the node is deleted or gets the out-of-service taint; d/db-0 gets no replacement until then; then 2 pods get"
+    )
+    assert "n1 is unreachable: its 2 pods stay Terminating" in RENDERERS["brief"](report, Style(width=500))
+    assert {problem.rule for problem in report.find_ci_gate_problems()} == {"eviction-blocked"}
+
+
+def test_a_pod_that_is_already_terminating_on_an_unreachable_node_is_not_safe_to_wait_for() -> None:
+    leaving = replica("r1", "n1")
+    leaving["metadata"]["deletionTimestamp"] = "2026-11-20T23:56:08Z"
+    report = drained([unhealthy("n1", "Unknown"), node("n2"), leaving], "n1")
+    assert [down.pods for down in report.down_nodes] == [("d/r1",)]
+    assert not report.safe
+
+
+def test_pods_of_a_node_that_is_not_ready_may_stay_terminating() -> None:
+    """Its kubelet reports, and it ends pods if its container runtime works."""
+    report = drained([unhealthy("n1", "False", "node.kubernetes.io/not-ready"), node("n2"), replica("r1", "n1")], "n1")
+    assert (report.drained, report.safe) == (True, False)
+    assert report.build_first_line()[0] == "Can be drained, but pods may stay Terminating:"
+    assert "n1 is not ready: its 1 pod may stay Terminating until it is ready again" in report.build_first_line()[2]
+
+
+@pytest.mark.parametrize(
+    "down",
+    [
+        unhealthy("n1", "Unknown", "node.kubernetes.io/unreachable", "node.kubernetes.io/out-of-service"),
+        unhealthy("n1", "True", "node.kubernetes.io/unreachable"),
+    ],
+)
+def test_pods_of_a_node_out_of_service_or_with_a_working_kubelet_disappear(down: Json) -> None:
+    """The taint manager removes the taint of a node that is ready again."""
+    report = drained([down, node("n2"), replica("r1", "n1")], "n1")
+    assert (report.down_nodes, report.safe) == ((), True)
+
+
+def test_an_unreachable_node_without_pods_to_evict_is_safe_to_drain() -> None:
+    daemon = pod("agent-n1", "n1", owner={"kind": "DaemonSet", "name": "agent"})
+    assert drained([unhealthy("n1", "Unknown"), node("n2"), daemon], "n1").safe
+
+
+def test_unready_nodes_do_not_count_as_free_room_after_a_drain() -> None:
+    down = unhealthy("n3", "Unknown", "node.kubernetes.io/unreachable")
+    report = drained([node("n1"), node("n2"), down, replica("r1", "n1")], "n1")
+    assert next(room.allocatable for room in report.headroom if room.resource == "cpu") == 4000
 
 
 def test_pending_pods_that_can_run_on_no_other_node_are_named() -> None:
@@ -224,6 +294,18 @@ def test_a_bare_pod_that_has_ended_is_no_loss(phase: str) -> None:
     assert (report.lost, report.safe) == ((), True)
 
 
+def test_the_room_of_terminating_pods_is_taken_without_an_eviction() -> None:
+    """Their controller has replaced them already, so the drain costs nobody a pod."""
+    leaving = replica("leaving", "n2", "3")
+    leaving["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
+    report = drained([node("n1"), node("n2"), leaving, replica("high", "n1", "3", priority=10)], "n1")
+    assert [(evicted.pod, evicted.fate) for evicted in report.evicted] == [("d/leaving", "Deleted")]
+    assert (report.safe, report.evicted_elsewhere, report.lost_victims) == (True, (), ())
+    brief = report.summary()
+    assert (brief.victims, brief.figures["evicted"], brief.figures["lost"]) == ((), 0, 0)
+    assert brief.warnings == ("waits until d/leaving, already terminating, is gone",)
+
+
 def test_moved_pods_preempt_on_other_nodes() -> None:
     objects = [node("n1"), node("n2"), replica("low", "n2", "3"), replica("high", "n1", "3", priority=10)]
     report = drained(objects, "n1")
@@ -314,7 +396,7 @@ def test_who_has_to_make_room_looks_for_another_node() -> None:
     report = drained([*objects[:2], low, high], "n1")
     assert report.build_first_line()[0] == "Can be drained, but leaves pods without a node:"
     assert report.build_first_line()[2] == (
-        "– 1 pod gets another node, 1 pod of other nodes is evicted and fits nowhere else"
+        "– 1 pod gets another node, 1 pod of other nodes is evicted and gets no other node"
     )
     assert report.unplaced[0].evicted_from == {"d/low": "n2"}
     assert [(e.pod, e.fate) for e in report.evicted] == [("d/low", "Pending")]

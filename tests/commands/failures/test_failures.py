@@ -91,7 +91,8 @@ def test_pods_bound_to_a_zone_by_their_volume() -> None:
     ).failures[0]
     assert worst.unplaced == 1
     assert "2 node(s) didn't match PersistentVolume's node affinity" in worst.reasons[0].message
-    assert worst.reasons[0].cause == "volume v (claim d/c) can be used only from n0, so the pod can run only there"
+    volume_text = "volume v (claim d/c) can be used only from n0, of the nodes that exist"
+    assert worst.reasons[0].cause == f"{volume_text}, so the pod can run only there"
     assert [(pinned.pod, pinned.local) for pinned in worst.pinned_volumes] == [("d/db", False)]
 
 
@@ -246,8 +247,33 @@ def test_preempted_pods_without_a_controller_are_lost_for_good() -> None:
     objects = [node("n0", "a"), node("n1", "b"), pod("alone", "n1", "4"), replica("high", "n0", "4", priority=10)]
     worst = simulate_failures(Cluster.from_objects(objects)).failures[0]
     assert (worst.lost, worst.lost_victims, worst.lost_pods, worst.unplaced) == (1, 1, ("d/alone",), 0)
-    evicted = "1 pod of other nodes is evicted and gets no other node, 1 pod without a controller is lost"
+    evicted = "1 pod of other nodes is evicted, 1 pod without a controller is lost (evicted)"
     assert worst.consequences == f"1 displaced pod gets another node, {evicted}"
+
+
+def test_terminating_pods_that_preemption_takes_are_neither_evicted_nor_lost() -> None:
+    """The pod of n0 takes the room of a pod that its controller has replaced already."""
+    leaving = replica("leaving", "n1", "4")
+    leaving["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
+    objects = [node("n0", "a"), node("n1", "b"), leaving, replica("high", "n0", "4", priority=10)]
+    worst = next(
+        failure for failure in simulate_failures(Cluster.from_objects(objects)).failures if failure.name == "a"
+    )
+    assert (worst.evicted, worst.lost, worst.unplaced, worst.safe) == (0, 0, 0, True)
+
+
+@pytest.mark.parametrize(("policy", "may_wait"), [(None, True), ("Honor", False)])
+def test_domains_of_nodes_that_are_not_deleted_yet_count_for_spreading(policy: str | None, may_wait: bool) -> None:
+    """With n1 of zone a unreachable, 3 pods in zone b and none in zone a would be a skew of 3."""
+    constraints = spread()
+    if policy:
+        constraints["topologySpreadConstraints"][0]["nodeTaintsPolicy"] = policy
+    objects = [node("n1", "a"), node("n2", "b"), *(replica(f"r{i}", f"n{1 + i % 2}", **constraints) for i in range(3))]
+    report = simulate_failures(Cluster.from_objects(objects))
+    text = "until they are, their empty domains count for spread constraints: pods of Deployment d/web may wait"
+    assert (text in str(report)) is may_wait
+    assert any(text in warning for warning in report.summary().warnings) is may_wait
+    assert report.spread_workloads == (("Deployment d/web",) if may_wait else ())
 
 
 def test_lost_pods_are_named_and_the_largest_group_comes_first() -> None:

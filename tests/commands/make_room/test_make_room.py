@@ -12,7 +12,7 @@ from small import HOSTNAME, Json, budget, node, pod, replica
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room import find_room, search
-from kschedctl.commands.make_room.report import FragmentedResource, MakeRoom
+from kschedctl.commands.make_room.report import FragmentedResource, MakeRoom, TerminatingRoom
 from kschedctl.commands.make_room.room import WAITING, RoomWishes
 from kschedctl.errors import UsageError
 from kschedctl.render.page import Style
@@ -93,6 +93,46 @@ def test_replicas_that_take_the_room_first_are_named() -> None:
 def test_a_pod_that_no_node_takes_is_not_helped_by_moves() -> None:
     report = room([node("n1"), replica("a", "n1", "2"), waiting("3", nodeSelector={"pool": "genral"})])
     assert report.build_first_line() == ("No room can be made:", "d/new", "– no node takes it, whichever pods move")
+
+
+def leaving(name: str, node_name: str, cpu: str) -> Json:
+    """Build a bare pod that is being deleted."""
+    made = pod(name, node_name, cpu)
+    made["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
+    return made
+
+
+def test_the_room_of_terminating_pods_needs_no_moves() -> None:
+    """Of the 4 cpus of n1, 3 are held by a pod that no controller recreates, and then by one that terminates."""
+    assert room([node("n1"), pod("stays", "n1", "3"), waiting()]).terminating_room is None
+    report = room([node("n1"), leaving("goes", "n1", "3"), waiting()])
+    assert report.terminating_room == TerminatingRoom(("n1",), ("d/goes",))
+    line = "Nothing has to move: d/new – n1 takes it once 1 terminating pod leaves: d/goes"
+    assert (report.fits, str(report), report.summary().headline) == (False, line, line)
+    assert report.commands == ("kubectl wait -n d --for=delete pod/goes --timeout=5m",)
+    assert report.commands[0] in RENDERERS["table"](report, Style())
+
+    # A plan is still shown, as the second choice
+    report = room([node("n1"), node("n2"), leaving("goes", "n1", "2"), replica("a", "n2", "2"), waiting()])
+    assert moves(report) == [("d/a", "n2", "n1")]
+    assert " – but it is enough to wait: n1 takes it once 1 terminating pod leaves: d/goes" in str(report)
+
+
+def test_pods_that_take_the_room_of_terminating_pods_first_are_named() -> None:
+    """The pod of higher priority may not preempt, so it waits as well."""
+    first = waiting(name="first", priority=10, preemptionPolicy="Never")
+    report = room([node("n1"), leaving("goes", "n1", "3"), first, waiting()])
+    assert report.terminating_room == TerminatingRoom(("n1",), ("d/goes",), ("d/first",))
+    sentence = "d/first takes n1 first, once 1 terminating pod leaves: d/goes"
+    assert str(report).startswith("No room can be made: d/new – ")
+    assert str(report).endswith(f"; {sentence}")
+    assert report.commands == ()
+
+
+def test_a_pod_that_preempts_others_besides_does_not_wait_for_terminating_pods_alone() -> None:
+    """Once the terminating pod is gone, 2 cpus are free, and the pod of 3 cpus evicts the other pod."""
+    objects = [node("n1"), leaving("goes", "n1", "2"), pod("stays", "n1", "2"), waiting(priority=10)]
+    assert room(objects).terminating_room is None
 
 
 def test_a_search_that_ran_out_of_time_proves_nothing() -> None:

@@ -21,7 +21,7 @@ def test_several_workers_find_the_same(seed: int, monkeypatch: pytest.MonkeyPatc
     """Where it fits as it is, one move helps, or two or three; plans are refused before one holds."""
     rounds, judge = [0], WorkerPool.run
 
-    def counted(crew: WorkerPool[DraftTask, bool], tasks: Sequence[DraftTask]) -> Iterator[bool]:
+    def counted(crew: WorkerPool[DraftTask, list[bool]], tasks: Sequence[DraftTask]) -> Iterator[list[bool]]:
         rounds[0] += 1
         return judge(crew, tasks)
 

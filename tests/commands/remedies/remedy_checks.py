@@ -40,8 +40,48 @@ def found(asked: Trials, most: int) -> list[RemedyTrial]:
 
 
 def afresh(world: World, trial: RemedyTrial) -> Explanation:
-    """Explain the pod in the documents with the changes of the trial."""
-    return kschedctl.explain(world.cluster(changed(world.documents, iter_object_changes(trial.edits))), ASKED)
+    """Explain the pod in the documents with the changes of the trial, which reach the replicas of its workload."""
+    documents = changed(world.documents, iter_object_changes(trial.edits))
+    return kschedctl.explain(world.cluster(_without_lost_anti_affinity(world.documents, documents)), ASKED)
+
+
+def _find_asked(documents: Iterable[Json]) -> Json:
+    namespace, name = ASKED.split("/")
+    pods = (each for each in documents if each["kind"] == "Pod" and each["metadata"]["name"] == name)
+    return next(pod for pod in pods if pod["metadata"].get("namespace") == namespace)
+
+
+def _get_anti_affinity(pod: Json) -> Json:
+    found: Json = pod["spec"].get("affinity", {}).get("podAntiAffinity", {})
+    return found
+
+
+def _name_workload(pod: Json) -> tuple[str, str, str] | None:
+    """Return kind, namespace and name of what controls the pod: a Deployment behind a ReplicaSet with its hash."""
+    meta = pod["metadata"]
+    owner = next((each for each in meta.get("ownerReferences", []) if each.get("controller")), None)
+    if owner is None:
+        return None
+    suffix = f"-{meta['labels'].get('pod-template-hash')}"
+    if owner["kind"] == "ReplicaSet" and owner["name"].endswith(suffix):
+        return "Deployment", meta["namespace"], owner["name"].removesuffix(suffix)
+    return owner["kind"], meta["namespace"], owner["name"]
+
+
+def _without_lost_anti_affinity(before: list[Json], after: list[Json]) -> list[Json]:
+    """Give the pod's anti-affinity to replicas with its former terms, if the pod has lost some required terms."""
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    asked_before, asked = _find_asked(before), _find_asked(after)
+    old, new = (_get_anti_affinity(pod).get(required, []) for pod in (asked_before, asked))
+    workload = _name_workload(asked_before)
+    if not workload or len(new) >= len(old) or any(term not in old for term in new):
+        return after
+    documents = deepcopy(after)
+    for each in documents:
+        is_replica = each["kind"] == "Pod" and _name_workload(each) == workload
+        if is_replica and _get_anti_affinity(each).get(required) == old:
+            each["spec"]["affinity"]["podAntiAffinity"] = deepcopy(_get_anti_affinity(asked))
+    return documents
 
 
 def assert_all_hold(world: World, most: int = 2) -> int:

@@ -108,3 +108,50 @@ def test_a_manifest_that_is_not_applied_is_edited_and_not_patched(
     else:
         assert fix["commands"] == []
         assert fix["edits"] == ['spec.template.spec.nodeSelector["example.com/pool"]: general']
+
+
+def _batch_workload(kind: str) -> dict[str, Any]:
+    manifest = _workload("Job" if kind == "CronJob" else kind, "big", "d")
+    if kind == "CronJob":
+        manifest |= {"kind": kind, "spec": {"schedule": "0 3 * * *", "jobTemplate": {"spec": manifest["spec"]}}}
+    return manifest
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "Pod"])
+@pytest.mark.parametrize("further", [False, True], ids=["one workload", "two workloads"])
+@pytest.mark.parametrize("command", ["explain", "remedies"])
+def test_fixes_for_a_manifest_name_its_fields_and_give_no_commands(
+    run: Run, write: Write, command: str, kind: str, further: bool
+) -> None:
+    """A pod of 3 CPUs gets 2. No command can change a workload that the cluster does not have."""
+    cluster = write(node("n1", cpu="2"), node("n2", cpu="2"))
+    others = [_workload("Deployment", "other", "d")] if further else []
+    chart = write(_batch_workload(kind), *others, name="chart.json", whole=False)
+    options = ["-f", cluster, "-f", chart, *(["--only", "LowerRequest"] if command == "remedies" else [])]
+    document = json.loads(run(command, *options, "-o", "json").out)
+    if command == "remedies":
+        fixes = [entry["remedy"] for entry in document["chosen"]] if further else document["remedies"]
+    else:
+        fixes = [fix for entry in document.get("explanations", [document]) for fix in entry["remedies"]]
+    owner = f"{kind} d/big"
+    (fix,) = [fix for fix in fixes if fix["kinds"] == ["LowerRequest"] and fix["owner"] == owner]
+    path = {"Pod": "spec", "CronJob": "spec.jobTemplate.spec.template.spec"}.get(kind, "spec.template.spec")
+    assert fix["edits"] == [f"{path}.containers[0].resources.requests.cpu: 2"]
+    assert fix["commands"] == []
+    assert [change["kind"] for change in fix["changes"]] == [kind]
+    assert not [cost for cost in fix["costs"] if cost["kind"] == "Deletes"]
+    in_manifest = f"in the manifest: {fix['edits'][0]}"
+    for form in ((), ("-o", "markdown")):
+        shown = " ".join(run(command, *options, *form).out.split())
+        assert in_manifest in shown
+        assert "kubectl patch" not in shown
+
+
+def test_a_class_is_all_that_a_fix_sets_in_a_manifest(run: Run, write: Write) -> None:
+    """Admission sets priority and preemptionPolicy, and denies pods that disagree with their class."""
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10}
+    cluster = write(node("n1", cpu="4"), pod("old", "3", nodeName="n1", uid="1"), high)
+    chart = write(_batch_workload("CronJob"), name="chart.json", whole=False)
+    report = json.loads(run("remedies", "-f", cluster, "-f", chart, "--only", "UsePriorityClass", "-o", "json").out)
+    (fix,) = report["remedies"]
+    assert fix["edits"] == ["spec.jobTemplate.spec.template.spec.priorityClassName: high"]

@@ -281,3 +281,36 @@ def test_a_victim_that_leaves_anyway_is_no_loss() -> None:
     assert told
     assert all("no controller owns d/bare" in (each.weakens or "") for each in told)
     assert not any("d/owned (no" in (each.weakens or "") or "owns d/owned" in (each.weakens or "") for each in told)
+
+
+@pytest.mark.parametrize(("cpu", "count", "lost"), [("3", 2, "2 of its 3 replicas"), ("4", 3, "all 3 replicas")])
+def test_a_workload_is_scaled_down_once(cpu: str, count: int, lost: str) -> None:
+    """Each of three replicas takes one of four CPUs."""
+    owner = {"kind": "Deployment", "name": "other"}
+    others = [pod(f"o{number}", "n1", "1", owner=owner) for number in range(3)]
+    documents = [node("n1", cpu="4"), *others, pod("r", cpu=cpu)]
+    wishes = RemedyWishes(3, only=frozenset({"ScaleDown"}))
+    (remedy, *_) = remedies(Cluster.from_objects(documents), "d/r", wishes).remedies
+    assert remedy.kinds == ("ScaleDown",) * count
+    remaining = 3 - count
+    assert remedy.summary.startswith(f"Scale Deployment d/other down to {remaining}: ")
+    assert remedy.weakens == f"Deployment d/other loses {lost}"
+    *costs, scale = remedy.commands
+    assert scale == f"kubectl scale deployment -n d other --replicas={remaining}"
+    assert len(costs) == (count if remaining else 0)
+    assert all("pod-deletion-cost" in command for command in costs)
+
+
+def test_a_fix_that_costs_more_pods_than_it_places_comes_last() -> None:
+    """A pod of 4 CPUs may evict four that fit nowhere else, or go to a node that a taint reserves."""
+    high = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
+    taint = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
+    owner = {"kind": "Deployment", "name": "other"}
+    others = [pod(f"o{number}", "n1", "1", owner=owner) for number in range(4)]
+    documents = [node("n1", cpu="4"), node("n2", cpu="3", taints=[taint]), high, *others, pod("p", cpu="4")]
+    wishes = RemedyWishes(2, only=frozenset({"UsePriorityClass", "Tolerate", "LowerRequest"}))
+    report = remedies(Cluster.from_objects(documents), "d/p", wishes)
+    evicting, *_ = (remedy for remedy in report.remedies if remedy.victims)
+    assert evicting.holds
+    assert evicting.costs_more_pods_than_it_places
+    assert report.remedies.index(evicting) == len(report.remedies) - 1 > 0

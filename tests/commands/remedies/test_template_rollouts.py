@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import yaml
 from small import HOSTNAME, Json, budget, node, pod, replica, spread, workload
 
@@ -53,6 +54,19 @@ def test_a_class_by_which_the_new_pods_would_evict_their_siblings_is_refused() -
     assert changed.workloads[0].rollout.startswith("stuck")
 
 
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+def test_a_class_by_which_one_replica_of_a_manifest_only_displaces_another_is_refused(kind: str) -> None:
+    """One node takes one of two pods that keep apart, whatever their class."""
+    manifest = deployment(2, **APART)
+    manifest["kind"] = kind
+    cluster = Cluster.from_objects([node("n1"), HIGH])
+    report = remedies(cluster, manifest, RemedyWishes(1, only=frozenset({"UsePriorityClass"})))
+    assert report.replicas is not None
+    assert (report.replicas.placed, report.replicas.total) == (1, 2)
+    assert report.remedies == ()
+    assert [line for line in report.impossible if line.endswith("1 of its pods has a node now, 1 afterwards")]
+
+
 def test_the_class_of_redis_is_refused_in_the_demo() -> None:
     documents = yaml.load(demo.files()[0].read_text(), yaml.CSafeLoader)["items"]
     report = remedies(Cluster.from_objects(documents), "shop/redis-66c8d9f7b5-p6nql", RemedyWishes(1))
@@ -94,6 +108,35 @@ def test_fewer_pods_than_before_are_no_remedy() -> None:
     report = find_remedies(documents, "OtherSelector")
     assert report.remedies == ()
     assert [line for line in report.impossible if "2 of its pods have a node now, 1 afterwards" in line]
+
+
+# -- anti-affinity of the siblings -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "Job"])
+def test_replicas_of_a_manifest_lose_their_anti_affinity_together(kind: str) -> None:
+    """The first replica would keep out the second as long as its own term were still required."""
+    containers = [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "1"}}}]
+    count = {"parallelism": 3, "completions": 3} if kind == "Job" else {"replicas": 3}
+    manifest = workload(kind, spec=count, template={"containers": containers, **APART})
+    report = remedies(Cluster.from_objects([node("n1")]), manifest, RemedyWishes(1, by="author"))
+    assert report.replicas is not None
+    assert (report.replicas.placed, report.replicas.total) == (1, 3)
+    remedy = next(each for each in report.remedies if each.kinds == ("SoftenAntiAffinity",))
+    assert remedy.holds
+    assert remedy.also_places
+    assert all("still wait" not in cost.text for cost in remedy.all_costs)
+
+
+def test_running_replicas_lose_their_anti_affinity_in_the_rollout() -> None:
+    """All pods of a Job are made anew. Rolled out, a Deployment gets stuck: its old pods keep out each new one."""
+    owner = {"kind": "Job", "name": "j"}
+    documents = [node("n1"), pod("a", "n1", owner=owner, **APART), pod("r", owner=owner, **APART)]
+    assert one(documents, "SoftenAntiAffinity").holds
+    documents = [node("n1"), replica("a", "n1", **APART), replica("r", **APART)]
+    report = find_remedies(documents, "SoftenAntiAffinity")
+    assert report.remedies == ()
+    assert [line for line in report.impossible if "its rollout gets stuck" in line]
 
 
 # -- what the other controllers need -----------------------------------------------------------------------------------

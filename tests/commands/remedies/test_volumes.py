@@ -27,6 +27,7 @@ from claim_documents import (
 from control_plane.validation import completed, explain_rejected_creation
 
 from kschedctl.cluster import Cluster
+from kschedctl.commands.explain.one_pod import explain
 from kschedctl.commands.remedies import remedies
 from kschedctl.fixes.search import RemedyWishes
 from kschedctl.reports.remedy import Remedy, sort_incomplete_fixes
@@ -373,7 +374,7 @@ def test_a_claim_that_is_going_is_created_without_reading_it() -> None:
 
 
 def test_a_smaller_fix_that_needs_a_value_comes_before_larger_ones_that_need_none() -> None:
-    """`explain` searches no larger sets, and shows the same first fix."""
+    """A volume of the claim's own class is nearer to what its author wants than two other changes."""
 
     def fix(*kinds: str, needs: tuple[str, ...] = ()) -> Remedy:
         return Remedy(
@@ -384,3 +385,24 @@ def test_a_smaller_fix_that_needs_a_value_comes_before_larger_ones_that_need_non
     larger, single = fix("Uncordon", "CreateVolume", needs=("spec.local.path",)), fix("OtherStorageClass")
     assert sort_incomplete_fixes([pair, larger, volume]) == (volume, pair, larger)
     assert sort_incomplete_fixes([volume, pair, single]) == (pair, single, volume)
+
+
+def test_explain_searches_on_until_a_fix_is_verified() -> None:
+    """A new volume needs a value that only the user knows. A class that makes volumes helps with a smaller claim."""
+    documents = [node("n1"), LOCAL, CSI, DRIVER_WITH_POOLS, pool("p", "4Gi", "a"), claim(), ASKED]
+    report = explain(Cluster.from_objects(documents), "d/asked", remedies=True)
+    kinds = {remedy.kinds: remedy for remedy in report.remedies}
+    assert kinds["CreateVolume",].needs_values
+    assert not kinds["OtherStorageClass", "SmallerClaim"].needs_values
+
+
+@pytest.mark.parametrize("on", [None, ON_N1], ids=["any node", "one node"])
+def test_a_directory_of_each_node_is_no_place_for_data(on: Json | None) -> None:
+    other = volume("v", on=on)
+    other["spec"].pop("local", None)
+    other["spec"]["hostPath"] = {"path": "/data"}
+    other["spec"]["claimRef"] = {"namespace": "d", "name": "another", "uid": "another"}
+    report = remedies(Cluster.from_objects([node("n1"), LOCAL, claim(), other, ASKED]), "d/asked", RemedyWishes(1))
+    remedy = next(each for each in report.remedies if each.kinds == ("CreateVolume",))
+    warning = "its hostPath is another directory on each node, so that a pod that moves leaves its data behind"
+    assert (warning in remedy.drawbacks) is (on is None)

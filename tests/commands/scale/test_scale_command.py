@@ -12,7 +12,7 @@ from golden_cases import Json, family_lines
 import kschedctl
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
-from kschedctl.reports.cluster_autoscaler import GroupIncrease, RemainingPod, ScaleUp
+from kschedctl.reports.cluster_autoscaler import ExpansionOption, GroupIncrease, RemainingPod, ScaleUp
 
 
 def files(tmp_path: Path, given: Json) -> tuple[str, ...]:
@@ -182,3 +182,31 @@ def test_pods_that_stay_pending_are_told_apart_in_all_forms() -> None:
     page = RENDERERS["table"](report, Style())
     assert "Still pending although nodes are added for them" in page
     assert "2 new nodes would be enough for it, too." in page
+
+
+def test_pods_that_wait_for_a_later_loop_are_named_in_all_forms() -> None:
+    """The loop grows cpu for d/a. gpu could grow for d/b, and cpu for d/c, but the loop adds no node for it."""
+    report = ScaleUp(
+        unschedulable=("d/a", "d/b", "d/c"),
+        options=(ExpansionOption("cpu", 1, ("d/a",)), ExpansionOption("gpu", 1, ("d/a", "d/b"))),
+        increases=(GroupIncrease("cpu", 1, 2),),
+        triggered=("d/a",),
+        awaiting=("d/b",),
+    )
+    later = "2 pods wait for a later loop: d/b, d/c (group gpu)"
+    assert report.build_first_line()[1] == f"for 1 of 3 unschedulable pods: d/a; {later}"
+    assert later in report.summary().headline
+    page = RENDERERS["table"](report, Style())
+    assert "Wait for a later loop, in which another group may grow\n  - d/b\n  - d/c" in page
+
+
+def test_each_unschedulable_pod_of_real_loops_is_counted_once() -> None:
+    grown = cases("scaleup", "increases")
+    assert grown
+    for case in grown:
+        given = case["input"]
+        cluster = kschedctl.Cluster.from_objects(given["objects"])
+        report = kschedctl.scale_up(cluster, given["nodeGroups"], given.get("options"), now=given["now"])
+        pods = [*report.helped, *report.still_pending, *report.remaining, *report.later_pods, *report.filtered_out]
+        assert sorted(pods) == sorted(report.unschedulable)
+        assert set(report.awaiting) <= set(report.later_pods)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from small import HOSTNAME, ZONE, Json, node, pod, pod_spec, workload
+from small import HOSTNAME, ZONE, Json, budget, node, pod, pod_spec, workload
 
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
@@ -243,8 +243,60 @@ def test_a_pod_that_is_being_deleted_is_not_lost() -> None:
     report = run([node("n1"), terminating], pod("urgent", cpu="4", priorityClassName="high"))
     assert [evicted.fate for evicted in report.evicted] == ["Deleted"]
     assert report.chain is not None
-    assert (report.chain.lost, report.chain.deleted) == (0, 1)
+    assert (report.chain.evicted, report.chain.lost, report.chain.deleted) == (0, 0, 1)
     assert report.chain.sentence == "evicts 1 pod, which was being deleted anyway"
+
+    # It counts nowhere as evicted, and its workload is not stopped
+    assert (report.evicted_pods, report.outages, report.violated_budgets) == (0, (), {})
+    preempted = "1 pod preempted that was being deleted anyway"
+    assert str(report) == f"All scheduled: 1 of 1 pod gets a node, {preempted}"
+    assert not report.find_ci_gate_problems()
+    brief = report.summary()
+    assert (brief.victims, brief.figures["evicted"]) == ((), 0)
+    assert brief.warnings == ("waits until d/low, already terminating, is gone",)
+
+
+def test_evicting_a_pod_that_is_being_deleted_costs_its_workload_nothing() -> None:
+    """The Deployment's other pod, which it has created already, waits for the same node with and without urgent."""
+    terminating = owned("ReplicaSet", "low", "n1", "4", priority=0)
+    terminating["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
+    replacement = owned("ReplicaSet", "low", "", "4", priority=0)
+    replacement["metadata"]["name"] = "low-2"
+    objects = [node("n1"), terminating, replacement, budget(0, "low")]
+    report = run(objects, pod("urgent", cpu="4", priorityClassName="high"))
+    assert [evicted.pod for evicted in report.evicted] == ["d/low"]
+    assert (report.evicted_pods, report.outages, report.violated_budgets) == (0, (), {})
+    assert report.summary().victims == ()
+    assert report.summary().figures["evicted"] == 0
+    assert not report.find_ci_gate_problems()
+    assert "1 of 1 pod gets a node, 1 pod preempted that was being deleted anyway;" in " ".join(
+        report.build_first_line()
+    )
+
+
+def test_a_drain_that_evicts_only_terminating_pods_elsewhere_is_safe() -> None:
+    moved = owned("ReplicaSet", "mid", "n1", "4", priority=50)
+    terminating = owned("ReplicaSet", "low", "n2", "4", priority=0)
+    terminating["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
+    cluster = Cluster.from_objects([*CLASSES, node("n1"), node("n2"), moved, terminating])
+    report = drain_nodes(cluster, ["n1"])
+    assert [(evicted.pod, evicted.fate) for evicted in report.evicted] == [("d/low", "Deleted")]
+    assert report.safe
+    assert report.evicted_elsewhere == ()
+    assert report.summary().figures["evicted"] == 0
+
+
+def test_not_all_is_well_if_running_pods_lose_their_node() -> None:
+    objects = [node("n1"), owned("ReplicaSet", "low", "n1", "4", priority=0)]
+    report = run(objects, pod("urgent", cpu="4", priorityClassName="high"))
+    assert (report.placed, report.unplaced, report.homeless_pods) == (1, 0, 1)
+    assert report.build_first_line()[0] == "1 running pod loses its node:"
+    assert report.summary().verdict == "Scheduled, but running pods lose their nodes"
+    objects.append(node("n2"))
+    report = run(objects, pod("urgent", cpu="4", priorityClassName="high", **only_on("n1")))
+    assert (report.evicted_pods, report.homeless_pods) == (1, 0)
+    assert report.build_first_line()[0] == "All scheduled:"
+    assert report.summary().verdict == "All scheduled"
 
 
 def random_cluster(seed: int) -> list[Json]:

@@ -102,3 +102,26 @@ def test_a_job_with_more_parallelism_gets_the_pods_that_it_lacks() -> None:
 def test_a_job_with_less_parallelism_gives_pods_up() -> None:
     found = simulate_placement(running("run", 4, "Job", "web"), workload("Job", spec={"parallelism": 1}))
     assert (found.created, found.removed, found.running) == (0, 3, 1)
+
+
+@pytest.mark.parametrize("cpu", ["1", "2"])
+def test_a_rollout_that_may_be_none_is_noted(cpu: str) -> None:
+    """Fields that scheduling does not read may differ, so that the rollout is replayed; it may be none at all."""
+    manifest = workload("Deployment", spec={"replicas": 20})
+    pods = running("web-5f", 18, "ReplicaSet", "web-5f", **{"pod-template-hash": "5f"})
+    stored = replica_set(manifest["spec"]["template"])
+    changed = workload("Deployment", spec={"replicas": 20}, template=pod_spec(cpu))
+    report = simulate(Cluster.from_objects([*NODES, stored, *pods]), [changed], rollout=True)
+    assert report.workloads[0].removed == 18
+    note = (
+        "Deployment d/web: its 18 pods have this template already, as far as scheduling reads it; if nothing else in"
+        " it changes, applying it replaces no pod (leave out --rollout)"
+    )
+    assert (note in report.assumed) is (cpu == "1")
+
+    # The first line and the short forms say so as well
+    may_be_none = ("Deployment d/web",) if cpu == "1" else ()
+    assert report.unchanged_workloads == may_be_none
+    assert (", 1 rollout that may replace no pod" in str(report)) is (cpu == "1")
+    warnings = [warning for warning in report.summary().warnings if warning.startswith("Deployment d/web has its")]
+    assert len(warnings) == len(may_be_none)

@@ -175,6 +175,14 @@ def test_what_the_nodes_of_types_lack_is_said() -> None:
     assert kschedctl.size(cluster, instance_types=types, node_labels={"pool": "general"}).hints == ()
 
 
+def test_hostnames_and_zones_take_no_place_of_other_lacking_labels() -> None:
+    """Four zones are selected by more pods than the label of a pool, which is still named."""
+    zones = [pod(f"{zone}{number}", 1, nodeSelector={ZONE: zone}) for zone in "wxyz" for number in range(2)]
+    objects = [node("n1", "small", 4), *zones, pod("p", 1, nodeSelector={"pool": "general"})]
+    hint = "1 pod selects pool=general, which no node of these types has: --node-label pool=general sizes nodes for it"
+    assert sized(objects, instance_types=[instance_type("small", 4, 1.0)]).hints == (hint,)
+
+
 def test_the_bound_of_more_pods_than_the_set_takes_says_so() -> None:
     """The set leaves out a pod that fits on no node and one that would fit, and costs less than the bound for all 9."""
     never = (HomelessPods(("d/huge",), "Insufficient cpu"), HomelessPods(("d/late",), "not yet"))

@@ -12,6 +12,7 @@ from small import HOSTNAME, ZONE, Json, node, pod, replica
 import kschedctl
 from kschedctl.commands.explain.pending_pods import group_pending_pods
 from kschedctl.commands.explain.report import Advice, Explanation
+from kschedctl.commands.explain.waiting import ReplayedCluster, list_waiting_pods
 from kschedctl.scheduler.scheduler import Scheduler
 
 with lzma.open(Path(__file__).parents[2] / "recordings" / "pending.json.xz") as recording:
@@ -110,27 +111,37 @@ def test_an_unbound_claim_is_named() -> None:
     assert "claim lab/immediate-unbound is not bound" in recorded("lab/p14-pvc-immediate").headline
 
 
-@pytest.mark.parametrize(
-    ("pod", "going", "where"),
-    [
-        ("batch/p24-preempting", ("batch/batch-low-5bcf64775b-8d4ns", "batch/batch-low-5bcf64775b-mlm96"), "w9"),
-        ("batch/p25-preempting-pdb", ("batch/unguarded-d4cb4b55d-wd2bc",), "w8"),
-    ],
-)
-def test_while_its_victims_terminate_a_pod_is_told_to_wait(pod: str, going: tuple[str, ...], where: str) -> None:
-    report = recorded(pod)
+def test_while_its_victims_terminate_a_pod_is_told_to_wait() -> None:
+    report = recorded("batch/p25-preempting-pdb")
     assert report.preemption is not None
-    assert (report.preemption.terminating, report.preemption.nominated) == (going, where)
-    assert report.headline.startswith("preemption is under way")
-    assert any(advice.text.startswith(f"Wait: the pod gets {where}") for advice in report.advice)
+    assert report.preemption.terminating == ("batch/unguarded-d4cb4b55d-wd2bc",)
+    assert (report.preemption.nominated, report.preemption.rivals) == ("w8", ())
+    assert report.headline.startswith("preemption is under way: it waits for 1 pod to terminate on w8 (")
+    assert any(advice.text.startswith("Wait: the pod gets w8") for advice in report.advice)
     assert any("until 2026-11-20T23:56:08Z" in advice.text for advice in report.advice)
 
 
 def test_waiting_does_not_help_if_a_pod_of_higher_priority_takes_the_room() -> None:
     """p23-never, of priority 20,000, selects the nodes of p24, of priority 10,000, and is pending as well."""
-    report = kschedctl.explain(CLUSTER, "batch/p24-preempting", remedies=True)
+    key = "batch/p24-preempting"
+    report = recorded(key)
+    assert report.preemption is not None
+    victims = ("batch/batch-low-5bcf64775b-8d4ns", "batch/batch-low-5bcf64775b-mlm96")
+    assert (report.preemption.terminating, report.preemption.rivals) == (victims, ("lab/p23-never",))
     assert " to terminate on w9, but lab/p23-never takes w9 first (batch/batch-low-" in report.headline
     assert report.advice[0].text == "Waiting for them does not help: lab/p23-never takes w9 first"
+    assert kschedctl.explain(CLUSTER, key, remedies=True).headline == report.headline
+
+    # Lists of all pods, fixes and the audit say the same
+    pods = list(CLUSTER.unbound_pods())
+    grouped = group_pending_pods(Scheduler(CLUSTER), pods, "x")
+    group = next(group for group in grouped.groups if key in group.pods)
+    assert (group.cause, group.pods) == ("preemption is under way, but other waiting pods take the room first", (key,))
+    assert group.members[0].headline == report.headline
+    assert kschedctl.remedies(CLUSTER, key).headline == report.headline
+    waiting = list_waiting_pods(ReplayedCluster(Scheduler(CLUSTER)))
+    assert [pod.explanation.headline for pod in waiting if pod.pod.key == key] == [report.headline]
+
     report = kschedctl.explain(CLUSTER, "batch/p25-preempting-pdb", remedies=True)
     assert report.advice[0].text.startswith("Wait: the pod gets w8")
 
@@ -147,7 +158,7 @@ def test_a_group_says_of_all_pods_only_what_holds_for_all() -> None:
     assert all(kschedctl.explain(CLUSTER, pod).message == message for pod, message in said.items())
     assert (cpu.age, cpu.members[0].created) == ("90m", "2026-11-20T21:56:08Z")
     assert "Deployment batch/batch-low" in cpu.workloads
-    assert set(groups["preemption is under way"].pods) == {"batch/p24-preempting", "batch/p25-preempting-pdb"}
+    assert groups["preemption is under way"].pods == ("batch/p25-preempting-pdb",)
 
 
 # -- small worlds ------------------------------------------------------------------------------------------------------

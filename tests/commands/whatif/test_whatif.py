@@ -10,8 +10,10 @@ import pytest
 from small import HOSTNAME, ZONE, Json, budget, node, pod, pod_spec, replica, workload
 
 from kschedctl.cluster import Cluster
+from kschedctl.commands.drain import drain
 from kschedctl.commands.schema import build_schema
 from kschedctl.commands.whatif import build_configuration_settings, whatif
+from kschedctl.commands.whatif.one_more_node import is_harmless
 from kschedctl.commands.whatif.report import WhatIf
 from kschedctl.errors import InputError, KschedctlError
 from kschedctl.replay.parallel import Workers
@@ -106,6 +108,55 @@ def test_drain_waits_for_budgets() -> None:
     report = run({"drain": {"nodes": ["n1"]}}, objects=[*CLUSTER, budget(0)])
     assert changes(report) == set()
     assert len(report.steps[0].notes) == 2
+
+
+def test_a_drained_node_that_is_unreachable_keeps_its_pods_terminating() -> None:
+    down = node("n1")
+    down["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    stateful = pod("db-0", "n1", owner={"kind": "StatefulSet", "name": "db"})
+    report = run({"drain": {"nodes": ["n1"]}}, objects=[down, node("n2"), stateful])
+    text = "n1 is unreachable: its 1 pod stays Terminating until its kubelet returns"
+    assert text in " ".join(report.build_first_line())
+    assert "d/db-0 gets no replacement until then" in report.steps[0].notes[0]
+    assert text in report.summary().headline
+    assert not is_harmless(report)
+    assert [problem.rule for problem in report.find_ci_gate_problems()] == ["eviction-blocked"]
+
+
+def test_pods_without_a_controller_are_lost_for_good() -> None:
+    """Of the four pods that a drain removes from n1, one moves and only the bare one is a loss."""
+    leaving, ended = pod("leaving", "n1"), pod("ended", "n1")
+    leaving["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
+    ended["status"] = {"phase": "Succeeded"}
+    objects = [node("n1"), node("n2"), replica("r1", "n1"), pod("alone", "n1"), leaving, ended]
+    step = {"drain": {"nodes": ["n1"]}}
+    report = run(step, objects=objects)
+    assert report.lost_pods == ("d/alone",)
+    assert report.build_first_line()[0] == "1 pod is lost for good:"
+    assert report.build_first_line()[1].startswith("d/alone (no controller recreates it); ")
+    assert not is_harmless(report)
+    assert [problem.rule for problem in report.find_ci_gate_problems()] == ["lost"]
+    brief = report.summary()
+    assert brief.figures["lost"] == 1
+    assert brief.warnings == ("lost for good, since no controller recreates them: d/alone",)
+    assert run(step, objects=objects, runs=2).over_runs["Lost"] == Spread(1, 1)
+
+    # Without the bare pod, the drain costs nothing
+    harmless = run(step, objects=[object_ for object_ in objects if object_["metadata"]["name"] != "alone"])
+    assert (harmless.lost_pods, is_harmless(harmless)) == ((), True)
+
+
+def test_a_waiting_bare_pod_that_gets_a_node_and_is_preempted_is_lost() -> None:
+    """It takes the new node in the first step, and the drained pod takes it in the second."""
+    drained = replica("high", "n1", "4", priority=10)
+    steps = [{"addNodes": {"like": "n1", "count": 1}}, {"drain": {"nodes": ["n1"]}}]
+    report = run(*steps, objects=[node("n1"), drained, pod("waiting", cpu="4")])
+    assert (report.lost_pods, report.pending) == (("d/waiting",), (1, 0))
+
+    # Two new nodes have room for both, so drain proposes these
+    remedy = drain(Cluster.from_objects([node("n1"), drained, pod("waiting", cpu="4")]), ["n1"]).remedy
+    assert remedy is not None
+    assert remedy["steps"][0] == {"addNodes": {"like": "n1", "count": 2}}
 
 
 def test_scale_up_and_down() -> None:

@@ -160,9 +160,8 @@ def _build_verdict_report(verdict: Verdict) -> LatencyVerdict:
 def _build_headline(measured: MetricsReading, verdicts: Sequence[Verdict], target: float) -> str:
     """Summarize the first verdict on attempts, and name the other aspects with findings.
 
-    `target` is the target for attempts in seconds.
-
-    If the scheduler does not lead, and so makes no attempts, the headline says so.
+    `target` is the target for attempts in seconds. A scheduler that does not lead makes no attempts, and the headline
+    says so instead.
     """
     if measured.is_leader is False:
         return "This instance is not the leader and schedules nothing: query the leader"

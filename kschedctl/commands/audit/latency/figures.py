@@ -19,7 +19,10 @@ _METRICS = {metric.key: metric for metric in METRICS}
 
 
 def build_timings(measured: MetricsReading, metric: str) -> tuple[Timing, ...]:
-    """Return the timings of a metric, largest total time first. Timings of parts of attempts have their share."""
+    """Return the timings of a metric, largest total time first.
+
+    Empty histograms are left out. Timings of parts of attempts have their share of the time of all attempts.
+    """
     names = _METRICS[metric].labels
     is_part_of_attempts = metric in (POINTS, PERMIT)
     attempts_seconds = sum_seconds(measured, ATTEMPTS) if is_part_of_attempts else None

@@ -26,7 +26,7 @@ def build_latency_evidence(report: LatencySection, style: Style) -> Page:
         *_build_timings_table("Where attempts spend their time", report.extension_points, style),
         *_build_timings_table("Plugins by total time", report.plugins, style, MAX_PLUGINS),
         *_plot_attempts(report),
-        *(_build_other_figures(report, style) if style.wide else ()),
+        *(_build_wide_only_tables(report, style) if style.wide else ()),
     )
 
 
@@ -88,12 +88,11 @@ def _build_timing_row(timing: Timing, labels: tuple[str, ...]) -> Row:
 
 
 def _format_quantile(timing: Timing, name: str) -> str:
-    """Format a quantile. If it lies in the last bucket, mark it with ≥, because the true value may be larger.
+    """Format a quantile, with a mark if only a bound of it is known.
 
-    If it lies in the first bucket, show the bucket's bound with <, because nothing more is known.
-
-    If even the mean is above the bound of the last bucket, call the quantile not known, because the bound would
-    mislead.
+    In the first bucket, only the bucket's bound is known, which is shown with <. In the last bucket, the true value may
+    be larger, so the quantile is shown with ≥. If even the mean is above the bound of the last bucket, the bound would
+    mislead, and the quantile is called not known.
     """
     if name in timing.at_most:
         return f"< {_format_seconds(timing.at_most[name])}"
@@ -106,8 +105,8 @@ def _format_quantile(timing: Timing, name: str) -> str:
     return f"≥ {_format_seconds(value)}"
 
 
-def _build_other_figures(report: LatencySection, style: Style) -> Page:
-    """Build tables of the figures that no other table shows, and of missing metrics with the reasons."""
+def _build_wide_only_tables(report: LatencySection, style: Style) -> Page:
+    """Build the tables that only wide output has: further timings and counts, and missing metrics with the reasons."""
     timings = {
         "Attempts": report.attempts,
         "Algorithm": report.algorithm,

@@ -263,7 +263,7 @@ def _judge_pod_scheduling_sli(measured: MetricsReading, limits: LatencyLimits) -
 
 
 def _judge_attempt_results(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge the results of attempts: if some are errors, or if most attempts find no node.
+    """Judge the results of attempts: whether some are errors, and whether most attempts find no node.
 
     If more than one in a hundred attempts is an error, the verdict is graver than its rule says.
     """

@@ -115,7 +115,7 @@ def build_leader_section(audited: AuditedCluster) -> LeaderSection:
 
 
 def _iter_unknowns(leases: Sequence[SchedulerLease], audited: AuditedCluster) -> Iterator[UnknownKind]:
-    """Yield the unread data without which it is uncertain that the leader is healthy.
+    """Yield the unread data without which nobody can say that the leader is healthy.
 
     Without the time of the cluster it is unknown if leases are stale, unless the renewals of other leases show it.
     """

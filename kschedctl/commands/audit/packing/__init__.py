@@ -65,7 +65,11 @@ SPARE = AuditRule(
 
 
 def build_packing_section(audited: AuditedCluster, limits: TrialLimits = DEFAULT_LIMITS) -> PackingSection:
-    """Build the section about stranded capacity and removable nodes. `limits` are the limits of the trial drains."""
+    """Build the section about stranded capacity and removable nodes.
+
+    Nodes that are not ready do not take part. If not all pods were read, no node counts as removable. `limits` are the
+    limits of the trial drains.
+    """
     view = audited.scheduler.view
     all_pools = Pools.from_view(view)
     is_unready = find_unready_nodes(view) & all_pools.workers
@@ -119,7 +123,10 @@ class PoolFacts(NamedTuple):
 def _collect_pool_facts(
     view: Fork, pools: Pools, stranded: StrandedCapacity, emptying: EmptyingResult, uncounted: Sequence[str]
 ) -> PoolFacts:
-    """Collect the pools whose stranded nodes can all be removed, and the waiting workloads that are not replayed."""
+    """Collect what findings say about pools: whether their stranded nodes can all be removed.
+
+    The facts also have `uncounted`, the waiting workloads that are not replayed.
+    """
     is_needed = stranded.nodes.copy()
     is_needed[emptying.empty] = False
     is_needed[[view.nodes.index[emptied.node] for emptied in emptying.emptied]] = False

@@ -108,10 +108,10 @@ class EmptyingDrain(NodeDrain):
         return outcome
 
     def _attempt_with_preemption_last(self, position: Position) -> Outcome:
-        """Try to place a pod without preemption, and if that fails, with preemption.
+        """Try to place a pod without preemption, and with preemption if that fails.
 
-        Raises _NodeBlockedError if no node can ever take the pod, or if the pod would preempt others. Pods of gangs are
-        placed as usual.
+        Pods of gangs are placed as usual. Raises _NodeBlockedError if no node can ever take the pod, or if the pod
+        would preempt others.
         """
         simulation = self.simulation
         if simulation.gangs.find_group_key(position) is not None:
@@ -518,9 +518,10 @@ class DrainsInTurn:
             self._switch_state(_SharedState.from_view(self.scheduler, view))
 
     def _try_drain(self, drain: UndoableDrain) -> NodeTrial:
-        """Run a drain and undo it if it does not empty the node. Return the number and moves of pods, and the blocker.
+        """Run a drain, and undo it if it does not empty the node. Return the trial with its moves and the blocker.
 
-        Raises _NeedsSeparateDrainError, PluginError or, if the simulation was interrupted, KeyboardInterrupt.
+        Raises _NeedsSeparateDrainError or PluginError if the drain cannot use the shared simulation, and
+        KeyboardInterrupt if the simulation was interrupted.
         """
         simulation = self.simulation
         simulation.placements.random.seed(0)  # so that the result equals that of a separate simulation

@@ -65,11 +65,11 @@ class StrandedCapacity(NamedTuple):
 
 
 def find_stranded_capacity(scheduler: Scheduler, pools: Pools, pending: Sequence[Position]) -> StrandedCapacity:
-    """Find the workers on which no typical pod fits, grouped by pool and by the main reason why typical pods are
-    rejected.
+    """Find the workers on which no typical pod fits, grouped by pool and main reason.
 
-    Typical pods have the most frequent requests. Pods that no profile serves are not replayed. No node is stranded if
-    there are no pods to replay.
+    Typical pods have the most frequent requests, and pending pods are among them. The main reason is the one for which
+    most typical pods are rejected. A node that only a rule about other pods closes is not stranded. Pods that no
+    profile serves are not replayed. No node is stranded if there are no pods to replay.
     """
     simulation = Simulation(scheduler)
     view = simulation.view
@@ -124,7 +124,8 @@ def _iter_pods_with_frequent_requests(
 ) -> Iterator[TypicalPod]:
     """Yield a typical pod for each of the `max_count` most frequent requests among the pods at `positions`.
 
-    `pool` is the pool of all these pods, or PENDING. `request_numbers` is the result of `_number_requests`.
+    `pool` is the pool of all these pods, or PENDING. `request_numbers` (T,) gives each PodInfo a number. PodInfos with
+    equal requests have equal numbers.
     """
     numbers = request_numbers[view.pods.info[positions]]
     distinct_numbers, counts = np.unique(numbers, return_counts=True)

@@ -153,15 +153,16 @@ def iter_overcommitted_nodes(view: Fork) -> Iterator[OvercommittedNode]:
 
 
 def _build_overcommitted_node(view: Fork, row: Row, column: int, resource: str) -> OvercommittedNode:
-    """Build the report about a node and a resource, of which more is requested than allocatable.
+    """Build the report on a node whose pods request more of a resource than is allocatable.
 
-    The pods are in order of time, and the report says which pod was the first to exceed the node. If times are missing,
-    the pods are in order of request, and no pod is said to exceed the node.
+    The pods are in order of arrival, and the report says which pod was the first to exceed the node. If an arrival time
+    is missing, the pods are in order of request, and no pod is said to exceed the node. `row` is the node's row, and
+    `column` is the resource's column.
     """
     pods = [pod for pod in _iter_pods_on_node(view, row, column) if pod.requests]
     allocatable = int(view.allocatable[row, column])
     if all(pod.nanoseconds is not None for pod in pods):
-        ordered = sorted(pods, key=lambda pod: pod.nanoseconds or 0)
+        ordered = sorted(pods, key=lambda pod: pod.nanoseconds or 0)  # `or 0` is for the type checker only
         cumulative_requests = np.cumsum([pod.requests for pod in ordered])
         first_beyond = int(np.argmax(cumulative_requests > allocatable))  # the first index where this is true
         gap = _compute_gap_before_excess(ordered, first_beyond)
@@ -182,9 +183,9 @@ def _build_overcommitted_node(view: Fork, row: Row, column: int, resource: str) 
 
 
 def _iter_pods_on_node(view: Fork, row: Row, column: int) -> Iterator[_NodePod]:
-    """Yield the pods of a node, with their requests of the resource in `column` and the time when they were placed.
+    """Yield the pods of a node, with their requests of the resource in `column` and their arrival time.
 
-    This is the time when the pod was bound or, if that is unknown, when it started.
+    A pod arrives when it is bound or, if that time is unknown, when it starts.
     """
     table = view.pods.objects.table
     columns = table.columns

@@ -171,7 +171,8 @@ def _iter_rejections_on_own_nodes(plugins: Sequence[Plugin], group: _PodInfoGrou
     # Remove one pod with the group's PodInfo from each of its nodes.
     rows = np.unique(group.rows).astype(np.int32)
     infos = np.full(len(rows), group.number, np.int32)
-    without_pods = Delta.from_changes(rows, infos, np.full(len(rows), -1))
+    to_no_node = np.full(len(rows), -1)
+    without_pods = Delta.from_changes(rows, infos, to_no_node)
     for plugin in plugins:
         state = None
         try:
@@ -197,9 +198,10 @@ def _iter_misplaced_pods(plugin_name: str, verdict: PluginVerdict, group: _PodIn
 
 
 def _iter_pods_with_port_conflict(group: _PodInfoGroup, view: Fork) -> Iterator[Misplaced]:
-    """Yield the pods of the group that share a host port with another pod on their node, as one entry if there are any.
+    """Yield the pods of the group that share a host port with another pod on their node, as one entry.
 
-    NodePorts' filter cannot tell, because it only knows that a port is in use, not by how many pods.
+    Nothing is yielded if there are none. NodePorts' filter cannot tell, because it only knows that a port is in use,
+    not by how many pods.
     """
     own_ports = group.info.host_ports
     if not own_ports:
@@ -225,11 +227,10 @@ def _count_port_holders(port: HostPort, view: Fork) -> Counts:
 
 
 def _iter_intolerant_pods(group: _PodInfoGroup, view: Fork, has_comparison_operators: bool) -> Iterator[Misplaced]:
-    """Yield the pods of the group that do not tolerate a NoExecute or NoSchedule taint of their node, by effect and
-    taint.
+    """Yield the pods of the group that do not tolerate a hard taint of their node, by effect and taint.
 
-    NoSchedule taints that report a temporary condition of the node do not count. `has_comparison_operators` says
-    whether tolerations may compare numbers.
+    Hard taints have the effect NoExecute or NoSchedule. Taints that report a temporary condition of the node do not
+    count. `has_comparison_operators` says whether tolerations may compare numbers.
     """
     taint_sets, taint_set_by_node = view.nodes.taint_sets
     tolerations = group.info.spec.tolerations

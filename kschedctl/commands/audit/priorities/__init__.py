@@ -261,7 +261,10 @@ def _describe_lower_pods(pods: int, started_since: int) -> str:
 
 
 def _iter_preempted_findings(workloads: Sequence[PreemptedWorkload]) -> Iterator[Finding]:
-    """Yield findings about workloads with more preemptions than pods, which shows that replacements were preempted."""
+    """Yield a finding for each workload with more preemptions than pods.
+
+    In this case, replacements of preempted pods were preempted as well.
+    """
     for workload in workloads:
         if workload.times > max(workload.pods, 1):
             last = f", last at {workload.last}" if workload.last else ""

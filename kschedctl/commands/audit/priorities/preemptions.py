@@ -28,7 +28,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 
 def find_exposed_workloads(tiers: Tiers) -> tuple[ExposedWorkload, ...]:
-    """Return the workloads behind Services that a higher non-system tier may preempt, most pods first."""
+    """Return the workloads behind Services whose pods a higher non-system tier may preempt, most pods first."""
     pods = tiers.pods
     is_user_tier = ~tiers.above_user_priorities[tiers.tier_by_pod]
     can_preempt = is_user_tier & tiers.allowed_to_preempt[pods.info]
@@ -167,8 +167,8 @@ class PodWorkloadIndex:
     def resolve_workload(self, namespace: str, name: str) -> Owner:
         """Return the workload of the pod with this name, or the pod itself if its workload is unknown.
 
-        A deleted pod belongs to a workload if the pod's name is the prefix of the workload's pods with a random suffix
-        or a number.
+        A pod that no longer exists is recognized by its name. The name begins like those of the workload's pods, and
+        ends with a random suffix or a number.
         """
         pod = self._cluster.pod(namespace, name)
         if pod is not None:
@@ -233,8 +233,9 @@ def simulate_tier_growth(
 def _find_info_to_clone(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits) -> int | None:
     """Return the number of the PodInfo with the most pods of a tier, or None if no pod of the tier can be cloned.
 
-    The limits may name the tier. By default it is the highest non-system tier with pods that can be cloned and may
-    preempt others or, if there is none, with pods that can be cloned.
+    The limits may name the tier. By default it is the highest non-system tier that has pods to clone which may preempt
+    others. If there is none, it is the highest non-system tier that has pods to clone. Raises UsageError for an unknown
+    tier.
     """
     pods_by_info = np.bincount(tiers.pods.info, minlength=len(tiers.pods.infos))
     can_clone = tiers.pods.where(lambda info: _can_clone(scheduler, info)) & (pods_by_info > 0)
@@ -256,8 +257,8 @@ def _find_info_to_clone(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimi
 def _can_clone(scheduler: Scheduler, info: PodInfo) -> bool:
     """Return whether another pod like this can be created and scheduled.
 
-    The pod's schedulerName must be a profile. The pod must not be terminating, and must have no claims and no
-    scheduling group. Its owner must not be a DaemonSet or a Node.
+    A profile must serve the pod. The pod must not be terminating, and must have no claims and no scheduling group. Its
+    owner must not be a DaemonSet or a Node.
     """
     spec = info.spec
     has_volume_claims = any(volume.persistent_volume_claim or volume.ephemeral for volume in spec.volumes)

@@ -134,8 +134,9 @@ class Tiers:
         return counts
 
     def _sum_requests_of_tier(self, tier: int, is_bound: Bools) -> dict[str, int]:
-        """Return the total requests of the tier's pods on nodes, by resource. Resources with no requests are left
-        out.
+        """Return the total requests of the tier's pods on nodes, by resource.
+
+        Resources that no pod requests are left out.
         """
         infos = self.pods.info[is_bound & (self.tier_by_pod == tier)]
         pods_by_info = np.bincount(infos, minlength=len(self.pods.infos))

@@ -407,8 +407,9 @@ def find_unplaced_workloads(audited: AuditedCluster, min_seconds: float) -> list
 
 
 def _iter_long_admitted_workloads(audited: AuditedCluster, min_seconds: float) -> Iterator[tuple[str, KueueWorkload]]:
-    """Yield the time of admission and the Workload, for each one admitted more than `min_seconds` ago and not
-    finished.
+    """Yield each unfinished Workload that was admitted more than `min_seconds` ago, after the time of its admission.
+
+    Nothing is yielded if the cluster's time is unknown.
     """
     for workload in audited.cluster.kueue_workloads:
         conditions = workload.status.conditions

@@ -72,7 +72,7 @@ def _build_setting(question: RaceQuestion, nodes: int, rate: float) -> RaceSetti
 
 
 def _iter_run_counts(question: RaceQuestion, nodes: int, rate: float) -> Iterator[list[RaceCounts]]:
-    """Simulate a size and a rate in several runs, and yield the counts of each run by expiry.
+    """Simulate a size and a rate in several runs, and yield for each run a list of counts, one per expiry.
 
     Each run has its own seed. All expiries of a run have the same random draws.
     """
@@ -131,8 +131,8 @@ def _build_race_result(setting: RaceSetting, expiry: str, ttl: float, counts: Se
 def _build_headline(results: Sequence[RaceResult], instances: int) -> str:
     """Give the advice and the worst case that it avoids in one line, or say that no pod is double-booked.
 
-    If pods are double-booked even with the best expiry, the advice is to run a single instance. There is no advice if
-    the worst case has the best expiry.
+    If several instances double-book pods even with the best expiry, the advice is to run a single instance. There is no
+    advice if the worst case has the best expiry.
     """
     worst = _find_worst_result(results)
     if not worst.double_booked:

@@ -103,8 +103,9 @@ def _build_profile_blocks(profile: SampledProfile, pods: str) -> Page:
 
 
 def _build_kinds_table(profile: SampledProfile) -> Table:
-    """Build a table of the kinds of pods, with their scores and their losses at the current and the advised
-    percentage.
+    """Build a table of the kinds of pods, with their scores and their losses.
+
+    There is a loss at the current percentage and one at the advised percentage.
     """
     columns = [Column("workload"), Column("pods", right=True), Column("fit on", right=True)]
     advised = f"at {profile.advice.percentage}%" if profile.advice.percentage else "advised"

@@ -256,10 +256,10 @@ def compute_default_sampling_costs(
     limits: SamplingLimits = DEFAULT_LIMITS,
     progress: Progress = NO_PROGRESS,
 ) -> SamplingCosts:
-    """Return the costs of sampling for pending pods of the largest workloads, or for running pods if no pending pod
-    fits.
+    """Return the costs of sampling for pending pods of the largest workloads.
 
-    There are at most `max_kinds` workloads. `namespace` limits the pods to one namespace.
+    If no pending pod fits, running pods are used instead. There are at most `max_kinds` workloads. `namespace` limits
+    the pods to one namespace.
     """
     for source, kinds in iter_default_pod_kinds(scheduler, max_kinds, namespace):
         report = compute_sampling_costs(scheduler, kinds, source, limits=limits, progress=progress)

@@ -226,7 +226,7 @@ def _choose_widest_placement(
 ) -> DomainPlacement:
     """Return the placement by zone if the workload can use only one of several zones.
 
-    Otherwise return the placement in which the workload is in a single domain.
+    Otherwise return the placement of `single_domain`, in which the workload shares a domain.
     """
     number, placement = single_domain
     main_info = workloads.infos_by_workload[number][0]
@@ -301,8 +301,9 @@ def _format_constraint_change(key: str, constraint: SpreadPromise | None, pods: 
 
 
 def _count_reachable_domains(info_number: int, placement: DomainPlacement, view: Fork) -> int:
-    """Count the domains in which pods with a PodInfo may run by node selection, taints and cordons. The result is at
-    least 1.
+    """Count the domains in which node selection, taints and cordons let the pods of a PodInfo run.
+
+    The result is at least 1.
     """
     spec = view.pods.infos[info_number].spec
     may_run = view.nodes.match_required_affinity(compile_required_node_affinity(spec))

@@ -248,7 +248,7 @@ def iter_constraint_reports(scheduler: Scheduler, workloads: Workloads) -> Itera
 def _explain_unusable_domain(
     constraint: SpreadPromise, domain_counts: DomainCounts, info: PodInfo, view: Fork
 ) -> SpreadPromise:
-    """Add to the constraint the reason why its emptiest domain counts although it takes no pods.
+    """Add the reason why the constraint's emptiest domain counts although it takes no pods.
 
     The constraint is returned unchanged if it is satisfied, if it has too few domains, or if its emptiest domain can
     take pods.
@@ -332,10 +332,11 @@ def compute_constraint_skew(counts: Counts, constraint: SpreadConstraint) -> int
 def _iter_domain_losses(
     names: Sequence[str], domains: Rows, counts: Counts, constraint: SpreadConstraint, *, is_hard: bool
 ) -> Iterator[BrokenDomain]:
-    """Yield the effects of losing each domain that has pods. If there are many domains, only the fullest is considered.
+    """Yield the effects of losing each domain that has pods.
 
-    `domains` are the numbers of the domains, the fullest first, and `counts` are their numbers of pods. Only a hard
-    constraint strands pods, i.e. leaves pods of the lost domain without a node.
+    If there are more than MAX_LOSSES domains, only the fullest is considered. `domains` are the numbers of the domains,
+    the fullest first, and `counts` are their numbers of pods. Only a hard constraint strands pods, that is, leaves pods
+    of the lost domain without a node.
     """
     max_losses = len(counts) if len(counts) <= MAX_LOSSES else 1
     for i in np.flatnonzero(counts[:max_losses]).tolist():

@@ -42,8 +42,8 @@ TS_MISSING = Rule(
     NOTE,
     for_each_workload(find_workloads_without_spread),
     summary="Several replicas without spread constraints or anti-affinity",
-    why="Only the scheduler's weak default preference keeps them apart, so losing one node or zone may stop all of "
-    "them.",
+    why="Only the scheduler's weak default preference keeps the replicas apart, so losing one node or zone may stop "
+    "all of them.",
     fix="Add topologySpreadConstraints on kubernetes.io/hostname and topology.kubernetes.io/zone",
     source=doc.SPREAD,
     once_per_namespace=True,
@@ -94,14 +94,17 @@ HP_ONE_A_NODE = Rule(
     NOTE,
     for_each_workload(find_replicas_with_host_port),
     summary="Several replicas with a host port",
-    why="Only one pod per node can use a host port: replicas without a node of their own stay Pending.",
-    fix="Use a Service or a DaemonSet",
+    why="Only one pod per node can use a host port: replicas that find no node without such a pod stay Pending.",
+    fix="Use a Service instead of hostPort, or a DaemonSet",
     source="pkg/scheduler/framework/plugins/nodeports (v1.36)",
 )
 
 
 def find_terms_without_selector(workload: Workload) -> Iterator[Problem]:
-    """Find pod affinity and anti-affinity terms without labelSelector, which match no pods."""
+    """Find pod affinity and anti-affinity terms without labelSelector, which match no pods.
+
+    The message says whether the pod can then never be scheduled or the term has no effect.
+    """
     for path, term in iter_pod_affinity_terms(workload):
         if term.label_selector is None:
             is_required_affinity = "podAffinity" in path and PREFERRED not in path
@@ -114,8 +117,8 @@ AF_NULL_SELECTOR = Rule(
     WARNING,
     for_each_workload(find_terms_without_selector),
     summary="Pod (anti-)affinity term without labelSelector",
-    why="A missing selector matches no pods, unlike an empty one ({}), which matches all. Required affinity can then "
-    "never be met, and any other term has no effect.",
+    why="A missing labelSelector matches no pods, unlike an empty one ({}), which matches all pods. Required "
+    "affinity can then never be met, and any other kind of term has no effect.",
     fix="Add a labelSelector, or {} to select all pods",
     source="https://github.com/kubernetes/kubernetes/pull/117025",
 )
@@ -124,7 +127,8 @@ AF_NULL_SELECTOR = Rule(
 def find_anti_affinity_without_matches(context: LintContext) -> Iterator[Problem]:
     """Find anti-affinity terms whose selector matches no pods, not even pods of the workload itself.
 
-    Only serving workloads of several replicas and selectors that use label keys of the workload are considered.
+    Only serving workloads of several replicas are considered. A selector has to use label keys of the workload, and its
+    term has to be limited to the workload's own namespace.
     """
     for workload in context.workloads:
         if not workload.is_serving_replicas:
@@ -189,7 +193,7 @@ AF_WEIGHT_RANGE = Rule(
     "af-weight-range",
     ERROR,
     for_each_workload(find_invalid_weights),
-    summary="Preference weight outside 1 to 100",
+    summary="Weight of a preference outside 1 to 100",
     why="The API server rejects the pods.",
     fix="Choose a weight from 1 to 100",
     source=f"{doc.AFFINITY}; {doc.VALIDATION}",
@@ -218,9 +222,9 @@ AF_ANTI_EVERYTHING = Rule(
     WARNING,
     for_each_workload(find_anti_affinity_against_all_pods),
     summary="Required anti-affinity against every pod of the namespace",
-    why="An empty labelSelector matches all pods: any other pod of the namespace keeps these pods away from its node, "
-    "and these keep all others away.",
-    fix="Select the pods to keep apart by their labels",
+    why="An empty labelSelector matches all pods: every other pod of the namespace keeps these pods off its node, "
+    "and these pods keep every other pod off theirs.",
+    fix="Select the pods that must be kept apart by their labels",
     source=doc.AFFINITY,
 )
 
@@ -248,8 +252,8 @@ AF_ANTI_MANY_REPLICAS = Rule(
     WARNING,
     find_more_replicas_than_usual_domains,
     summary="Required anti-affinity across zones or regions with many replicas",
-    why="Each domain takes one replica, and the others stay Pending. Reported if five zones or two regions are needed; "
-    "with a cluster, af-anti-replicas-over-domains counts the domains.",
+    why="Each domain takes one replica, and the surplus replicas stay Pending. Reported if the replicas need five "
+    "zones or two regions; with a cluster, af-anti-replicas-over-domains counts the domains.",
     fix="Use kubernetes.io/hostname, or topologySpreadConstraints with maxSkew 1 over the zones",
     source=f"{doc.AFFINITY}; https://github.com/kubernetes/kubernetes/issues/116891",
 )
@@ -281,9 +285,9 @@ AF_ANTI_SURGE = Rule(
     "af-anti-surge",
     WARNING,
     find_anti_affinity_with_surge,
-    summary="Required anti-affinity with a rollout that has to start a new pod first",
-    why="With maxUnavailable 0, the new pod needs a domain without an old pod: if there are as many replicas as "
-    "domains, no rollout ever ends. With a cluster, af-rollout-deadlock proves it.",
+    summary="Required anti-affinity and a rollout that has to start a new pod first",
+    why="With maxUnavailable: 0, the new pod needs a domain without an old pod. If there are as many replicas as "
+    "domains, no rollout ever ends. With a cluster, af-rollout-deadlock verifies this by replay.",
     fix="Set maxUnavailable: 1 and maxSurge: 0, or add matchLabelKeys: [pod-template-hash] to the term",
     source="https://github.com/kubernetes/kubernetes/issues/116891",
     advised_field=AFFINITY_LABEL_KEYS,
@@ -325,9 +329,9 @@ DS_KEPT_APART = Rule(
     "ds-kept-apart",
     WARNING,
     find_daemon_sets_kept_off_nodes,
-    summary="DaemonSet whose pods exclude each other from nodes",
-    why="Each pod of a DaemonSet can only run on its own node: if the term or constraint rejects the node, the pod "
-    "stays Pending.",
-    fix="Remove the term or constraint: a DaemonSet has one pod per node anyway",
+    summary="DaemonSet with anti-affinity or a spread constraint against its own pods",
+    why="A DaemonSet pod can run only on its own node: if the anti-affinity or spread constraint rejects that node, "
+    "the pod stays Pending.",
+    fix="Remove the anti-affinity term or spread constraint: a DaemonSet has one pod per node anyway",
     source="https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/#how-daemon-pods-are-scheduled",
 )

@@ -119,7 +119,7 @@ AF_MISSPELT = Rule(
     WARNING,
     find_misspelt_terms,
     summary="Pod (anti-)affinity by a label that looks misspelt",
-    why="The term selects no pods. Required affinity can then never be met, and any other term has no effect.",
+    why="The term selects no pods. Required affinity can then never be met, and any other kind of term has no effect.",
     fix="Correct the label",
     source=doc.AFFINITY,
 )
@@ -178,10 +178,10 @@ AF_NOBODY = Rule(
     "af-nobody",
     WARNING,
     find_terms_without_template,
-    summary="Required affinity to labels that no pod template in the namespace has",
-    why="Unless something else creates such pods, no node ever matches, and the pods stay Pending. Checked if "
-    "the manifests have other workloads in the namespace, and no custom resources that may create pods.",
-    fix="Correct the labels, or deploy the workload that has them",
+    summary="Required pod affinity to labels that no pod template in the namespace has",
+    why="No node ever matches and the pods stay Pending, unless something else creates pods with these labels. "
+    "Checked only if the manifests have other workloads in the namespace and no custom resources that may create pods.",
+    fix="Correct the labels, or deploy the workload whose pods have them",
     source=doc.AFFINITY,
 )
 
@@ -231,9 +231,9 @@ AF_OTHER_NAMESPACE = Rule(
     "af-other-namespace",
     WARNING,
     find_terms_for_other_namespaces,
-    summary="Required affinity to pods in another namespace",
-    why="A term without namespaces applies only to the pod's own namespace: no node ever matches, and the pods stay "
-    "Pending.",
+    summary="Required pod affinity to pods in another namespace",
+    why="A term without namespaces or namespaceSelector applies only to the pod's own namespace: no node ever "
+    "matches, and the pods stay Pending.",
     fix="Add namespaces or namespaceSelector to the term",
     source=doc.AFFINITY,
 )
@@ -266,7 +266,8 @@ AF_ANTI_REPLICAS_OVER_DOMAINS = Rule(
     ERROR,
     find_more_replicas_than_domains,
     summary="Required anti-affinity with more replicas than domains",
-    why="Each domain takes one replica, and the others stay Pending. Proved by replay with one replica in each domain.",
+    why="Each domain takes one replica, and the surplus replicas stay Pending. Verified by replay: with one replica "
+    "in each domain, no further replica fits.",
     fix="Lower replicas, add nodes, or use preferred anti-affinity or topologySpreadConstraints",
     source=f"{doc.AFFINITY}; https://github.com/kubernetes/kubernetes/issues/116891",
     needs_cluster=True,
@@ -309,8 +310,8 @@ HP_HOSTPORT_OVER_NODES = Rule(
     ERROR,
     find_more_replicas_than_hosts,
     summary="hostPort with more replicas than usable nodes",
-    why="Only one pod per node can use a host port, and the others stay Pending. Proved by replay with one replica on "
-    "each node.",
+    why="Only one pod per node can use a host port, so the surplus replicas stay Pending. Verified by replay: with "
+    "one replica on each node, no further replica fits.",
     fix="Use a Service or a DaemonSet instead of hostPort, or lower replicas",
     source="https://github.com/kubernetes/kubernetes/issues/91340",
     needs_cluster=True,
@@ -341,9 +342,9 @@ AF_ROLLOUT_DEADLOCK = Rule(
     "af-rollout-deadlock",
     ERROR,
     find_rollout_deadlocks,
-    summary="Required anti-affinity and a rollout that must surge",
-    why="maxUnavailable rounds down to 0, so a new pod has to start first, but every domain has an old pod. "
-    "Proved by replay.",
+    summary="Required anti-affinity and a rollout that has to start a new pod first, without a free domain",
+    why="maxUnavailable rounds down to 0, so a new pod has to start before an old pod stops, but every domain has an "
+    "old pod. Verified by replay.",
     fix="Set maxUnavailable: 1, or add matchLabelKeys: [pod-template-hash] to the term",
     source="https://github.com/kubernetes/kubernetes/issues/116891",
     needs_cluster=True,
@@ -371,10 +372,10 @@ AF_TARGET_ABSENT = Rule(
     "af-target-absent",
     ERROR,
     find_terms_without_target_pods,
-    summary="Required affinity to pods that do not exist",
-    why="The pods stay Pending until a pod exists that matches the term. Checked against the pods of the "
-    "cluster and the linted workloads, and proved by replay.",
-    fix="Deploy the workload that it must run with, or correct the selector or namespaces",
+    summary="Required pod affinity to pods that do not exist",
+    why="The pods stay Pending until a pod exists that matches the term. Checked against the pods of the cluster and "
+    "the linted workloads, and verified by replay.",
+    fix="Deploy the workload that the pods must run with, or correct labelSelector or namespaces",
     source=f"{doc.PLUGINS}: interpodaffinity/filtering.go",
     needs_cluster=True,
 )
@@ -412,9 +413,9 @@ AF_UNLABELLED_NODES = Rule(
     "af-unlabelled-nodes",
     WARNING,
     find_anti_affinity_on_missing_node_labels,
-    summary="Anti-affinity on a label that some usable nodes lack",
-    why="The term has no effect on nodes without the label: several of its pods may share such a node.",
-    fix="Label all nodes",
+    summary="Anti-affinity with a topologyKey that some usable nodes lack",
+    why="The term has no effect on nodes without the label: several pods of the workload may share such a node.",
+    fix="Add the label to all nodes",
     source=doc.AFFINITY,
     needs_cluster=True,
 )
@@ -438,7 +439,7 @@ AF_LARGE_CLUSTER = Rule(
     NOTE,
     find_affinity_in_large_clusters,
     summary="Pod affinity in a cluster of several hundred nodes or more",
-    why="It is the most expensive constraint that a pod can have, and slows scheduling down for every pod.",
+    why="Pod affinity is the most expensive constraint to evaluate, and slows scheduling down for every pod.",
     fix="Use topologySpreadConstraints if they can express the same rule",
     source=doc.AFFINITY,
     needs_cluster=True,

@@ -56,10 +56,10 @@ _POD_COUNTS = ("minAvailable", "maxUnavailable", "maxSurge")
 
 
 def find_invalid_fields(context: LintContext) -> Iterator[Problem]:
-    """Find the first error of each field that the API server would reject. Fields with amounts may have several errors.
+    """Find the fields that the API server would reject, each with its first error.
 
-    Errors that a more specific rule reports are left out. Of an object that cannot be decoded, the fields that can be
-    decoded are checked.
+    Fields with amounts may have several errors. Errors that a more specific rule reports are left out. Of an object
+    that cannot be decoded, the fields that can be decoded are checked.
     """
     reported = {(problem.subject, problem.path) for rule in _MORE_SPECIFIC_RULES for problem in rule.check(context)}
     messages_by_field: dict[tuple[Subject, Path], set[str]] = {}
@@ -96,9 +96,9 @@ API_REFUSED = Rule(
     "api-refused",
     ERROR,
     find_invalid_fields,
-    summary="A pod, pod template, budget, class or claim that the API server rejects",
+    summary="A pod, pod template, PodDisruptionBudget, class or claim that the API server rejects",
     why="The object is not created. simulate, explain and capacity report the same error.",
-    fix="Correct the field as the message demands",
+    fix="Correct the field that the message names",
     source=f"{doc.VALIDATION}; pkg/apis/{{apps,batch,policy,scheduling,storage,autoscaling}}/validation (v1.36)",
     safe_fix=_build_value_correction,
 )
@@ -213,9 +213,9 @@ API_UNKNOWN_FIELD = Rule(
     "api-unknown-field",
     ERROR,
     find_unrecognized_fields,
-    summary="An unknown field: misspelt or in the wrong place",
+    summary="A field that the kind does not have: misspelt or in the wrong place",
     why="kubectl apply rejects the object; without strict validation, the field is silently dropped.",
-    fix="Correct the name, or remove the field",
+    fix="Correct the field's name or place, or remove the field",
     source="https://kubernetes.io/docs/reference/using-api/api-concepts/#setting-the-field-validation-level",
     safe_fix=_build_field_rename,
 )
@@ -242,9 +242,9 @@ API_NEEDS_VERSION = Rule(
     WARNING,
     find_too_new_fields_and_versions,
     summary="A field or API version that this version of Kubernetes does not have",
-    why="kubectl rejects a field or kind that the API server does not know; a field whose feature gate is off is "
-    "silently dropped. The version is that of the cluster, of --kube-version or of the settings.",
-    fix="Remove it, or upgrade Kubernetes first",
+    why="kubectl rejects a field or kind that the API server does not know. The API server silently drops a field "
+    "whose feature gate is off. The version is that of the cluster, of --kube-version or of the settings.",
+    fix="Remove the field, use another API version, or upgrade Kubernetes first",
     source=f"{doc.FEATURE_GATES}; {doc.API_REMOVALS}",
 )
 
@@ -314,7 +314,7 @@ API_VERSION_REMOVED = Rule(
     find_removed_versions,
     summary="An API version that is no longer served",
     why="The API server does not know the kind, so the object cannot be created.",
-    fix="Use the API version that replaced it",
+    fix="Use the API version that replaced the removed one",
     source=doc.API_REMOVALS,
     safe_fix=_build_api_version_edit,
 )
@@ -333,8 +333,8 @@ API_VERSION_DEPRECATED = Rule(
     WARNING,
     find_deprecated_versions,
     summary="An API version that will be removed",
-    why="A later release of Kubernetes no longer serves it.",
-    fix="Use the API version that replaces it",
+    why="A later release of Kubernetes no longer serves this API version.",
+    fix="Use the API version that replaces the deprecated one",
     source=doc.API_REMOVALS,
     safe_fix=_build_api_version_edit,
 )

@@ -32,8 +32,8 @@ CA_PRIORITIES_UNREADABLE = Rule(
     "ca-priorities-unreadable",
     ERROR,
     find_unreadable_expander_priorities,
-    summary="Priorities of node groups that cannot be parsed",
-    why="The Cluster Autoscaler ignores the map and says so only in an event: no group is preferred.",
+    summary="A ConfigMap with priorities of node groups that cannot be parsed",
+    why="The Cluster Autoscaler ignores the ConfigMap and says so only in an event: no group is preferred.",
     fix="Write each entry as a number with a list of regular expressions",
     source=EXPANDERS,
 )
@@ -75,15 +75,15 @@ CA_PRIORITIES_UNMATCHED = Rule(
     WARNING,
     find_unmatched_expander_priorities,
     summary="A priority pattern that matches no node group, or a group without a priority",
-    why="The pattern has no effect, and a group without a priority is not used while another group helps.",
-    fix="Name the groups as the autoscaler does",
+    why="The pattern has no effect, and a group without a priority is not used while another group would do.",
+    fix="Match the names of the groups as the Cluster Autoscaler writes them",
     source=EXPANDERS,
     needs_cluster=True,
 )
 
 
 def find_node_groups_with_untolerated_taints(context: LintContext) -> Iterator[Problem]:
-    """Find empty node groups whose new nodes would have a taint that no pod tolerates by its key.
+    """Find empty node groups whose new nodes would have a hard taint that no pod tolerates by its key.
 
     Finds nothing unless all pods are known.
     """
@@ -114,9 +114,9 @@ CA_GROUP_UNUSABLE = Rule(
     "ca-group-unusable",
     NOTE,
     find_node_groups_with_untolerated_taints,
-    summary="A node group whose new nodes have a taint that no pod tolerates by name",
-    why="The Cluster Autoscaler adds nodes only for pods that can run on them: the group stays empty.",
-    fix="Remove the taint from the template, or add the toleration to the pods that belong there",
+    summary="A node group whose new nodes have a taint whose key no pod tolerates",
+    why="The Cluster Autoscaler adds nodes only for pods that can run on them, so the group stays empty.",
+    fix="Remove the taint from the node template, or add the toleration to the pods that should run on these nodes",
     source="https://cluster-api.sigs.k8s.io/tasks/automated-machine-management/autoscaling",
     needs_cluster=True,
 )

@@ -56,7 +56,8 @@ KP_CONTRADICTORY = Rule(
     ERROR,
     find_contradictory_requirements,
     summary="NodePool requirements that contradict each other",
-    why="No instance type meets them: the pool launches nothing, and Karpenter says so only in an event.",
+    why="No instance type meets the requirements: the NodePool launches nothing, and Karpenter says so only in an "
+    "event.",
     fix="Remove one of the requirements",
     source=SCHEDULING,
 )
@@ -108,9 +109,9 @@ KP_MIN_VALUES = Rule(
     "kp-min-values",
     ERROR,
     find_unmet_min_values,
-    summary="A NodePool whose minValues is higher than the number of values it allows",
-    why="The API server rejects a pool that lists too few values. If its instance types have too few, Karpenter "
-    "launches none of them, unless its minValuesPolicy is BestEffort.",
+    summary="A NodePool with minValues above the number of values that it allows",
+    why="The API server rejects a NodePool that lists too few values. If its instance types have too few values, "
+    "Karpenter launches none of them unless its minValuesPolicy is BestEffort.",
     fix="Allow more values, or lower minValues",
     source=SCHEDULING,
 )
@@ -130,7 +131,8 @@ KP_NEVER_DISRUPTED = Rule(
     WARNING,
     find_pools_without_disruption,
     summary="A NodePool whose nodes may never be disrupted",
-    why="A budget of 0 without a schedule forbids consolidation, and drifted nodes are never replaced.",
+    why="A disruption budget of 0 nodes without a schedule forbids consolidation, and drifted nodes are never "
+    "replaced.",
     fix="Give the budget a schedule or reasons, or allow at least one node",
     source=f"{DISRUPTION}#nodepool-disruption-budgets",
 )
@@ -149,9 +151,9 @@ KP_DO_NOT_DISRUPT = Rule(
     "kp-do-not-disrupt",
     NOTE,
     find_workloads_protected_from_karpenter,
-    summary="Pods that protect their nodes from Karpenter forever",
+    summary="Pods with karpenter.sh/do-not-disrupt: true, which protect their nodes forever",
     why="While such a pod runs, its node is not consolidated and, without a terminationGracePeriod, not replaced.",
-    fix="Use a PodDisruptionBudget, or a duration such as 4h as the value",
+    fix="Use a PodDisruptionBudget, or a duration such as 4h as the value of the annotation",
     source=f"{DISRUPTION}#pod-level-controls",
 )
 
@@ -177,10 +179,10 @@ KP_SEVERAL_TERMS = Rule(
     "kp-several-terms",
     NOTE,
     find_alternative_affinity_terms,
-    summary="Required node affinity terms that Karpenter drops before preferences",
-    why="kube-scheduler accepts a node that meets any of the terms. Karpenter tries one at a time, in the order "
-    "written, and gives up all but the last before any preference: the pod may get a node that its preferences would "
-    "not choose.",
+    summary="Several nodeSelectorTerms, of which Karpenter gives up all but the last before any preference",
+    why="kube-scheduler accepts a node that meets any of the terms. Karpenter tries one term at a time, in the order "
+    "written, and gives up all terms but the last before it gives up a preference: the pod may get a node that its "
+    "preferences would not choose.",
     fix="Write the preferred term first, or use one term",
     source=SCHEDULING,
 )
@@ -218,9 +220,9 @@ KP_NO_TYPE = Rule(
     ERROR,
     find_pools_without_instance_types,
     summary="A NodePool with requirements that no instance type meets",
-    why="The pool launches nothing. With --instance-types, all types are checked; otherwise only those of EC2, by what "
-    "their names imply, such as arm64 for m7g.",
-    fix="Name other types, or correct the requirements",
+    why="The NodePool launches nothing. With --instance-types, all types of the file are checked; otherwise only EC2 "
+    "types, by what their names imply, such as arm64 for m7g.",
+    fix="Name other instance types, or correct the requirements",
     source="https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html",
 )
 
@@ -289,9 +291,9 @@ KP_LIMIT_BELOW_NODE = Rule(
     "kp-limit-below-node",
     ERROR,
     find_limits_below_one_node,
-    summary="A limit of a NodePool that is lower than the size of one node",
-    why="Karpenter launches no node that would exceed the limit, so the pool launches no node at all.",
-    fix="Raise the limit, or add the missing unit",
+    summary="A NodePool with limits below the size of one node",
+    why="Karpenter launches no node that would exceed the limits, so the NodePool launches no node at all.",
+    fix="Raise the limit, or add its missing unit",
     source=f"{NODE_POOLS}#speclimits",
 )
 
@@ -334,8 +336,9 @@ KP_SHADOWED = Rule(
     WARNING,
     find_shadowed_pools,
     summary="A NodePool whose pods all go to a pool with a higher weight",
-    why="Karpenter tries pools by weight and uses the first that fits; it does not compare prices between pools.",
-    fix="Give the pool with the higher weight limits or requirements, or change the weights",
+    why="Karpenter tries NodePools in the order of their weights and uses the first that fits; it does not compare "
+    "their prices.",
+    fix="Give the NodePool with the higher weight limits or requirements, or change the weights",
     source=f"{NODE_POOLS}#specweight",
 )
 
@@ -386,18 +389,18 @@ KP_STARTUP_TAINT = Rule(
     "kp-startup-taint",
     NOTE,
     find_untolerated_startup_taints,
-    summary="A startup taint that no DaemonSet tolerates",
-    why="The node counts as initialized only once the taint is removed, usually by a DaemonSet on the node itself.",
+    summary="startupTaints with a taint that no DaemonSet tolerates",
+    why="A node counts as initialized only once the taint is removed, usually by a DaemonSet pod on the node itself.",
     fix="Add the toleration to the DaemonSet, or remove the taint",
     source=f"{NODE_POOLS}#cilium-startup-taint",
     needs_cluster=True,
 )
 
 
-def find_preferences_that_add_nodes(context: LintContext) -> Iterator[Problem]:
+def find_soft_spreading_that_adds_nodes(context: LintContext) -> Iterator[Problem]:
     """Find preferences to spread pods over hosts, for which Karpenter launches a node per pod.
 
-    Finds nothing if there are no NodePools.
+    These are preferred anti-affinity terms and soft spread constraints. Finds nothing if there are no NodePools.
     """
     if not _has_node_pools(context):
         return
@@ -411,10 +414,10 @@ def find_preferences_that_add_nodes(context: LintContext) -> Iterator[Problem]:
 KP_NODE_EACH = Rule(
     "kp-node-each",
     NOTE,
-    find_preferences_that_add_nodes,
-    summary="Preferred anti-affinity or ScheduleAnyway spread by host, with Karpenter",
-    why="Karpenter first treats preferences as required, and it can always launch another node: it launches one for "
-    "each pod, although kube-scheduler would place several pods on a node.",
+    find_soft_spreading_that_adds_nodes,
+    summary="Preferred anti-affinity or ScheduleAnyway spread by hostname, with Karpenter",
+    why="Karpenter first treats preferences as required, and it can always launch another node. It launches one node "
+    "per pod, although kube-scheduler would place several pods on a node.",
     fix="Spread across zones instead of hosts, or set Karpenter's preferencePolicy to Ignore",
     source=SCHEDULING,
 )

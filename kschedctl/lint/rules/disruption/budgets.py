@@ -41,8 +41,8 @@ PDB_ZERO_DISRUPTIONS = Rule(
     WARNING,
     find_zero_disruption_budgets,
     summary="PodDisruptionBudget that never allows an eviction",
-    why="A drain of a node with one of its pods never ends; upgrades and scale-downs hang.",
-    fix="Allow at least one eviction: maxUnavailable: 1",
+    why="A drain of a node with one of the selected pods never ends, so upgrades and scale-downs of nodes hang.",
+    fix="Allow at least one eviction, for example with maxUnavailable: 1",
     source=doc.BUDGETS,
 )
 
@@ -71,8 +71,8 @@ PDB_OVER_HPA_MIN = Rule(
     "pdb-over-hpa-min",
     WARNING,
     find_budgets_over_autoscaler_minimum,
-    summary="minAvailable that is not below the autoscaler's minimum",
-    why="At the minimum, no pod may be evicted, so drains hang when the load is low.",
+    summary="minAvailable that is not below the minReplicas of the HorizontalPodAutoscaler",
+    why="At minReplicas, no pod may be evicted, so drains hang when the load is low.",
     fix="Use maxUnavailable, or raise minReplicas above minAvailable",
     source=doc.BUDGETS,
 )
@@ -97,8 +97,8 @@ PDB_PERCENT_ROUNDING = Rule(
     "pdb-percent-rounding",
     WARNING,
     find_percentages_rounded_to_all,
-    summary="A percentage that rounds up to all replicas",
-    why="Percentages round up to whole pods: with few replicas, none may be evicted.",
+    summary="A minAvailable percentage that rounds up to all replicas",
+    why="minAvailable percentages round up to whole pods: with few replicas, no pod may be evicted.",
     fix="Use maxUnavailable: 1",
     source=f"{doc.BUDGETS}#rounding-logic-when-specifying-percentages",
 )
@@ -121,8 +121,8 @@ PDB_PROTECTS_NOTHING = Rule(
     WARNING,
     find_budgets_that_protect_nothing,
     summary="PodDisruptionBudget that allows all its pods to be evicted at once",
-    why="A drain of several nodes may stop the whole workload, as if there were no budget.",
-    fix="Set maxUnavailable: 1, or remove the budget",
+    why="A drain of several nodes may stop the whole workload, as if it had no PodDisruptionBudget.",
+    fix="Set maxUnavailable: 1, or remove the PodDisruptionBudget",
     source=doc.BUDGETS,
 )
 
@@ -152,8 +152,8 @@ PDB_UNHEALTHY_POLICY = Rule(
     NOTE,
     find_budgets_blocked_by_unhealthy_pods,
     summary="PodDisruptionBudget without unhealthyPodEvictionPolicy: AlwaysAllow",
-    why="By default, pods that are not ready may not be evicted while the budget is not met, so a crash-looping "
-    "workload blocks drains.",
+    why="By default, pods that are not ready may not be evicted while fewer pods are healthy than the "
+    "PodDisruptionBudget requires, so a crash-looping workload blocks drains.",
     fix="Set unhealthyPodEvictionPolicy: AlwaysAllow",
     source=f"{doc.BUDGETS}#unhealthy-pod-eviction-policy",
     profile=RuleProfile.STRICT,
@@ -179,7 +179,8 @@ PDB_ARBITRARY_CONTROLLER = Rule(
     WARNING,
     find_unusable_budgets_of_bare_pods,
     summary="maxUnavailable or a percentage for pods without a controller",
-    why="Without a scalable controller, the number of expected pods is unknown, and the budget allows no eviction.",
+    why="Without a controller that can be scaled, the number of expected pods is unknown, and the "
+    "PodDisruptionBudget allows no eviction.",
     fix="Use an integer minAvailable",
     source=f"{doc.BUDGETS}#arbitrary-controllers-and-selectors",
 )
@@ -202,8 +203,8 @@ PDB_NO_POLICY = Rule(
     ERROR,
     find_budgets_without_one_limit,
     summary="PodDisruptionBudget with neither or both of minAvailable and maxUnavailable",
-    why="With neither, no eviction is ever allowed; with both, the API server rejects the budget.",
-    fix="Set exactly one of them, such as maxUnavailable: 1",
+    why="With neither field, no eviction is ever allowed; with both, the API server rejects the PodDisruptionBudget.",
+    fix="Set exactly one of the two fields, such as maxUnavailable: 1",
     source=f"{doc.BUDGETS}; pkg/controller/disruption/disruption.go (v1.36)",
 )
 
@@ -273,7 +274,8 @@ PDB_SELECTS_NOTHING = Rule(
     WARNING,
     find_budgets_without_pods,
     summary="PodDisruptionBudget that selects no pods",
-    why="It protects nothing. Checked against the cluster, or if the manifests have workloads in its namespace.",
+    why="The PodDisruptionBudget protects nothing. Checked only with a cluster, or if the manifests have workloads "
+    "in its namespace.",
     fix="Make the selector match the labels of the pod template",
     source=doc.BUDGETS,
 )
@@ -316,7 +318,7 @@ PDB_WHOLE_NAMESPACE = Rule(
     find_namespace_wide_budgets,
     summary="One PodDisruptionBudget for all pods in a namespace",
     why="The pods of all workloads, including Jobs, are counted together, so one workload may lose all of its pods.",
-    fix="Give each workload its own budget",
+    fix="Give each workload its own PodDisruptionBudget",
     source=doc.BUDGETS,
 )
 

@@ -38,8 +38,8 @@ DRAIN_NO_HEADROOM = Rule(
     WARNING,
     find_pods_without_other_node,
     summary="Pods that fit on no other node once evicted",
-    why="Even if the budget allows the eviction, the new pod stays Pending. Proved by replay on the cluster without "
-    "the evicted pod.",
+    why="Even if the PodDisruptionBudget allows the eviction, the replacement pod stays Pending. Verified by replay "
+    "on the cluster without the evicted pod.",
     fix="Add capacity, or relax the pods' constraints",
     source="https://github.com/kubernetes-sigs/descheduler/issues/1584",
     needs_cluster=True,
@@ -90,9 +90,9 @@ DRAIN_ORDER_DEADLOCK = Rule(
     WARNING,
     find_budgets_blocking_each_other,
     summary="Two PodDisruptionBudgets that allow no evictions cover pods on the same nodes",
-    why="Each budget waits for pods that cannot become ready until the other allows an eviction: the nodes cannot be "
-    "drained in any order.",
-    fix="Let at least one of them allow an eviction",
+    why="Each PodDisruptionBudget waits for pods that become ready only once the other one allows an eviction: the "
+    "nodes cannot be drained in any order.",
+    fix="Let at least one of the two PodDisruptionBudgets allow an eviction",
     source=doc.DISRUPTIONS,
     needs_cluster=True,
 )

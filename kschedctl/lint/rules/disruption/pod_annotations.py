@@ -85,8 +85,8 @@ AN_WITHOUT_EFFECT = Rule(
     WARNING,
     find_ineffective_annotations,
     summary="An eviction or placement annotation that nothing reads",
-    why="The annotation was renamed, is misspelt or is on the wrong object: pods are placed and evicted as if it did "
-    "not exist.",
+    why="The annotation was renamed, is misspelt or is on the wrong object: pods are placed and evicted as if the "
+    "annotation did not exist.",
     fix="Correct the annotation",
     source=f"https://karpenter.sh/docs/concepts/disruption/#pod-level-controls; {doc.LABELS}",
     safe_fix=_build_annotation_rename,

@@ -53,8 +53,8 @@ KQ_FLAVOR_NO_NODE = Rule(
     WARNING,
     find_flavors_without_nodes,
     summary="A ResourceFlavor with nodeLabels that no node has",
-    why="Kueue admits Workloads in this flavor, but their pods stay Pending. This check is skipped if an autoscaler "
-    "may add nodes, or if an admission check provides them.",
+    why="Kueue admits Workloads in this flavor, but their pods stay Pending. Not checked if an autoscaler or an "
+    "admission check may provide nodes.",
     fix="Label the nodes, or correct spec.nodeLabels",
     source=FLAVORS,
     needs_cluster=True,
@@ -120,9 +120,9 @@ KQ_QUOTA_OVER_NODES = Rule(
     "kq-quota-over-nodes",
     WARNING,
     find_quota_over_nodes,
-    summary="More nominal quota in a flavor than its nodes have allocatable",
-    why="Kueue admits Workloads for which no node has room: their pods stay Pending and occupy the quota. Not checked "
-    "if an autoscaler may add nodes, or if an admission check provides them.",
+    summary="A ResourceFlavor with more nominalQuota than its nodes have allocatable",
+    why="Kueue admits Workloads for which no node has room: their pods stay Pending and occupy the quota. Not "
+    "checked if an autoscaler or an admission check may provide nodes.",
     fix="Lower nominalQuota, or add nodes with the labels of the flavor",
     source="https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#resources",
     needs_cluster=True,
@@ -166,7 +166,7 @@ KQ_NODES_WITHOUT_QUOTA = Rule(
     NOTE,
     find_nodes_without_quota,
     summary="A ResourceFlavor without any quota, so that its nodes get no Workloads",
-    why="Workloads wait for quota while these nodes are idle.",
+    why="Workloads wait for quota while the nodes of the flavor are idle.",
     fix="Add the flavor to a ClusterQueue, or delete it",
     source=FLAVORS,
     needs_cluster=True,

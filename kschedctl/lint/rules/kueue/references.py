@@ -176,7 +176,7 @@ KQ_NO_CLUSTER_QUEUE = Rule(
     "kq-no-cluster-queue",
     ERROR,
     find_missing_cluster_queues,
-    summary="A LocalQueue of a ClusterQueue that does not exist",
+    summary="A LocalQueue whose ClusterQueue does not exist",
     why="The jobs that name the LocalQueue stay suspended until the ClusterQueue is created.",
     fix="Create the ClusterQueue, or correct spec.clusterQueue",
     source="https://kueue.sigs.k8s.io/docs/concepts/local_queue/",

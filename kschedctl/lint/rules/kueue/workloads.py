@@ -164,9 +164,9 @@ KQ_NEVER_ADMITTED = Rule(
     "kq-never-admitted",
     ERROR,
     find_inadmissible_workloads,
-    summary="A workload that requests more than its ClusterQueue can ever give, or a resource without quota",
-    why="Kueue never admits it, even if nothing else uses quota. Exclusions and transformations of resources in the "
-    "Configuration of Kueue are not considered.",
+    summary="A workload that requests more than its ClusterQueue can ever grant, or a resource without quota",
+    why="Kueue never admits the workload, even if nothing else uses quota. Resource exclusions and transformations "
+    "in Kueue's Configuration are not considered.",
     fix="Lower the requests or the number of pods, or raise the quota",
     source="https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#resources",
 )

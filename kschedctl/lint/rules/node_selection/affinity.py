@@ -46,7 +46,7 @@ NA_NO_NODE_MATCHES = Rule(
     ERROR,
     find_selectors_without_nodes,
     summary="nodeSelector or required node affinity that no node matches",
-    why="The pods stay Pending until a matching node joins. Proved by replay.",
+    why="The pods stay Pending until a matching node joins. Verified by replay.",
     fix="Correct the labels, or add matching nodes",
     source=doc.AFFINITY,
     needs_cluster=True,
@@ -108,8 +108,9 @@ NA_CONTRADICTION = Rule(
     "na-contradiction",
     ERROR,
     for_each_workload(find_contradictory_conditions),
-    summary="Required node conditions that contradict each other",
-    why="nodeSelector and required node affinity both have to match. No node can meet both, so the pods stay Pending.",
+    summary="nodeSelector and required node affinity, or expressions in them, that contradict each other",
+    why="nodeSelector and required node affinity must both match. No node can meet all of these conditions, so the "
+    "pods stay Pending.",
     fix="Remove one of the conditions",
     source=doc.AFFINITY,
 )
@@ -132,7 +133,7 @@ NA_NOT_INTEGER = Rule(
     "na-not-integer",
     ERROR,
     for_each_workload(find_non_integer_bounds),
-    summary="Gt or Lt with a value that is not an integer",
+    summary="Operator Gt or Lt with a value that is not an integer",
     why="The API server accepts the value, but every attempt to schedule the pod fails.",
     fix="Write an integer in quotes",
     source="NewRequirement in staging/src/k8s.io/apimachinery/pkg/labels/selector.go (v1.36)",
@@ -164,7 +165,7 @@ NA_PREFERRED_DEAD = Rule(
     NOTE,
     find_preferences_without_nodes,
     summary="Preferred node affinity that no node matches",
-    why="It has no effect; usually a label is misspelt.",
+    why="The preference has no effect; usually a label is misspelt.",
     fix="Correct the label, or remove the preference",
     source=doc.AFFINITY,
     needs_cluster=True,
@@ -174,7 +175,8 @@ NA_PREFERRED_DEAD = Rule(
 def find_pods_pinned_to_node(context: LintContext) -> Iterator[Problem]:
     """Find workloads that are pinned to one node.
 
-    They set nodeName, or they have a hostname in nodeSelector and are neither Pods, Jobs nor CronJobs.
+    They set nodeName, or they have a hostname in nodeSelector and are neither Pods, Jobs nor CronJobs. For nodeName,
+    the message also names a claim that then stays unbound, if there is one.
     """
     waiting_classes = {
         c.metadata.name
@@ -200,7 +202,7 @@ NA_NODE_NAME_PIN = Rule(
     "na-node-name-pin",
     WARNING,
     find_pods_pinned_to_node,
-    summary="Pods pinned to one node by name",
+    summary="Pods pinned to one node by nodeName or hostname",
     why="nodeName bypasses the scheduler: pods fail on a full or tainted node, and WaitForFirstConsumer claims "
     "never bind. A hostname in nodeSelector ties the workload to one node.",
     fix="Select nodes by a label that several nodes share",
@@ -220,8 +222,8 @@ NA_KUBELET_SETTABLE_LABEL = Rule(
     "na-kubelet-settable-label",
     NOTE,
     for_each_workload(find_isolation_by_kubelet_labels),
-    summary="Isolation by a label that kubelets may set",
-    why="A compromised node can label itself to attract sensitive pods.",
+    summary="Pods isolated by a node label that kubelets may set",
+    why="A compromised node can set the label on itself to attract sensitive pods.",
     fix="Use labels with the prefix node-restriction.kubernetes.io/",
     source=f"{doc.AFFINITY}#node-isolation-restriction",
 )

@@ -84,7 +84,7 @@ LB_MISSPELT = Rule(
     WARNING,
     find_misspelt_node_labels,
     summary="A node label that looks like a misspelt well-known, cloud or NodePool label",
-    why="No node has the label: requirements keep pods Pending, and preferences have no effect.",
+    why="No node has the label: requirements on it keep pods Pending, and preferences have no effect.",
     fix="Correct the label",
     source=doc.LABELS,
 )
@@ -111,9 +111,9 @@ LB_DEPRECATED = Rule(
     "lb-deprecated",
     WARNING,
     find_deprecated_node_labels,
-    summary="Deprecated node labels",
-    why="New nodes will not have these labels: then no node matches, and pods stay Pending.",
-    fix="Use the label that replaced it",
+    summary="A deprecated node label in a selector, a topologyKey or a PersistentVolume",
+    why="New nodes may lack the label, so that nothing matches and the pods stay Pending.",
+    fix="Use the label that replaces the deprecated one",
     source=doc.LABELS,
     safe_fix=build_label_replacement,
 )
@@ -186,8 +186,8 @@ NA_TERMS_ORED = Rule(
     "na-terms-ored",
     NOTE,
     for_each_workload(find_ineffective_alternative_terms),
-    summary="nodeSelectorTerms that were probably meant as one (separate terms are alternatives)",
-    why="nodeSelectorTerms are ORed: a term that nearly every node meets makes the others useless.",
+    summary="Several nodeSelectorTerms that were probably meant to be one term",
+    why="nodeSelectorTerms are ORed: a term that nearly every node meets makes the other terms useless.",
     fix="Put all matchExpressions into one term",
     source=doc.AFFINITY,
 )
@@ -368,8 +368,8 @@ NA_OS_MISMATCH = Rule(
     "na-os-mismatch",
     ERROR,
     for_each_workload(find_os_mismatches),
-    summary="Pods whose operating system differs from that of their nodes",
-    why="The scheduler ignores spec.os and places the pods by labels alone, and the kubelet rejects them.",
+    summary="Pods whose spec.os.name differs from the operating system of their nodes",
+    why="The scheduler ignores spec.os and places the pods by labels alone. The kubelet then rejects them.",
     fix="Set the node selector kubernetes.io/os to the value of spec.os.name",
     source="https://kubernetes.io/docs/concepts/workloads/pods/#pod-os",
 )

@@ -62,8 +62,8 @@ NA_NODEPOOL_IMPOSSIBLE = Rule(
     WARNING,
     find_pods_without_node_pool,
     summary="No Karpenter NodePool can provide the required nodes",
-    why="Karpenter creates no node, and the pods stay Pending unless other nodes have the labels. Checked for pods "
-    "that select a label of Karpenter, or of the NodePools among the manifests.",
+    why="Karpenter creates no node, and the pods stay Pending unless other nodes have the labels. Checked only for "
+    "pods that select a label of Karpenter or of the NodePools among the manifests.",
     fix="Correct the labels or tolerations, or add the labels to a NodePool",
     source="https://karpenter.sh/docs/concepts/scheduling/",
 )
@@ -142,7 +142,7 @@ ND_NOT_READY = Rule(
     WARNING,
     find_unhealthy_nodes,
     summary="Nodes that are not ready or under pressure",
-    why="They accept no new pods, and their pods may be evicted: there is less room than it seems.",
+    why="These nodes accept no new pods, and their pods may be evicted, so there is less room than it seems.",
     fix="Repair the nodes, or remove them",
     source=f"{doc.TAINTS}#taint-nodes-by-condition",
     needs_cluster=True,

@@ -64,7 +64,8 @@ PC_SYSTEM_PREFIX = Rule(
     ERROR,
     find_reserved_class_names,
     summary="PriorityClass name that begins with system-",
-    why="The prefix is reserved: the API server rejects every such class except its own two.",
+    why="The prefix is reserved: the API server rejects every such class except system-cluster-critical and "
+    "system-node-critical.",
     fix="Give the class another name",
     source=doc.PRIORITY,
 )
@@ -91,7 +92,7 @@ PC_MULTIPLE_GLOBAL_DEFAULT = Rule(
     ERROR,
     find_several_global_defaults,
     summary="More than one PriorityClass is the global default",
-    why="Admission denies the second one; if a race let both in, the one with the lowest value silently applies.",
+    why="Admission denies the second class. If a race let both in, the class with the lowest value silently applies.",
     fix="Set globalDefault: true on one class only",
     source=f"{doc.PRIORITY}; https://github.com/kubernetes/kubernetes/issues/59987",
 )
@@ -123,8 +124,8 @@ PC_GLOBAL_DEFAULT_HIGH = Rule(
     "pc-global-default-high",
     WARNING,
     find_highest_global_default,
-    summary="The global default outranks all other classes",
-    why="Pods without a class are scheduled before pods with a class, and may preempt them.",
+    summary="The PriorityClass with globalDefault: true outranks all other classes",
+    why="Pods without a priorityClassName are scheduled before pods with one, and may preempt them.",
     fix="Give the global default a lower value than the classes for important pods",
     source=doc.PRIORITY,
 )
@@ -154,7 +155,7 @@ PC_DUPLICATE_VALUE = Rule(
     NOTE,
     find_duplicate_priority_values,
     summary="Two PriorityClasses with the same value",
-    why="Two names suggest an order between their pods, but to the scheduler they are equal.",
+    why="Two names suggest that one class outranks the other, but the scheduler treats their pods alike.",
     fix="Give the classes different values, or keep one of them",
     source=doc.PRIORITY,
     profile=RuleProfile.STRICT,
@@ -179,7 +180,7 @@ PC_NO_DESCRIPTION = Rule(
     NOTE,
     find_classes_without_description,
     summary="PriorityClass without a description",
-    why="Users cannot tell when to use it.",
+    why="Users cannot tell which pods should use the class.",
     fix="Say in description which pods should use the class",
     source=doc.PRIORITY,
     profile=RuleProfile.STRICT,
@@ -203,8 +204,8 @@ PC_NEVER_BUT_URGENT = Rule(
     "pc-never-but-urgent",
     NOTE,
     find_urgent_classes_without_preemption,
-    summary="preemptionPolicy Never on a class whose name or description suggests preemption",
-    why="Its pods go to the head of the queue but wait, with growing backoff, until other pods leave.",
+    summary="preemptionPolicy: Never on a class whose name or description suggests preemption",
+    why="The pods of the class go to the head of the queue, but wait with growing backoff until other pods leave.",
     fix="Remove preemptionPolicy: Never, or make clear in name and description that the class does not preempt",
     source=f"{doc.PRIORITY}#non-preempting-priority-class",
 )
@@ -236,8 +237,8 @@ PC_MISSING = Rule(
     ERROR,
     find_missing_priority_classes,
     summary="priorityClassName of a class that does not exist",
-    why="Admission denies the pods: the controller keeps retrying, and no pod starts. Checked if some PriorityClass is "
-    "known from the cluster or the manifests.",
+    why="Admission denies the pods: the controller keeps retrying, and no pod starts. Checked only if the cluster or "
+    "the manifests have some PriorityClass.",
     fix="Create the PriorityClass, or correct the name",
     source=doc.PRIORITY,
 )
@@ -277,7 +278,7 @@ PC_NOT_SET = Rule(
     "pc-not-set",
     NOTE,
     find_workloads_without_priority_class,
-    summary="No PriorityClass although others in the namespace have one",
+    summary="No priorityClassName although other workloads of the namespace have one",
     why="Pods without a class have priority 0 and are preempted first when pods of a class with a value above 0 "
     "need room.",
     fix="Set priorityClassName",
@@ -305,8 +306,8 @@ PC_SYSTEM_CRITICAL_IN_USER_NS = Rule(
     NOTE,
     for_each_workload(find_system_classes_in_user_namespaces),
     summary="A system-*-critical class outside system namespaces",
-    why="With a priority of 2,000,000,000, the pods preempt everything else, including ingress and monitoring.",
-    fix="Use your own class with a value of at most 1000000000",
+    why="With a priority of 2,000,000,000 or more, the pods preempt all other pods, including ingress and monitoring.",
+    fix="Use a class of your own with a value of at most 1000000000",
     source=doc.PRIORITY,
     once_per_namespace=True,
 )
@@ -342,7 +343,8 @@ PC_DELETED_IN_USE = Rule(
     ERROR,
     find_deleted_classes_in_use,
     summary="Running pods of a PriorityClass that was deleted",
-    why="Running pods keep their priority, but every new pod with the class is denied, so lost pods are not replaced.",
+    why="Running pods keep their priority, but admission denies every new pod of the class, so lost pods are not "
+    "replaced.",
     fix="Create the class again, or move the workloads to another class",
     source=doc.PRIORITY,
     needs_cluster=True,
@@ -365,8 +367,8 @@ PC_GLOBAL_DEFAULT_DRIFT = Rule(
     WARNING,
     find_owners_with_mixed_priorities,
     summary="Pods of one workload with different priorities",
-    why="A new or changed class applies only to new pods. Old pods keep their priority and may be preempted by new "
-    "pods of the same workload.",
+    why="A new or changed PriorityClass applies only to new pods. Old pods keep their priority, and new pods of the "
+    "same workload may preempt them.",
     fix="Restart the workload, so that all its pods get the current priority",
     source=f"{doc.PRIORITY}#notes-about-podpriority-and-existing-clusters",
     needs_cluster=True,
@@ -394,7 +396,7 @@ PC_UNUSED = Rule(
     NOTE,
     find_unused_priority_classes,
     summary="A PriorityClass that nothing uses",
-    why="It is obsolete, or a workload that should use it misspells its name.",
+    why="The class is obsolete, or a workload that should use it misspells its name.",
     fix="Delete the class, or use it",
     source=doc.PRIORITY,
     needs_cluster=True,
@@ -404,7 +406,7 @@ PC_UNUSED = Rule(
 def find_highest_classes_without_quota(context: LintContext) -> Iterator[Problem]:
     """Find PriorityClasses of the highest value whose use no ResourceQuota limits.
 
-    Finds nothing if no ResourceQuota is linted.
+    Reserved classes do not count. Finds nothing if no ResourceQuota is linted.
     """
     quotas = context.list_linted_objects(ResourceQuota)
     if not quotas:
@@ -427,9 +429,9 @@ PC_NO_QUOTA = Rule(
     "pc-no-quota",
     NOTE,
     find_highest_classes_without_quota,
-    summary="The highest PriorityClass is not limited by a ResourceQuota",
-    why="Anyone who may create pods may choose the highest class and preempt other pods. Checked if ResourceQuotas are "
-    "among the manifests.",
+    summary="No ResourceQuota limits the use of the highest PriorityClass",
+    why="Anyone who may create pods may choose the highest class and preempt other pods. Checked only if "
+    "ResourceQuotas are among the manifests.",
     fix="In each tenant's namespace, limit the use of the class with a ResourceQuota whose scopeSelector matches that "
     "PriorityClass",
     source="https://kubernetes.io/docs/concepts/policy/resource-quotas/#resource-quota-per-priorityclass",

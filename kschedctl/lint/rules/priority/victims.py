@@ -22,7 +22,10 @@ REQUIRED = ("affinity", "podAffinity", "requiredDuringSchedulingIgnoredDuringExe
 
 
 def find_affinity_to_lower_priority(context: LintContext) -> Iterator[Problem]:
-    """Find required affinity terms that match only pods of lower priority than the workload's own."""
+    """Find required affinity terms that match only bound pods of lower priority than the workload's own.
+
+    Terms that match no pod, or the workload itself, are left out.
+    """
     for workload in context.workloads:
         for term in iter_required_affinity(workload):
             priorities = _list_priorities_of_matched_pods(context, term)
@@ -39,8 +42,8 @@ PC_AFFINITY_TO_LOWER = Rule(
     "pc-affinity-to-lower",
     WARNING,
     find_affinity_to_lower_priority,
-    summary="Required affinity to pods of lower priority",
-    why="Preemption would have to evict the very pods that this one has to run with, so it rejects the node.",
+    summary="Required pod affinity to pods of lower priority",
+    why="Preemption would have to evict the very pods that the affinity requires, so it rejects their nodes.",
     fix="Give both workloads the same priority",
     source=f"{doc.PRIORITY}#inter-pod-affinity-on-lower-priority-pods",
     needs_cluster=True,
@@ -76,10 +79,11 @@ PC_CROSS_NODE_PREEMPTION = Rule(
     "pc-cross-node-preemption",
     WARNING,
     find_anti_affinity_across_nodes,
-    summary="Anti-affinity wider than a node against pods of lower priority",
-    why="Preemption evicts only pods on the node where it makes room: pods to avoid on other nodes of the zone stay, "
-    "and the pod stays Pending despite its priority. Reported if the replay finds no node now.",
-    fix="Use the topologyKey kubernetes.io/hostname, or keep the two in different zones with node affinity",
+    summary="Required anti-affinity, wider than a node, against pods of lower priority",
+    why="Preemption evicts only pods on the node where it makes room. Pods that the anti-affinity excludes on other "
+    "nodes of the zone stay, and the new pod stays Pending despite its priority. Reported only if the replay finds no "
+    "node now.",
+    fix="Use the topologyKey kubernetes.io/hostname, or keep the two workloads in different zones with node affinity",
     source=f"{doc.PRIORITY}#cross-node-preemption",
     needs_cluster=True,
 )
@@ -113,15 +117,19 @@ PC_VICTIMS_LONG_GRACE = Rule(
     NOTE,
     find_victims_with_long_grace,
     summary="Long termination grace period of pods that others may preempt",
-    why="The preempting pod waits until they have terminated, and other pods may take the room meanwhile.",
-    fix="Shorten terminationGracePeriodSeconds, or raise the priority so that nothing preempts it",
+    why="The preempting pod waits until the preempted pods have terminated, and other pods may take the room "
+    "meanwhile.",
+    fix="Shorten terminationGracePeriodSeconds, or raise the priority of the pods so that nothing preempts them",
     source=f"{doc.PRIORITY}#graceful-termination-of-preemption-victims",
     needs_cluster=True,
 )
 
 
 def find_budgets_of_first_victims(context: LintContext) -> Iterator[Problem]:
-    """Find PodDisruptionBudgets for pods of the lowest priority, which preemption evicts first."""
+    """Find PodDisruptionBudgets for pods of the lowest priority, which preemption evicts first.
+
+    Budgets are left out if no pods of a higher priority may preempt.
+    """
     highest = _find_highest_preempting_priority(context)
     lowest = min((info.priority for info in context.facts.view.pods.infos), default=0)
     for subject, _, workloads in context.iter_disruption_budgets():
@@ -139,9 +147,9 @@ PC_PDB_NOT_GUARANTEE = Rule(
     "pc-pdb-not-guarantee",
     NOTE,
     find_budgets_of_first_victims,
-    summary="A disruption budget for the pods that are preempted first",
-    why="Preemption tries to respect budgets but violates them if nothing else makes room, and it evicts the pods of "
-    "the lowest priority first.",
+    summary="A PodDisruptionBudget for the pods that are preempted first",
+    why="Preemption evicts pods of the lowest priority first. It tries to respect PodDisruptionBudgets, but violates "
+    "them if nothing else makes room.",
     fix="Give pods that must not be preempted a higher priority",
     source=f"{doc.PRIORITY}#poddisruptionbudget-is-supported-but-not-guaranteed",
     needs_cluster=True,
@@ -165,7 +173,7 @@ PC_DAEMONSET_LOW = Rule(
     NOTE,
     find_low_priority_daemon_sets,
     summary="DaemonSet without its own PriorityClass and below other pods",
-    why="A preempted pod of a DaemonSet cannot move to another node: the node stays without it.",
+    why="A preempted DaemonSet pod cannot move to another node, so its node stays without the DaemonSet.",
     fix="Give the DaemonSet a class above that of ordinary workloads, such as system-node-critical",
     source="https://github.com/kubernetes/kubernetes/issues/141227",
     needs_cluster=True,
@@ -192,10 +200,10 @@ PC_INVERSION = Rule(
     "pc-inversion",
     NOTE,
     find_claims_shared_with_lower_priority,
-    summary="A claim shared with a workload of lower priority",
+    summary="A PersistentVolumeClaim shared with a workload of lower priority",
     why="A volume that only one node can mount forces all pods that use it onto that node, so the lower-priority "
     "workload determines where the higher-priority one can run.",
-    fix="Give both the same priority, or each its own claim",
+    fix="Give both workloads the same priority, or each its own claim",
     source=doc.VOLUMES,
     needs_cluster=True,
 )

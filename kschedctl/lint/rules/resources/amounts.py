@@ -111,7 +111,7 @@ RQ_UNKNOWN_RESOURCE = Rule(
     for_each_workload(find_invalid_resource_names),
     summary="Request for a resource name that containers may not use",
     why="The API server rejects the pods; the scheduler would ignore the request.",
-    fix="Write the full name, such as nvidia.com/gpu",
+    fix="Write the full resource name, such as nvidia.com/gpu",
     source=f"{doc.REQUESTS}; {doc.VALIDATION}",
 )
 
@@ -131,8 +131,8 @@ RQ_EPHEMERAL_MISSING = Rule(
     NOTE,
     for_each_workload(find_missing_disk_requests),
     summary="emptyDir without a request for ephemeral-storage",
-    why="The disk space is not reserved: if the node runs out of it, the kubelet evicts pods.",
-    fix="Request ephemeral-storage",
+    why="The disk space is not reserved: if the node runs out of disk space, the kubelet evicts pods.",
+    fix="Set resources.requests for ephemeral-storage",
     source=f"{doc.REQUESTS}#local-ephemeral-storage",
     profile=RuleProfile.STRICT,
     once_per_namespace=True,
@@ -254,8 +254,8 @@ RQ_DECIDED_BY_INIT = Rule(
     WARNING,
     for_each_workload(find_oversized_init_containers),
     summary="An init container that requests many times what the pod needs afterwards",
-    why="The scheduler reserves the larger of the two for the whole life of the pod: most of it stays idle, and few "
-    "nodes or none have the room.",
+    why="The scheduler reserves the larger of the two amounts for the whole life of the pod. Most of it stays idle, "
+    "and few nodes or none have room for it.",
     fix="Lower the request of the init container, or do its work in a Job",
     source="https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers",
 )
@@ -291,7 +291,7 @@ RQ_MISSPELT = Rule(
     WARNING,
     for_each_workload(find_misspelt_extended_resources),
     summary="A resource name that looks like a misspelt device plugin resource",
-    why="No node offers the resource, so the pods stay Pending (Insufficient).",
-    fix="Correct the name",
+    why="No node offers the resource, so the pods stay Pending (Insufficient RESOURCE).",
+    fix="Correct the resource name",
     source="https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/",
 )

@@ -14,7 +14,7 @@ from kschedctl.admission.pod_security import extract_pod
 from kschedctl.admission.request import AdmissionRequest
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.events import shorten_api_message
-from kschedctl.api.json_values import JsonObject, drop_nulls, object_at
+from kschedctl.api.json_values import JsonObject, drop_nulls, object_at, objects_at, text_at
 from kschedctl.api.objects import ResourceQuota
 from kschedctl.api.validation.manifests import KINDS, validate_manifest
 from kschedctl.api.workloads import POD_TEMPLATE_PATHS
@@ -52,10 +52,10 @@ RQ_APPLY_REFUSED = Rule(
     "rq-apply-refused",
     ERROR,
     find_denied_pods,
-    summary="Pods that the API server of the cluster would not create",
-    why="Admission denies the pods because of quotas, LimitRanges, Pod Security or a missing ServiceAccount or "
-    "RuntimeClass: the controller keeps retrying, and no pod starts. Checked against a cluster.",
-    fix="Change the pod template, or what the namespace allows",
+    summary="Pods that the cluster's API server would not create",
+    why="Admission denies the pods because of a ResourceQuota, a LimitRange, Pod Security or a missing "
+    "ServiceAccount or RuntimeClass: the controller keeps retrying, and no pod starts. Checked only with a cluster.",
+    fix="Change the pod template, or the limits of the namespace",
     source="pkg/kubeapiserver/options/plugins.go (v1.36)",
 )
 
@@ -93,7 +93,7 @@ class _AdmissionReplay:
             return ""
         metadata = {**object_at(template, "metadata"), "generateName": f"{subject.name}-", "namespace": namespace}
         metadata.pop("name", None)
-        pod = {"kind": "Pod", "metadata": metadata, "spec": spec}
+        pod = {"kind": "Pod", "metadata": metadata, "spec": _add_claim_volumes(spec, subject.name, subject.document)}
 
         quotas: tuple[ResourceQuota, ...] = ()
         if not self.context.facts.list_node_rows_of_pods(workload):
@@ -152,3 +152,20 @@ class _AdmissionReplay:
         return list(
             iter_admission_outcomes(self.cluster, pod, namespace, quotas=quotas, skipped=skipped, annotated=False)
         )
+
+
+def _add_claim_volumes(spec: JsonObject, name: str, document: JsonObject) -> JsonObject:
+    """Return the spec of a StatefulSet's first pod, with a volume for each volume claim template of the document.
+
+    As in the StatefulSet controller (updateStorage in pkg/controller/statefulset/stateful_set_utils.go), these replace
+    the template's volumes of the same name. Other workloads have no such templates, so their spec is unchanged.
+    """
+    claim_templates = objects_at(document, "spec", "volumeClaimTemplates")
+    if not claim_templates:
+        return spec
+    volumes_by_name = {text_at(volume, "name"): volume for volume in objects_at(spec, "volumes")}
+    for claim_template in claim_templates:
+        volume_name = text_at(claim_template, "metadata", "name")
+        claim = {"claimName": f"{volume_name}-{name}-0"}
+        volumes_by_name[volume_name] = {"name": volume_name, "persistentVolumeClaim": claim}
+    return {**spec, "volumes": list(volumes_by_name.values())}

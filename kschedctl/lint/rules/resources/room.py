@@ -68,7 +68,8 @@ RQ_LARGER_THAN_ANY_NODE = Rule(
     ERROR,
     find_pods_larger_than_any_node,
     summary="Requests that no usable node can ever satisfy",
-    why="Even without all pods that can move, no node has enough room, so preemption does not help. Proved by replay.",
+    why="Even if all pods that can move left, no node would have enough room, so preemption does not help. Verified "
+    "by replay.",
     fix="Lower the requests, or add larger nodes",
     source=f"{doc.PLUGINS}: noderesources/fit.go",
     needs_cluster=True,
@@ -153,8 +154,8 @@ RQ_FRAGMENTED = Rule(
     "rq-fragmented",
     WARNING,
     find_workloads_without_contiguous_room,
-    summary="Enough is free in total, but not on any single node",
-    why="Pods of the workload stay Pending although dashboards show free capacity. Proved by replay.",
+    summary="Requests that fit into the total of free resources, but on no single node",
+    why="Pods of the workload stay Pending although dashboards show free capacity. Verified by replay.",
     fix="Pack small pods onto fewer nodes, or add a node",
     source=f"{doc.PLUGINS}: noderesources/fit.go",
     needs_cluster=True,
@@ -191,8 +192,8 @@ RQ_DAEMONSET_OVERHEAD = Rule(
     WARNING,
     find_daemon_sets_without_room,
     summary="DaemonSet that does not fit on some of its nodes",
-    why="These nodes stay without it, or it preempts other pods.",
-    fix="Lower its requests, or give it a priority that makes room",
+    why="Nodes without room stay without the DaemonSet, or its pods preempt other pods.",
+    fix="Lower the requests of the DaemonSet, or give it a priority with which it preempts other pods",
     source="https://github.com/kubernetes/kubernetes/pull/32677",
     needs_cluster=True,
 )
@@ -242,7 +243,7 @@ RQ_MAX_PODS = Rule(
 
 
 def find_replicas_without_room(context: LintContext) -> Iterator[Problem]:
-    """Find workloads whose replicas do not all fit now.
+    """Find workloads whose lowest number of replicas does not fit on the nodes now.
 
     Finds nothing if a node autoscaler seems to run. Workloads that other rules about room report are left out.
     """
@@ -252,6 +253,7 @@ def find_replicas_without_room(context: LintContext) -> Iterator[Problem]:
     reported |= {problem.subject for problem in find_workloads_without_contiguous_room(context)}
     for workload, running, placed in _iter_workloads_without_room(context, lambda workload: workload.lowest_replicas):
         if workload.subject not in reported:
+            # The running replicas, and the additional ones that found a node in the simulation
             message = _describe_missing_room(workload.lowest_replicas, running + placed.number, placed)
             yield workload.build_problem((), message)
 
@@ -260,9 +262,9 @@ RQ_NO_ROOM_NOW = Rule(
     "rq-no-room-now",
     WARNING,
     find_replicas_without_room,
-    summary="Not all replicas fit",
-    why="The others stay Pending or preempt other pods. Not reported if a Cluster Autoscaler or Karpenter seems to "
-    "run. Proved by replay.",
+    summary="A workload of which not all replicas fit",
+    why="The surplus replicas stay Pending or preempt other pods. Not reported if a Cluster Autoscaler or Karpenter "
+    "seems to run. Verified by replay.",
     fix="Lower replicas or requests, or add nodes",
     source=f"{doc.PLUGINS}: noderesources/fit.go",
     needs_cluster=True,
@@ -298,8 +300,8 @@ RQ_HPA_BURST = Rule(
     "rq-hpa-burst",
     NOTE,
     find_autoscaler_maximum_without_room,
-    summary="Autoscaler maximum with more replicas than fit",
-    why="At peak load, replicas stay Pending unless nodes are added in time. Proved by replay.",
+    summary="maxReplicas of a HorizontalPodAutoscaler above the number of replicas that fit",
+    why="At peak load, the surplus replicas stay Pending unless nodes are added in time. Verified by replay.",
     fix="Lower maxReplicas, or make sure that nodes can be added",
     source="https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/",
     needs_cluster=True,

@@ -45,7 +45,7 @@ TS_NO_SELECTOR = Rule(
     WARNING,
     find_constraints_without_selector,
     summary="Spread constraint without labelSelector",
-    why="A missing selector matches no pods: every domain counts 0, and the constraint never rejects a node.",
+    why="A missing labelSelector matches no pods: every domain counts 0 pods, and the constraint never rejects a node.",
     fix="Add a labelSelector with the labels of the pods",
     source=f"{doc.SPREAD}; https://github.com/kubernetes/kubernetes/pull/117025",
 )
@@ -71,7 +71,8 @@ TS_EMPTY_SELECTOR = Rule(
     WARNING,
     find_empty_spread_selectors,
     summary="Spread constraint with an empty labelSelector",
-    why="Up to 1.37, it counts no pods and has no effect. From 1.38 on, it counts all pods of the namespace.",
+    why="Up to 1.37, the constraint counts no pods and has no effect. From 1.38 on, it counts all pods of the "
+    "namespace.",
     fix="Select the pods' own labels, or remove the constraint",
     source="https://github.com/kubernetes/kubernetes/pull/141340",
 )
@@ -92,8 +93,8 @@ TS_SELECTOR_NOT_SELF = Rule(
     "ts-selector-not-self",
     WARNING,
     find_selectors_not_matching_own_pods,
-    summary="Spread constraint with a selector that does not match the pods themselves",
-    why="Pods that are not counted are not spread: they may all be placed in one domain.",
+    summary="Spread constraint whose labelSelector does not match the pods themselves",
+    why="The constraint does not spread pods that it does not count: all of them may be placed in one domain.",
     fix="Make labelSelector match the labels of the pod template",
     source=f"{doc.SPREAD}#implicit-conventions",
 )
@@ -158,13 +159,16 @@ TS_SELECTOR_INVALID = Rule(
     find_invalid_selectors,
     summary="Spread constraint with an invalid labelSelector",
     why="The API server rejects the pods. If such a pod is already stored, every attempt to schedule it fails.",
-    fix="Correct the selector",
+    fix="Correct the labelSelector",
     source="https://github.com/kubernetes/kubernetes/issues/111791",
 )
 
 
 def find_wrong_topology_keys(workload: Workload) -> Iterator[Problem]:
-    """Find topologyKeys in affinity terms and spread constraints that look like node labels but are not."""
+    """Find topologyKeys that are often mistaken for node labels, and suggest the right label.
+
+    Both affinity terms and spread constraints are searched.
+    """
     keys: dict[Path, str] = {path: term.topology_key for path, term in iter_pod_affinity_terms(workload)}
     for i, constraint in enumerate(workload.spec.topology_spread_constraints):
         keys["topologySpreadConstraints", i] = constraint.topology_key
@@ -179,7 +183,8 @@ TS_WRONG_HOSTNAME_KEY = Rule(
     ERROR,
     for_each_workload(find_wrong_topology_keys),
     summary="topologyKey that looks like a node label but is not one",
-    why="No node has the label: DoNotSchedule and required terms leave pods Pending, and others have no effect.",
+    why="No node has the label. Constraints with DoNotSchedule and required affinity terms leave pods Pending; other "
+    "constraints and terms have no effect.",
     fix="Write kubernetes.io/hostname or topology.kubernetes.io/zone",
     source=doc.LABELS,
     safe_fix=build_label_replacement,
@@ -226,7 +231,7 @@ TS_SKEW_NEVER_BINDS = Rule(
     "ts-skew-never-binds",
     NOTE,
     find_ineffective_max_skews,
-    summary="maxSkew not below the number of replicas",
+    summary="maxSkew that is not below the number of replicas",
     why="The skew can never exceed maxSkew, so the constraint has no effect.",
     fix="Lower maxSkew; the usual value is 1",
     source=doc.SPREAD,
@@ -250,8 +255,8 @@ TS_ZONE_SOFT_ONLY = Rule(
     "ts-zone-soft-only",
     NOTE,
     for_each_workload(find_soft_zone_spread),
-    summary="Spread across zones only as a preference",
-    why="ScheduleAnyway only affects scores: if room is short, all replicas may share a zone and fail with it.",
+    summary="Spread across zones only with ScheduleAnyway",
+    why="ScheduleAnyway only affects scores: if room is short, all replicas may run in one zone and fail with it.",
     fix="Set whenUnsatisfiable: DoNotSchedule if the workload must survive the loss of a zone",
     source=doc.SPREAD,
     profile=RuleProfile.STRICT,
@@ -276,7 +281,7 @@ TS_MLK_WITHOUT_SELECTOR = Rule(
     ERROR,
     find_invalid_match_label_keys,
     summary="matchLabelKeys without labelSelector, with a key that is also in labelSelector, or with an invalid key",
-    why="The API server rejects the pods, although it accepts a template with the same key in both.",
+    why="The API server rejects the pods. If a key is in both fields, it accepts the pod template nevertheless.",
     fix="Add a labelSelector without the keys in matchLabelKeys",
     source=f"{doc.SPREAD}; {doc.VALIDATION}: ValidateMatchLabelKeysAndMismatchLabelKeys (v1.36)",
 )
@@ -300,8 +305,9 @@ TS_MLK_MISSING = Rule(
     "ts-mlk-missing",
     NOTE,
     find_constraints_without_template_hash,
-    summary="Hard spread of a Deployment without matchLabelKeys: [pod-template-hash]",
-    why="During a rollout, the pods of the old ReplicaSet are counted, too. Once they are gone, the others are uneven.",
+    summary="DoNotSchedule spread of a Deployment without matchLabelKeys: [pod-template-hash]",
+    why="During a rollout, the constraint also counts the pods of the old ReplicaSet. Once the old pods are gone, "
+    "the new pods are spread unevenly.",
     fix="Add matchLabelKeys: [pod-template-hash]",
     advised_field=SPREAD_LABEL_KEYS,
     source="https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduling/3243-respect-pod-topology-spread-after-rolling-upgrades",
@@ -321,7 +327,7 @@ TS_MLK_KEY_NOT_ON_POD = Rule(
     "ts-mlk-key-not-on-pod",
     WARNING,
     find_match_label_keys_not_on_pods,
-    summary="matchLabelKeys with a label that the pods do not have",
+    summary="matchLabelKeys with a key that is no label of the pods",
     why="The key is silently ignored.",
     fix="Add the label to the pod template, or correct the key",
     source=doc.SPREAD,
@@ -359,10 +365,10 @@ TS_COUNTS_OTHERS = Rule(
     "ts-counts-others",
     WARNING,
     find_constraints_counting_other_workloads,
-    summary="Hard spread of two workloads, such as blue and green, that count each other's pods",
-    why="The pods of one workload decide where the pods of the other may run: a rollout or scale-down of one leaves "
-    "pods of the other Pending, or all in one domain.",
-    fix="Add the label in which they differ to labelSelector or matchLabelKeys",
+    summary="DoNotSchedule spread of two workloads, such as blue and green, that count each other's pods",
+    why="The pods of one workload decide where the pods of the other may run. A rollout or scale-down of one "
+    "workload leaves pods of the other Pending, or all in one domain.",
+    fix="Add the label in which the two workloads differ to labelSelector or matchLabelKeys",
     source=f"{doc.SPREAD}#consistency",
 )
 

@@ -42,7 +42,11 @@ class HardSpread(NamedTuple):
 
 
 def iter_hard_spread_constraints(context: LintContext) -> Iterator[HardSpread]:
-    """Yield the hard spread constraints that count their own workload's pods."""
+    """Yield the hard spread constraints that count their own workload's pods.
+
+    Each comes with a mask of the nodes that are open to the pods, and a mask of the nodes that it counts. Nodes without
+    the topology label of any hard constraint of the workload are in neither mask.
+    """
     facts = context.facts
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         selector = compile_selector(constraint.label_selector)
@@ -79,9 +83,9 @@ TS_KEY_ON_NO_NODE = Rule(
     "ts-key-on-no-node",
     ERROR,
     find_topology_keys_on_no_node,
-    summary="Hard spread on a label that no usable node has",
-    why="Nodes without the label are rejected, so the pods stay Pending. Proved by replay.",
-    fix="Label the nodes, or correct topologyKey",
+    summary="DoNotSchedule spread on a label that no usable node has",
+    why="Nodes without the label are rejected, so the pods stay Pending. Verified by replay.",
+    fix="Add the label to the nodes, or correct topologyKey",
     source=doc.SPREAD,
     needs_cluster=True,
 )
@@ -108,9 +112,9 @@ TS_KEY_ON_SOME_NODES = Rule(
     "ts-key-on-some-nodes",
     WARNING,
     find_topology_keys_on_some_nodes,
-    summary="Hard spread on a label that some usable nodes lack",
-    why="These nodes get no pods of the workload, however empty they are.",
-    fix="Label all nodes",
+    summary="DoNotSchedule spread on a label that some usable nodes lack",
+    why="Nodes without the label get no pods of the workload, however empty these nodes are.",
+    fix="Add the label to all nodes",
     source=f"{doc.SPREAD}#implicit-conventions",
     needs_cluster=True,
 )
@@ -133,8 +137,8 @@ TS_SINGLE_DOMAIN = Rule(
     "ts-single-domain",
     NOTE,
     find_constraints_with_single_domain,
-    summary="Hard spread with a single domain",
-    why="With one domain there is no skew, so all replicas share it unless minDomains requires more.",
+    summary="DoNotSchedule spread with a single domain",
+    why="With one domain there is no skew, so all replicas run in that domain unless minDomains requires more.",
     fix="Add nodes in a second domain and set minDomains: 2, or spread on kubernetes.io/hostname",
     source=doc.SPREAD,
     needs_cluster=True,
@@ -171,8 +175,8 @@ TS_MIN_DOMAINS_UNSATISFIABLE = Rule(
     ERROR,
     find_unreachable_min_domains,
     summary="minDomains above the number of domains",
-    why="With fewer domains, the global minimum counts as 0, so each domain takes maxSkew pods, and the others stay "
-    "Pending. Proved by replay.",
+    why="With fewer domains than minDomains, the global minimum counts as 0: each domain takes maxSkew pods, and the "
+    "surplus replicas stay Pending. Verified by replay.",
     fix="Lower minDomains, or add nodes in more domains",
     source=doc.SPREAD,
     needs_cluster=True,
@@ -197,9 +201,9 @@ TS_TAINTED_DOMAINS = Rule(
     "ts-tainted-domains",
     WARNING,
     find_domains_blocked_by_taints,
-    summary="Domains of tainted or cordoned nodes count as empty",
-    why="nodeTaintsPolicy is Ignore by default: domains that the pods cannot use keep the global minimum at 0, and "
-    "replicas above maxSkew in each other domain stay Pending. Proved by replay.",
+    summary="Spread constraint that counts domains of tainted or cordoned nodes as empty",
+    why="By default (nodeTaintsPolicy: Ignore), domains that the pods cannot use keep the global minimum at 0. Each "
+    "usable domain takes maxSkew pods, and the surplus replicas stay Pending. Verified by replay.",
     fix="Set nodeTaintsPolicy: Honor",
     source=f"{doc.SPREAD}; https://github.com/kubernetes/kubernetes/issues/116118",
     needs_cluster=True,
@@ -222,9 +226,9 @@ TS_AFFINITY_POLICY = Rule(
     "ts-affinity-policy",
     WARNING,
     find_domains_outside_affinity,
-    summary="nodeAffinityPolicy Ignore counts domains that the pods cannot use",
-    why="Domains outside the node affinity keep the global minimum at 0, and replicas above maxSkew in each other "
-    "domain stay Pending. Proved by replay.",
+    summary="nodeAffinityPolicy: Ignore, which counts domains that the pods cannot use",
+    why="Domains outside the pods' node affinity keep the global minimum at 0. Each usable domain takes maxSkew "
+    "pods, and the surplus replicas stay Pending. Verified by replay.",
     fix="Remove nodeAffinityPolicy: Ignore",
     source=doc.SPREAD,
     needs_cluster=True,
@@ -286,9 +290,10 @@ TS_CONFLICTING = Rule(
     "ts-conflicting",
     ERROR,
     find_conflicting_constraints,
-    summary="Hard constraints that no placement of all replicas meets",
-    why="Each constraint alone can be met, but not all together, so some replicas stay Pending. Proved by replay.",
-    fix="Make one of them ScheduleAnyway, or raise a maxSkew",
+    summary="Required constraints that no placement of all replicas meets",
+    why="Each constraint can be met alone, but no placement meets all of them, so some replicas stay Pending. "
+    "Verified by replay.",
+    fix="Set whenUnsatisfiable: ScheduleAnyway on one of the constraints, or raise a maxSkew",
     source=f"{doc.SPREAD}#example-conflicting-topologyspreadconstraints",
     needs_cluster=True,
 )
@@ -329,10 +334,10 @@ TS_DOMAIN_WITHOUT_ROOM = Rule(
     "ts-domain-without-room",
     WARNING,
     find_domains_without_room,
-    summary="Hard spread with a domain that has no room for its share of the replicas",
-    why="Every domain may have at most maxSkew pods more than the domain with the fewest, so one small domain limits "
-    "all others, and the remaining replicas stay Pending. Proved by replay without movable pods. Not reported if a "
-    "Cluster Autoscaler or Karpenter seems to run.",
+    summary="DoNotSchedule spread with a domain that has no room for its share of the replicas",
+    why="No domain may have more than maxSkew pods more than the domain with the fewest, so one small domain limits "
+    "all other domains, and the surplus replicas stay Pending. Verified by replay without the pods that could move. "
+    "Not reported if a Cluster Autoscaler or Karpenter seems to run.",
     fix="Add nodes in this domain, lower replicas, or raise maxSkew",
     source=doc.SPREAD,
     needs_cluster=True,

@@ -46,9 +46,10 @@ TS_BUILTIN_DEFAULT_INEFFECTIVE = Rule(
     "ts-builtin-default-ineffective",
     NOTE,
     find_nodes_without_default_spread,
-    summary="Nodes that the default spread does not score",
-    why="Pods without constraints are spread by hostname and zone. Nodes without these labels get no score for that.",
-    fix="Label the nodes",
+    summary="Nodes without the labels of the default spread constraints",
+    why="Pods without constraints are spread by kubernetes.io/hostname and topology.kubernetes.io/zone. Nodes that "
+    "lack one of these labels get no score for it.",
+    fix="Add the labels to the nodes",
     source=f"{doc.SPREAD}#internal-default-constraints",
     needs_cluster=True,
 )
@@ -76,10 +77,10 @@ TS_DEFAULT_DONOTSCHEDULE_WITH_CA = Rule(
     "ts-default-donotschedule-with-ca",
     WARNING,
     find_hard_defaults_with_autoscaler,
-    summary="Hard default constraints in a cluster with a Cluster Autoscaler",
-    why="The autoscaler simulates with its own default constraints: it sees no reason to add a node, and pods stay "
-    "Pending.",
-    fix="Make the default constraints ScheduleAnyway",
+    summary="defaultConstraints with DoNotSchedule in a cluster with a Cluster Autoscaler",
+    why="The Cluster Autoscaler simulates with its own default constraints: it sees no reason to add a node, and "
+    "pods stay Pending.",
+    fix="Set whenUnsatisfiable: ScheduleAnyway in the defaultConstraints",
     source="https://github.com/kubernetes/autoscaler/issues/3879",
     needs_cluster=True,
 )
@@ -107,10 +108,10 @@ TS_SCALE_FROM_ZERO = Rule(
     "ts-scale-from-zero",
     NOTE,
     find_zone_spread_ignoring_empty_zones,
-    summary="Hard zone spread while a zone has no nodes",
-    why="The scheduler only knows zones with nodes: a zone that could be scaled up from zero is not counted, and the "
-    "pods go to the other zones.",
-    fix="Set minDomains to the number of zones, so that the autoscaler adds nodes in the empty ones",
+    summary="DoNotSchedule spread across zones while a zone has no nodes",
+    why="The scheduler only knows zones that have nodes: it does not count a zone that could be scaled up from zero, "
+    "and places the pods in the other zones.",
+    fix="Set minDomains to the number of zones, so that the autoscaler adds nodes in the empty zones",
     source=f"{doc.SPREAD}#known-limitations",
     needs_cluster=True,
 )
@@ -128,7 +129,7 @@ def _list_zones_of_storage_classes(context: LintContext) -> set[str]:
 
 
 def find_inconsistent_constraints(context: LintContext) -> Iterator[Problem]:
-    """Find spread constraints that count pods of another workload without the same constraint.
+    """Find spread constraints that count the pods of another workload, which does not have the same constraint.
 
     The other workload has a different constraint for the topologyKey, or none.
     """
@@ -161,9 +162,9 @@ TS_INCONSISTENT_GROUP = Rule(
     "ts-inconsistent-group",
     WARNING,
     find_inconsistent_constraints,
-    summary="Pods that are counted together have different constraints",
-    why="One workload respects the skew, and the other one breaks it.",
-    fix="Give both the same constraints, or narrow the selectors",
+    summary="Workloads that count each other's pods but have different spread constraints",
+    why="One workload respects the skew, and the other workload breaks it.",
+    fix="Give both workloads the same constraints, or narrow their selectors",
     source=f"{doc.SPREAD}#consistency",
 )
 
@@ -213,7 +214,8 @@ TS_ALREADY_VIOLATED = Rule(
     WARNING,
     find_exceeded_skews,
     summary="Running pods exceed maxSkew",
-    why="Nothing corrects the skew after scale-downs or cordons, and new pods may only go to the emptiest domains.",
+    why="Nothing corrects the skew after scale-downs or cordons, and new pods may only go to the domains with the "
+    "fewest pods.",
     fix="Restart the workload, or let the descheduler evict the surplus",
     source=f"{doc.SPREAD}#known-limitations",
     needs_cluster=True,

@@ -34,7 +34,10 @@ SINGLE_NODE_MODES = ("ReadWriteOnce", "ReadWriteOncePod")
 
 
 def find_immediate_zonal_classes(context: LintContext) -> Iterator[Problem]:
-    """Find StorageClasses that bind zonal volumes immediately in a cluster of several zones."""
+    """Find StorageClasses that bind zonal volumes immediately in a cluster of several zones.
+
+    Only known zonal provisioners are considered.
+    """
     zone_count = context.facts.count_domains(ZONE, context.facts.get_nodes_with_label(ZONE))
     if zone_count < 2:
         return
@@ -49,8 +52,8 @@ VL_IMMEDIATE_MULTIZONE = Rule(
     "vl-immediate-multizone",
     WARNING,
     find_immediate_zonal_classes,
-    summary="Immediate binding of zonal volumes in a cluster of several zones",
-    why="The volume may be created in a zone where the pod cannot run, and the pod then stays Pending (volume node "
+    summary="volumeBindingMode: Immediate for zonal volumes in a cluster of several zones",
+    why="The volume may be created in a zone where the pod cannot run. The pod then stays Pending (volume node "
     "affinity conflict).",
     fix="Set volumeBindingMode: WaitForFirstConsumer",
     source=doc.STORAGE,
@@ -85,9 +88,9 @@ VL_RWO_WITH_HARD_SPREAD = Rule(
     "vl-rwo-with-hard-spread",
     WARNING,
     find_shared_single_node_volumes,
-    summary="Replicas that share a volume which only one node or zone can use",
-    why="The replicas have to run where the volume is. Others stay Pending or in ContainerCreating, at the latest "
-    "after a drain or rollout.",
+    summary="Replicas that share a volume that only one node or zone can use",
+    why="All replicas have to run where the volume is. Replicas elsewhere stay Pending or in ContainerCreating, at "
+    "the latest after a drain or rollout.",
     fix="Use a StatefulSet with volumeClaimTemplates, or a ReadWriteMany volume",
     source=f"{doc.VOLUMES}; https://github.com/kubernetes/kubernetes/issues/116629",
 )

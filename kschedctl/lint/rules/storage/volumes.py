@@ -40,7 +40,7 @@ VL_MISSING = Rule(
     "vl-missing",
     ERROR,
     find_missing_claims_and_storage_classes,
-    summary="A claim or StorageClass that does not exist",
+    summary="A PersistentVolumeClaim or StorageClass that does not exist",
     why="The pods stay Pending until the object is created.",
     fix="Create the object, or correct the name",
     source="pkg/scheduler/framework/plugins/volumebinding (v1.36)",
@@ -89,8 +89,8 @@ VL_RWO_ROLLING = Rule(
     WARNING,
     find_rollouts_that_share_a_volume,
     summary="One replica with a single-node volume, and a rollout that starts the new pod first",
-    why="If the new pod is placed on another node, the volume cannot be attached there, and the old pod stays until "
-    "the new one is ready: the rollout never ends.",
+    why="If the new pod is placed on another node, the volume cannot be attached to that node. The old pod stays "
+    "until the new pod is ready, so the rollout never ends.",
     fix="Set strategy.type: Recreate, or use a StatefulSet",
     source=f"{doc.VOLUMES}; https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#strategy",
 )
@@ -123,9 +123,9 @@ SS_NO_SERVICE = Rule(
     "ss-no-service",
     WARNING,
     find_stateful_sets_without_service,
-    summary="A StatefulSet with a Service that does not exist",
-    why="Its pods get no stable names and so do not find each other. Checked against the cluster, or if the manifests "
-    "have Services in its namespace.",
+    summary="A StatefulSet whose Service does not exist",
+    why="The pods get no stable DNS names, so they do not find each other. Checked only with a cluster, or if the "
+    "manifests have Services in the namespace.",
     fix="Create a headless Service of that name, or correct serviceName",
     source="https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#limitations",
 )
@@ -149,9 +149,9 @@ VL_LOCAL_UNPINNED = Rule(
     "vl-local-unpinned",
     ERROR,
     find_local_volumes_without_affinity,
-    summary="A local volume without nodeAffinity",
-    why="The API server rejects the volume, since the scheduler could not know on which node the disk is.",
-    fix="Add nodeAffinity for kubernetes.io/hostname of the node that has the disk",
+    summary="A local PersistentVolume without nodeAffinity",
+    why="The API server rejects the volume, since the scheduler could not know which node has the disk.",
+    fix="Add nodeAffinity for the kubernetes.io/hostname of the node that has the disk",
     source=f"https://kubernetes.io/docs/concepts/storage/volumes/#local; {doc.VALIDATION}",
 )
 
@@ -172,9 +172,9 @@ VL_LOCAL_IMMEDIATE = Rule(
     "vl-local-immediate",
     WARNING,
     find_immediate_local_classes,
-    summary="A StorageClass of local volumes with immediate binding",
-    why="A claim is bound to some node's volume before its pod is considered: the node may lack the room or the "
-    "labels that the pod needs, and the pod stays Pending.",
+    summary="A StorageClass of local volumes with volumeBindingMode: Immediate",
+    why="A claim is bound to the volume of some node before the scheduler considers its pod. If that node lacks the "
+    "room or the labels that the pod needs, the pod stays Pending.",
     fix="Set volumeBindingMode: WaitForFirstConsumer",
     source=doc.STORAGE,
 )
@@ -203,10 +203,10 @@ VL_NEVER_BINDS = Rule(
     "vl-never-binds",
     WARNING,
     find_unbindable_claims,
-    summary="A claim that does not match the volume meant for it",
-    why="The claim and its pods stay Pending. Checked if the claim names the volume, or if nothing provisions volumes "
-    "of its class.",
-    fix="Make class, size, accessModes and volumeMode of the two match",
+    summary="A PersistentVolumeClaim that does not match the volume meant for it",
+    why="The claim and its pods stay Pending. Checked only if the claim names the volume, or if nothing provisions "
+    "volumes of its class.",
+    fix="Make storageClassName, size, accessModes and volumeMode of claim and volume match",
     source="pkg/controller/volume/persistentvolume/pv_controller.go (v1.36)",
 )
 
@@ -356,9 +356,9 @@ VL_NO_DEFAULT = Rule(
     "vl-no-default",
     WARNING,
     find_claims_without_default_class,
-    summary="A claim without a StorageClass although none is the default",
+    summary="A PersistentVolumeClaim without a StorageClass although no class is the default",
     why="No volume is provisioned: the claim and its pods stay Pending until a class becomes the default. Checked "
-    "against the cluster or, without one, if StorageClasses are in the same folder.",
+    "with a cluster or, without one, only if StorageClasses are in the same folder.",
     fix='Set storageClassName, or annotate a class with storageclass.kubernetes.io/is-default-class: "true"',
     source="https://kubernetes.io/docs/concepts/storage/storage-classes/#default-storageclass",
 )

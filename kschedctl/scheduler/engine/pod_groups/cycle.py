@@ -154,7 +154,8 @@ class PodGroupCycle:
     def run(self, view: Fork | None = None, post_filter: bool = True) -> GroupResult:
         """Try to place the group in `view`, or in the cycle's own view, and return the result.
 
-        Without `post_filter`, pods do not preempt. If no pod of the group is placed, the group does not fit.
+        A topology-aware cycle tries each placement of a group whose object was read. Without `post_filter`, pods do not
+        preempt. If no pod of the group is placed, the group does not fit.
         """
         view = self.view if view is None else view
         if self.topology_aware and not may_be_unread(view, self.key):
@@ -175,8 +176,8 @@ class PodGroupCycle:
     def try_placements(self, view: Fork, post_filter: bool) -> GroupResult:
         """Try all placements, and return the result of the best placement on which the group fits.
 
-        If the group fits on no placement, return the result of the first placement, with upstream's message. An error
-        on one placement ends the attempt.
+        If the group fits on no placement, return the result of the first placement, with upstream's message. Without
+        any placement, the group is Unschedulable. An error ends the attempt and becomes the result.
         """
         try:
             group = self._get_required_group(view)
@@ -213,7 +214,8 @@ class PodGroupCycle:
     ) -> GroupResult:
         """Return the result of the placement with the highest score, or of the first of several with that score.
 
-        If scoring fails, return a result with the error.
+        A single fitting placement is not scored. If scoring fails, return a result with the error. The results of all
+        `tried` placements are attached.
         """
         if len(fitting) == 1:
             return replace(fitting[0], tried=tried)
@@ -225,7 +227,10 @@ class PodGroupCycle:
         return replace(fitting[int(total.argmax())], tried=tried, scores=scores)
 
     def _build_proposal(self, result: GroupResult) -> PodGroupAssignments:
-        """Build the assignments for PlacementScore plugins from the members that have a row in the result."""
+        """Build what PlacementScore plugins score: the placement, with the pods that would run on its nodes.
+
+        These are the group's members that have a node in the result.
+        """
         assert result.placement is not None
         with_row = [member for member in result.members if member.row != NO_ROW]
         assignments = tuple(ProposedAssignment(self.infos[member.position], member.row) for member in with_row)
@@ -237,8 +242,8 @@ class PodGroupCycle:
         """Try the pods in order, assuming each placed pod before the next, on all nodes or on the placement's nodes.
 
         The group fits once Permit succeeds for a pod. If this pod or an earlier one needs preemption, the group waits
-        for the preemption instead. An error ends the attempt. If `post_filter` is set, pods that do not fit try
-        preemption. Since v1.37, PlacementFeasible plugins decide in place of Permit.
+        for the preemption instead. A pod that does not fit is skipped, and an error ends the attempt. If `post_filter`
+        is set, pods that do not fit try preemption. Since v1.37, PlacementFeasible plugins decide in place of Permit.
         """
         assumed = view.fork()
         assumed.placement = build_placement_mask(placement, view)
@@ -301,7 +306,7 @@ class PodGroupCycle:
         return len(find_group_state(view, self.key).scheduled)
 
     def _check_feasibility(self, group: PodGroup | None, progress: GroupProgress) -> Status:
-        """Return the first status of a PlacementFeasible plugin that is not Success, or Success if there is none.
+        """Return the first status of a PlacementFeasible plugin that is not Success, otherwise Success.
 
         An error's message gets upstream's prefix. A group whose object does not exist is feasible.
         """
@@ -311,10 +316,10 @@ class PodGroupCycle:
         return status
 
     def _try_member(self, view: Fork, position: Position, post_filter: bool) -> tuple[MemberResult, Fork]:
-        """Run the cycle of one pod and assume it on the chosen node.
+        """Run the scheduling cycle of one pod and assume the pod on the chosen node.
 
-        Return the pod's result and the fork to continue with. With `post_filter`, a pod that fits nowhere may preempt.
-        It is then assumed on its nominated node.
+        Return the pod's result and the fork to continue with. With `post_filter`, a pod that fits nowhere may preempt,
+        and is then assumed on its nominated node. A pod without a node leaves the fork as it is.
         """
         cycle = run_cycle(self.framework, self.infos[position], view, self.sampling)
         if cycle.schedulable:
@@ -381,7 +386,10 @@ def _build_group_error(member: MemberResult) -> Status:
 
 
 def _build_placed_member_result(cycle: Cycle, position: Position, row: Row) -> MemberResult:
-    """Build the result for a pod that has feasible nodes and is placed on the node in this row."""
+    """Build the result for a pod that is placed on the feasible node in this row.
+
+    If the pod's nominated node passed the filters, it was the only node that was evaluated.
+    """
     uses_nominated = cycle.nominated_row is not None and bool(cycle.filter.passing[cycle.nominated_row])
     # A nominated node that passes is the only node that was evaluated
     evaluated = 1 if uses_nominated else int(cycle.considered.sum())
@@ -421,7 +429,7 @@ def _build_failed_member_result(cycle: Cycle, position: Position, outcome: PostF
 
 
 def _build_rejected_member_result(position: Position, outcome: PermitOutcome) -> MemberResult:
-    """Build the result for a pod that Permit rejects or for which Permit fails."""
+    """Build the result for a pod that Permit rejects or for which Permit fails. The pod's nomination is cleared."""
     if outcome.status.code is Code.ERROR:
         return MemberResult(position, outcome.status, nominated="")
     status = Status(outcome.status.code, (format_histogram(1, dict.fromkeys(outcome.status.reasons, 1)),))

@@ -87,12 +87,16 @@ class GangPods(NamedTuple):
 
 
 def find_gang_pods(view: Fork, key: GangKey) -> GangPods:
-    """Return the pods of a gang that have not ended, divided into pods without a node and pods on nodes."""
+    """Return the pods of a gang that have not ended, divided into pods without a node and pods on nodes.
+
+    Pods that were evicted and not created again are left out.
+    """
+    # Only pods that have not ended have positions.
     positions = view.pods.positions_by_gang.get(key, NO_MEMBERS)
-    if view.absent is not None:
+    if view.absent is not None:  # some pods may have been evicted
         positions = positions[~view.absent[positions]]
-    assigned = mask_placed_pods(view, positions)
-    return GangPods(positions[~assigned], positions[assigned])
+    is_placed = mask_placed_pods(view, positions)
+    return GangPods(positions[~is_placed], positions[is_placed])
 
 
 class EndedPods(NamedTuple):
@@ -126,9 +130,9 @@ def _iter_ended_pods(table: PodTable) -> Iterator[tuple[GangKey, EndedPods]]:
 
 
 def get_gang_minimum(view: Fork, key: GangKey) -> GangMinimum:
-    """Return the minimum number of pods that a gang needs at once.
+    """Return the minimum number of pods that a gang needs at once and, for Volcano, the minimum per task.
 
-    The number comes from the gang's object or, for Kueue, from an annotation on each pod. If the number is missing or
+    The numbers come from the gang's object or, for Kueue, from an annotation on each pod. If the number is missing or
     invalid, the result names the problem.
     """
     if key.project is GangProject.KUEUE:
@@ -147,8 +151,8 @@ def get_gang_minimum(view: Fork, key: GangKey) -> GangMinimum:
 def _get_kueue_minimum(view: Fork, key: GangKey) -> GangMinimum:
     """Return the minimum number of pods that a Kueue group needs, which every pod has to state in an annotation.
 
-    With fast admission, the group needs only the pods that exist. If an annotation is missing or invalid, or if the
-    annotations disagree, the result names the problem.
+    With fast admission, the group needs only the pods that exist, if these are fewer. If an annotation is missing or
+    invalid, or if the annotations disagree, the result names the problem.
     """
     positions = view.pods.positions_by_gang.get(key, NO_MEMBERS).tolist()
     annotations = [view.pods.objects[position].metadata.annotations for position in positions]

@@ -136,7 +136,8 @@ def find_root_key(view: Fork, key: EntityKey) -> EntityKey | None:
 def iter_ancestors(view: Fork, key: GroupKey) -> Iterator[tuple[EntityKey, AnyGroup]]:
     """Yield a PodGroup and the groups above it, each with its key. In a complete tree, the last group is the root.
 
-    The iteration stops at a missing group, at a cycle, and at the maximum depth.
+    The iteration stops at a missing group, at a cycle, and at the maximum depth. If CompositePodGroups are disabled,
+    only the PodGroup is yielded.
     """
     ancestor: EntityKey | None = build_pod_group_key(key)
     seen: set[EntityKey] = set()
@@ -195,7 +196,7 @@ def iter_child_orders(tree: GroupTree) -> Iterator[GroupTree]:
 
 
 def _find_top_key(view: Fork, key: EntityKey) -> EntityKey:
-    """Return the key of the highest CompositePodGroup above this one, within the maximum depth.
+    """Return the key of the highest CompositePodGroup from this one upwards, within the maximum depth.
 
     Raises PluginError if an object is missing.
     """
@@ -227,7 +228,7 @@ def _find_repeated_group(view: Fork, key: EntityKey, seen: set[EntityKey]) -> En
 
 
 def _build_subtree(view: Fork, key: EntityKey, composite: CompositePodGroup) -> GroupTree:
-    """Build the tree that has this CompositePodGroup as its root."""
+    """Build the tree that has this CompositePodGroup as its root, with the groups below it."""
     children = []
     for child in _list_children(view, key):
         if child.composite:
@@ -259,7 +260,7 @@ def find_placed_pods(view: Fork, group: AnyGroup) -> Rows:
 
 
 def has_enough_pods(view: Fork, tree: GroupTree, extra_pod_group: GroupKey | None = None) -> bool:
-    """Return whether enough pods of a PodGroup exist, or enough child groups of a CompositePodGroup have enough pods.
+    """Return whether a group has at least its minimum of pods, or of child groups that have enough pods.
 
     If `extra_pod_group` is given, that PodGroup counts as having one more pod than exists.
     """

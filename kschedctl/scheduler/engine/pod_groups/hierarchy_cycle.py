@@ -101,7 +101,7 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         """
         view = (self.view if view is None else view).fork()
         if view.group_since is None:
-            view.group_since = len(view.trail)
+            view.group_since = len(view.trail)  # from here on, the trail has pods assumed for this group
         results: GroupResults = {}
         root, _ = self._try_group(view, self.tree, results)
         if root.placed and not any(result.members for result in self._iter_fitting_pod_groups(self.tree, results)):
@@ -148,7 +148,9 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
     def _try_placements(self, view: Fork, tree: GroupTree, results: GroupResults) -> tuple[GroupResult, Fork]:
         """Try all placements of a CompositePodGroup, and return the best result with the fork to continue with.
 
-        Results of the group and of the groups below it are added to `results`. An error ends the attempt.
+        If the group fits on no placement, its result has upstream's message, and the groups below it have their results
+        on the first placement. All these results are added to `results`. An error ends the attempt and becomes the
+        group's result.
         """
         try:
             placements = generate_placements(self.framework, tree.group, view)
@@ -200,8 +202,8 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
     ) -> tuple[GroupResult, Fork]:
         """Return the result of the placement with the highest score, and the fork to continue with.
 
-        If several placements have that score, the first is taken. Its result and the results of the groups below are
-        added to `results`. If scoring fails, the group gets an error.
+        If several placements have that score, the first is taken. A single fitting placement is not scored. The result
+        and the results of the groups below are added to `results`. If scoring fails, the group gets an error.
         """
         best = fitting[0]
         scores = {}
@@ -218,7 +220,10 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         return result, _get_next_fork(replace(result, after=best.after), view)
 
     def _build_proposal(self, tree: GroupTree, attempt: _PlacementAttempt) -> PodGroupAssignments:
-        """Build the assignments for PlacementScore plugins from the placed pods of all groups that fit."""
+        """Build what PlacementScore plugins score: the placement, with the pods that would run on its nodes.
+
+        These are the placed pods of all PodGroups in the tree that fit.
+        """
         assert attempt.result.placement is not None
         assignments = []
         for result in self._iter_fitting_pod_groups(tree, attempt.below | {tree.key: attempt.result}):
@@ -269,7 +274,7 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
 def _get_next_fork(result: GroupResult, view: Fork) -> Fork:
     """Return the fork to continue with after a group was tried in `view`.
 
-    If the group was placed, this is `result.after`, restored to the placement of `view`; otherwise it is `view`.
+    If the group was placed, this is `result.after`, which gets the placement of `view` again. Otherwise, it is `view`.
     """
     if not result.placed or result.after is None:
         return view

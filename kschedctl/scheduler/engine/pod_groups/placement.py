@@ -64,9 +64,9 @@ class PlacementScorePlugin(Plugin, Protocol):
 
 
 def generate_placements(framework: FrameworkLike, group: AnyGroup, view: Fork) -> list[GroupPlacement]:
-    """Return the placements that the profile's plugin generates within the current one.
+    """Return the placements that the profile's plugin generates within the view's current placement.
 
-    Without such a plugin, the current placement is the only one. Raises PluginError if a plugin fails.
+    Without such a plugin, the current placement is the only one. Raises PluginError if the plugin fails.
     """
     rows = np.arange(len(view.nodes)) if view.placement is None else np.flatnonzero(view.placement)
     current = GroupPlacement("", rows)

@@ -62,8 +62,8 @@ def preempt_for_group(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
 def _preempt_before_1_37(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
     """Return the result with the outcome of preemption, as in versions before v1.37.
 
-    If no victims are found, the reasons are appended to the result's reasons. An error of preemption becomes the
-    result's status.
+    If victims are found, the group waits for them to leave. Otherwise, the reasons are appended to the result's
+    reasons. An error of preemption becomes the result's status.
     """
     if _has_default_preemption(cycle):
         preemption = _try_preemption(cycle)
@@ -123,8 +123,8 @@ def _add_preemption_outcome(
     """Return the result with the outcome of preemption, whose message is appended to the reasons.
 
     The message is appended `times` times, since upstream appends it to a status object once for each group that shares
-    the object. An error of preemption becomes the result's status instead, and nothing else changes. Members are only
-    nominated in releases that do so.
+    the object. An error of preemption becomes the result's status instead, and nothing else changes. Only some versions
+    nominate the members for their nodes.
     """
     release = cycle.framework.release
     nominates_members = NOMINATES_MEMBERS.at(release)
@@ -148,9 +148,10 @@ def _has_default_preemption(cycle: AnyCycle) -> bool:
 
 
 def _try_preemption(cycle: AnyCycle) -> GroupPreemption:
-    """Select the victims of a group, or return a status that says why it does not preempt.
+    """Select the victims of a group, or return a status that says why none are selected.
 
-    The group may not be allowed to preempt, may still wait for its victims, or may find no potential victims.
+    The group may not be allowed to preempt, may still wait for its victims (which counts as Success), or may find no
+    potential victims.
     """
     # The group has to exist and to be allowed to preempt.
     release, group = cycle.framework.release, cycle.preemptor
@@ -175,7 +176,7 @@ def _try_preemption(cycle: AnyCycle) -> GroupPreemption:
 
 
 def _is_any_victim_leaving(cycle: AnyCycle, potential: Iterable[Victim]) -> bool:
-    """Return whether a potential victim is already being preempted on a node for which a group's pod is nominated."""
+    """Return whether a potential victim is already being preempted on the nominated node of one of the group's pods."""
     view = cycle.view
     nominated_names = (cycle.infos[member].pod.status.nominated_node_name for member in cycle.members)
     nominated_rows = {view.nodes.index.get(name) for name in nominated_names}
@@ -193,7 +194,7 @@ def _select_victims(cycle: AnyCycle, potential: list[Victim]) -> GroupPreemption
     """
     # Place the group without any potential victim.
     view = cycle.view.fork()
-    view.group_since = len(view.trail)
+    view.group_since = len(view.trail)  # from here on, moves belong to the cycle of this group
     for position in _iter_pods(potential):
         view.forget(position)
     result = cycle.run(view, post_filter=False)
@@ -217,9 +218,9 @@ def _select_victims(cycle: AnyCycle, potential: list[Victim]) -> GroupPreemption
 
 
 def _sort_for_reprieve(cycle: AnyCycle, potential: list[Victim]) -> list[Victim]:
-    """Return the victims in the order in which they are put back.
+    """Return the victims in the order in which the group's preemption tries to put them back.
 
-    Victims whose eviction would violate a PDB come first. Within each group, more important victims come first.
+    Victims whose eviction would violate a PDB come first. Within both parts, more important victims come first.
     """
     charges_all_pods = AS_GROUPS.at(cycle.framework.release)  # PDBs count each pod of an evicted group
     by_importance = sorted(potential, key=lambda victim: victim.importance)
@@ -232,7 +233,7 @@ def _sort_for_reprieve(cycle: AnyCycle, potential: list[Victim]) -> list[Victim]
 
 
 def _try_reprieve(cycle: AnyCycle, view: Fork, victim: Victim, members: Sequence[MemberResult] | None) -> bool:
-    """Put a victim back, and return whether the group still fits. If it does not, remove the victim again.
+    """Put a victim back in `view`, and return whether the group still fits. If it does not, remove the victim again.
 
     If `members` are given, they must fit on their nodes. If it is None, the group may be placed anywhere.
     """

@@ -20,44 +20,46 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 UNTIL_INFEASIBLE = ByVersion(
-    "PlacementFeasible, not Permit, decides if enough pods of a group have a node",
+    "PlacementFeasible, instead of Permit, decides whether enough pods of a group have a node",
     (("", False), ("1.37", True)),
     "#138643, #140412",
 )
 LIKE_ITS_PODS = ByVersion(
-    "pods of a group need the group's priority and the same preemptionPolicy, and a condition reports violations",
+    "the pods of a group must have its priority and a common preemptionPolicy, and a condition reports violations",
     (("", False), ("1.37", True)),
     "#139920, #140359, #140183",
 )
 CONDITION = ByVersion(
-    "condition of a PodGroup that says whether it was scheduled",
+    "condition that says whether a PodGroup was scheduled",
     (("", "PodGroupScheduled"), ("1.37", "PodGroupInitiallyScheduled")),
     "#139743",
 )
 LEFT_OVER_AT_ONCE = ByVersion(
-    "pods of a group without a node are retried as soon as other pods of the group have one",
+    "unscheduled pods of a group are retried as soon as other pods of the group get a node",
     (("", False), ("1.37", True)),
     "#139613",
 )
 KEEPS_ITS_NODES = ByVersion(
-    "a group that preempts keeps the nodes it was given without its victims while victims are reprieved",
+    "a preempting pod group keeps the nodes chosen for its pods while victims are reprieved",
     (("", False), ("1.37", True)),
     "#138757, #139980",
 )
-CONSTRAINED_PREEMPT = ByVersion("groups with scheduling constraints preempt", (("", False), ("1.37", True)), "#140683")
+CONSTRAINED_PREEMPT = ByVersion(
+    "pod groups with scheduling constraints can preempt", (("", False), ("1.37", True)), "#140683"
+)
 NOMINATES_MEMBERS = ByVersion(
-    "pods of a group that preempts are nominated for the nodes that preemption frees",
+    "the pods of a preempting group are nominated for the nodes on which it preempts",
     (("", False), ("1.37", True)),
     "#138967, #140590",
 )
 WAITS_FOR_VICTIMS = ByVersion(
-    "a group does not preempt again while its victims terminate on the nodes for which its pods are nominated",
+    "a pod group does not preempt again while its victims on the nominated nodes are terminating",
     (("", False), ("1.37", True)),
     "#138710, #140641",
 )
 NO_PREFIX = "nothing"
 MESSAGE_PREFIX = ByVersion(
-    "prefix of the message about a group that preempts",
+    "prefix of the message for a pod group that preempts",
     (("", NO_PREFIX), ("1.37", "pod group preemption: ")),
     "#139218, #139674, #140311",
 )
@@ -114,7 +116,8 @@ def _iter_validation_errors(
 ) -> Iterator[str]:
     """Yield the reasons why the pods of a group cannot be tried.
 
-    Before v1.37, the waiting pods must share a schedulerName. Since then, all pods must match the group.
+    Before v1.37, the waiting pods must share a schedulerName. Since then, all waiting and placed pods must match the
+    group, if its object exists.
     """
     infos = list(waiting.values())
     if not LIKE_ITS_PODS.at(release):

@@ -65,12 +65,12 @@ def find_failed_members(result: GroupResult, members: Sequence[Position], view: 
 def _build_failure_before_1_37(
     result: GroupResult, position: Position, member: MemberResult | None, view: Fork
 ) -> MemberFailure:
-    """Build a member's failure as versions before v1.37 report it. `member` is None if the pod was not tried.
+    """Build a member's failure as versions before v1.37 report it. Only newer versions need its `position`.
 
-    If the group ended with an error, this or the member's own error is the failure. A member that was not tried fails
-    with the group's status, as does a placed member of a group that waits for preemption, which is nominated for its
-    node. A member that fits, although too few others do, is unschedulable because of its group. Any other member fails
-    with its own status.
+    `member` is None if the pod was not tried. After an error of the group, the failure is the member's own error or, if
+    it has none, the group's error. A member that was not tried fails with the group's status. So does a placed member
+    of a group that waits for preemption, and it is nominated for its node. A member that fits, although too few others
+    do, is Unschedulable because of its group. Any other member fails with its own status.
     """
     if result.status.code is Code.ERROR:
         return _build_error_failure(result, member)
@@ -87,9 +87,10 @@ def _build_failure_before_1_37(
 def _build_failure_since_1_37(
     result: GroupResult, position: Position, member: MemberResult | None, view: Fork
 ) -> MemberFailure:
-    """Build the failure of a member since v1.37. `member` is None if the pod was not tried.
+    """Build a member's failure as versions since v1.37 report it.
 
-    If the group preempts, the member is nominated for the node that it will get.
+    `member` is None if the pod was not tried. If the group preempts, the member is nominated for the node that it will
+    get. A member that fits, although its group does not, is Unschedulable because of the group.
     """
     nominated_row = (result.nominated_rows or {}).get(position)
     if result.status.code is Code.ERROR:
@@ -127,12 +128,12 @@ def _find_nominated_row(member: MemberResult, view: Fork) -> Row | None:
 def find_new_condition(result: GroupResult, group: PodGroup | None, release: KubeVersion) -> PodGroupCondition | None:
     """Return the condition to write into the group's status, or None if it stays as it is.
 
-    It stays if the condition has not changed, if the group was scheduled before, or if the group's object does not
-    exist.
+    It stays if the condition has not changed, if the group was scheduled before and is not now, or if the group's
+    object does not exist.
     """
     if group is None:
         return None
-    condition = build_condition(result, CONDITION.at(release))
+    condition = build_group_condition(result, CONDITION.at(release))
     old = next((existing for existing in group.status.conditions if existing.type == condition.type), None)
     if old is None:
         return condition
@@ -141,7 +142,7 @@ def find_new_condition(result: GroupResult, group: PodGroup | None, release: Kub
     return None if is_same or was_scheduled else condition
 
 
-def build_condition(result: GroupResult, type_: str) -> PodGroupCondition:
+def build_group_condition(result: GroupResult, type_: str) -> PodGroupCondition:
     """Build the group's condition of this type from the result of its cycle."""
     if result.placed:
         return PodGroupCondition(type_, "True", "Scheduled", result.message)

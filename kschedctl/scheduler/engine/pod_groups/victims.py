@@ -21,7 +21,7 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pods import GroupKey, get_group_key
 
 AS_GROUPS = ByVersion(
-    "victims in groups are ordered by the priority of the group, and PDBs count each pod of an evicted group",
+    "victims in pod groups are ordered by group priority, and PDBs count each pod of an evicted group",
     (("", False), ("1.37", True)),
     "#137981, #140634",
 )
@@ -54,10 +54,10 @@ class PreemptionRole(NamedTuple):
 
 
 def find_potential_victims(view: Fork, priority: int, release: KubeVersion) -> list[Victim]:
-    """Return the possible victims of a preemptor with this priority: pods, and groups that are evicted as a whole.
+    """Return what a preemptor with this priority may evict: single pods, and groups that are evicted as a whole.
 
-    Pods are visited node after node. The start time of a group is the start time of its first visited pod in v1.36, and
-    the earliest start time of its pods in v1.37.
+    Only pods with a node and a lower priority are included. The start time of a group is the start time of the first of
+    its pods, node by node, in v1.36, and the earliest start time of its pods in v1.37.
     """
     as_groups = AS_GROUPS.at(release)
     roles = {key: find_preemption_role(view, key, as_groups=as_groups) for key in view.pods.positions_by_group}
@@ -127,7 +127,8 @@ WORKLOAD_AWARE = "not eligible due to workload aware preemption enabled"
 def find_member_ineligibility(pod: Pod, view: Fork, topology_aware: bool, workload_aware: bool) -> str:
     """Return the reason why a pod may not preempt separately from its group, or "" if it may.
 
-    It may not if its group is constrained to a topology or was not found, or if groups preempt as a whole.
+    A pod may not preempt if its group is constrained to a topology or was not found, or if groups preempt as a whole. A
+    pod without a group always may.
     """
     key = get_group_key(pod)
     if key is None:

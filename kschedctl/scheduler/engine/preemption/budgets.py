@@ -63,7 +63,10 @@ class Budgets:
         return self._protecting_by_info[number]
 
     def find_selecting_budgets(self, position: Position) -> tuple[str, ...]:
-        """Return the names of the PDBs that an eviction of the pod must respect."""
+        """Return the names of the PDBs that an eviction of the pod must respect.
+
+        These are all PDBs that select the pod, even with an empty selector.
+        """
         number = int(self.view.pods.info[position])
         if number not in self._selecting_by_info:
             self._selecting_by_info[number] = tuple(self._list_budgets_selecting_info(number))
@@ -118,10 +121,11 @@ class Budgets:
     def find_units_violating_budgets(
         self, units: Iterable[Sequence[Position]], *, charges_all_pods: bool
     ) -> list[bool]:
-        """Return whether evicting each unit of pods violates a PDB, if the units are evicted one after another.
+        """Return, for each unit of pods, whether evicting it violates a PDB.
 
-        With `charges_all_pods`, all pods of a unit use up disruptions, as in upstream's FilterVictimsWithPDBViolation.
-        Otherwise, the pods after a unit's first violation do not, as in filterVictimsWithPDBViolation.
+        The units are evicted one after another, in this order. With `charges_all_pods`, all pods of a unit use up
+        disruptions, as in upstream's FilterVictimsWithPDBViolation. Otherwise, the pods after a unit's first violation
+        do not, as in filterVictimsWithPDBViolation.
         """
         allowed = {name: pdb.status.disruptions_allowed for name, pdb in self._budgets.items()}
         violating_units = []
@@ -136,10 +140,10 @@ class Budgets:
         return violating_units
 
     def _use_disruptions(self, position: Position, allowed: dict[str, int]) -> bool:
-        """Use up one disruption of each PDB of the pod, and return whether any PDB had none left.
+        """Use up one disruption of each PDB of the pod, and return whether some PDB had none left.
 
-        The counts in `allowed` are reduced until a PDB without a disruption left is found. A PDB that has already
-        recorded the pod's disruption is skipped.
+        The remaining disruptions in `allowed` are reduced up to and including the first PDB that had none left. A PDB
+        that has already recorded the pod's disruption is skipped.
         """
         name = self.view.pods.objects[position].metadata.name
         for budget in self.find_protecting_budgets(position):
@@ -208,7 +212,7 @@ class Budgets:
         self._change_headroom(positions, 1)
 
     def _change_headroom(self, positions: Iterable[Position], change: int) -> None:
-        """Add `change` to the disruption headroom of the PDBs that protect these pods, once per pod.
+        """Add `change` to the disruption headroom of the PDBs that protect these pods, once for each pod and PDB.
 
         Updated copies of these PDBs replace them in the view.
         """

@@ -136,9 +136,10 @@ def _count_victims(view: Fork, candidates: Candidates) -> Costs:
 
 
 def _negate_earliest_starts(view: Fork, candidates: Candidates) -> Costs:
-    """Return, for each candidate, the negated earliest start time among its victims of the highest priority.
+    """Return, for each candidate, the negated earliest start time of its most important victims.
 
-    The time is negated because the candidate with the latest time is preferred.
+    These are its victims of the highest priority. The time is negated because the candidate with the latest time is
+    preferred, and lower costs are better.
     """
     priorities = _get_victim_priorities(view, candidates)
     highest = np.repeat(np.maximum.reduceat(priorities, candidates.starts[:-1]), candidates.sizes)
@@ -167,7 +168,8 @@ better.
 def choose_best_candidates(view: Fork, candidates: Candidates) -> BestCandidates:
     """Apply the criteria one after another, and return the best candidates and the deciding criterion.
 
-    If several candidates remain, upstream picks one of them at random. There must be at least one candidate.
+    If several candidates remain, upstream picks one of them at random, and the deciding criterion says so. There must
+    be at least one candidate.
     """
     remaining = candidates
     decided_by = "the only candidate"

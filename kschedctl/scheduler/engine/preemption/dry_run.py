@@ -55,9 +55,10 @@ class DryRun:
         return self.filter_without_victims()
 
     def count_unhelpful_nodes(self, candidates_wanted: bool = True) -> Counter[str]:
-        """Count the nodes on which preemption does not help, by reason. Nodes that were not tried share one reason.
+        """Count the nodes on which preemption does not help, by reason.
 
-        If `candidates_wanted` is False, candidates count as nodes that were not tried.
+        Nodes that were not tried share one reason. If `candidates_wanted` is False, candidates count as nodes that were
+        not tried.
         """
         counts = Counter(self.rejected_counts) + Counter(self.failed.values())
         if self.hopeless.any():
@@ -82,7 +83,7 @@ class DryRun:
     def collect_error_messages(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the distinct errors in node order. `names` are the names of all nodes.
 
-        The errors occurred while pods were put back or in a filter, or say that a candidate has no victims.
+        An error comes from putting pods back or from a filter, or it says that a candidate has no victims.
         """
         by_row: list[tuple[int, str]] = list(self.failed.items())
         if self.hopeless.any():
@@ -92,7 +93,10 @@ class DryRun:
         return tuple(dict.fromkeys(message for _, message in sorted(by_row)))
 
     def _iter_filter_errors(self) -> Iterator[tuple[int, str]]:
-        """Yield the row and message of each error that a filter reports once the evictable pods are removed."""
+        """Yield the row and message of each error that a filter reports once the evictable pods are removed.
+
+        Only nodes that are hopeless, because they are rejected even then, are considered.
+        """
         for plugin, verdict, reported in self.outcome_without_victims.iter_reported_verdicts():
             for rejection in verdict.rejections:
                 if rejection.code is Code.ERROR:

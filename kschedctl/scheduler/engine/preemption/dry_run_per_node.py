@@ -188,9 +188,9 @@ class _Trial:
         return np.unique(self.get_priorities(self.selection.find_potential_victims_unsorted(nodes)))
 
     def find_fitting_nodes(self, nodes: Bools, priority: int) -> Bools:
-        """Return a mask (N,) of `nodes` on which the pod fits once all pods up to a priority are evicted.
+        """Return a mask (N,) of the nodes on which the pod fits once all pods up to a priority are evicted.
 
-        Raises PluginError if a plugin fails.
+        Only nodes in the mask `nodes` that have such pods are considered. Raises PluginError if a plugin fails.
         """
         if not nodes.any():
             return nodes
@@ -224,9 +224,9 @@ class _Trial:
         return best
 
     def _find_fitting_nodes_without(self, pods: Positions) -> Bools:
-        """Return a mask (N,) of the nodes that run some of these pods, and on which the pod fits once they are evicted.
+        """Return a mask (N,) of the nodes on which the pod fits once these pods are evicted.
 
-        Raises PluginError if a plugin fails.
+        Nodes without any of these pods are left out. Raises PluginError if a plugin fails.
         """
         fitting = np.zeros(len(self.view.nodes), np.bool_)
         if len(pods):
@@ -297,6 +297,7 @@ class _PodsPerNode:
         A node must pass both with and without the nominated pods. Raises PluginError if a plugin fails.
         """
         info = self._info[removed]
+        # Each removed pod is a change of -1 on its node.
         without = Delta(self.place[removed], info, self._minus[: len(info)])
         rejected = self.filtering.find_rejected_rows(self._own_rows, without)
         if self._nominated:

@@ -43,7 +43,7 @@ NONE_WANTED = (
     "kube-scheduler keeps no candidate"
 )
 DROPPED_MAY_HELP = ByVersion(
-    "preemption is tried on nodes that extenders left out without a reason", (("", True), ("1.32", False))
+    "preemption is tried on nodes that extenders removed without a reason", (("", True), ("1.32", False))
 )
 
 
@@ -118,7 +118,8 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
         """Dry-run preemption, let extenders change the candidates, and nominate the best node.
 
-        The result is a rejection if the pod may not preempt or no candidate remains, and an error if an extender fails.
+        The result is a rejection if the pod may not preempt or no candidate remains. It is an error if the dry run
+        fails on some node without any candidate, or if an extender fails.
         """
         result = self.dry_run_without_extenders(cycle)
         report = result.report
@@ -140,8 +141,9 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
     def dry_run_without_extenders(self, cycle: Cycle) -> PostFilterResult:
         """Dry-run preemption and nominate the best node, without calling extenders.
 
-        The result is a rejection if the pod may not preempt or there is no candidate. It is an error if the dry run of
-        a node failed.
+        The result is a rejection if the pod may not preempt. If no node can be nominated, the result is an error if the
+        dry run of some node failed, and otherwise a rejection that counts the nodes by reason. The report has the
+        details.
         """
         if ineligible := self.find_ineligibility(cycle):
             report = Preemption(eligible=False, why=ineligible.why, leaving=ineligible.leaving)
@@ -255,8 +257,9 @@ class _Victims(NamedTuple):
 def let_extenders_choose_victims(consultation: Consultation, view: Fork, candidates: Candidates) -> Candidates:
     """Send the candidates to the extenders with a preempt verb, and return the candidates that remain.
 
-    The extenders also choose the victims. If no extender has a preempt verb, return `candidates` itself. Raises
-    PluginError if an extender that is not ignorable fails.
+    The extenders also choose the victims. If no extender has a preempt verb, return `candidates` itself. An extender
+    with an unknown answer changes nothing. Raises PluginError if an extender that is not ignorable fails or leaves a
+    node without victims.
     """
     extenders = [extender for extender in consultation.extenders if extender.settings.preempt_verb]
     if not extenders:
@@ -285,7 +288,8 @@ def _ask_extender_for_victims(
 ) -> dict[str, _Victims] | None:
     """Send the victims of each node to one extender, and return the victims in its answer, by node.
 
-    Return None if the extender cannot be called, so that its answer is unknown. Raises ExtenderError if it fails.
+    Return None if the extender cannot be called, so that its answer is unknown. Raises ExtenderError if it fails, or if
+    a node or pod in its answer does not exist.
     """
     sent = {}
     for name, node_victims in victims.items():
@@ -327,7 +331,10 @@ def _drop_nodes_without_victims(candidates: dict[str, _Victims], extender: HTTPE
 
 
 def _build_candidates(victims_by_node: Mapping[str, _Victims], view: Fork) -> Candidates:
-    """Build candidates in node order from victims by node name."""
+    """Build candidates in node order from victims by node name.
+
+    PDB violations are taken from the extenders, which report only their number.
+    """
     in_order = sorted((view.nodes.index[name], victims) for name, victims in victims_by_node.items())
     positions: list[Position] = []
     for _, victims in in_order:

@@ -17,7 +17,7 @@ from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 
 SORTED_AGAIN = ByVersion(
-    "victims are sorted again by importance, not those first that violate a PDB",
+    "victims are listed by importance alone, rather than PDB violations first",
     (("", False), ("1.30.7 1.31.3", True)),
     "#128307, brought back by #128431 and #128434",
 )
@@ -102,10 +102,10 @@ class LowerPriority:
 def order_by_importance(view: Fork, pods: Positions, arrival_order: Positions) -> Positions:
     """Return the order that sorts the pods by node and, on each node, from the most to the least important.
 
-    A pod with a higher priority is more important, and then a pod that started earlier. A pod that has not started
-    counts as started now. In upstream, each comparison reads the clock again, which reverses the order of such pods
-    unless time stands still. A pod created after the snapshot counts as started. Ties are broken by `arrival_order`
-    (one entry per pod), in reverse for pods that have not started.
+    A pod with a higher priority is more important. At equal priority, this is the pod that started earlier. A pod that
+    has not started counts as started now. In upstream, each comparison reads the clock again, which reverses the order
+    of such pods unless time stands still. A pod created after the snapshot counts as started. Ties are broken by
+    `arrival_order` (one entry per pod), in reverse for pods that have not started.
     """
     if not len(pods):
         return arrival_order
@@ -184,8 +184,8 @@ class Victims:
         """Put back the victims that need not be evicted. Return upstream's errors, keyed by the row of the node.
 
         Each step puts back one victim per node, and evicts it again if a filter then rejects the node or if `selection`
-        demands it. If both do, the victim is evicted twice, which is an error on this node as it is upstream. Raises
-        PluginError if a plugin fails.
+        demands it. PDB violations of victims that `selection` demands are not counted. If both demand a victim, it is
+        evicted twice, which is an error on this node as it is upstream. Raises PluginError if a plugin fails.
         """
         failed: dict[int, str] = {}
         for step in range(int(self.rank.max(initial=-1)) + 1):
@@ -229,7 +229,7 @@ class Victims:
         With `by_importance`, victims are sorted by importance only, and PDB violations do not matter.
         """
         order = self._order_by_importance() if by_importance and self.violating.any() else None
-        return self._build_ordered_candidates(rows, order)
+        return self._build_candidates_in_order(rows, order)
 
     def _order_by_importance(self) -> Positions:
         """Return an order of all victims in which the removed victims of each node are sorted by importance.
@@ -245,15 +245,17 @@ class Victims:
         order[to_sort] = to_sort[order_by_importance(self.view, self.pod[to_sort], np.arange(len(to_sort)))]
         return order
 
-    def _build_ordered_candidates(self, rows: Positions, order: Positions | None) -> Candidates:
-        """Build the candidates on these rows with the victims in `order`, or in their stored order if it is None.
+    def _build_candidates_in_order(self, rows: Positions, order: Positions | None) -> Candidates:
+        """Build the candidates on `rows`, whose victims are the pods that are still removed.
 
-        Victims that were put back are left out. PDB violations of `uncounted` victims are not counted.
+        Victims are listed in `order` (one index per pod) or, if it is None, in their stored order. PDB violations of
+        `uncounted` victims are not counted.
         """
         is_chosen = np.zeros(len(self.view.nodes), np.bool_)
         is_chosen[rows] = True
-        remaining = self.removed & is_chosen[self.node]
-        order = np.flatnonzero(remaining) if order is None else order[remaining]
+        still_removed = self.removed & is_chosen[self.node]
+        # `order` moves removed victims only among the places of their node, so the mask applies to its places, too.
+        order = np.flatnonzero(still_removed) if order is None else order[still_removed]
         sizes = np.bincount(self.node[order], minlength=len(is_chosen))[rows]
         starts = np.append(0, np.cumsum(sizes))
         candidates = Candidates(rows, starts, self.pod[order], self.violating[order])
@@ -290,7 +292,7 @@ def order_for_put_back(view: Fork, pods: Positions, violating: Bools) -> Positio
 
 
 def _find_port_holders(cycle: Cycle) -> Bools:
-    """Return a mask over the PodInfos with a host port that conflicts with the incoming pod's ports."""
+    """Return a mask over the PodInfos that have a host port in conflict with the incoming pod's ports."""
     wanted_ports = cycle.info.host_ports
     if not wanted_ports:
         return np.zeros(len(cycle.view.pods.infos), np.bool_)

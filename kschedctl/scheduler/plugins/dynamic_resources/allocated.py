@@ -41,7 +41,10 @@ class AllocatedState:
         self.consumed.pop(device, None)
 
     def build_device_state(self, device: DeviceId) -> object:
-        """Return a hashable value that is equal for equally allocated devices, or None if the device is unallocated."""
+        """Return a hashable value that is equal for devices in the same state, or None if the device is unallocated.
+
+        The state says whether the device is dedicated or shared, and how much of each capacity is consumed.
+        """
         if not self.is_allocated(device):
             return None
         amounts = self.consumed.get(device, {})
@@ -131,7 +134,10 @@ class ClaimIndex:
         return list(changed.values())
 
     def _update_device(self, device: DeviceId, use: PoolUse) -> None:
-        """Recompute the state of a device from the claims that hold it, and clear the values derived from its pool."""
+        """Recompute the state of a device from the claims that hold it, and clear the values derived from its pool.
+
+        A device that no claim holds any more becomes unallocated.
+        """
         state = self.state
         holders = use.holders[device]
         use.derived.clear()
@@ -155,8 +161,8 @@ class ClaimIndex:
 def list_held_devices(claim: ResourceClaim, shares: bool) -> Sequence[HeldDevice]:
     """Return the devices of the claim's allocation, except devices that it accesses as an administrator.
 
-    If ``shares`` is False (without DRAConsumableCapacity), the claim holds each device as a whole. A claim without an
-    allocation holds no devices.
+    If ``shares`` is False (without DRAConsumableCapacity), the claim holds each device as a whole. The result is empty
+    for a claim without an allocation.
     """
     allocation = claim.status.allocation
     if allocation is None:

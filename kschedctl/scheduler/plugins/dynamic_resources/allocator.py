@@ -26,20 +26,20 @@ from kschedctl.scheduler.plugins.dynamic_resources.requests import (
 )
 from kschedctl.scheduler.plugins.dynamic_resources.step_limit import FILTER_SECONDS, StepLimit
 
-NONE_IS_ALL = ByVersion("a request for all devices succeeds if there are none", (("", True), ("1.33", False)))
+NONE_IS_ALL = ByVersion("a request for all devices succeeds if no device matches", (("", True), ("1.33", False)))
 
 
 class UnavailableOfAll(StrEnum):
     """The ways to continue when a request for all devices cannot get one of them."""
 
-    SKIP_DEVICE = "is met without this device"
-    END_SEARCH = "ends the search"
-    KEEP_TAKEN = "keeps the devices allocated so far"
-    RELEASE_TAKEN = "releases the devices allocated so far"
+    SKIP_DEVICE = "is satisfied without that device"
+    END_SEARCH = "fails, and the search ends"
+    KEEP_TAKEN = "fails, and devices already allocated stay allocated during the search"
+    RELEASE_TAKEN = "fails, and devices already allocated are released"
 
 
 UNAVAILABLE_OF_ALL = ByVersion(
-    "a request for all devices, one of which cannot be allocated",
+    "a request for all devices of which one cannot be allocated",
     (
         ("", UnavailableOfAll.SKIP_DEVICE),
         ("1.32", UnavailableOfAll.END_SEARCH),
@@ -58,13 +58,13 @@ ADMIN_TWICE = ByVersion(
 class DuplicateDeviceHandling(StrEnum):
     """The cases in which a pool with two devices of one name ends the search with an error."""
 
-    NEVER = "nothing"
+    NEVER = "never"
     ON_CANDIDATE = "once a device of the pool matches"
     ON_VISIT = "once the search reaches the pool"
 
 
 INVALID_POOL_ERROR = ByVersion(
-    "two devices of the same name in a pool end the search with an error",
+    "when two devices of the same name in a pool end the search with an error",
     (
         ("", DuplicateDeviceHandling.NEVER),
         ("1.32", DuplicateDeviceHandling.ON_CANDIDATE),
@@ -77,12 +77,12 @@ INVALID_POOL_ERROR = ByVersion(
 class SelectorsOfSecond(StrEnum):
     """The alternative whose selectors apply to the second alternative if both of the first two want all devices."""
 
-    FIRST = "those of the first alternative"
-    SECOND = "its own"
+    FIRST = "those of the first alternative (a bug)"
+    SECOND = "those of the second alternative"
 
 
 SELECTORS_OF_SECOND = ByVersion(
-    "selectors for a request's second alternative, if the first two request all devices",
+    "selectors applied to a request's second alternative if the first two alternatives request all devices",
     (("", SelectorsOfSecond.FIRST), ("1.36", SelectorsOfSecond.SECOND)),
 )
 
@@ -90,33 +90,34 @@ SELECTORS_OF_SECOND = ByVersion(
 class NextAlternative(StrEnum):
     """The alternative with which the search continues after an alternative that wants all devices."""
 
-    FIRST = "the first alternative"
-    SAME = "the same alternative"
+    FIRST = "the request's first alternative (a bug)"
+    SAME = "the current alternative"
 
 
 NEXT_ALTERNATIVE = ByVersion(
-    "alternative with which the search continues after the first device of a request for all devices",
+    "alternative with which the search goes on after allocating the first device of a request for all devices",
     (("", NextAlternative.FIRST), ("1.36", NextAlternative.SAME)),
 )
 COUNTER_CONSUMERS = ByVersion(
-    "devices that consume counters, while DRAPartitionableDevices is off",
+    "devices that consume counters while DRAPartitionableDevices is off",
     (("", Allocatability.ALLOCATABLE), ("1.34", Allocatability.UNALLOCATABLE)),
 )
 EACH_SHARE = ByVersion(
-    "each share of a device consumes counters of its pool, not only the first", (("", True), ("1.35", False))
+    "each share of a device consumes counters of its pool, rather than only the first share",
+    (("", True), ("1.35", False)),
 )
 CHARGED_IN_VAIN = ByVersion(
-    "counters may stay charged for a device that could not be allocated",
+    "shared counters may stay charged for a device that could not be allocated",
     (("", True), ("1.37", False)),
     "#140431",
 )
 CHARGED_TWICE = ByVersion(
-    "a shared device that was allocated without capacity is charged to its counters again",
+    "shared counters are charged again for each further share of a device that was allocated without capacity",
     (("", True), ("1.37", False)),
     "#140437",
 )
 ALL_HAVE_ROOM = ByVersion(
-    "allocationMode All fails if one of the devices has too little capacity left",
+    "a request with allocationMode: All fails if a matching device has too little capacity left",
     (("", False), ("1.37", True)),
     "#140769",
 )
@@ -125,12 +126,12 @@ ALL_HAVE_ROOM = ByVersion(
 class CounterSetKey(StrEnum):
     """The names that distinguish sets of shared counters."""
 
-    POOL = "pool"
-    DRIVER_AND_POOL = "driver and pool"
+    POOL = "its pool and name"
+    DRIVER_AND_POOL = "its driver, pool and name"
 
 
 COUNTER_SET_KEY = ByVersion(
-    "name that identifies a set of shared counters",
+    "key that identifies a set of shared counters",
     (("", CounterSetKey.POOL), ("1.37", CounterSetKey.DRIVER_AND_POOL)),
     "#140435",
 )
@@ -295,7 +296,7 @@ class Search:
         """Return the devices, with their pools, that a request with mode All must get.
 
         These are the devices that match the request's selectors and have the requested capacity. Raises AllocationError
-        if one of the node's pools is unusable or a selector fails.
+        if one of the node's pools is incomplete or invalid, or if a selector fails.
         """
         request = self._get_request(position)
 
@@ -361,9 +362,9 @@ class Search:
     def _search_missing_devices(self, position: SearchPosition, num_allocated: int = 0, start: int = 0) -> bool:
         """Search for the devices that a request still lacks and for the devices of all later requests.
 
-        Return whether all devices were found. The request already has `num_allocated` devices, and the search begins at
-        index `start` of `self.places`. Raises _TooManyResultsError if the claim cannot hold the devices and the version
-        then tries the next alternative.
+        Return whether all devices were found. Since 1.33, a request with mode All fails if it selects no device. The
+        request already has `num_allocated` devices, and the search begins at index `start` of `self.places`. Raises
+        _TooManyResultsError if the claim cannot hold the devices and the version then tries the next alternative.
         """
         num_requested = self._count_requested_devices(position)
         wants_all = position in self.all_devices
@@ -386,6 +387,7 @@ class Search:
         """
         consequence = TOO_MANY_RESULTS.at(self.features.release)
         total = len(self.results[position.claim]) + num_requested
+        # By mistake, some versions count the devices that the request already has twice.
         if consequence is not TooManyResults.REQUEST_FAILS_COUNTING_TWICE:
             total -= num_allocated
         if total <= MAX_RESULTS:
@@ -398,7 +400,8 @@ class Search:
         """Try the devices of `self.places` from index `start` on as the request's next device.
 
         Return True once a device leads to a complete allocation, and False if none does. A device that is equal to a
-        failed device is not tried. Raises AllocationError for an invalid pool in versions that report it.
+        failed device is not tried. Raises AllocationError if an invalid pool is visited, in versions that check pools
+        then, or would have to provide a device.
         """
         if num_allocated == 0 and self._has_too_few_devices(position):
             return False
@@ -430,9 +433,8 @@ class Search:
     ) -> bool:
         """Allocate the device to the request, and search for all remaining devices. Return whether they were found.
 
-        `num_allocated` is the number of devices that the request already has, and `next_place` the index at which the
-        search for its next device begins. If the search fails, the allocation is undone, except for mode All in
-        versions that keep it.
+        The request already has `num_allocated` devices, and the search for its next device begins at index
+        `next_place`. If the search fails, the allocation is undone, except for mode All in versions that keep it.
 
         If the device cannot be allocated to a request with mode All, some versions skip the device and search on, and
         other versions end the search with _SearchEndedError. In all other cases, the result is False.
@@ -475,9 +477,10 @@ class Search:
     def _has_too_few_devices(self, position: SearchPosition) -> bool:
         """Return whether the node has fewer candidates than the request needs, so that the search can be skipped.
 
-        The search is not skipped if upstream's search might time out. It is not skipped either if devices consume
-        counters, because upstream does not give all counters back. Raises AllocationError if a selector fails for a
-        device, and SearchTimeoutError if upstream's search would certainly time out.
+        The search is not skipped for a request of a single device, if one device may fill the whole request, if a pool
+        is invalid, or if upstream's search might time out. It is not skipped either if devices consume counters,
+        because upstream does not give all counters back. Raises AllocationError if a selector fails for a device, and
+        SearchTimeoutError if upstream's search would certainly time out.
         """
         num_requested = self._count_requested_devices(position)
         if num_requested < 2 or not self.interchangeable:
@@ -502,9 +505,9 @@ class Search:
     def _find_next_place(self, position: SearchPosition, place: int, device: PooledDevice) -> int:
         """Return the index at which to search for the request's next device, after `device` at index `place`.
 
-        In versions that try devices in any order, upstream begins again at the first device. This search does so only
-        if the order can change the result, which is the case with a distinctAttribute or with counters that upstream
-        does not give back.
+        A device that the request can take again is tried again. In versions that try devices in any order, upstream
+        begins again at the first device. This search does so only if the order can change the result, which is the case
+        with a distinctAttribute or with counters that upstream does not give back.
         """
         if not self.limit.any_order:
             return place + 1
@@ -545,8 +548,8 @@ class Search:
     def is_selectable(self, position: SearchPosition, device: PooledDevice) -> bool:
         """Return whether all selectors of the request match the device and the device is available on the node.
 
-        Devices with binding conditions are not selectable if the version does not support them. Raises AllocationError
-        if a selector fails.
+        Devices with binding conditions are not selectable if the version does not support them. Before 1.32, the
+        selectors of the device class do not apply to mode All. Raises AllocationError if a selector fails.
         """
         if device.device.binding_conditions and not self.features.binding_conditions:
             return False
@@ -564,8 +567,8 @@ class Search:
     def has_capacity(self, request: Request, device: PooledDevice) -> bool:
         """Return whether the device has enough capacity left for the request.
 
-        Without DRAConsumableCapacity, capacity is not checked. Raises AllocationError if the requested amount is
-        rejected.
+        Without DRAConsumableCapacity, capacity is not checked. Raises AllocationError if the version rejects the
+        requested amount.
         """
         if not self.features.consumable_capacity:
             return True
@@ -632,7 +635,7 @@ class Search:
     def _undo_charge_and_constraints(
         self, position: SearchPosition, pool: Pool, device: PooledDevice, charged: bool
     ) -> None:
-        """Undo the choice of a device with too little capacity.
+        """Undo the choice of a device that turned out to have too little capacity.
 
         The device is removed from the constraints and, if `charged` is set, its counters are given back. Before 1.37,
         nothing is undone, and a device that cannot be shared even counts as used by the claim.
@@ -647,7 +650,7 @@ class Search:
             self.counters.give_back_counters(pool, device)
 
     def _is_device_available(self, position: SearchPosition, device: PooledDevice) -> bool:
-        """Return whether no claim blocks the device and the feature gates allow it to consume counters.
+        """Return whether the request may take the device, judged by other claims and by the feature gates for counters.
 
         A shareable device is available to every request with adminAccess.
         """
@@ -659,7 +662,7 @@ class Search:
     def _is_already_charged(self, device: PooledDevice) -> bool:
         """Return whether the device's counters need no charge because another share of the device has been charged.
 
-        Before 1.35, every share is charged. Before 1.37, a share counts only if it consumes capacity.
+        Before 1.35, every share is charged. Before 1.37, only shares that consume capacity count as charged.
         """
         release, state = self.features.release, self.state
         if EACH_SHARE.at(release) or not self.is_shareable(device):

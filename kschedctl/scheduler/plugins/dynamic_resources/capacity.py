@@ -18,15 +18,17 @@ class UnrepresentableRequest(StrEnum):
     """The outcome for a capacity request that is negative or overflows the arithmetic of its validRange."""
 
     GRANTED = "is granted"
-    ERROR = "is an error"
+    ERROR = "is rejected with an error"
 
 
 UNREPRESENTABLE_REQUEST = ByVersion(
-    "a capacity request that is negative or overflows the arithmetic of a validRange",
+    "a capacity request that is negative or overflows when checked against a validRange",
     (("", UnrepresentableRequest.GRANTED), ("1.37", UnrepresentableRequest.ERROR)),
     "#140442",
 )
-FRACTIONS = ByVersion("a capacity's validRange may have fractions", (("", False), ("1.37", True)), "#140161")
+FRACTIONS = ByVersion(
+    "a capacity's validRange may contain fractional quantities", (("", False), ("1.37", True)), "#140161"
+)
 BEYOND = "capacity request cannot be represented in the device's range arithmetic: "
 TOO_LARGE = BEYOND + "request {} exceeds MaxInt64"
 ROUNDED_TOO_FAR = BEYOND + "rounding request {} up to the next step passes {}"
@@ -49,7 +51,7 @@ class RangeArithmetic(NamedTuple):
         return cls(features.fractional_range and FRACTIONS.at(features.release), rejects)
 
     def choose_unit(self, valid: CapacityRequestPolicyRange) -> int:
-        """Return the unit in which amounts of the range are counted, as a decimal exponent: MILLI or 0.
+        """Return the decimal exponent of the unit in which amounts of the range are counted: MILLI or 0.
 
         The unit is MILLI if the version counts in thousandths, the range has a step, and its bounds and step are whole
         thousandths. Otherwise the unit is 0, so that amounts are rounded up to whole numbers.
@@ -66,8 +68,8 @@ def compute_consumption(
 ) -> Quantities:
     """Return the amount that a request consumes of each capacity of a device, rounded up by the capacities' policies.
 
-    A capacity that is not requested is consumed by the default of its policy. Without a default, the whole capacity is
-    consumed. Raises AllocationError if the arithmetic rejects an amount.
+    A capacity that is not requested is consumed by the default of its policy or, without a default, as a whole. Raises
+    AllocationError if the version rejects an amount.
     """
     amounts = {}
     for name, device_capacity in capacity.items():
@@ -87,7 +89,7 @@ def fits_capacity(
     """Return whether a request can be added to all `taken` amounts without exceeding the device's capacity.
 
     Also return False if the device lacks a requested capacity or a policy forbids the amount. Raises AllocationError if
-    the arithmetic rejects an amount.
+    the version rejects an amount.
     """
     if any(name not in capacity for name in requested):
         return False
@@ -124,7 +126,7 @@ def _compute_consumed_amount(
 def _apply_request_policy(
     requested: Quantity | None, capacity: DeviceCapacity, arithmetic: RangeArithmetic
 ) -> Quantity:
-    """Return the requested amount, rounded up to a range or value that the capacity's policy allows.
+    """Return the requested amount, rounded up to an amount that the capacity's policy allows.
 
     If `requested` is None, return the policy's default, or the whole capacity if there is no default. An amount that
     exceeds all valid values is returned unchanged.
@@ -189,7 +191,8 @@ def _convert_to_thousandths(amount: Quantity) -> int | None:
 def violates_policy(amount: Quantity, policy: CapacityRequestPolicy | None, arithmetic: RangeArithmetic) -> bool:
     """Return whether the policy forbids an amount, which must already be rounded up.
 
-    The policy's default is always allowed. Other amounts must be in the policy's range or be one of its values.
+    The policy's default is always allowed, and without a policy every amount is. Other amounts must not exceed the
+    range's maximum and must be on one of its steps or, without a range, be one of the policy's values, if it lists any.
     """
     if policy is None or (policy.default is not None and amount == _parse_quantity(policy.default)):
         return False

@@ -63,7 +63,7 @@ class CompiledSelector:
     def matches(self, device: DeviceInput, allowance: CostAllowance | None = None) -> bool:
         """Return whether the selector matches the device, and subtract the cost of the evaluation from `allowance`.
 
-        If there is no allowance, the cost is not limited. Raises EvaluationError if the evaluation fails or the
+        If `allowance` is None, the cost is not limited. Raises EvaluationError if the evaluation fails or if the
         allowance was already used up.
         """
         if allowance is not None and allowance.remaining < 0:

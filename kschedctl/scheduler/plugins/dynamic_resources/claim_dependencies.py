@@ -48,7 +48,7 @@ def iter_device_dependencies(info: PodInfo, view: Fork, features: Features) -> I
 def _iter_dependencies_of_claim(claim: ResourceClaim | None, inventory: Inventory) -> Iterator[Dependency]:
     """Yield a dependency on each kind whose unread objects could change the result for one claim.
 
-    Only ResourceClaims matter if the claim is missing (None) or allocated. Otherwise the kinds that define devices
+    If the claim is missing (None) or allocated, only ResourceClaims matter. Otherwise the kinds that define devices
     matter as well, and DeviceClasses if a class of the claim is missing.
     """
     yield _build_false_rejection_dependency("ResourceClaim")
@@ -72,8 +72,8 @@ def _iter_request_options(claim: ResourceClaim) -> Iterator[ExactDeviceRequest |
 def _iter_inventory_dependencies(inventory: Inventory) -> Iterator[Dependency]:
     """Yield dependencies on the kinds that define which devices can be allocated.
 
-    These are ResourceSlices and, if enabled, DeviceTaintRules. DeviceTaintRules can only make devices unavailable. If a
-    rule selects devices by a missing class, DeviceClasses are added.
+    These are ResourceSlices and, if enabled, DeviceTaintRules, which can only make devices unavailable. If a rule
+    selects devices by a class that was not read, DeviceClasses are added.
     """
     yield _build_false_rejection_dependency("ResourceSlice")
     if not inventory.features.device_taint_rules:
@@ -94,7 +94,7 @@ def _build_false_rejection_dependency(kind: str) -> Dependency:
 
 
 def iter_re2_unknowns(plugin: str, info: PodInfo, view: Fork, features: Features) -> Iterator[Unknown]:
-    """Yield an unknown for ResourceClaim, and one for DeviceClass, if such an object has a CEL selector that needs RE2.
+    """Yield an unknown for each of two kinds, ResourceClaim and DeviceClass, that has a CEL selector which needs RE2.
 
     Only the pod's claims are checked. All DeviceClasses are checked if the pod has claims, or if devices may back
     extended resources. Nothing is yielded if RE2 is installed, or if a claim of the pod is missing or unusable.

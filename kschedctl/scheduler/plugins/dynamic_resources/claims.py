@@ -32,7 +32,7 @@ UNSUPPORTED = "none of the supported fields are set"
 
 
 NOT_OWNER = ByVersion(
-    "message about a claim that was created for another pod",
+    "message for a claim that was created for another pod",
     (
         ("", "ResourceClaim {} was not created for pod {} (pod is not owner)"),
         ("1.36", "ResourceClaim {} was not created for Pod {} (Pod is not owner)"),
@@ -73,7 +73,7 @@ def iter_pod_claims(
     """Yield the claims that the pod's spec references, each with its name in the pod.
 
     References that need no claim are left out. Raises ClaimError if a claim is missing, is being deleted, or was
-    generated for another pod. With DRAWorkloadResourceClaims, a claim may have been generated for the pod's group.
+    generated for another pod. With DRAWorkloadResourceClaims, a claim may also have been generated for the pod's group.
     """
     namespace = pod.metadata.namespace
     for reference in pod.spec.resource_claims:
@@ -146,8 +146,8 @@ def can_be_deallocated(claim: ResourceClaim, pod: Pod) -> bool:
 def find_binding_failure(claim: ResourceClaim, timeout: float, now: datetime) -> str:
     """Return why the claim's devices will not become ready, or an empty string if they are ready or still may be.
 
-    Devices fail by reporting a failure condition, or by not being ready ``timeout`` seconds after the allocation. As in
-    upstream, the check stops at the first device that is not ready, ignoring failure conditions of later devices.
+    A device fails if it reports a failure condition, or if it is not ready ``timeout`` seconds after the allocation. As
+    in upstream, the check stops at the first device that is not ready, ignoring failure conditions of later devices.
     Raises InputError for an invalid allocation time.
     """
     allocation = claim.status.allocation

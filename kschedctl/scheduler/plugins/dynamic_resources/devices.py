@@ -43,7 +43,7 @@ SELECTS_BY_CEL = ByVersion(
 )
 RUNTIME_ERROR = "CEL runtime error: "
 NAMES_DEVICE = ByVersion(
-    "the error of a CEL selector names the device on which it fails", (("", False), ("1.37", True)), "#136709"
+    "the error of a failing CEL selector names the device", (("", False), ("1.37", True)), "#136709"
 )
 
 
@@ -76,7 +76,7 @@ class TaintRules:
         self._verdicts: dict[tuple[str, bytes], bool] = {}
 
     def apply_to_slice(self, resource_slice: ResourceSlice) -> ResourceSlice | None:
-        """Return a copy of the slice in which each device has the taints of all rules that select it.
+        """Return a copy of the slice in which each device also has the taints of all rules that select it.
 
         Return None if a rule's expression does not compile, because the scheduler then never receives the slice. Raises
         InputError if the expressions cost too much.
@@ -167,7 +167,7 @@ class CounterSlices(StrEnum):
 
 
 COUNTER_SLICES = ByVersion(
-    "slices with shared counters, while DRAPartitionableDevices is off",
+    "ResourceSlices with shared counters while DRAPartitionableDevices is off",
     (
         ("", CounterSlices.INCLUDED),
         ("1.33", CounterSlices.IGNORED),
@@ -251,11 +251,11 @@ class Devices:
     # -- selectors -----------------------------------------------------------------------------------------------
 
     def matches_selector(self, expression: Expression, device: PooledDevice, shares: bool = True) -> bool:
-        """Return whether the selector matches the device. Devices that selectors cannot tell apart share a cached
-        result.
+        """Return whether the selector matches the device.
 
-        If ``shares`` is False, the selector does not see whether the device allows multiple allocations, as in
-        upstream's scoring. Raises AllocationError if the selector does not compile or fails for the device.
+        Devices that selectors cannot tell apart share a cached result. If ``shares`` is False, the selector does not
+        see whether the device allows multiple allocations, as in upstream's scoring. Raises AllocationError if the
+        selector does not compile or fails for the device.
         """
         key = (expression.text, device.kind, shares)
         if key not in self._verdicts:
@@ -312,8 +312,8 @@ class Devices:
         """Build a device of the slice, with the counters that it consumes and two numbers that identify equal devices.
 
         Devices that differ at most in their names and allocations have the same `twin` number, and devices that
-        selectors cannot tell apart have the same `kind` number. Raises QuantityError for an invalid quantity, and for a
-        step in the valid range of a capacity that is not positive.
+        selectors cannot tell apart have the same `kind` number. Raises QuantityError if a quantity is invalid, or if
+        the validRange.step of a capacity is not positive.
         """
         numbers = self._get_device_numbers(resource_slice, device)
         return PooledDevice(
@@ -326,12 +326,11 @@ class Devices:
         )
 
     def _get_device_numbers(self, resource_slice: ResourceSlice, device: Device) -> DeviceNumbers:
-        """Return the numbers that identify devices equal to this device of the slice, and the counters that it
-        consumes.
+        """Return the numbers that identify equal devices, and the counters that the device consumes.
 
         Devices that differ only in their names have the same numbers. Devices that consume counters of their own slice
-        are equal only within the slice. Raises QuantityError for an invalid quantity, and for a step that is not
-        positive.
+        are equal only within the slice. Raises QuantityError if a quantity is invalid, or if the validRange.step of a
+        capacity is not positive.
         """
         spec = resource_slice.spec
         # The slice matters only to devices that consume its own counters.
@@ -350,8 +349,8 @@ class Devices:
     def _get_device_kind_id(self, driver: str, device: Device) -> int:
         """Return a number that is equal for devices that selectors cannot tell apart.
 
-        The capacities of a new kind of device are checked. Raises QuantityError for an invalid quantity in a capacity,
-        and for a step that is not positive.
+        The capacities of a new kind of device are checked. Raises QuantityError if one is not a quantity or has a
+        validRange.step that is not positive.
         """
         visible_fields = _encode((driver, device.attributes, device.capacity, device.allow_multiple_allocations))
         if visible_fields not in self._kind_ids:
@@ -361,7 +360,7 @@ class Devices:
 
 
 def _check_capacities(device: Device) -> None:
-    """Raise QuantityError for an invalid quantity in a capacity of the device, and for a step that is not positive."""
+    """Raise QuantityError if a capacity is not a quantity or has a validRange.step that is not positive."""
     for name, capacity in device.capacity.items():
         parse_quantity(str(capacity.value))
         valid_range = capacity.request_policy.valid_range if capacity.request_policy else None

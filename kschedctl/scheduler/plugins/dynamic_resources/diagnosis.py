@@ -22,8 +22,8 @@ from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationErr
 def diagnose_node(inventory: Inventory, row: int, claims: Sequence[ClaimRequests]) -> DevicesUnfit:
     """Explain why the node's devices cannot fill the requests of the claims, judging each request separately.
 
-    The result has the requests that cannot be filled, with all their alternatives. If every request could be filled
-    without the others, the result has all requests, each with its first alternative, and the claims' constraints.
+    The result has the requests that cannot be filled, with all their alternatives. If each request alone could be
+    filled, the result has all requests, each with its first alternative, and the claims' constraints.
     """
     search = Search(inventory, row, claims)
     unfilled: list[RequestedDevices] = []
@@ -56,7 +56,7 @@ class FreeDevices(NamedTuple):
 
 
 def iter_free_devices(inventory: Inventory, row: int, claims: Sequence[ClaimRequests]) -> Iterator[FreeDevices]:
-    """Yield the free devices for each exact request and each alternative, as if there were no other requests.
+    """Yield the free devices for each exact request and each alternative, as if it were the only request.
 
     Requests with mode All are left out, because they do not ask for a specific number of devices.
     """

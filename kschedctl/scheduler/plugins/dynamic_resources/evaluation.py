@@ -45,7 +45,7 @@ MAX_ALTERNATIVES = 8
 
 
 TIMED_OUT = ByVersion(
-    "result for a node for which the search timed out",
+    "status and reason of a node for which the device search times out",
     (
         ("", (Code.UNRESOLVABLE, "timed out trying to allocate devices")),
         ("1.36", (Code.ERROR, "{}: timed out trying to allocate devices")),
@@ -107,9 +107,10 @@ class Evaluation:
 
     @cached_property
     def shared_verdicts(self) -> SharedVerdicts | None:
-        """The up-to-date verdicts that all pods with an equal `like` share, or None if they cannot be shared.
+        """The up-to-date verdicts for pods with equal claims, or None if they cannot be shared.
 
-        They cannot be shared if `like` is None, or if the verdict for some node is an error.
+        Pods with an equal `like` share them. They cannot be shared if `like` is None, or if the verdict for some node
+        is an error.
         """
         if self.like is None:
             return None
@@ -178,7 +179,7 @@ class Evaluation:
     def compute_scores(self, rows: Rows) -> Scores:
         """Score the nodes in `rows`: the earlier the allocated alternatives, the higher the score.
 
-        All scores are 0 if no request has alternatives.
+        All scores are 0 if no request has alternatives, and a rejected node always scores 0.
         """
         example = self if self.shared_verdicts is None else self.shared_verdicts.example
         if not example.has_alternatives:
@@ -229,8 +230,9 @@ class Evaluation:
         return diagnose_node(self.inventory, row, claims)
 
     def list_free_devices(self, row: int) -> list[FreeDevices]:
-        """Return the free devices of the node for each request and alternative, or [] if a claim or pool cannot be
-        read.
+        """Return the free devices of the node for each request and alternative.
+
+        The list is empty if a claim or pool cannot be read.
         """
         try:
             claims = self._read_unallocated_claims(self._find_device_backed_resources(row))
@@ -241,8 +243,9 @@ class Evaluation:
     def evaluate_node(self, row: int, claim_unavailable: bool) -> DeviceVerdict:
         """Return the verdict for a node, after a search for devices if some claim has to be allocated.
 
-        `claim_unavailable` says that an allocated claim cannot be used on the node. As in upstream, this rejects the
-        node only after a successful search.
+        The node is rejected without a search if a claim for extended resources is left from an earlier attempt, or if
+        neither the node nor devices can provide an extended resource. `claim_unavailable` says that an allocated claim
+        cannot be used on the node. As in upstream, this rejects the node only after a successful search.
         """
         extended = self.claims.extended
         if extended is not None and extended.spec.devices.requests:  # from an earlier attempt; PostFilter deletes it
@@ -406,9 +409,9 @@ class SharedVerdicts:
             self._record_verdict(row, outcome)
 
     def _record_verdict(self, row: int, outcome: DeviceVerdict) -> None:
-        """Record the verdict for a node, and move the node from its old rejection's mask to its new rejection's mask.
+        """Record the verdict for a node, and keep the masks of rejected nodes up to date.
 
-        An error sets `failing`.
+        There is one mask for each code and reason. An error sets `failing`, so that the verdicts are no longer shared.
         """
         previous = self.outcomes[row]
         self.outcomes[row] = outcome

@@ -60,7 +60,10 @@ class BoundedCache:
         self._max_entries = max_entries
 
     def get_or_make(self, key: Hashable, make: Callable[[], V]) -> V:
-        """Return the cached value for a key, or compute it with `make` and cache it. None counts as missing."""
+        """Return the cached value for a key, or compute it with `make` and cache it.
+
+        If the cache is full, its oldest entries are dropped. A cached None counts as missing.
+        """
         value: V | None = self._values.get(key)
         if value is None:
             drop_oldest_if_full(self._values, self._max_entries)
@@ -121,7 +124,7 @@ class Inventory:
         return claims
 
     def get_claim_spec_id(self, claim: ResourceClaim) -> int:
-        """Return an ID that is equal for claims with equal specs, and different for all other claims."""
+        """Return a number that is equal for claims with equal specs, and different for all other claims."""
         spec = claim.spec
         if id(spec) not in self._numbers_by_spec_id:
             number = self._numbers.setdefault(_encode(spec), len(self._numbers))
@@ -259,9 +262,9 @@ class VisibleDevices:
         return selector
 
     def get_visible_devices_id(self, row: int) -> int:
-        """Return an ID that is equal for nodes that see the same available devices in pools of the same shape.
+        """Return a number that is equal for nodes that see the same available devices in pools of the same shape.
 
-        The IDs are cached by row. Raises AllocationError for an invalid node selector.
+        The numbers are cached by row. Raises AllocationError for an invalid node selector.
         """
         number = self._numbers_by_row.get(row)
         if number is not None:
@@ -285,10 +288,10 @@ class VisibleDevices:
         return number
 
     def find_available_nodes(self, name: str | None, everywhere: bool | None, selector: NodeSelector | None) -> Bools:
-        """Return the mask (N,) of the nodes on which a slice or device with these three fields is available.
+        """Return a mask (N,) of the nodes on which a slice or device with these three fields is available.
 
         If `name` is not empty, only the node with that name counts. Otherwise, all nodes count if `everywhere` is True,
-        or else the nodes that the selector matches. Without a selector, no node counts. Raises AllocationError for an
+        and else the nodes that the selector matches. Without a selector, no node counts. Raises AllocationError for an
         invalid selector.
         """
         if name:
@@ -336,7 +339,8 @@ class VisibleDevices:
         """Build the pools that a node sees from the indices of the slices for the node, in the order of the search.
 
         Slices with shared counters, which every node sees, are added to their pools. Pools that the driver is replacing
-        are left out. Unusable pools are included even if the node sees only their counters.
+        are left out. Unusable pools are included even if the node sees only their counters. Pools with binding
+        conditions come last.
         """
         by_pool: dict[PoolId, list[int]] = {}
         for index in slice_indices:
@@ -443,8 +447,8 @@ class ClassDevices(NamedTuple):
 def count_class_devices(inventory: Inventory, device_class: DeviceClass) -> tuple[Counts, Counts]:
     """Return, for each node, how many devices of the class it has, and how many of these are allocated.
 
-    Slices are included even if their pools are unusable. If a selector fails for one of a node's devices, the node
-    counts as having none.
+    Devices in unusable pools are included. If a selector fails for one of a node's devices, both numbers of the node
+    are 0.
     """
     class_devices = inventory.objects.index(
         (ClassDevices, device_class.metadata.name, inventory.features),
@@ -462,7 +466,7 @@ def count_class_devices(inventory: Inventory, device_class: DeviceClass) -> tupl
 def _find_class_devices(inventory: Inventory, device_class: DeviceClass) -> ClassDevices:
     """Find the devices that match all selectors of the class, and count them on each node.
 
-    Nodes with a device for which a selector fails are marked as faulty.
+    A node is marked as faulty if a selector fails for one of its devices.
     """
     source = f"class {device_class.metadata.name}"
     selectors = [Expression(source, s.cel.expression) for s in device_class.spec.selectors if s.cel is not None]

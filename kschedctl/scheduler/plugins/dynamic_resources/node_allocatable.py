@@ -70,8 +70,8 @@ def _list_claim_names(pod: Pod) -> set[str]:
 def list_insufficiency_rejections(evaluation: Evaluation, info: PodInfo, view: Fork, delta: Delta) -> Rejections:
     """Return the rejections of nodes that have devices for the pod but lack the node resources behind them.
 
-    A node is in one rejection for each resource that it lacks. If the pod's demand with the devices cannot be computed,
-    all nodes with these devices are rejected for the reason.
+    A node is in one rejection for each resource that it lacks. If the pod's demand cannot be computed for some devices,
+    all nodes with these devices are rejected for that reason.
     """
     rows_by_verdict: dict[int, list[int]] = {}  # by identity, since equivalent nodes share a verdict
     for row, outcome in enumerate(evaluation.outcomes):
@@ -97,8 +97,8 @@ def list_insufficiency_rejections(evaluation: Evaluation, info: PodInfo, view: F
 def _list_resource_rejections(demand: Quantities, usage: Usage) -> Rejections:
     """Return the rejections of the nodes that lack a demanded resource, two for each resource.
 
-    A node that would lack the amount even if it were empty is Unresolvable, and other nodes are Unschedulable. Extended
-    resources are left out.
+    A node that would lack the amount even if it were empty is Unresolvable. A node that would have it if it were empty
+    is Unschedulable. Extended resources, and resources of which nothing is demanded, are left out.
     """
     rejections: Rejections = []
     for name, amount in convert_to_amounts(demand).items():
@@ -137,8 +137,8 @@ def _iter_claim_resources(
 ) -> Iterator[tuple[str, Quantities]]:
     """Yield the name of each claim whose newly allocated devices stand for node resources, with the total amounts.
 
-    `mapped` is the result of `_find_mapped_devices`. Raises _PodRejectedError if a device has no consumed capacity for
-    its mapping.
+    `mapped` has the devices that stand for node resources, by the names of their pool and device. Raises
+    _PodRejectedError if a device has no consumed capacity for its mapping.
     """
     for claim, results in zip(evaluation.claims.to_allocate, allocation, strict=True):
         total: Quantities = {}

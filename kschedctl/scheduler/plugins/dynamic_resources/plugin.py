@@ -1,5 +1,4 @@
-"""The plugin DynamicResources, which allocates devices for ResourceClaims and for extended resources that DeviceClasses
-back.
+"""The plugin DynamicResources, which allocates devices for ResourceClaims and for requests that DeviceClasses back.
 
 Upstream: pkg/scheduler/framework/plugins/dynamicresources, and for the arguments
 staging/src/k8s.io/kube-scheduler/config/v1/types_pluginargs.go, pkg/scheduler/apis/config/v1/defaults.go and
@@ -258,10 +257,10 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
             yield Rejection(mask & ~is_rejected, outcome.code, outcome.reason, evaluation.explain_rejection)
 
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
-        """Return a failure that says what upstream does to the claims that keep the pod from being scheduled.
+        """Return a rejection that says what upstream does to the claims that keep the pod from being scheduled.
 
         Upstream deallocates a claim, deletes the claim for extended resources, unreserves the claims of the pod's group
-        or does nothing. Here no claim is changed. In some versions, the reason is empty for a pod without claims.
+        or does nothing. Here, no claim is changed. In some versions, the reason is empty for a pod without claims.
         Raises PluginError if PreFilter did not run.
         """
         if not cycle.info.spec.resource_claims and SILENT_WITHOUT_CLAIMS.at(self.features.release):
@@ -322,7 +321,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
     def reservation(self, info: PodInfo, view: Fork, row: int, state: Evaluation | None) -> Reservation:
         """Return the allocation that each unallocated claim would get on the node, by the claim's ``namespace/name``.
 
-        The reservation is empty for a pod that needs no devices.
+        The reservation is empty for a pod that needs no devices, and for a node that is rejected.
         """
         if state is None:
             return Reservation()
@@ -361,8 +360,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
     def iter_admitting_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that completes the pod's claims, so that the pod can enter the queue.
 
-        Claims are completed by their creation. For generated claims, their names must also be recorded in the pod's
-        status.
+        Claims are completed by their creation. The names of generated claims must also be recorded in the pod's status.
         """
         names = hints.list_claim_names(info)
         if names:
@@ -397,7 +395,10 @@ def requests_devices(info: PodInfo, view: Fork) -> bool:
 NOTED = tuple(
     NotedChange(
         ByVersion(
-            f"effect of the gate {gate}", (("", "no such gate"), ("1.37", "not replayed")), gate, from_notes="1.37"
+            f"feature gate {gate}",
+            (("", "does not exist"), ("1.37", "exists, but kschedctl does not replay its effect")),
+            gate,
+            from_notes="1.37",
         ),
         Effect.EITHER,
         requests_devices,

@@ -132,12 +132,12 @@ class Allocatability(StrEnum):
 
 
 INCOMPLETE = ByVersion(
-    "devices of a pool while a node does not see all of its slices",
+    "devices of a pool of which the node does not see all slices",
     (("", Allocatability.ALLOCATABLE), ("1.35", Allocatability.UNALLOCATABLE)),
 )
 
 NEWER_SLICES = ByVersion(
-    "number of slices counted too many if a newer generation follows an older one", (("", 1), ("1.32", 0))
+    "slices counted in excess when a newer pool generation follows an older one", (("", 1), ("1.32", 0))
 )
 CHECKS_NAMES = ByVersion("a pool with two devices of the same name is invalid", (("", False), ("1.32", True)))
 
@@ -145,12 +145,12 @@ CHECKS_NAMES = ByVersion("a pool with two devices of the same name is invalid", 
 class CounterScope(StrEnum):
     """The devices that can consume the shared counters of a ResourceSlice."""
 
-    SLICE = "those of the slice"
-    POOL = "those of the pool"
+    SLICE = "those of the same slice"
+    POOL = "those of the whole pool"
 
 
 COUNTER_SCOPE = ByVersion(
-    "devices that can consume the shared counters of a ResourceSlice",
+    "devices that can consume a ResourceSlice's shared counters",
     (("", CounterScope.SLICE), ("1.35", CounterScope.POOL)),
 )
 
@@ -161,7 +161,8 @@ def build_pool(
     """Build the pool that a node sees from its `visible_slices` and all `published` slices of the pool.
 
     Since 1.35, a pool is incomplete and has no devices unless all its slices are published. Return None if the driver
-    is replacing the pool with a newer generation that the node does not see yet.
+    is replacing the pool with a newer generation that the node does not see yet. Before 1.35, only the visible slices
+    count.
     """
     allows_incomplete_pools = INCOMPLETE.at(features.release) is Allocatability.ALLOCATABLE
     if allows_incomplete_pools:
@@ -244,7 +245,7 @@ def qualify_counter_set(slice_name: str, counter_set: str) -> str:
 def _build_complete_pool(
     visible_slices: Sequence[IndexedSlice], invisible_slices: Sequence[IndexedSlice], partitionable: bool
 ) -> Pool:
-    """Build a pool whose slices are all published. It has the devices of the `visible_slices`, which the node sees.
+    """Build a pool whose slices are all published, with the devices of the `visible_slices`, which the node sees.
 
     With ``partitionable`` (DRAPartitionableDevices), a slice has either shared counters or devices, and devices in
     `invisible_slices` consume counters as well. If a device name occurs twice or counters are faulty, the pool is
@@ -273,7 +274,7 @@ def _build_complete_pool(
 
 
 COUNTS_SHARES = ByVersion(
-    "a device with shares in use consumes the counters of its pool",
+    "a device of which shares are in use consumes the counters of its pool",
     (("", False), ("1.36.2", True)),
     "#139040, structured/internal/incubating/allocator_incubating.go",
 )
@@ -326,7 +327,7 @@ def _read_shared_counters(slices: Iterable[IndexedSlice]) -> tuple[Counters, str
 
 
 def _describe_unknown_counter(devices: Iterable[PooledDevice], available: Counters) -> str:
-    """Return an error message if a device consumes a counter that is not `available`, otherwise an empty string."""
+    """Return an error message if a device consumes a counter that is not in `available`, otherwise an empty string."""
     set_names = {set_name for set_name, _ in available}
     for device in devices:
         for consumption in device.device.consumes_counters:

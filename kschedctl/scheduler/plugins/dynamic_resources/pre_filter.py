@@ -43,7 +43,9 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
 
-HAS_ALTERNATIVES = ByVersion("a request can have alternatives", (("", False), ("1.33", True)), "KEP 4816")
+HAS_ALTERNATIVES = ByVersion(
+    "a request can list alternatives (firstAvailable)", (("", False), ("1.33", True)), "KEP 4816"
+)
 
 
 def list_pod_claims(info: PodInfo, view: Fork, features: Features) -> tuple[ResourceClaim, ...]:
@@ -192,10 +194,10 @@ def _find_nodes_outside_allocation(claim: ResourceClaim, inventory: Inventory) -
 
 
 def _iter_class_names(claim: ResourceClaim, request: DeviceRequest, features: Features) -> Iterator[tuple[str, str]]:
-    """Yield the name and the class name of a request, or of each alternative if the request has alternatives.
+    """Yield the name and the device class name of a request, or of each of its alternatives.
 
-    The class name is empty if the version does not support alternatives. Raises ClaimError if the request is neither
-    exact nor has alternatives, or if alternatives are disabled.
+    The class name is empty for a request with alternatives if the version does not support them. Raises ClaimError if
+    the request is neither exact nor has alternatives, or if alternatives are disabled.
     """
     if request.exactly is not None:
         yield request.name, request.exactly.device_class_name
@@ -232,8 +234,8 @@ def find_pod_group(pod: Pod, inventory: Inventory) -> PodGroup | None:
 def can_unreserve_claims(pod: Pod, inventory: Inventory, view: Fork) -> bool:
     """Return whether upstream would unreserve claims of the pod's group.
 
-    It does if no pod of the group has a node, and a claim of the group is allocated and reserved. Raises ClaimError if
-    the group does not exist, and PluginError if a claim of the group is missing or unsupported.
+    It would if no pod of the group has a node, and a claim of the group is allocated and reserved for the pod or group.
+    Raises ClaimError if the group does not exist, and PluginError if a claim of the group is missing or unsupported.
     """
     group = find_pod_group(pod, inventory)
     if group is None:

@@ -54,7 +54,7 @@ class TooManyResults(StrEnum):
 
 
 TOO_MANY_RESULTS = ByVersion(
-    "a request that would exceed the maximum number of devices of its claim",
+    "a request with which its claim would have too many devices",
     (
         ("", TooManyResults.REQUEST_FAILS),
         ("1.33", TooManyResults.REQUEST_FAILS_COUNTING_TWICE),
@@ -174,8 +174,8 @@ def _read_alternatives(
 ) -> tuple[Request, ...]:
     """Read the alternatives of a request, in order. An exact request is its only alternative.
 
-    The result is empty if the request is of an unknown type. Raises AllocationError for a faulty request and for one
-    that needs a disabled feature.
+    The result is empty if the request is of an unknown type. Raises AllocationError for a faulty request, and for a
+    request that needs a disabled feature.
     """
     claim_label = f"claim {format_claim_key(claim)}"
     if request.first_available and not features.prioritized_list:
@@ -201,7 +201,7 @@ def _read_request(
     classes: Mapping[str, DeviceClass],
     features: Features,
 ) -> Request:
-    """Read an exact request or an alternative, with the selectors of its class followed by its own.
+    """Read an exact request or an alternative, with the selectors of its class followed by its own selectors.
 
     ``request_name`` is the name of the exact request, or of the request whose list contains ``source``. Raises
     AllocationError if the class does not exist, a feature is disabled, or a field has an unsupported value.
@@ -245,7 +245,10 @@ def _read_request(
 def _list_expressions(
     source: str, holder: DeviceClass | ExactDeviceRequest | DeviceSubRequest
 ) -> tuple[Expression, ...]:
-    """Return the CEL selectors of a class or request. In messages, a selector is named by `source` and its number."""
+    """Return the CEL selectors of a class or request, in order.
+
+    In messages, a selector is named by `source` and its number. Selectors of other types are left out.
+    """
     of_class = isinstance(holder, DeviceClass)
     selectors = holder.spec.selectors if isinstance(holder, DeviceClass) else holder.selectors
     return tuple(
@@ -292,8 +295,8 @@ def build_allocation_result(
 ) -> AllocationResult:
     """Build the allocation of one claim on a node. Shares of devices have no ID yet.
 
-    ``results`` may come from the search on an equivalent node. ``devices`` are the corresponding devices of this node,
-    and ``node_selector`` selects only this node.
+    ``results`` may come from the search on an equivalent node. ``devices`` are the devices of this node that take the
+    places of the devices in ``results``, and ``node_selector`` selects only this node.
     """
     allocated = [
         _build_device_result(result, device, features) for result, device in zip(results, devices, strict=True)
@@ -304,7 +307,8 @@ def build_allocation_result(
 def check_node_selectors(claims: Iterable[ResourceClaim], allocation: Allocation) -> None:
     """Raise AllocationError if an allocated device has a node selector with several terms.
 
-    Upstream cannot combine terms. Once a claim has a device for a single node, its further devices are not checked.
+    Upstream cannot combine such selectors. Once a claim has a device that is usable on a single node only, its further
+    devices are not checked.
     """
     for claim, results in zip(claims, allocation, strict=True):
         for result in results:
@@ -384,8 +388,9 @@ def _build_node_selector(devices: Iterable[PooledDevice], own_node: NodeSelector
 def _append_new_requirements(
     requirements: list[SelectorRequirement], candidates: Iterable[SelectorRequirement]
 ) -> None:
-    """Append to `requirements` the candidates that are not among them yet. The order of a requirement's values is
-    ignored.
+    """Append to `requirements` the candidates that are not among them yet.
+
+    The order of a requirement's values is ignored.
     """
 
     def build_key(requirement: SelectorRequirement) -> object:

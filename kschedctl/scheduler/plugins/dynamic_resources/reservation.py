@@ -28,8 +28,8 @@ User = tuple[str, str]
 def reserve_claims(evaluation: Evaluation, pod: Pod, row: int) -> list[ResourceClaim]:
     """Return the pod's claims as they are after binding: allocated on the node and reserved for the pod.
 
-    Allocated claims keep their allocation. Claims that get no allocation are left out, such as the claim for extended
-    resources if the node provides these resources without devices.
+    Allocated claims keep their allocation. A claim that gets no allocation is left out, for example the claim for
+    extended resources if the node provides these resources without devices.
     """
     new_allocations = iter(evaluation.build_allocations(row))  # one for each unallocated claim, or none at all
     claims = []
@@ -56,8 +56,8 @@ def _reserve_claim(claim: ResourceClaim, allocation: AllocationResult, pod: Pod)
 def _rename_extended_claim(claim: ResourceClaim, pod: Pod) -> ResourceClaim:
     """Give the claim for the pod's extended resources its final name and annotation, if its name is still temporary.
 
-    Other claims are returned unchanged. Unlike in upstream, the claim gets no owner. Here, one Pod object may represent
-    several identical pods, and each of them would find the claim and use it.
+    All other claims are returned unchanged. Unlike in upstream, the claim gets no owner. Here, one Pod object may
+    represent several identical pods, and each of them would find the claim and use it.
     """
     if claim.metadata.name != IN_MEMORY_NAME:
         return claim

@@ -65,10 +65,10 @@ class StepLimit:
     def can_skip_search(self, devices: int, all_tried: bool) -> bool:
         """Return whether a search for more devices than the existing number `devices` can be skipped.
 
-        Upstream finds nothing in such a search, but it may time out while it tries sequences of devices. If
-        ``all_tried`` is True, upstream tries all sequences. They then count as steps, and SearchTimeoutError is raised
-        if there are too many. If ``all_tried`` is False, upstream's search may end sooner. It can then be skipped only
-        if all sequences would be within the limit.
+        Upstream finds nothing in such a search, but it may time out while it tries sequences of devices. With
+        ``all_tried``, upstream tries all sequences. They then count as steps, and SearchTimeoutError is raised if there
+        are too many. Otherwise, upstream's search may end sooner, so it can be skipped only if all sequences would be
+        within the limit.
         """
         steps = self._count_device_sequences(devices)
         if all_tried:

@@ -8,7 +8,7 @@ from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 NEWER_ALLOCATOR: ByVersion[tuple[str, ...]] = ByVersion(
-    "features of which any one selects the newer allocator",
+    "features of which any one selects the newer device allocator",
     (
         ("", ()),
         ("1.34", ("device_status", "binding_conditions", "consumable_capacity")),
@@ -21,7 +21,7 @@ TAINT_RULES_GATE = ByVersion(
     "EnableDeviceTaints, since then EnableDeviceTaintRules, in pkg/scheduler/scheduler.go",
 )
 LISTS_IN_CEL = ByVersion(
-    "CEL selectors read attributes with several values while DRAListTypeAttributes is off",
+    "CEL selectors can read list-type attributes even if the gate DRAListTypeAttributes is off",
     (("", False), ("1.37", True)),
     "#139395",
 )

@@ -180,7 +180,7 @@ def _build_requests_vector(requests: Mapping[str, int], view: NodeView) -> Amoun
 def list_pod_amounts(
     info: PodInfo, resources: Sequence[ResourceSpec], options: Options, nonzero: bool = False
 ) -> list[int]:
-    """Return how much of each of `resources` the pod requests, computed with the `options`.
+    """Return how much the pod requests of each of `resources`, computed with the `options`.
 
     With `nonzero`, a default is assumed for containers without a request for cpu or memory. Node resources that the
     pod's devices provide are never included.
@@ -240,11 +240,11 @@ def get_demanded_amounts(resources: Sequence[ResourceSpec], requests: Sequence[i
 def compute_node_usage(
     demanded: DemandedAmounts, view: NodeView, requested: Amounts, rows: Rows, devices: Callable[[], BackingDevices]
 ) -> NodeUsage:
-    """Return the usage of the scored nodes at `rows`, with and without the pod whose requests are `demanded`.
+    """Return the usage of the scored nodes at `rows`, both with and without the pod to be placed.
 
-    `requested` is a matrix (nodes, resources) of the usage of all nodes without the pod. If a node does not offer an
-    extended resource that a DeviceClass backs, the node's devices are counted instead. `devices` is called only if such
-    a resource is requested.
+    `demanded` has the pod's requests, and `requested` is a matrix (nodes, resources) of the usage of all nodes without
+    the pod. If a node does not offer an extended resource that a DeviceClass backs, the node's devices are counted
+    instead. `devices` is called only if such a resource is requested.
     """
     columns, uncounted = demanded.columns, demanded.uncounted
     allocatable = _select_cells(view.allocatable, rows, columns, view)
@@ -286,7 +286,8 @@ def _build_demanded_amounts(
 ) -> DemandedAmounts:
     """Build the demanded amounts of a pod: its requests, and the column of each resource in the nodes' matrices.
 
-    Resources that do not count have no column, and neither do scalar resources that the pod does not request.
+    Resources that do not count for scores have no column, and neither do scalar resources that the pod does not
+    request.
     """
     resource_names = [resource.name for resource in resources]
     is_skipped = [
@@ -324,9 +325,10 @@ def _build_demanded_amounts(
 
 
 def score_least_allocated(strategy: ScoringStrategy, usage: NodeUsage) -> Scores:
-    """Return each node's score, from 0 to 100: the weighted mean of the free shares after placing the pod.
+    """Score each node from 0 to 100 by the weighted mean share of its resources that stays free once the pod is placed.
 
-    The mean of a node is over the resources that it offers.
+    The mean is over the resources that the node offers. A resource that would be overused counts as not free.
+    `strategy` is not used.
     """
     requested, allocatable = usage.requested, usage.allocatable
     # Usually all nodes offer all resources, so that no divisor is zero and all resources count. The general formula
@@ -341,9 +343,10 @@ def score_least_allocated(strategy: ScoringStrategy, usage: NodeUsage) -> Scores
 
 
 def score_most_allocated(strategy: ScoringStrategy, usage: NodeUsage) -> Scores:
-    """Return each node's score, from 0 to 100: the weighted mean of the used shares after placing the pod.
+    """Score each node from 0 to 100 by the weighted mean share of its resources in use once the pod is placed.
 
-    The mean of a node is over the resources that it offers.
+    The mean is over the resources that the node offers. A resource that would be overused counts as fully used.
+    `strategy` is not used.
     """
     requested, allocatable = usage.requested, usage.allocatable
     used = np.minimum(requested, allocatable) * MAX_NODE_SCORE
@@ -355,10 +358,10 @@ def score_most_allocated(strategy: ScoringStrategy, usage: NodeUsage) -> Scores:
 
 
 def score_requested_to_capacity_ratio(strategy: ScoringStrategy, usage: NodeUsage) -> Scores:
-    """Return each node's score: the weighted mean of its resources' scores.
+    """Score each node by the weighted mean of the scores that the profile's shape gives to its resources.
 
-    The profile's shape maps a resource's utilization with the pod to a score. Resources that score 0, or that a node
-    does not offer, are left out of the mean.
+    The shape maps the utilization of a resource, once the pod is placed, to a score. Resources that score 0, or that a
+    node does not offer, are left out of the mean. Without any other resource, the node scores 0.
     """
     requested, allocatable = usage.requested, usage.allocatable
     shape = strategy.requested_to_capacity_ratio.shape if strategy.requested_to_capacity_ratio else ()
@@ -397,10 +400,11 @@ def _compute_weighted_mean_of_offered(shares: Amounts, usage: NodeUsage) -> Scor
 
 
 def _divide_exactly(amounts: Amounts, divisors: Amounts) -> Amounts:
-    """Return the quotients of small non-negative amounts, rounded down. Large arrays are divided as floats, for speed.
+    """Return the quotients of non-negative amounts, rounded down.
 
-    The sum of an amount and its divisor must be below 2**53. The float quotient is then never rounded up to the next
-    integer, because their difference exceeds half the distance between two adjacent floats.
+    Large arrays are divided as floats, which is faster. The sum of an amount and its divisor must be below 2**53. The
+    float quotient is then never rounded up to the next integer, because their difference exceeds half the distance
+    between two adjacent floats.
     """
     quotients: Amounts
     if amounts.size < MIN_SIZE_FOR_FLOAT_DIVISION:

@@ -41,7 +41,7 @@ class NoPodToJoin(Fact, frozen=True):
     """Namespaces in which the term does not look and in which pods with these labels run, if it selects no pod."""
 
     def describe(self) -> str:
-        """Say which pods are missing in the node's domain, or in all domains.
+        """Say which pods are missing, in the node's domain or in the term's namespaces.
 
         >>> NoPodToJoin("app=db", "zone", "a").describe(), NoPodToJoin("", "zone", "a").describe()
         ('no pod in zone=a matches app=db', 'no pod runs in zone=a')
@@ -149,7 +149,10 @@ class AffinityVerdicts(msgspec.Struct, frozen=True):
         return [distinction for running in counts for distinction in running.distinctions]
 
     def find_rejected_rows(self, rows: Rows) -> Bools:
-        """Return a mask over `rows` of the nodes that a required term of the pod or of a running pod rejects."""
+        """Return a mask over `rows` of the nodes that a required term of the pod or of a running pod rejects.
+
+        A node without the label of a topology key of the pod's affinity is rejected as well.
+        """
         rejected = self.affinity.find_rows_without_label(rows)
         # A pod whose affinity selects itself may go anywhere if no other pod matches yet.
         is_first_of_its_group = self.wants_itself and self.affinity.is_empty
@@ -164,7 +167,8 @@ class AffinityVerdicts(msgspec.Struct, frozen=True):
 def iter_rejections(state: FilterState, info: PodInfo, view: Fork, delta: Delta) -> Iterator[Rejection]:
     """Yield the rejections by the pod's affinity, its anti-affinity, and existing pods' anti-affinity, in this order.
 
-    As in upstream, each rejection leaves out the nodes of earlier rejections.
+    As in upstream, each rejection leaves out the nodes of earlier rejections. Rejections without nodes are yielded as
+    well.
     """
     affinity_unmet = ~_find_nodes_meeting_affinity(state, info, view, delta)
     yield Rejection(affinity_unmet, Code.UNRESOLVABLE, REASON_AFFINITY, _build_affinity_fact_finder(state, view))
@@ -182,9 +186,9 @@ def iter_rejections(state: FilterState, info: PodInfo, view: Fork, delta: Delta)
 
 
 def _find_own_term(terms: Sequence[AffinityTerm], view: Fork, key: str, info_number: int) -> AffinityTerm | None:
-    """Find the first of the incoming pod's terms that has this topology key and selects pods of the PodInfo.
+    """Return the first of the incoming pod's terms that has this topology key and selects the pods of a PodInfo.
 
-    The PodInfo is given by its number in the view. Return None if there is no such term.
+    `info_number` is the number of the PodInfo in the view. Return None if there is no such term.
     """
     for term in terms:
         if term.topology_key == key and find_infos_matching_term(term, view)[info_number]:
@@ -204,7 +208,10 @@ def _find_running_pods_term(info: PodInfo, view: Fork, key: str, info_number: in
 
 
 def _find_nodes_in_matched_domains(counts: TopologyCounts, view: Fork, delta: Delta) -> Bools:
-    """Return a mask (N,) of the nodes in a topology domain that has a matched term after the hypothetical changes."""
+    """Return a mask (N,) of the nodes in whose topology domain any term matches a pod.
+
+    The hypothetical changes on a node count for that node only.
+    """
     has_match = np.zeros(len(view.nodes), np.bool_)
     for key in counts.counts:
         has_match |= counts.get_domain_counts_by_node(key, view, delta) > 0
@@ -215,7 +222,7 @@ def _find_nodes_meeting_affinity(state: FilterState, info: PodInfo, view: Fork, 
     """Return a mask (N,) of the nodes that meet the pod's required affinity terms after the hypothetical changes.
 
     A node needs all topology labels and, for each term, a matching pod in its domain. The first pod of a group needs no
-    other pods: if the terms select the pod itself and match no pod anywhere, all nodes with the labels meet the
+    other pods. If the terms select the pod itself and match no pod anywhere, all nodes with the labels meet the
     affinity.
     """
     labelled = np.ones(len(view.nodes), np.bool_)
@@ -236,7 +243,7 @@ def do_terms_select_pod(terms: Sequence[AffinityTerm], info: PodInfo) -> bool:
 def _build_affinity_fact_finder(state: FilterState, view: Fork) -> Callable[[int], Fact]:
     """Build a function that returns, for a node's row, the fact about the first unmet affinity term there.
 
-    If each term alone is met by some pod, the fact is that no pod meets all terms.
+    If each term is met by some pod, but no pod meets all terms, the fact says so.
     """
 
     def find_fact(row: int) -> Fact:
@@ -307,10 +314,9 @@ class ForbiddenPodFacts:
         """A cache of `_find_forbidding_selector`."""
 
     def build_fact(self, row: int) -> PodInTheWay:
-        """Build the fact about the first forbidden pod in a domain of the node.
+        """Build the fact about the first forbidden pod in a topology domain of the node.
 
-        If no pod on a node in these domains is forbidden, the forbidden pod is a nominated one, and the fact names no
-        pod.
+        If no pod there is forbidden, a nominated pod must be, and the fact names no pod.
         """
         for key, domain_counts in self.counts.counts.items():
             column = self.view.nodes.label(key)
@@ -331,7 +337,10 @@ class ForbiddenPodFacts:
         return PodInTheWay()
 
     def _find_forbidding_selector(self, key: str, info_number: int) -> str:
-        """Return the selector of the term that forbids the pods of the PodInfo, or "" if no term does."""
+        """Return the selector of the term that forbids the pods of a PodInfo in a domain of this topology key.
+
+        Return "" if no term does. The selector is cached.
+        """
         cache_key = key, info_number
         if cache_key not in self._selectors:
             term = self.find_term(key, info_number)
@@ -341,7 +350,7 @@ class ForbiddenPodFacts:
     def _group_forbidden_pods(self, key: str) -> dict[int, ForbiddenPods]:
         """Return the first forbidden pod and the number of forbidden pods in each domain of the topology key.
 
-        The domains are given by their codes.
+        The result is keyed by the codes of the domains. Domains without forbidden pods are left out.
         """
         view = self.view
         is_forbidden = self.counts.weights[key][view.pods.info] > 0

@@ -29,14 +29,14 @@ from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 
 COMPARES_WITH_OLD_NODE = ByVersion(
-    "queueing hint: a changed node is compared with its old state", (("", False), ("1.33", True))
+    "the queueing hint compares a changed node with its old state", (("", False), ("1.33", True))
 )
 CHECKS_BOTH_WAYS = ByVersion(
-    "queueing hint: the pod's own labels, nominated nodes and the anti-affinity of deleted pods count",
+    "the queueing hint takes the pod's own updates, nominated pods and the anti-affinity of deleted pods into account",
     (("", False), ("1.36", True)),
 )
 ONE_TERM_SUFFICES = ByVersion(
-    "queueing hint: a pod that matches one of several anti-affinity terms is enough",
+    "the queueing hint counts a pod as forbidden if it matches any anti-affinity term, rather than all of them",
     (("", False), ("1.37", True)),
     "#139161",
 )
@@ -47,10 +47,10 @@ def is_schedulable_after_pod_change(
 ) -> bool:
     """Return whether the pod change may meet the waiting pod's affinity or remove a pod that its anti-affinity forbids.
 
-    With `checks_both_ways`, changes of the waiting pod itself and the anti-affinity of a deleted pod are considered,
-    and nominated pods are treated like bound pods. With `one_term_suffices`, a pod is forbidden if it matches any of
-    the anti-affinity terms, otherwise only if it matches all of them. Raises PluginError for terms that cannot be
-    parsed.
+    A change of another pod without a node is ignored. With `checks_both_ways`, changes of the waiting pod itself and
+    the anti-affinity of a deleted pod are considered, and nominated pods are treated like bound pods. With
+    `one_term_suffices`, a pod is forbidden if it matches any of the anti-affinity terms, otherwise only if it matches
+    all of them. Raises PluginError for terms that cannot be parsed.
     """
     matches_anti_affinity = does_any_term_match if one_term_suffices else do_all_terms_match
     old, new = change.old, change.new
@@ -89,8 +89,9 @@ def is_schedulable_after_node_change(
     """Return whether the node change affects a topology domain of the waiting pod's terms.
 
     A changed node must have entered a domain of an affinity term, or left a domain of an anti-affinity term. A new node
-    must have the label of an affinity term, unless there are anti-affinity terms. Without `compares_with_old_node`, it
-    is enough that the node has the label of some term. Raises PluginError for terms that cannot be parsed.
+    must have the label of an affinity term, but any new node is enough if there are anti-affinity terms. Without
+    `compares_with_old_node`, it is enough that the node has the label of some term. Raises PluginError for terms that
+    cannot be parsed.
     """
     affinity, anti_affinity = get_required_terms(info)
     new_labels = change.new.metadata.labels

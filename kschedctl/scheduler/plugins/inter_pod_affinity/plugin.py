@@ -82,12 +82,12 @@ TERM_FIELDS = ("required_affinity", "required_anti_affinity", "preferred_affinit
 class ExcludingSelectorScope(StrEnum):
     """The namespaces whose pods match a term with a namespaceSelector that only excludes."""
 
-    SELECTED_NAMESPACES = "the namespaces that it selects"
-    EVERY_NAMESPACE = "all namespaces"
+    SELECTED_NAMESPACES = "those that the selector matches"
+    EVERY_NAMESPACE = "all (a bug)"
 
 
 EXCLUDING_SELECTOR_SCOPE = ByVersion(
-    "a namespaceSelector with only exclusions, in the pod's own terms, selects pods of",
+    "namespaces whose pods a namespaceSelector with only exclusions selects in the pod's own terms",
     (
         ("", ExcludingSelectorScope.SELECTED_NAMESPACES),
         ("1.34", ExcludingSelectorScope.EVERY_NAMESPACE),
@@ -186,8 +186,8 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[FilterState]:
         """Count, per topology domain, the matches between the pod and running pods by required terms of either side.
 
-        Filter is skipped if the pod has no required terms and no anti-affinity term of a running pod matches it. If
-        terms cannot be parsed, the pod is rejected as unresolvable.
+        Filter is skipped if the pod has no required terms and no required anti-affinity term of a running pod matches
+        the pod. If terms cannot be parsed, the pod is rejected as unresolvable.
         """
         if info.affinity_errors:
             reason = f"parsing pod: {format_aggregate(info.affinity_errors)}"
@@ -222,7 +222,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         yield from iter_rejections(filter_state, info, view, delta)
 
     def build_row_verdicts(self, info: PodInfo, view: Fork) -> AffinityVerdicts | None:
-        """Return an object that finds the rows rejected by required terms and is updated as pods come and go.
+        """Build an object that finds the rows rejected by required terms and is updated as pods come and go.
 
         Return None for terms that cannot be parsed. Also return None in the cycle of a pod group, in which upstream
         counts pods differently.
@@ -249,7 +249,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
     def may_score(self, info: PodInfo, view: Fork) -> bool:
         """Return whether any scored term matches between the pod and another pod, whether or not that pod has a node.
 
-        Raises PluginError for terms that cannot be parsed.
+        Return False if the arguments ignore all terms. Raises PluginError for terms that cannot be parsed.
         """
         if self._ignores_all_terms(info):
             return False
@@ -276,8 +276,9 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
     def _build_listed_counts(self, purpose: str, weights: SparseWeights, info: PodInfo, view: Fork) -> TopologyCounts:
         """Build the counts per topology domain for scoring, without the pods that upstream overlooks.
 
-        For a pod without preferred terms, upstream lists only nodes that had pods with affinity terms when the cycle of
-        the pod's group began. Pods that this cycle placed on other nodes are not counted.
+        `weights` has the weight of each PodInfo, and `purpose` is its name in the cache. For a pod without preferred
+        terms, upstream lists only nodes that had pods with affinity terms when the cycle of the pod's group began. Pods
+        that this cycle placed on other nodes are not counted.
         """
         counts = TopologyCounts.build_for_pod(self._build_cache_key(purpose), info, view, lambda: weights)
         has_preferred_terms = bool(info.preferred_affinity or info.preferred_anti_affinity)
@@ -286,10 +287,10 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         return counts.without_pods_overlooked_upstream(partial(_find_infos_with_terms, view), view)
 
     def _ignores_all_terms(self, info: PodInfo) -> bool:
-        """Return whether no term counts for the scores, because the pod has no preferred terms and existing pods' are
-        ignored.
+        """Return whether the arguments make the scores ignore all terms.
 
-        Raises PluginError for terms that cannot be parsed, unless they are ignored.
+        They do if preferred terms of existing pods are ignored and the pod has no preferred terms. Raises PluginError
+        for terms that cannot be parsed, unless they are ignored.
         """
         has_preferred_terms = bool(info.preferred_affinity or info.preferred_anti_affinity)
         if self.args.ignore_preferred_terms_of_existing_pods and not has_preferred_terms:
@@ -339,8 +340,8 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
     def _compute_score_weights(self, info: PodInfo, view: Fork) -> tuple[dict[str, Weights], dict[str, Weights]]:
         """Return two maps from topology key to an array with one entry per pod info.
 
-        The first map has the number of terms that match between the incoming pod and a pod with this info. The second
-        map has the sum of these terms' weights, negative for anti-affinity.
+        The first map has the number of scored terms that match between the incoming pod and a pod with this info. The
+        second map has the sum of these terms' weights, negative for anti-affinity.
         """
         affinity = self._resolve_namespaces(info.preferred_affinity, view)
         anti_affinity = self._resolve_namespaces(info.preferred_anti_affinity, view)

@@ -39,8 +39,8 @@ def iter_own_terms(terms: Iterable[AffinityTerm], sign: int, view: Fork) -> Iter
 def iter_terms_of_running_pods(info: PodInfo, view: Fork, hard_weight: int) -> Iterator[WeightedTerm]:
     """Yield the terms of running pods that match the incoming pod, each with its pod infos and its weight.
 
-    Required affinity terms have the weight `hard_weight`, and are left out if it is 0. Weights of anti-affinity terms
-    are negative.
+    Required affinity terms have the weight `hard_weight`, and are left out if it is 0. Preferred anti-affinity terms
+    have negative weights.
     """
     if hard_weight > 0:
         for term, infos in find_terms_matching_pod(info, view, "required_affinity"):
@@ -52,9 +52,9 @@ def iter_terms_of_running_pods(info: PodInfo, view: Fork, hard_weight: int) -> I
 
 
 def sum_terms_per_key(terms: Iterable[WeightedTerm], view: Fork) -> tuple[dict[str, Weights], dict[str, Weights]]:
-    """Return the number and the total weight of the terms that match each pod info.
+    """Return the number and the total weight of the terms that match each pod info, by topology key.
 
-    Both are maps from topology key to an array with one entry per pod info.
+    Both results map a topology key to an array with one entry per pod info.
     """
     matches: dict[str, Weights] = {}
     weights: dict[str, Weights] = {}

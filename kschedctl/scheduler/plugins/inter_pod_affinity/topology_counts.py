@@ -70,7 +70,8 @@ class TopologyCounts(msgspec.Struct, frozen=True):
     ) -> TopologyCounts:
         """Build the current counts of matched terms for an incoming pod, in each domain of each topology key.
 
-        `purpose` is the name of the pod's weights in the cache, and `weights` computes them if they are not cached.
+        `weights` computes, for each PodInfo, how much one of its pods adds to a count. `purpose` is the name of these
+        weights in the cache.
         """
         sparse_weights = _get_cached_weights(purpose, info, view, weights)
         counts = {}
@@ -123,7 +124,7 @@ class TopologyCounts(msgspec.Struct, frozen=True):
     def get_domain_counts_by_node(self, key: str, view: Fork, delta: Delta) -> Counts:
         """Return, for each node, the count in its domain of the topology key, or 0 if the node lacks the label.
 
-        A node's count includes only the hypothetical changes on that node.
+        Of the hypothetical changes in `delta`, a node's count includes only those on that node.
         """
         column = view.nodes.label(key)
         counts = column.map_to_nodes(self.counts[key])
@@ -132,7 +133,7 @@ class TopologyCounts(msgspec.Struct, frozen=True):
         return counts
 
     def find_nodes_without_any_match(self, view: Fork, delta: Delta) -> Bools:
-        """Return a mask (N,) of the nodes whose hypothetical changes would leave no matched term anywhere.
+        """Return a mask (N,) of the nodes that have no match anywhere once their hypothetical changes are made.
 
         Each node's changes are considered separately. If there are no changes, the mask is all True or all False.
         """
@@ -176,7 +177,7 @@ class RunningCounts:
         return missing
 
     def find_rows_in_matched_domains(self, rows: Rows) -> Bools:
-        """Return a mask over `rows` of the nodes in a topology domain in which a term matches a pod."""
+        """Return a mask over `rows` of the nodes in whose topology domain any term matches a pod."""
         has_match = np.zeros(len(rows), np.bool_)
         for counts in self.iter_counts(rows):
             has_match |= counts > 0
@@ -222,7 +223,10 @@ def find_infos_matching_term(term: AffinityTerm, view: Fork) -> Bools:
 
 
 def count_matches_per_key(matches: Iterable[tuple[AffinityTerm, Infos]], view: Fork) -> dict[str, Weights]:
-    """Count, by topology key, the terms that match each pod info. The arrays have one entry per pod info."""
+    """Count the terms that match each pod info.
+
+    The result maps a topology key to an array with one entry per pod info.
+    """
     counts: dict[str, Weights] = {}
     for term, infos in matches:
         if term.topology_key not in counts:
@@ -237,9 +241,9 @@ def count_each_match_per_key(terms: Iterable[AffinityTerm], view: Fork) -> dict[
 
 
 def count_terms_per_key_if_all_match(terms: tuple[AffinityTerm, ...], view: Fork) -> dict[str, Weights]:
-    """Count, by topology key, the terms that match each pod info, with 0 for pod infos that do not match all terms.
+    """Count, by topology key, the terms that match each pod info, but only for pod infos that match all terms.
 
-    The arrays have one entry per pod info. Without terms, the result is empty.
+    The arrays have one entry per pod info, 0 for all other pod infos. Without terms, the result is empty.
     """
     if not terms:
         return {}

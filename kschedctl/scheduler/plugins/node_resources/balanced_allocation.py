@@ -45,16 +45,16 @@ class ScoredBalance(StrEnum):
     """The balance of a node that NodeResourcesBalancedAllocation scores."""
 
     WITH_POD = "the balance after placement"
-    COMPARED = "the balance after placement compared with before"
+    COMPARED = "the change of the balance by the placement"
 
 
 SCORED_BALANCE = ByVersion(
-    "what is scored",
+    "basis of the score",
     (("", ScoredBalance.WITH_POD), ("1.36", ScoredBalance.COMPARED)),
     "#135573",
 )
 BEST_EFFORT = ByVersion(
-    "pods that request none of the resources are scored",
+    "pods that request none of the scored resources are scored",
     (("", True), ("1.33", False)),
     "#130260",
 )
@@ -118,7 +118,7 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
     def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult[DemandedAmounts]:
         """Return the pod's requests as the state for Score, or skip Score if it requests none of the scored resources.
 
-        Versions before 1.33 score such a pod as well.
+        Versions before 1.33 do not skip Score.
         """
         requests = self._list_scored_requests(info, view)
         if not (any(requests) or self.scores_best_effort):
@@ -144,10 +144,11 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
         return compared
 
     def find_upstream_fault(self, cycle: Cycle) -> UpstreamFault | None:
-        """Return the fault that kube-scheduler 1.36 crashes when it scores this pod, or None if it does not.
+        """Return the fault if kube-scheduler 1.36 crashes while it scores this pod, otherwise None.
 
         Upstream's plugin lacks the cache for CEL selectors of DeviceClasses. It crashes if a scored node has devices
-        but does not itself offer a requested resource whose class has CEL selectors.
+        but does not itself offer a requested resource whose class has CEL selectors. A single feasible node is not
+        scored.
         """
         rows = cycle.feasible
         if len(rows) < 2 or self.name not in cycle.scores.raw:  # a single feasible node is not scored
@@ -199,9 +200,8 @@ def _compute_balance_scores(amounts: Amounts, usage: NodeUsage) -> tuple[Scores,
 def _compute_utilization_deviation(amounts: Amounts, allocatable: Amounts) -> npt.NDArray[np.float64]:
     """Return the standard deviation of the resources' utilizations on each node.
 
-    `amounts` has the used amounts, in the shape (resources, nodes).
-
-    Resources that a node does not offer are left out. As in upstream, a separate formula for two resources rounds
+    `amounts` has the used amounts, in the shape (resources, nodes). Resources that a node does not offer are left out.
+    With fewer than two resources, the deviation is 0. As in upstream, a separate formula for two resources rounds
     differently, and sums are added in the order of the resources.
     """
     offered = allocatable != 0

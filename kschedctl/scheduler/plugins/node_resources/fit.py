@@ -148,7 +148,8 @@ class Insufficient(Fact, frozen=True):
         """Describe the requested amount and the largest free amount, without counting a node that is full of pods.
 
         The amount is free on `node`. `full_node` has more of the resource free but cannot run one more pod, and `full`
-        is the fact about it. `scope` is appended to the description. Without `full`, no full node is mentioned.
+        is the same shortage on `full_node`. Without `full`, no full node is mentioned. `scope` is a phrase such as
+        " in the zone", which is appended.
 
         >>> full = Insufficient("cpu", 3500, 2200, 3900, 3900)
         >>> print(Insufficient("cpu", 3500, 600, 3900, 3900).describe_cause_with_full_node("a4", "", "a6", full))
@@ -255,7 +256,9 @@ TOO_LARGE = ByVersion(
     (("", Code.UNSCHEDULABLE), ("1.34", Code.UNRESOLVABLE)),
     "#131345",
 )
-SCORES_DEVICES = ByVersion("extended resources backed by devices are scored", (("", False), ("1.35", True)), "#134058")
+SCORES_DEVICES = ByVersion(
+    "extended resources that are backed by devices are scored", (("", False), ("1.35", True)), "#134058"
+)
 MAX_PODS_PER_NODE = 2**20
 """More pods than any node runs."""
 REGISTERS_DEVICE_CLASS_EVENTS = ByVersion("a changed DeviceClass is a wake-up event", (("", False), ("1.35", True)))
@@ -310,8 +313,8 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
     ) -> Iterator[Rejection]:
         """Yield a rejection of nodes with too many pods, then up to two rejections for each requested resource.
 
-        One of the two rejects nodes that are too small even if empty, the other nodes without enough free capacity.
-        Resources that the profile ignores are not checked. Raises PluginError if PreFilter did not run.
+        One rejection has the nodes that are too small even if empty, and the other has the nodes without enough free
+        capacity. Resources that the profile ignores are not checked. Raises PluginError if PreFilter did not run.
         """
         requests = require_state(state, 'error reading "PreFilterNodeResourcesFit" from cycleState: not found')
         usage = Usage(view, view.requested, view.requests, delta)
@@ -382,7 +385,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
             yield ClusterEventWithHint("DeviceClass", class_actions, hints.is_schedulable_after_device_class_event)
 
     def score_placement(self, group: AnyGroup, view: Fork, proposal: PodGroupAssignments) -> int:
-        """Return the utilization of all nodes of the placement together with the group's pods, from 0 to 100.
+        """Return the utilization of all nodes of the placement together, with the group's pods, from 0 to 100.
 
         The utilization is the weighted mean over the scored resources. Devices are not counted.
         """
@@ -411,8 +414,8 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
     def _list_scored_requests(self, info: PodInfo, view: NodeView) -> list[int]:
         """Return the pod's requests for the scored resources, in the order of the resources.
 
-        Missing requests for cpu and memory count as the scheduler's nonzero defaults. As in upstream, only the
-        containers' requests in the spec are used, not pod-level requests.
+        Containers without a request for cpu or memory count with the scheduler's nonzero defaults. As in upstream, only
+        the containers' requests in the spec are used, not pod-level requests.
         """
         resources = self.strategy.resources
         options = info.options._replace(use_status=False, pod_level=False)
@@ -432,8 +435,8 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
     ) -> Iterator[Rejection]:
         """Yield a rejection of the nodes that are too small for the request, and one of the nodes that are too full.
 
-        Nothing is yielded if the request fits on all nodes. With `from_devices`, nodes that offer none of the resource
-        pass, because DynamicResources checks their devices.
+        Nothing is yielded if the request fits on all nodes, and the first is left out if no node is too small. With
+        `from_devices`, nodes that offer none of the resource pass, because DynamicResources checks their devices.
         """
         column = usage.get_column(name)
         free = column.allocatable - column.used
@@ -509,9 +512,10 @@ class ResizeAmounts(NamedTuple):
 
 
 def find_deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[DeferredResize, ...]:
-    """Return the deferred resizes of pods on the node that reserve more of the resource than the pods run with, or ().
+    """Return the deferred resizes of pods on the node that reserve more of the resource than the pods run with.
 
-    The resize with the largest difference comes first. `row` is the node's row in the view.
+    The resize with the largest difference comes first. `row` is the node's row in the view. The result is () if there
+    are none.
 
     Upstream: determineContainerReqs in staging/src/k8s.io/component-helpers/resource/helpers.go (v1.36).
     """
@@ -532,7 +536,10 @@ def find_deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[Defe
 
 
 def _compute_resize_amounts(view: Fork) -> dict[int, ResizeAmounts]:
-    """Return, by number, the reserved and the running amounts of each PodInfo whose pods have a deferred resize."""
+    """Return, by number, the reserved and the running amounts of each PodInfo whose pods have a deferred resize.
+
+    The running amounts are those before the resize.
+    """
     by_info = {}
     for number in np.flatnonzero(view.pods.distinct.mask_templates(is_resize_deferred)).tolist():
         info = view.pods.infos[number]

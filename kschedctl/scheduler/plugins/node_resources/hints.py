@@ -18,7 +18,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import compute_offer
 
 ANY_OWN_RESIZE_COUNTS = ByVersion(
-    "queueing hint: any resize of the rejected pod counts, not only of resources it still requests",
+    "the queueing hint accepts any resize of the rejected pod, rather than only lower requests",
     (("", False), ("1.32", True)),
 )
 
@@ -28,9 +28,9 @@ def is_schedulable_after_pod_event(
 ) -> bool:
     """Return whether a pod's deletion freed room, or a pod's resize freed a resource that the waiting pod requests.
 
-    Resizes are considered only if `resizes` (InPlacePodVerticalScaling) is True. With `counts_nominated`, deleted pods
-    that were only nominated for a node are considered as well. With `any_own_resize`, any resize of the waiting pod
-    itself is enough.
+    Resizes are considered only if `resizes` (InPlacePodVerticalScaling) is True, and only of pods with a node or of the
+    waiting pod itself. With `counts_nominated`, deleted pods that were only nominated for a node are considered as
+    well. With `any_own_resize`, any resize of the waiting pod itself is enough.
     """
     if change.new is None:  # the pod was deleted
         return frees_room(change.old, counts_nominated)
@@ -87,10 +87,10 @@ def _compute_effective_requests(info: PodInfo) -> dict[str, int]:
 def _iter_missing_resources(
     requests: Mapping[str, int], allocatable: Mapping[str, int], backed: Mapping[str, object]
 ) -> Iterator[str]:
-    """Yield the names of the resources of which the pod requests more than is `allocatable` on the node.
+    """Yield the names of the resources of which the pod requests more than the node offers.
 
-    A resource that the node does not offer but a DeviceClass backs (`backed`) is left out, because DynamicResources
-    checks its devices.
+    `allocatable` is the node's offer. A resource that the node does not offer but a DeviceClass backs (`backed`) is
+    left out, because DynamicResources checks its devices.
     """
     for name, amount in requests.items():
         offered_amount = allocatable.get(name, 0)

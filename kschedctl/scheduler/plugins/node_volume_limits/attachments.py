@@ -59,9 +59,9 @@ def find_attachable_volumes(
 ) -> list[AttachedVolume]:
     """Return the distinct CSI volumes that a pod needs attached, in the order of the pod's volumes.
 
-    In-tree volumes are included as CSI volumes if `counts_in_tree` is True, as on nodes with a CSINode. Volumes without
-    a driver or handle are skipped. A missing claim is skipped unless the pod `is_new`. For a new pod, it raises
-    NotFoundError. Raises PluginError for a claim or in-line volume that the pod cannot use.
+    With `counts_in_tree`, as on nodes with a CSINode, in-tree volumes are included as CSI volumes. Volumes without a
+    driver or handle are skipped. If the pod `is_new`, NotFoundError is raised for a missing claim, which is otherwise
+    skipped. Raises PluginError for a claim or in-line volume that the pod cannot use.
     """
     distinct_volumes: dict[AttachedVolume, None] = {}
     for pod_volume in info.spec.volumes:
@@ -76,7 +76,7 @@ def _find_attached_volume(
 ) -> AttachedVolume | None:
     """Return the CSI volume behind a pod's volume, or None if no CSI driver attaches the volume.
 
-    The arguments and errors are the same as for `find_attachable_volumes`.
+    Arguments and errors are those of `find_attachable_volumes`.
     """
     if volume.persistent_volume_claim is None and volume.ephemeral is None:
         return _translate_inline_volume(volume, storage) if counts_in_tree else None
@@ -149,8 +149,8 @@ def _predict_provisioned_volume(
 ) -> AttachedVolume | None:
     """Return the CSI volume that the claim's class would provision, with the claim's key in place of the volume handle.
 
-    Return None if the class is missing, or if it provisions in-tree volumes that do not count as CSI volumes. Those
-    that count are volumes of the CSI driver that replaces the in-tree plugin.
+    If the class provisions in-tree volumes that count as CSI volumes, the driver is the CSI driver that replaces the
+    in-tree plugin. Return None if such volumes do not count, or if the class is missing.
     """
     storage_class = storage.classes.get(get_claim_class(claim))
     if storage_class is None:
@@ -200,7 +200,10 @@ class AttachedVolumes:
         return is_of_driver
 
     def find_node_attachments(self, view: Fork, delta: Delta) -> NodeAttachments:
-        """Return the volumes that pods or VolumeAttachments attach to each node, including hypothetical pod changes."""
+        """Return the volumes that pods or VolumeAttachments attach to each node, after hypothetical pod changes.
+
+        Volumes of new PodInfos are looked up first.
+        """
         self._add_volumes_of_new_infos(view.pods.infos)
 
         # The bound pods that have volumes, followed by the hypothetical changes of pods, whose sign is 1 or -1
@@ -373,7 +376,7 @@ class NodeAttachments:
     def iter_errors(self, view: Fork, delta: Delta) -> Iterator[tuple[Bools, str]]:
         """Yield upstream's message for each pod info whose volumes could not be determined.
 
-        Each message comes with a mask (N,) of the nodes that have pods with this info, including hypothetical changes.
+        Each message comes with a mask (N,) of the nodes that have pods with this info after the hypothetical changes.
         """
         for number, message in self.source.errors.items():
             is_info = np.arange(len(view.pods.infos)) == number
@@ -393,7 +396,7 @@ class NodesWithLimits:
     def __init__(self, nodes: NodeColumns) -> None:
         self.by_resource: dict[str, Bools] = {}
         """The nodes that declare each resource."""
-        self.any = np.zeros(len(nodes), np.bool_)
+        self.by_any_resource = np.zeros(len(nodes), np.bool_)
         """The nodes that declare some limit."""
         for row, node in enumerate(nodes.objects):
             for name in node.status.allocatable:
@@ -402,7 +405,7 @@ class NodesWithLimits:
                 if name not in self.by_resource:
                     self.by_resource[name] = np.zeros(len(nodes), np.bool_)
                 self.by_resource[name][row] = True
-                self.any[row] = True
+                self.by_any_resource[row] = True
 
 
 def find_nodes_with_limits(view: Fork) -> NodesWithLimits:

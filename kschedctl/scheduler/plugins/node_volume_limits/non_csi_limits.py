@@ -160,7 +160,10 @@ class NonCSILimits(DeclaredPlugin):
         return PreFilterResult() if self._may_need_disk(info) else PRE_FILTER_SKIP
 
     def _may_need_disk(self, info: PodInfo) -> bool:
-        """Return whether any volume of the pod may be a disk of this kind: it uses a claim or names such a disk."""
+        """Return whether any volume of the pod may be a disk of this kind.
+
+        A volume may be such a disk if it uses a claim or names such a disk.
+        """
         return any(
             volume.persistent_volume_claim is not None
             or volume.ephemeral is not None

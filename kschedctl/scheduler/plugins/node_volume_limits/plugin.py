@@ -61,25 +61,27 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 REGISTERS_LIMIT_EVENTS = ByVersion(
-    "changed limits of a CSINode are a wake-up event, and there is a queueing hint for detached volumes",
+    "changed limits of a CSINode are a wake-up event, and a queueing hint checks detached volumes",
     (("", False), ("1.33", True)),
 )
 REGISTERS_ATTACHMENT_EVENTS = ByVersion("a detached volume is a wake-up event", (("", False), ("1.32", True)))
-HAS_CLAIM_HINT = ByVersion("there is a queueing hint for new claims", (("", False), ("1.32", True)))
+HAS_CLAIM_HINT = ByVersion("a queueing hint checks new PersistentVolumeClaims", (("", False), ("1.32", True)))
 
 
 REASON = "node(s) exceed max volume count"
 IN_TREE_FIELDS = tuple(plugin.field for plugin in PLUGINS)
 MIGRATABLE = ByVersion(
-    "in-tree volumes of a pod that are counted",
+    "in-tree volume types that are counted",
     (("", ("rbd", *IN_TREE_FIELDS)), ("1.31", IN_TREE_FIELDS)),
     "#124546",
 )
 READS_NODES = ByVersion(
-    "attachable-volumes-csi-* of a node limits CSI volumes if its CSINode does not",
+    "a node's attachable-volumes-csi-* resources limit its CSI volumes if its CSINode has no limit",
     (("", True), ("1.32", False)),
 )
-COUNTS_WITHOUT_PODS = ByVersion("attached CSI volumes that no pod uses count", (("", False), ("1.32", True)), "#127757")
+COUNTS_WITHOUT_PODS = ByVersion(
+    "attached CSI volumes that no pod uses count towards the limit", (("", False), ("1.32", True)), "#127757"
+)
 NO_DRIVER = "{} CSI driver is not installed on the node"
 KINDS_OF_OTHER_PODS = ("PersistentVolumeClaim", "PersistentVolume")
 KINDS_OF_ATTACHED_VOLUMES = (*KINDS_OF_OTHER_PODS, "VolumeAttachment")
@@ -114,7 +116,7 @@ class NodeVolumeLimits(DeclaredPlugin):
     def __init__(self, limit_scaling: bool = False, version: KubeVersion = VERIFIED) -> None:
         self.limit_scaling = limit_scaling
         self.migratable = MIGRATABLE.at(version)
-        self.reads_nodes = READS_NODES.at(version)
+        self.reads_node_allocatable = READS_NODES.at(version)
         self.counts_without_pods = COUNTS_WITHOUT_PODS.at(version)
 
     @classmethod
@@ -125,7 +127,8 @@ class NodeVolumeLimits(DeclaredPlugin):
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Yield a dependency on each kind whose unread objects could change the results for a pod with volumes.
 
-        These kinds decide which volumes the pod and, if any node has a limit, other pods attach.
+        These kinds decide which volumes the pod attaches and, if any node has a limit, which volumes other pods attach.
+        Nothing is yielded for a pod without volumes that may count.
         """
         if not any(map(self._may_count_towards_limit, info.spec.volumes)):
             return
@@ -226,9 +229,9 @@ class NodeVolumeLimits(DeclaredPlugin):
         The limit is in the CSINode or, before 1.32, in the node's allocatable resources.
         """
         limited_by_csi_node = get_listers(view).csi_nodes.nodes_with_limits
-        if not self.reads_nodes:
+        if not self.reads_node_allocatable:
             return limited_by_csi_node
-        return limited_by_csi_node | find_nodes_with_limits(view).any
+        return limited_by_csi_node | find_nodes_with_limits(view).by_any_resource
 
     def _find_driver_limits(self, driver: str, view: Fork) -> Counts:
         """Return the number of volumes that the driver can attach to each node, or NO_LIMIT.
@@ -237,7 +240,7 @@ class NodeVolumeLimits(DeclaredPlugin):
         resources.
         """
         csi_node_limits = get_listers(view).csi_nodes.find_driver_limits(driver)
-        if not self.reads_nodes:
+        if not self.reads_node_allocatable:
             return csi_node_limits
         node_limits = find_node_limits(view, build_limit_resource(driver))
         return np.where(csi_node_limits == NO_LIMIT, node_limits, csi_node_limits)
@@ -332,7 +335,7 @@ def is_schedulable_after_csi_node_updated(info: PodInfo, change: ChangedObject, 
 def is_schedulable_after_attachment_deleted(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the deleted attachment may belong to a driver that the pod needs.
 
-    If the pod has a claim, or an in-line volume that cannot be translated to CSI, every attachment may.
+    Every attachment may if the pod has a claim, or an in-line volume that cannot be translated to CSI.
     """
     for volume in info.spec.volumes:
         if volume.persistent_volume_claim is not None:

@@ -63,7 +63,10 @@ class EquallySpreadNodes:
         return self._scores
 
     def update_row(self, row: int, is_feasible: bool) -> None:
-        """Move a node to its new group after a copy was placed there, or out of all groups if it is not feasible."""
+        """Move a node to its new group after a copy was placed there.
+
+        A node that is not feasible any more is counted in no group.
+        """
         old_group = int(self.group[row])
         key = self._keys[old_group].tolist()
         for place, domains in enumerate(self._scored_domains):
@@ -79,7 +82,7 @@ class EquallySpreadNodes:
             self._are_groups_outdated = True
 
     def _find_or_add_group(self, key: tuple[int, ...]) -> int:
-        """Return the group with this key. A new group is empty."""
+        """Return the number of the group with this key, adding an empty group if there is none."""
         group = self._group_by_key.get(key)
         if group is None:
             group = self._group_by_key[key] = len(self._keys)
@@ -99,7 +102,10 @@ class EquallySpreadNodes:
             self._are_groups_outdated = True
 
     def _prepare_feasible_groups(self) -> None:
-        """Recompute the values behind the scores that stay valid as long as the same groups have feasible nodes."""
+        """Recompute the values behind the scores that stay valid as long as the same groups have feasible nodes.
+
+        For hostnames, these are the scores themselves. For other topology keys, these are the domains of the groups.
+        """
         self._feasible_groups = self._sizes.nonzero()[0]
         self._scores = np.zeros(len(self._sizes), np.int64)
         self._parts = []

@@ -79,8 +79,8 @@ class SpreadSettings(msgspec.Struct, frozen=True):
     def _resolve_constraints(self, info: PodInfo, view: Fork, action: str) -> list[SpreadConstraint]:
         """Return the pod's constraints with this action, or the profile's defaults if the pod has none at all.
 
-        The defaults get the combined selector of the pod's Services and controller. They do not apply to a pod that has
-        neither. Raises SelectorError if a selector is invalid.
+        Default constraints select pods by the combined selector of the pod's Services and controller, and do not apply
+        to a pod that has neither. Raises SelectorError if a selector is invalid.
         """
         if info.spec.topology_spread_constraints:
             return self._select_and_complete_constraints(info.spec.topology_spread_constraints, info, action)
@@ -117,8 +117,8 @@ class SpreadSettings(msgspec.Struct, frozen=True):
     def _add_match_label_keys(self, constraint: TopologySpreadConstraint, info: PodInfo) -> Selector:
         """Return the constraint's selector, extended by the pod's own values of the matchLabelKeys.
 
-        Keys that the pod does not have are left out. A selector that matches nothing is not changed. Raises
-        SelectorError if the selector is invalid.
+        Keys that the pod does not have are ignored, and all keys if matchLabelKeys is disabled. A selector that matches
+        nothing is not changed. Raises SelectorError if the selector is invalid.
         """
         selector = selector_from_api(constraint.label_selector)
         keys = constraint.match_label_keys if self.match_label_keys else ()
@@ -147,7 +147,8 @@ SELECTING_KINDS = ("Service", "ReplicationController", *OWNER_KINDS)
 def build_default_selector(info: PodInfo, objects: ClusterObjects) -> Selector:
     """Build a selector with all requirements of the selectors of the pod's Services and controller.
 
-    If the pod has neither, the selector selects everything.
+    A controller that does not exist or has no selector adds no requirements. A selector without requirements selects
+    everything.
     """
     labels: dict[str, str] = {}
     for service in find_pod_services(info, objects):
@@ -204,7 +205,7 @@ def _find_owner_requirements(info: PodInfo, owner: OwnerReference, objects: Clus
 def restrict_domains(domains: Domains, included: Bools, key: Hashable, view: Fork) -> Domains:
     """Return a copy of the domains in which only the nodes in the mask `included` (N,) are in a domain.
 
-    The copy is cached for pods with the same mask. `key` is the name of the domains in the cache.
+    The copy is cached for pods with the same mask. `key` names the domains in the cache.
     """
 
     def build() -> Domains:
@@ -228,7 +229,10 @@ def count_matching_pods(
 def tally_matching_pods(
     constraint: SpreadConstraint, info: PodInfo, view: Fork, domains: Domains | None = None, key: Hashable = None
 ) -> Tally:
-    """Return a tally that maintains the count of matching pods, by node or by domain (see `count_matching_pods`)."""
+    """Return a tally that maintains the number of pods that match the constraint, per node or per domain.
+
+    The number is per domain if `domains` are given. `key` is their name in the cache. Terminating pods do not match.
+    """
 
     def compute_weights() -> Counts:
         """Compute the weight of each distinct PodInfo: 1 if its pods match, otherwise 0."""

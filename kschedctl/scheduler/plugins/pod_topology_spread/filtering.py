@@ -47,7 +47,7 @@ class EmptiestDomain(Detail, frozen=True):
     """A taint of the node that the pod does not tolerate."""
 
     def describe(self, fewest: int) -> str:
-        """Describe the domain and its number of matching pods, and why it counts if the pod cannot go there.
+        """Describe the domain and its number of matching pods. If the pod cannot go there, say why the domain counts.
 
         >>> EmptiestDomain("b").describe(0), EmptiestDomain("b", equally_empty=2).describe(0)
         ('the emptiest domain b has 0', 'the emptiest domains b and 2 more have 0')
@@ -143,7 +143,8 @@ class DomainCounts(msgspec.Struct, frozen=True):
         """Return, for each node, the number of pods in its domain and the global minimum.
 
         `change` has the hypothetical change of the number of pods on each node, or is None if there is no change. Each
-        node's values include only the change on that node. Nodes in no existing domain have 0 pods.
+        node's values include only the change on that node. A node in no existing domain counts as having 0 pods. With
+        fewer domains than minDomains, the minimum is 0.
         """
         codes = self.column.codes
         if not self.exists.any():
@@ -267,7 +268,10 @@ class SpreadVerdicts:
         ]
 
     def find_rejected_rows(self, rows: Rows) -> Bools:
-        """Return a mask over `rows` of the nodes that a hard constraint rejects or that lack its label."""
+        """Return a mask over `rows` of the nodes that a hard constraint rejects or that lack its label.
+
+        If no node has the label of some constraint, all rows are rejected.
+        """
         rejected = np.zeros(len(rows), np.bool_)
         for constraint in self._tallies:
             counts = constraint.tally.bring_up_to_date(self._trail)
@@ -314,10 +318,10 @@ def iter_rejections(
 
 
 def _count_hypothetical_change(spread: DomainCounts, info: PodInfo, view: Fork, delta: Delta) -> Counts | None:
-    """Return, for each node, the change of its number of matching pods under the hypothetical changes.
+    """Return, for each node, by how much the hypothetical changes raise its number of matching pods.
 
     Return None if there are no hypothetical changes. As in upstream, terminating pods are included, unlike in the
-    counts of running pods.
+    counts of running pods. Nodes that do not count for the constraint have 0.
     """
     if not delta:
         return None
@@ -363,8 +367,8 @@ def _build_skew_fact_finder(
 ) -> Callable[[int], TooSkewed]:
     """Build a function that returns, for a node's row, the fact about the skew in the node's domain.
 
-    `pods_in_domain`, `minimum` and `skew` have one entry per node. `find_emptiest` returns the emptiest domain, given
-    its number of pods, and is not called if there are fewer domains than minDomains.
+    `pods_in_domain`, `minimum` and `skew` have one entry per node. `find_emptiest` returns the domain with the given,
+    lowest number of pods. It is not called if there are fewer domains than minDomains.
     """
     constraint, column = spread.constraint, spread.column
     domains = int(spread.exists.sum())
@@ -390,11 +394,10 @@ def _build_skew_fact_finder(
 def find_emptiest_domain(
     spread: DomainCounts, info: PodInfo, view: Fork, comparison_operators: bool, fewest: int
 ) -> EmptiestDomain | None:
-    """Return the first domain with `fewest` pods, the smallest number, that the pod could go to.
+    """Return the first of the domains with `fewest` pods, the smallest number, that the pod could go to.
 
-    Taints or the node selection may keep the pod out of all domains with so few pods. In this case, return the first of
-    these domains with the reason, because the skew would be smaller if they did not count. Return None if no domain has
-    `fewest` pods.
+    Taints or the node selection may keep the pod out of all these domains. In this case, return the first of them with
+    the reason, because the skew would be smaller if they did not count. Return None if no domain has `fewest` pods.
     """
     is_emptiest = spread.exists & (spread.counts == fewest)
     if not is_emptiest.any():

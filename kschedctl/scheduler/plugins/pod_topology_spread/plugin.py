@@ -89,8 +89,10 @@ from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
-COUNTS_NOMINATED = ByVersion("queueing hint: nominated pods count", (("", False), ("1.36", True)))
-COUNTS_ITSELF = ByVersion("queueing hint: the rejected pod itself counts", (("", False), ("1.32", True)))
+COUNTS_NOMINATED = ByVersion("the queueing hint takes nominated pods into account", (("", False), ("1.36", True)))
+COUNTS_ITSELF = ByVersion(
+    "the queueing hint takes changes of the rejected pod itself into account", (("", False), ("1.32", True))
+)
 
 
 class PodTopologySpreadArgs(PluginArgs, frozen=True):
@@ -221,7 +223,8 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
     ) -> bool:
         """Return whether the pod change may make the waiting pod schedulable, given the pod's hard constraints.
 
-        Raises PluginError for invalid selectors.
+        `counts_nominated` says whether nominated pods count, and `counts_itself` whether changes of the waiting pod
+        itself do. Raises PluginError for invalid selectors.
         """
         constraints = self.find_hard_constraints(info, view)
         return is_schedulable_after_pod_change(
@@ -231,7 +234,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
     def _is_unaffected(self, info: PodInfo, actions: ActionType, view: Fork) -> bool:
         """Return whether the pod has no hard constraints, so that changes of pods do not matter.
 
-        Return False if its constraints cannot be parsed.
+        Return False if its constraints cannot be parsed. `actions` is not used.
         """
         try:
             return not self.find_hard_constraints(info, view)
@@ -243,7 +246,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
         return is_schedulable_after_node_change(change, self.find_hard_constraints(info, view))
 
     def find_hard_constraints(self, info: PodInfo, view: Fork) -> list[SpreadConstraint]:
-        """Return the pod's hard constraints, or the profile's default ones if the pod has no constraints at all.
+        """Return the pod's hard constraints, or the profile's hard defaults if the pod has no constraints at all.
 
         Raises PluginError for invalid selectors.
         """
@@ -279,7 +282,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
         yield from iter_rejections(spreads, info, view, delta, self.settings.comparison_operators)
 
     def find_soft_constraints(self, info: PodInfo, view: Fork) -> list[SpreadConstraint]:
-        """Return the pod's soft constraints, or the profile's default ones if the pod has no constraints at all.
+        """Return the pod's soft constraints, or the profile's soft defaults if the pod has no constraints at all.
 
         Raises PluginError for invalid selectors.
         """
@@ -377,9 +380,9 @@ def is_schedulable_after_pod_change(
 ) -> bool:
     """Return whether a pod change may make the waiting pod schedulable.
 
-    This is so if the changed pod starts or stops matching a constraint, or if the waiting pod's tolerations change.
-    Tolerations matter only if a constraint excludes nodes with untolerated taints. `counts_nominated` and
-    `counts_itself` are the rules COUNTS_NOMINATED and COUNTS_ITSELF of the version.
+    It may if the changed pod starts or stops matching a constraint, or if the waiting pod's tolerations change.
+    Tolerations matter only if a constraint excludes nodes with untolerated taints. `counts_nominated` says whether
+    nominated pods count, and `counts_itself` whether changes of the waiting pod itself do.
     """
     old, new = change.old, change.new
     for pod in (old, new):
@@ -400,8 +403,8 @@ def is_schedulable_after_pod_change(
 def is_schedulable_after_node_change(change: ChangedObject, constraints: Sequence[SpreadConstraint]) -> bool:
     """Return whether a node change may make the pod schedulable.
 
-    This is so if a node with all topology keys is added or deleted, or if its domains or taints change. A node that
-    gains its last missing topology key, or loses a topology key, counts as well.
+    It may if a node with all topology keys is added or deleted, or if its domains or taints change. A node that gains
+    its last missing topology key, or loses a topology key, counts as well.
     """
     if change.old is None or change.new is None:  # the node was added or deleted
         return _has_all_topology_keys(change.object.metadata.labels, constraints)

@@ -51,7 +51,8 @@ def compute_raw_scores(
 ) -> RawScores:
     """Return, for each node in `rows`, the rounded sum of its scores for all constraints.
 
-    Nodes without a required topology label score 0 and are marked as ignored. `constraints` must not be empty.
+    Nodes without a required topology label score 0, and the result marks them as ignored. `constraints` must not be
+    empty.
     """
     labelled = find_labelled_nodes(constraints, settings, info, view)
     scored = rows if labelled is None else rows[labelled[rows]]
@@ -83,9 +84,10 @@ def find_labelled_nodes(
 
 
 def normalize_scores(scores: Scores, ignored: Bools | None) -> Scores:
-    """Scale the raw scores to 0..100, so that the nodes with the fewest matching pods get 100.
+    """Scale the raw scores to 0..100, so that nodes whose domains have fewer matching pods score higher.
 
-    Nodes in the mask `ignored` get 0 and do not influence the scale. If it is None, no node is ignored.
+    If no node has a raw score above 0, all get 100. Nodes in the mask `ignored` get 0 and do not influence the scale.
+    If it is None, no node is ignored.
     """
     counted_scores = scores if ignored is None else scores[~ignored]
     if len(counted_scores) == 0:
@@ -111,8 +113,8 @@ def _score_constraint(
 ) -> Points:
     """Return each node's raw score for one constraint, which grows with the number of pods in its domain.
 
-    The weight of a pod depends on the number of domains among the `scored` rows. `labelled` is the result of
-    `find_labelled_nodes`. Nodes without the constraint's label get 0.
+    The weight of a pod depends on the number of domains among the `scored` rows. `labelled` is a mask (N,) of the nodes
+    with all required labels, or None if all nodes count. Nodes without the constraint's label get 0.
     """
     column, domains, tally = build_scored_domains(constraint, settings, info, view, labelled)
     counts = tally.bring_up_to_date(view.trail)
@@ -177,7 +179,8 @@ def build_scored_domains(
 def score_counts(counts: Counts, size: int | np.signedinteger, constraint: SpreadConstraint) -> Points:
     """Return the score for each count of matching pods in a domain. `size` is the number of scored domains.
 
-    The constraint's maxSkew adds a constant, which makes small differences matter less.
+    The more domains there are, the more each pod counts. The constraint's maxSkew adds a constant, which makes small
+    differences matter less.
     """
     weighed: Points = counts * _compute_weight_per_pod(int(size))
     if constraint.max_skew == 1:
@@ -250,7 +253,7 @@ class SpreadRowScores:
     def count_domains(self, rows: Rows, counts: Counts) -> list[int]:
         """Return, for each constraint, the number of domains that contain the nodes in `rows`.
 
-        `counts` says how many equal nodes each row represents. Nodes that lack a topology label are left out.
+        `counts` says how many equal nodes each row represents. Nodes that lack a required topology label are left out.
         """
         if self._labelled is not None:
             is_labelled = self._labelled[rows]
@@ -267,7 +270,7 @@ class SpreadRowScores:
     def _look_up_domain_codes(self, rows: Rows) -> None:
         """Look up the domain codes of the nodes in `rows`, unless `rows` is the same array as in the latest call.
 
-        For identical pods that follow each other, it mostly is.
+        For identical pods that follow each other, it is mostly the same array.
         """
         if rows is self._coded_rows:
             return

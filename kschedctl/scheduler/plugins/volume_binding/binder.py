@@ -101,9 +101,9 @@ def _waits_for_consumer(claim: PersistentVolumeClaim, listers: Listers) -> bool:
 def find_eligible_hostnames(claims: PodVolumeClaims, listers: Listers) -> frozenset[str] | None:
     """Return the hostnames that the node affinities of all bound volumes allow.
 
-    Return None if a volume is missing or no volume names a host. All nodes are then eligible. Volumes and terms that
-    name no host are ignored, and hostnames are used as node names. Upstream: GetEligibleNodes (v1.31.2, removed later)
-    and GetLocalPersistentVolumeNodeNames in pkg/volume/util/util.go.
+    Volumes and terms that name no host are ignored, and hostnames are used as node names. Return None if a volume is
+    missing or no volume names a host, so that all nodes are eligible. Upstream: GetEligibleNodes (v1.31.2, removed
+    later) and GetLocalPersistentVolumeNodeNames in pkg/volume/util/util.go.
     """
     hostname_sets = []
     for claim in claims.bound:
@@ -121,8 +121,8 @@ def find_eligible_hostnames(claims: PodVolumeClaims, listers: Listers) -> frozen
 def _list_required_hostnames(volume: PersistentVolume) -> frozenset[str]:
     """Return the hostnames that the volume's node affinity allows.
 
-    A term allows the hostnames that are in all its requirements, and the affinity allows the hostnames of all its
-    terms. The set is empty if the affinity does not select by hostname.
+    A term allows the hostnames that are in all its requirements on the hostname, and the affinity allows the hostnames
+    of all its terms. The set is empty if the affinity does not select by hostname.
     """
     affinity = volume.spec.node_affinity
     if affinity is None or affinity.required is None:
@@ -175,7 +175,7 @@ class PodVolumes:
 
         self._record_unreachable_claims(claims.bound)
         being_provisioned = self._exclude_unselected_nodes()
-        self._find_matching_volumes([i for i in self._delayed if i not in being_provisioned])
+        self._record_matching_volumes([i for i in self._delayed if i not in being_provisioned])
         self._record_unprovisionable_claims(being_provisioned)
 
     def is_any_volume_bound(self, rows: Rows) -> bool:
@@ -199,7 +199,8 @@ class PodVolumes:
     def _record_unreachable_claims(self, claims: tuple[PersistentVolumeClaim, ...]) -> None:
         """Record, for each node, the index of the first bound claim whose volume is missing or out of reach.
 
-        As in upstream, later claims are not checked once a volume is missing.
+        The index is recorded in `missing` or `node_conflict`. As in upstream, later claims are not checked once a
+        volume is missing.
         """
         undecided = self._active.copy()
         for i, claim in enumerate(claims):
@@ -215,7 +216,7 @@ class PodVolumes:
     def _find_reachable_nodes(self, volume: PersistentVolume, undecided: Bools) -> Bools:
         """Return a mask (N,) of the nodes that can reach the volume.
 
-        Nodes that use the volume's plugin through CSI evaluate an in-tree volume as a CSI volume. If the volume cannot
+        On nodes that use an in-tree volume through CSI, the volume's node affinity is translated. If the volume cannot
         be translated, an error is recorded for such nodes among the `undecided` (N,).
         """
         topology = self.listers.topology
@@ -237,8 +238,8 @@ class PodVolumes:
     def _exclude_unselected_nodes(self) -> list[int]:
         """Exclude all nodes except the selected one for each claim that is being provisioned.
 
-        Excluded nodes get a bind conflict and are no longer active. All nodes are excluded if the selected node does
-        not exist. Return the indices of the claims that are being provisioned.
+        Excluded nodes get a bind conflict and are no longer active. If the selected node does not exist, all nodes are
+        excluded. Return the indices of the claims that are being provisioned.
         """
         being_provisioned = [i for i in self._delayed if SELECTED_NODE in self.claims[i].metadata.annotations]
         for i in being_provisioned:
@@ -251,11 +252,11 @@ class PodVolumes:
             self._active &= ~is_elsewhere
         return being_provisioned
 
-    def _find_matching_volumes(self, claim_indices: list[int]) -> None:
+    def _record_matching_volumes(self, claim_indices: list[int]) -> None:
         """Append to `bindings` the existing volumes for the claims with these indices, smallest claim first.
 
-        The index of each of these claims is appended to `_matched`. If the selector of a claim is invalid, the search
-        ends with an error for all active nodes.
+        The index of each of these claims is appended to `_matched`. If the volumes for a claim cannot be searched, an
+        error is recorded for all active nodes, and later claims are skipped.
         """
         by_size = sorted(claim_indices, key=lambda i: to_billionths(parse_requested_storage(self.claims[i])))
         for i in by_size:
@@ -308,7 +309,7 @@ class PodVolumes:
         """Return the class's storage pools and, for each node, the index of the first pool that can hold the claim.
 
         The index is NO_MATCH on nodes without such a pool. If the driver does not publish capacity or the claim
-        requests no size, the capacity is not checked. The pools are then None, and all indices are NO_MATCH.
+        requests no size, capacity does not matter. The pools are then None, and all indices are NO_MATCH.
         """
         first_fitting = np.full(len(self._active), NO_MATCH, np.int32)
         size = parse_requested_storage(claim)

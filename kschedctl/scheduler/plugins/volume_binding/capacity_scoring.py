@@ -18,7 +18,7 @@ from kschedctl.scheduler.plugins.volume_binding.binder import PodVolumes
 from kschedctl.scheduler.plugins.volume_binding.matching import NO_MATCH
 
 SCORES_PROVISIONING = ByVersion(
-    "volumes to be provisioned are scored, and nodes have a score even without any",
+    "volumes that have yet to be provisioned are scored, and nodes get a score even if the pod has none",
     (("", False), ("1.33", True)),
     "#128184",
 )
@@ -46,8 +46,8 @@ def score_by_capacity(
 ) -> Scores:
     """Score the nodes in `rows` by the utilization of the storage that the claims would use.
 
-    A node is scored by the volumes that would be bound there. If there are none and `provisioning` is True, it is
-    scored by the volumes that would be provisioned. `points` are the scores at given utilizations.
+    A node is scored by the existing volumes that would be bound there. If there are none and `provisioning` is True, it
+    is scored by the volumes that would be provisioned. `points` are pairs of a utilization in percent and its score.
     """
     bound = _sum_bound_resources(volumes, rows)
     bound_scores = score_by_utilization(points, bound)
@@ -61,7 +61,8 @@ def score_by_capacity(
 def score_by_utilization(points: Sequence[tuple[int, int]], resources: ClassResources) -> Scores:
     """Return each node's mean score of the storage classes in use there, or 0 if none is in use.
 
-    The score of a class is interpolated between `points`, which are pairs of utilization in percent and score.
+    The score of a class is interpolated between `points`, which are pairs of utilization in percent and score. A class
+    with no capacity, or with less than requested, counts as full.
     """
     requested, capacity, used = resources
     is_full = (capacity == 0) | (requested > capacity)

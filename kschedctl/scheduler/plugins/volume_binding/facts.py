@@ -90,15 +90,16 @@ class VolumeOutOfReach(Fact, frozen=True):
         return f"PersistentVolume {self.volume} of claim {self.claim} needs {text}"
 
     def list_label_demands(self) -> tuple[LabelDemand, ...]:
-        """Return the label that the volume demands of its node, with the acceptable values.
+        """Return the label demand of the volume's node affinity, or () if several labels or other operators decide.
 
-        The result is empty unless all requirements are on the same label and have the operator In.
+        There is a demand if all requirements are on the same label and have the operator In.
         """
         keys = {requirement.key for requirement in self.wanted}
         operators = {requirement.operator for requirement in self.wanted}
         if len(keys) != 1 or operators != {"In"}:
             return ()
         (key,) = keys
+        # The terms of a node affinity are alternatives, so the values of all of them are acceptable.
         values = tuple(value for requirement in self.wanted for value in requirement.values)
         return (LabelDemand("its volume", key, values, self.claim),)
 
@@ -215,9 +216,9 @@ def build_unbound_fact(claims: Sequence[PersistentVolumeClaim], listers: Listers
 
 
 def _build_unbound_claim(claim: PersistentVolumeClaim, listers: Listers) -> UnboundClaim:
-    """Build the details of a claim that must be bound before a node is chosen.
+    """Build the details of a claim that must be bound before a node is chosen: its volume, class and provisioner.
 
-    They are its volume, class and provisioner.
+    A class that cannot provision volumes counts as having no provisioner.
     """
     class_name = get_claim_class(claim)
     storage_class = listers.classes.get(class_name)
@@ -236,7 +237,8 @@ def _build_unbound_claim(claim: PersistentVolumeClaim, listers: Listers) -> Unbo
 def build_node_conflict_fact(volumes: PodVolumes, row: int) -> VolumeOutOfReach:
     """Build the fact about the bound volume that cannot be reached from the node.
 
-    If the node uses an in-tree volume through CSI, the fact has the requirements of the translated node affinity.
+    It has all requirements on labels in the volume's node affinity. If the node uses an in-tree volume through CSI,
+    these are the requirements of the translated affinity.
     """
     claim = volumes.claims[volumes.node_conflict[row]]
     listers = volumes.listers
@@ -326,8 +328,8 @@ def build_not_enough_space_fact(volumes: PodVolumes, row: int) -> NotEnoughStora
 def compute_space_shortfall(volumes: PodVolumes) -> npt.NDArray[np.float64]:
     """Return, for each node, how much the largest storage pool falls short of a claim, as a share of the claim's size.
 
-    The claim is the one for which the node is rejected. The share is 0 for nodes that are not rejected for lack of
-    space.
+    The claim is the one for which the node is rejected. The share is 0 for nodes that are rejected for other reasons or
+    not at all.
     """
     rejecting_claims = volumes.not_enough_space
     shares = np.zeros(len(rejecting_claims))

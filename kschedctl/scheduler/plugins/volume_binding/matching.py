@@ -55,9 +55,10 @@ def choose_volume_per_node(
 ) -> Binding:
     """Choose the volume that the claim would get on each node, independently of the other nodes.
 
-    A volume that is reserved for the claim is preferred, then the smallest volume that is large enough and reachable.
-    Volumes that `earlier` bindings chose on a node are not available there. `attributes_class` is the gate
-    VolumeAttributesClass. Raises MatchingError if volumes cannot be searched, and InputError for an invalid quantity.
+    A volume that is reserved for the claim is preferred. Otherwise, the smallest available volume is taken that is
+    large enough and reachable. Volumes that `earlier` bindings chose on a node are not available there.
+    `attributes_class` is the gate VolumeAttributesClass. Raises MatchingError if volumes cannot be searched, and
+    InputError for an invalid quantity.
     """
     selector = _parse_volume_selector(claim, attributes_class)
     class_volumes = listers.volumes_of_class.get(get_claim_class(claim), ClassVolumes())
@@ -98,8 +99,8 @@ class _VolumeSearch:
     def choose_reserved_volume(self, i: int) -> None:
         """Choose the volume at index `i`, which is reserved for the claim, on all open nodes that can reach it.
 
-        On nodes that cannot reach the volume, the search ends without a volume. It continues only on nodes where an
-        earlier claim has chosen this volume.
+        On open nodes that cannot reach the volume, the search ends without a volume. Nodes where an earlier claim has
+        chosen this volume stay open.
         """
         available = self.open.copy()
         for earlier_choice in self._earlier_choices:

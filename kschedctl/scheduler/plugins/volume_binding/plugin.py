@@ -103,12 +103,12 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 CAPACITY_SCORING_GATE = ByVersion(
-    "gate for scoring by storage capacity",
+    "feature gate for scoring by storage capacity",
     (("", "VolumeCapacityPriority"), ("1.33", "StorageCapacityScoring")),
     "#128184",
 )
 DEFAULT_CAPACITY_SCORES = ByVersion(
-    "default scores of empty and of full storage",
+    "default scores of empty storage and of full storage",
     (("", (0, MAX_CUSTOM_PRIORITY_SCORE)), ("1.33", (MAX_CUSTOM_PRIORITY_SCORE, 0))),
     "#128184",
 )
@@ -267,7 +267,8 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         """Yield rejections of the nodes with errors, then one rejection for each of four reasons.
 
         The reasons are a bound volume that the node cannot reach, no available volume to bind, too little free storage,
-        and a bound volume that does not exist. Raises PluginError if PreFilter did not run.
+        and a bound volume that does not exist. Nodes with errors are left out of these. Raises PluginError if PreFilter
+        did not run.
         """
         if state is None:
             raise PluginError("not found")
@@ -291,9 +292,10 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
     # -- Score ---------------------------------------------------------------------------------------------------
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[BindingState]:
-        """Evaluate the claims again as PreFilter does, or skip Score if no shape is set.
+        """Look up the claims again as PreFilter does, or skip Score if no shape is set.
 
-        Versions before 1.33 also skip Score if no existing volume would be bound on the nodes at `rows`.
+        The shape maps the utilization of storage to scores. Versions before 1.33 also skip Score if no existing volume
+        would be bound on the nodes at `rows`.
         """
         if not self.shape:
             return PRE_SCORE_SKIP

@@ -129,7 +129,7 @@ def translate_volume_handle(volume: PersistentVolume, plugin: InTreePlugin) -> s
 
 
 def translate_affinity(volume: PersistentVolume, plugin: InTreePlugin) -> VolumeNodeAffinity | None:
-    """Return the node affinity of an in-tree volume after translation to CSI, or None if it is not restricted.
+    """Return the node affinity of an in-tree volume after translation to CSI, or None if the volume has none.
 
     The zone label becomes the driver's own label, and the beta label of regions becomes the stable label. If only the
     volume's labels name zones, these zones are added to all terms. The affinity is unchanged if the driver has no zone
@@ -149,7 +149,7 @@ def translate_affinity(volume: PersistentVolume, plugin: InTreePlugin) -> Volume
             in_zones = SelectorRequirement(plugin.topology_key, "In", tuple(sorted(zones)))
             terms = tuple(
                 replace(term, match_expressions=(*term.match_expressions, in_zones))
-                for term in terms or (NodeSelectorTerm(),)
+                for term in terms or (NodeSelectorTerm(),)  # a volume without terms gets one
             )
 
     if region_key == BETA_REGION and _has_requirement_with_values(terms, region_key):
@@ -158,9 +158,9 @@ def translate_affinity(volume: PersistentVolume, plugin: InTreePlugin) -> Volume
 
 
 def _choose_topology_keys(terms: tuple[NodeSelectorTerm, ...], labels: dict[str, str]) -> tuple[str, str]:
-    """Return the keys of the zone and region labels that a volume uses. By default, return the stable keys.
+    """Return the keys of the zone and region labels that a volume uses, by default the stable keys.
 
-    Keys in the volume's affinity terms take precedence over its labels, and stable keys over beta keys.
+    Keys in the volume's affinity terms take precedence over keys of its labels, and stable keys over beta keys.
     """
     keys = {requirement.key for term in terms for requirement in term.match_expressions}
     for candidates in (keys, labels):
@@ -288,7 +288,10 @@ class CSINodes:
 
     @cached_property
     def _limits_by_driver(self) -> dict[str, Limits]:
-        """The number of volumes that each driver can attach to each node, by driver."""
+        """The number of volumes that each driver can attach to each node (N,), or NO_LIMIT, by driver.
+
+        Drivers without a limit on any node are left out.
+        """
         limits: dict[str, Limits] = {}
         for row, node in enumerate(self.nodes):
             if node is None:

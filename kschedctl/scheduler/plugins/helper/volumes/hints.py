@@ -65,8 +65,8 @@ def iter_claim_dependencies(info: PodInfo, listers: Listers) -> Iterator[Depende
 def _iter_kinds_behind_claim(claim: PersistentVolumeClaim, listers: Listers) -> Iterator[str]:
     """Yield the kinds whose unread objects could cause a false rejection of a pod with this existing claim.
 
-    For a claim with a volume, this is PersistentVolume if the volume is missing, or CSINode if it is an in-tree volume.
-    For any other claim, these are the kinds that decide which volume the claim can get.
+    For a claim that names a volume, this is PersistentVolume if the volume is missing, or CSINode if it is an in-tree
+    volume. For any other claim, these are the kinds that decide which volume the claim can get.
     """
     if claim.spec.volume_name:
         volume = listers.volumes.get(claim.spec.volume_name)
@@ -92,10 +92,10 @@ def _iter_kinds_behind_claim(claim: PersistentVolumeClaim, listers: Listers) -> 
 
 
 HAS_DRIVER_HINT = ByVersion(
-    "only changed CSIDrivers, not new ones, are wake-up events, and there is a queueing hint for them",
+    "only changed CSIDrivers, rather than also new ones, are wake-up events, and a queueing hint checks them",
     (("", False), ("1.32", True)),
 )
-REGISTERS_CLAIM_UPDATES = ByVersion("changed claims are wake-up events, too", (("", False), ("1.31", True)))
+REGISTERS_CLAIM_UPDATES = ByVersion("changed PersistentVolumeClaims are wake-up events", (("", False), ("1.31", True)))
 TOPOLOGY_LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 
 
@@ -134,7 +134,8 @@ def is_schedulable_after_csi_driver_change(info: PodInfo, change: ChangedObject,
 def is_schedulable_after_storage_capacity_change(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the CSIStorageCapacity is new or has room for a larger volume than before.
 
-    An unknown size counts as smaller than any other. Raises InputError for an invalid size.
+    If the new size is unknown, return False. Any known size is larger than an unknown size. Raises InputError for an
+    invalid size.
     """
     if change.old is None:
         return True

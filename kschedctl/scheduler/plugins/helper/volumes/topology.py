@@ -46,7 +46,7 @@ class VolumeReachability:
         return mask
 
     def find_allowed_nodes(self, terms: tuple[TopologySelectorTerm, ...]) -> Bools:
-        """Return a mask (N,) of the nodes in the topologies that a storage class allows by its `terms`.
+        """Return a mask (N,) of the nodes that a storage class allows by the topologies in its `terms`.
 
         If there are no terms, all nodes are allowed. An empty or invalid term allows no node.
         """
