@@ -297,7 +297,7 @@ def _describe_search_limits(remedies: Remedies) -> list[str]:
 
 def describe_remedy(remedy: Remedy) -> Sequence[str]:
     """Return the lines of a fix's screen: its summary, effects, owner and commands."""
-    fits = "would fit, if no other pod took the room, on" if remedy.holds is False else "then fits on"
+    fits = "if the pod were alone, would fit on" if remedy.holds is False else "then fits on"
     details = [
         ("works as well with", names(remedy.alternatives, 10)),
         ("drawbacks", "; ".join(remedy.drawbacks)),
