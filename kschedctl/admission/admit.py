@@ -150,7 +150,10 @@ class _AdmissionRun:
         self.warnings: list[str] = []
 
     def run(self) -> Admission:
-        """Run all steps of admission, and return whether the object is admitted and how it is stored."""
+        """Run all steps of admission, and return whether the object is admitted and how it is stored.
+
+        If a step denies the object, the result has the message and no object.
+        """
         try:
             self._run_steps()
         except NotAdmittedError as error:
@@ -177,7 +180,7 @@ class _AdmissionRun:
         Raises NotAdmittedError if a step denies the object.
         """
         request = self.request
-        self._decode()
+        self._decode_and_set_defaults()
         for name, plugin in _MUTATING:
             if name not in self.skipped:
                 plugin(request)
@@ -194,7 +197,7 @@ class _AdmissionRun:
             else:
                 plugin(request)
 
-    def _decode(self) -> None:
+    def _decode_and_set_defaults(self) -> None:
         """Decode the object as the API server would, and set its defaults and its namespace.
 
         Unknown fields are dropped with a warning. Other warnings are about fractions of a byte in a pod's amounts, and
@@ -216,6 +219,7 @@ class _AdmissionRun:
             version = request.obj.get("apiVersion", "v1")
             message = f'{request.kind} in version "{version}" cannot be handled as a {request.kind}'
             raise NotAdmittedError(BAD, f"{message}: {error.what}") from None
+        # The request decides the namespace
         if own_namespace and own_namespace != request.namespace:
             message = "the namespace of the provided object does not match the namespace sent on the request"
             raise NotAdmittedError(BAD, message)
@@ -398,7 +402,10 @@ _VALIDATING: Sequence[tuple[str, Plugin]] = (
 
 
 def _check_priority_type(request: AdmissionRequest) -> None:
-    """Raise NotAdmittedError if the pod's priority is not an int32, because the API server cannot decode it."""
+    """Raise NotAdmittedError if the pod's priority is not an int32, because the API server cannot decode it.
+
+    The message names the JSON type of the value, as Go's does. A missing priority is valid.
+    """
     spec = request.obj.get("spec")
     priority = spec.get("priority") if isinstance(spec, dict) else None
     if priority is None:

@@ -23,7 +23,8 @@ PREEMPTS = "PreemptLowerPriority"
 def set_priority(request: AdmissionRequest) -> None:
     """Run the Priority plugin: set the priority and preemption policy of a pod, or the priority of a PodGroup.
 
-    Raises NotAdmittedError if the class does not exist or the object sets other values than its class.
+    A pod that names no class gets the global default class, and the request records this change. Raises
+    NotAdmittedError if the class does not exist or the object sets other values than its class.
     """
     if request.kind == "PodGroup" and str(request.obj.get("apiVersion", "")).startswith(GROUPS):
         _set_group_priority(request)
@@ -92,7 +93,8 @@ REJECTED = "pod rejected: "
 def apply_runtime_class(request: AdmissionRequest) -> None:
     """Run the RuntimeClass plugin: add the overhead, node selector and tolerations of the class to the pod.
 
-    Raises NotAdmittedError if the class does not exist, or if its overhead or selector conflicts with the pod's.
+    An added overhead is recorded as a change of the request. Raises NotAdmittedError if the class does not exist, or if
+    its overhead or selector conflicts with the pod's.
     """
     runtime_class = _find_runtime_class(request)
     if runtime_class is None:
@@ -163,8 +165,8 @@ PROTECTION_FINALIZER = "kubernetes.io/pvc-protection"
 def set_default_storage_class(request: AdmissionRequest) -> None:
     """Run the DefaultStorageClass plugin: set the newest default StorageClass of a claim that names none.
 
-    Of equally new classes, the first by name is used. Without a default class, the claim is unchanged. A claim that
-    names its class in the deprecated annotation is unchanged, too.
+    Of equally new classes, the first by name is used. The request records the change. The claim is unchanged if there
+    is no default class, or if it names its class in the deprecated annotation.
     """
     if request.kind != "PersistentVolumeClaim" or request.spec.get("storageClassName") is not None:
         return

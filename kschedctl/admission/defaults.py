@@ -80,6 +80,7 @@ def _set_container_defaults(container: Writable, host_network: bool, is_pod: boo
     )
     resources = container["resources"]
     _canonicalize_resources(resources)
+    # Like upstream, requests default to limits when a pod is created
     limits = resources.get("limits")
     if is_pod and isinstance(limits, dict) and limits:
         resources["requests"] = {**limits, **(resources.get("requests") or {})}

@@ -78,7 +78,7 @@ def add_default_resources(request: AdmissionRequest) -> None:
     if not request.is_pod:
         return
     for limit_range in request.limit_ranges:
-        changes = list(_add_range_defaults(request, limit_range))
+        changes = list(_add_defaults_of_limit_range(request, limit_range))
         if changes:
             request.annotate(
                 ANNOTATION, f"LimitRanger plugin set: {'; '.join(change.annotation for change in changes)}"
@@ -100,7 +100,7 @@ class _AddedDefaults(NamedTuple):
     amounts: Resources
 
 
-def _add_range_defaults(request: AdmissionRequest, limit_range: LimitRange) -> Iterator[_AddedDefaults]:
+def _add_defaults_of_limit_range(request: AdmissionRequest, limit_range: LimitRange) -> Iterator[_AddedDefaults]:
     """Add the defaults of one LimitRange to the containers of a pod in place, and yield what was added."""
     limits: Resources = {}
     requests: Resources = {}
@@ -164,7 +164,7 @@ def _iter_breach_messages(request: AdmissionRequest, limit_range: LimitRange) ->
 
 
 def _iter_object_breaches(request: AdmissionRequest, item: LimitRangeItem) -> Iterator[Breach]:
-    """Yield the bounds of a LimitRange item that the pod or claim of the request breaks."""
+    """Yield the bounds of a LimitRange item that the request's pod, its containers or the request's claim break."""
     if request.is_pod and item.type == CONTAINER_TYPE:
         for container in (*request.containers, *request.init_containers):
             resources = container.get("resources") or {}
@@ -207,7 +207,10 @@ class _BoundedAmount(NamedTuple):
         return Breach(part, self.name, message)
 
     def convert_to_common_unit(self) -> tuple[int, int, int]:
-        """Return request, limit and bound in thousandths, or in units if thousandths would overflow an int64."""
+        """Return request, limit and bound in thousandths, or in units if thousandths would overflow an int64.
+
+        A missing request or limit counts as 0.
+        """
         amounts = [amount or _ZERO for amount in (self.request, self.limit, self.bound)]
         fits_milli = all(amount.value() <= MAX_MILLI for amount in amounts)
         request, limit, bound = (amount.milli_value() if fits_milli else amount.value() for amount in amounts)

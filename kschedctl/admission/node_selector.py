@@ -13,7 +13,8 @@ SELECTOR = "scheduler.alpha.kubernetes.io/node-selector"
 def add_node_selector(request: AdmissionRequest) -> None:
     """Run the PodNodeSelector plugin: add the namespace's node selector to the pod's own.
 
-    Raises NotAdmittedError if they conflict or the namespace's selector is invalid.
+    The request records the added labels. Raises NotAdmittedError if the selectors conflict or the namespace's is
+    invalid.
     """
     if not request.is_pod:
         return

@@ -292,6 +292,7 @@ def _check_selinux(pod: CheckedPod) -> Iterator[Violation]:
         return
 
     details = []
+    # Types outside the allowed ones are named. User and role may not be set at all.
     types = sorted({str(_get_at(options, "type") or "") for options in all_options} - allowed)
     if types:
         details.append(_format_name_list(types, "type"))

@@ -23,8 +23,8 @@ WHITELIST_ANNOTATION = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
 def add_default_tolerations(request: AdmissionRequest) -> None:
     """Run the DefaultTolerationSeconds plugin, which lets the pod stay on failing nodes for a while.
 
-    It adds NoExecute tolerations of the taints for nodes that are not ready or unreachable, unless the pod already has
-    such tolerations.
+    It adds NoExecute tolerations of the taints for nodes that are not ready or unreachable, unless the pod already
+    tolerates them. The request records an added toleration if its time differs from the usual default.
     """
     if not request.is_pod:
         return
@@ -47,8 +47,9 @@ def add_default_tolerations(request: AdmissionRequest) -> None:
 def add_namespace_tolerations(request: AdmissionRequest) -> None:
     """Run the PodTolerationRestriction plugin: add the namespace's tolerations and check its whitelist.
 
-    A pod that is not BestEffort also gets a toleration of memory pressure. Raises NotAdmittedError if the whitelist
-    does not allow a toleration, or if an annotation of the namespace is invalid.
+    The request records the added tolerations. A pod that is not BestEffort also gets a toleration of memory pressure.
+    Raises NotAdmittedError if the whitelist does not allow a toleration, or if an annotation of the namespace is
+    invalid.
     """
     if not request.is_pod:
         return
@@ -115,9 +116,9 @@ def _render_go_json_error(text: str, error: ValueError) -> str:
 
 
 def add_extended_resource_tolerations(request: AdmissionRequest) -> None:
-    """Run the ExtendedResourceToleration plugin.
+    """Run the ExtendedResourceToleration plugin: tolerate taints that are named like a requested extended resource.
 
-    It adds a toleration of the taint that has the name of a requested extended resource as its key.
+    The request records each added toleration.
     """
     if not request.is_pod:
         return

@@ -183,6 +183,7 @@ def validate_dns_config(spec: Writable, path: Path) -> ValidationErrors:
     if is_required and config is None:
         yield required(path, "must provide `dnsConfig` when `dnsPolicy` is None")
         return
+    # The limits apply with every policy
     servers: list[str] = (config or {}).get("nameservers") or []
     searches: list[str] = (config or {}).get("searches") or []
     if is_required and not servers:

@@ -572,6 +572,13 @@ class StatefulSetOrdinals(Struct, frozen=True):
     start: int = 0
 
 
+class ClaimRetentionPolicy(Struct, frozen=True):
+    """What becomes of the claims of a StatefulSet's pods."""
+
+    when_scaled: str = "Retain"
+    """Retain, or Delete if the claims of removed replicas are deleted."""
+
+
 class WorkloadSpec(Struct, frozen=True):
     """The spec of a ReplicaSet, StatefulSet, Deployment or DaemonSet. Some fields exist in only one of these kinds."""
 
@@ -581,6 +588,7 @@ class WorkloadSpec(Struct, frozen=True):
     paused: bool = False
     pod_management_policy: str = ""
     ordinals: StatefulSetOrdinals = StatefulSetOrdinals()
+    persistent_volume_claim_retention_policy: ClaimRetentionPolicy = ClaimRetentionPolicy()
 
 
 class StoredWorkload(Struct, frozen=True):

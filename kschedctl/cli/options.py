@@ -378,6 +378,6 @@ def parse_feature_gates(texts: list[str]) -> dict[str, bool]:
             problem = f"missing bool value for {name}"
             if separator:
                 problem = f'invalid value of {name}={value}, err: strconv.ParseBool: parsing "{value}": invalid syntax'
-            raise UsageError(problem, where="--feature-gates", hint="A=true,B=false")
+            raise UsageError(problem, where="--feature-gates", hint="such as A=true,B=false")
         gates[name] = BOOLEANS[value]
     return gates

@@ -194,7 +194,7 @@ class Output:
         if not self.summary:
             return document
         if self.brief or self.output.name not in DATA_FORMATS:
-            raise UsageError("--summary shortens data", hint="with -o json or yaml; --brief shortens what people read")
+            raise UsageError("--summary works only with -o json or yaml", hint="to shorten tables, use --brief")
         from kschedctl.render.brief import build_summary  # noqa: PLC0415 - few answers are summarized
 
         return build_summary(document, style)
@@ -240,7 +240,7 @@ class View(Output):
         if not self.compact:
             return super()._shorten_document(document, style)
         if self.brief or self.summary or self.output.name not in DATA_FORMATS:
-            raise UsageError("--compact is a form of the full data", hint="with -o json or yaml, without --summary")
+            raise UsageError("--compact works only with -o json or yaml", hint="leave --summary out")
         from kschedctl.render.renderers import to_compact_form  # noqa: PLC0415 - few answers need it
 
         return to_compact_form(document)
@@ -276,7 +276,7 @@ class Drawing(Output):
         Raises UsageError if the output format does not suit the plot or the terminal, or the plot library is missing.
         """
         if self.plot and self.output.name not in ("table", "wide"):
-            raise UsageError("--plot draws below tables", hint="with -o table or wide; -o svg and png are pictures")
+            raise UsageError("--plot works only with -o table or wide", hint="to get pictures, use -o svg or png")
         if self.output.name == "png" and sys.stdout.isatty():
             raise UsageError("-o png cannot be shown in a terminal", hint="write it to a file: > plot.png")
         if self.output.name in PICTURES:

@@ -84,7 +84,7 @@ def load_cluster(
     if source.demo and source.snapshot:
         raise UsageError("--demo and --snapshot cannot be combined", hint="use only one of them")
     if len(source.snapshot) > 1:
-        raise UsageError("this command takes one cluster", where="--snapshot", hint="name one snapshot")
+        raise UsageError("this command takes one cluster", where="--snapshot", hint="pass only one snapshot")
     with without_garbage_collection():
         cluster = _read_cluster(source, namespace, pods_alone, live)
         gc.freeze()  # the objects stay to the end, so collecting garbage among them is useless

@@ -18,7 +18,7 @@ from kschedctl.api.workloads import CronJob, get_identity
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.fixes.ranking import QueueResult, RankedFix, get_trial_price
 from kschedctl.fixes.trial.changes import EditedObject, Fix, is_valid_update
-from kschedctl.fixes.trial.fix_kinds import Price
+from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.trials import RemedyTrial, is_resized
 from kschedctl.fixes.ways.neighbours import merge_scale_downs
 from kschedctl.lint.objects.stored_pods import remove_node_pin, to_written_spec
@@ -53,7 +53,7 @@ def build_remedy(
     victims = rollout.victims if rollout else trial.victims
     changes = tuple(iter_object_changes(edits or _move_pod_edits_to_template(trial, pod_key, workload)))
     needs_values = tuple(dict.fromkeys(name for fix in fixes for name in fix.needs_values))
-    costs = list(_iter_fix_costs(fixes, needs_values))
+    costs = [*_iter_fix_costs(fixes, needs_values), *_iter_replacement_costs(fixes)]
     if victims:
         costs.append(_build_eviction_cost(trial, victims, rollout))
     costs += _iter_waiting_siblings_cost(find_author(trial.authored_pod, workload), rollout, result)
@@ -79,7 +79,7 @@ def build_remedy(
         weakens="; ".join(list_clauses(costs)) or None,
         opens=trial.opened_nodes,
         commands=(
-            *(c for fix in _sort_other_pods_edits_first(fixes, pod_key) for c in fix.commands),
+            *_join_commands(_sort_other_pods_edits_first(fixes, pod_key)),
             *(patch.commands if patch and not manifest_edits else ()),
         ),
         changes=changes,
@@ -99,6 +99,37 @@ def build_remedy(
         costs=(*costs, *build_restart_costs(restarts, owner)),
         edits=manifest_edits,
     )
+
+
+def _join_commands(fixes: Iterable[Fix]) -> tuple[str, ...]:
+    """Return the commands of all fixes in order. A node that pods leave is cordoned once, until the last of them is
+    gone, so that no waiting pod takes the room in between.
+    """
+    commands = [command for fix in fixes for command in fix.commands]
+    joined = []
+    for index, command in enumerate(commands):
+        node = command.removeprefix("kubectl cordon ")
+        if node != command and command in joined:
+            continue
+        node = command.removeprefix("kubectl uncordon ")
+        if node != command and f"kubectl cordon {node}" in commands[index:]:
+            continue
+        joined.append(command)
+    return tuple(joined)
+
+
+def _iter_replacement_costs(fixes: Iterable[Fix]) -> Iterator[FixCost]:
+    """Yield the warning that replacements of moved pods have to run before their old nodes are uncordoned."""
+    cordoned = [
+        command.removeprefix("kubectl uncordon ")
+        for fix in fixes
+        if fix.kind is FixKind.MOVE_POD
+        for command in fix.commands
+        if command.startswith("kubectl uncordon ")
+    ]
+    if cordoned:
+        text = f"uncordon {first_few(tuple(dict.fromkeys(cordoned)))} only once the replacements of evicted pods run"
+        yield FixCost(CostKind.PAUSES, text)
 
 
 def find_author(pod: Pod, workload: Struct | None) -> Owner:
@@ -138,7 +169,7 @@ def _iter_manifest_edits(changes: Iterable[Mapping[str, Any]], owner: Owner) -> 
 def _iter_fix_costs(fixes: Sequence[Fix], needs_values: Sequence[str]) -> Iterator[FixCost]:
     """Yield the costs of the fixes: fields to fill in, checks to make first, and guarantees that are given up or lost.
 
-    `needs_values` names the fields to fill in. A guarantee of several fixes is yielded once.
+    `needs_values` names the fields to fill in. A guarantee that several fixes give up is yielded once.
     """
     if needs_values:
         yield FixCost(CostKind.NEEDS_VALUES, f"not verified: fill in {', '.join(needs_values)} first")

@@ -108,7 +108,8 @@ class _GroupFix:
 def _iter_group_changes(group: JsonObject, pod: Pod, verdicts: Mapping[str, PoolVerdict]) -> Iterator[GroupChange]:
     """Yield changes of a group, each of which may be enough for the pod: a higher maximum, or a completed template.
 
-    The maximum is only raised if it is reached and a new node of the group would help the pod.
+    `verdicts` maps group ids to what the autoscaler said about the groups. The maximum is only raised if it is reached
+    and a new node of the group would help the pod.
     """
     id = str(group["id"])
     verdict = verdicts.get(id, PoolVerdict(id, takes=False, answer=""))
@@ -160,7 +161,7 @@ def _replace_labels_and_add_devices(
 
 
 def _describe_template_additions(id: str, labels: Mapping[str, str], devices: Mapping[str, str]) -> str:
-    """Describe the change that adds labels and devices to the template of a node group, as an instruction."""
+    """Describe the change that adds labels and devices to the template of the node group `id`, as an instruction."""
     additions = [f"label {key}={value}" for key, value in labels.items()]
     additions += [f"resource {name}={amount}" for name, amount in devices.items()]
     tag_noun, pronoun = ("tag", "it") if len(additions) == 1 else ("tags", "them")

@@ -158,7 +158,10 @@ def _iter_empty_label_correction(cluster: Cluster, pool: NodePool, pod: Pod) -> 
 
 
 def _build_label_correction(cluster: Cluster, pool: NodePool, labels: dict[str, str], summary: str) -> PoolCorrection:
-    """Build the correction that sets labels in the pool's template, with the command and the changed cluster."""
+    """Build the correction that sets labels in the pool's template, with the command and the changed cluster.
+
+    `summary` describes the correction in one line.
+    """
     template = pool.spec.template
     metadata = replace(template.metadata, labels={**template.metadata.labels, **labels})
     changed_pool = replace(pool, spec=replace(pool.spec, template=replace(template, metadata=metadata)))
@@ -169,7 +172,10 @@ def _build_label_correction(cluster: Cluster, pool: NodePool, labels: dict[str, 
 def _build_pool_correction(
     cluster: Cluster, pool: NodePool, changed_pool: NodePool, summary: str, patch: JsonObject
 ) -> PoolCorrection:
-    """Build the correction that changes the pool by a merge patch, with the command and the changed cluster."""
+    """Build the correction that changes the pool by a merge patch, with the command and the changed cluster.
+
+    `changed_pool` is the pool after the patch, and `summary` describes the correction in one line.
+    """
     pools = tuple(changed_pool if other is pool else other for other in cluster.karpenter_node_pools)
     name = pool.metadata.name
     command = kubectl.render_command("patch", f"nodepools.{KARPENTER}", name, "--type=merge", "-p", json.dumps(patch))

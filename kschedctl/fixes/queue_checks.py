@@ -124,10 +124,10 @@ class QueueChecks:
 
 
 def _choose_next_node_count(too_few: int, enough: int, step: int) -> int:
-    """Return the number of nodes to try next, between the largest insufficient and the smallest sufficient number.
+    """Return the number of nodes to try next, between `too_few` and `enough`.
 
-    As long as only one of these two numbers was tried, the next number is up to `step` away from it. Afterwards, the
-    next number is halfway between them.
+    These are the largest insufficient and the smallest sufficient number. As long as only one of them was tried, the
+    next number is up to `step` away from it. Afterwards, the next number is halfway between them.
     """
     was_enough_tried = enough <= MOST_NODES
     was_too_few_tried = too_few > 1

@@ -120,8 +120,8 @@ def find_node_once_others_are_gone(scheduler: Scheduler, gone_pods: frozenset[st
 def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
     """Apply the fix, schedule the waiting pods in queue order, and report whether the target pod gets a node.
 
-    The result also names other pods: those that get a node thanks to the fix, those ahead of the target pod on nodes
-    that the fix opened and, if the target pod gets no node, its rivals.
+    The result also names other pods. If the target pod gets a node, these are the pods that get one thanks to the fix,
+    and the pods ahead of it on nodes that the fix opened. Otherwise, they are its rivals.
     """
     # Build the changed cluster with the target pod, which may be new.
     target_key = ObjectKey.of(trial.authored_pod)

@@ -25,11 +25,12 @@ class RankedFix(NamedTuple):
     def alternatives(self) -> tuple[str, ...]:
         """The other nodes or pods at which the variants make the same changes, without duplicates."""
         own_places = {fix.where for fix in self.trial.changes}
-        other_places = [
-            " and ".join(fix.where for fix in variant.changes if fix.where not in own_places)
-            for variant in self.variants
-        ]
-        return tuple(dict.fromkeys(place for place in other_places if place))
+        # The same places in another order are no alternative to each other
+        other_places: dict[frozenset[str], str] = {}
+        for variant in self.variants:
+            places = [fix.where for fix in variant.changes if fix.where not in own_places]
+            other_places.setdefault(frozenset(places), " and ".join(places))
+        return tuple(place for place in other_places.values() if place)
 
 
 def rank_trials(trials: Iterable[RemedyTrial]) -> list[RankedFix]:

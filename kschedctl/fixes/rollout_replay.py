@@ -114,13 +114,13 @@ def _replay_single_preemption(owner: Owner, trial: RemedyTrial, cluster: Cluster
     simulation = recreate_evicted_pods(Simulation(Scheduler(cluster, trial.scheduler.call_extender)))
     position = _get_position(simulation.view, pod)
     simulation.schedule_or_raise_interrupt([position])
-    rolled_out = _add_evictions(RolloutResult(owner), simulation, [position])
+    rolled_out = _add_evictions_to_result(RolloutResult(owner), simulation, [position])
     if simulation.view.node[position] >= 0:
         return rolled_out
     return rolled_out._replace(harm=_explain_useless_eviction(rolled_out))
 
 
-def _add_evictions(
+def _add_evictions_to_result(
     rolled_out: RolloutResult, simulation: Simulation, own_positions: Sequence[Position]
 ) -> RolloutResult:
     """Return the result with the simulation's evicted pods and a summary of where their replacements end up.
@@ -155,7 +155,7 @@ def _plan_rollout(
     assert isinstance(before, Pod)
     siblings = [pod for pod in old_pods if pod.key != target_pod.key]
     change = WorkloadChange(str(owner))
-    workload = _find_workload(owner, cluster, manifest)
+    workload = _find_workload_with_strategy(owner, cluster, manifest)
 
     # Decide which old pods stay or are removed, and create the new ones.
     does_any_pod_exist = not all(map(is_made_up, old_pods))
@@ -180,7 +180,7 @@ def _plan_rollout(
     return change, add_pods(cluster, (*rename_replaced_pods(change), *change.new))
 
 
-def _find_workload(owner: Owner, cluster: Cluster, manifest: Struct | None) -> Struct | None:
+def _find_workload_with_strategy(owner: Owner, cluster: Cluster, manifest: Struct | None) -> Struct | None:
     """Return the workload that determines the rollout strategy and replicas: the manifest if there is one.
 
     Without a manifest, a Deployment is reconstructed from the annotations of its ReplicaSets, and a StatefulSet or
@@ -318,10 +318,11 @@ def _run_rollout(
     recreate_evicted_pods(simulation, frozenset(rollout.old))
     roll_out([rollout], simulation)
 
+    # Compare the result with the state before
     placed_after = int((view.node[own_positions] >= 0).sum())
     restarted = sum(bool(pod.spec.node_name) for pod in change.removed)
     waiting = max(change.desired - placed_after, 0)
-    rolled_out = _add_evictions(RolloutResult(owner, restarted, waiting), simulation, own_positions)
+    rolled_out = _add_evictions_to_result(RolloutResult(owner, restarted, waiting), simulation, own_positions)
     if any(eviction.victim in own_positions for eviction in simulation.evictions):
         return rolled_out._replace(harm="its rollout would evict its own pods")
     if rollout.denied is not None:

@@ -156,7 +156,7 @@ class RemedySearch:
         if place in self._tried_places:
             return
         self._tried_places.add(place)
-        for change in self._get_proposals(tried, place):
+        for change in self._get_proposed_changes(tried, place):
             changes = (*tried.trial.changes, change)
             is_minimal = not self._contains_working_set(changes)
             if not is_minimal or not _may_change_help(change, tried, remaining_changes):
@@ -193,7 +193,7 @@ class RemedySearch:
             return False
         return changes[0].kind != FixKind.ADD_NODE or self._has_tried_correction
 
-    def _get_proposals(self, tried: TriedNode, place: TriedPlace) -> tuple[Fix, ...]:
+    def _get_proposed_changes(self, tried: TriedNode, place: TriedPlace) -> tuple[Fix, ...]:
         """Return the wanted changes that are proposed at the node and can be combined with the trial's changes.
 
         The changes are cached.

@@ -67,6 +67,7 @@ def check_configuration(
         yield OLD_VERSION, subject.build_problem(("apiVersion",), message)
         return
 
+    # Report all errors of a configuration that does not load
     mismatches = tuple(list_unknown_to_version(document, gates))
     try:
         configuration = load_with_registered_plugins(document, gates)
@@ -77,6 +78,7 @@ def check_configuration(
             yield INVALID, subject.build_problem(*_describe_version_mismatch(path, message, mismatches))
         return
 
+    # Without profiles in the document, there is one default profile
     profiles = array_at(document, "profiles") or ({},)
     for i, (profile, profile_document) in enumerate(zip(configuration.profiles.values(), profiles, strict=False)):
         checked = _CheckedProfile(
@@ -125,10 +127,7 @@ OLD_VERSION = _build_rule(
 
 
 def _find_plugins_without_state(checked: _CheckedProfile) -> Iterator[Problem]:
-    """Yield a problem for each plugin that is enabled at a point but cannot prepare its state.
-
-    The plugin prepares its state at another point, at which it is not enabled.
-    """
+    """Yield a problem for each plugin that is enabled at a point but not at the point where it prepares its state."""
     plugins_at = checked.profile.plugins
     for name, declared in IN_TREE.items():
         state_points = declared.plugin.needs_state if declared.plugin else {}
@@ -153,8 +152,8 @@ WITHOUT_STATE = _build_rule(
 def _find_disabled_defaults(checked: _CheckedProfile) -> Iterator[Problem]:
     """Yield a problem for each default plugin that is not enabled although pods or nodes suffer without it.
 
-    A plugin that is only enabled at other points than its decisive point (see `DECISIVE_POINTS`) is reported as well,
-    unless a custom plugin replaces it in PostFilter.
+    A plugin is also reported if it is enabled, but not at its decisive point (see `DECISIVE_POINTS`). This does not
+    apply to PostFilter if a custom plugin runs there instead.
     """
     profile = checked.profile
     for plugin in list_default_plugins(checked.gates):
@@ -298,6 +297,7 @@ def _find_unsuitable_percentages(
     subject: Subject, configuration: SchedulerConfiguration, nodes: int
 ) -> Iterator[Problem]:
     """Yield a problem for each percentageOfNodesToScore that has no effect or slows a large cluster down."""
+    # The global percentage, and those of the profiles
     percentages: list[tuple[Path, int]] = [((), configuration.percentage_of_nodes_to_score)]
     for i, profile in enumerate(configuration.profiles.values()):
         percentages.append((("profiles", i), profile.percentage_of_nodes_to_score or 0))

@@ -313,7 +313,10 @@ class LintContext:
         return self._selected[namespace, selector]
 
     def select_coexisting_workloads(self, subject: Subject, namespace: str, selector: Selector) -> list[Workload]:
-        """Return the workloads of a namespace that match the selector and can share a cluster with the subject."""
+        """Return the workloads of a namespace that match the selector and can share a cluster with the subject.
+
+        Results are cached if the manifests have variants.
+        """
         selected = self.select_workloads(namespace, selector)
         if not self.variants:
             return selected
@@ -362,14 +365,20 @@ class LintContext:
         return coexisting | self._list_cluster_names(kind, namespace)
 
     def _list_names(self, kind: str, namespace: str) -> set[str]:
-        """Return the names of all objects of a kind in a namespace, from the manifests and from the cluster."""
+        """Return the names of all objects of a kind in a namespace, from the manifests and from the cluster.
+
+        The result is cached.
+        """
         if (kind, namespace) not in self._names:
             manifest_names = {subject.name for subject in self._subjects_by_kind.get((kind, namespace), ())}
             self._names[kind, namespace] = manifest_names | self._list_cluster_names(kind, namespace)
         return self._names[kind, namespace]
 
     def _list_cluster_names(self, kind: str, namespace: str) -> set[str]:
-        """Return the names of the cluster's objects of a kind in a namespace, or in all namespaces if it is ""."""
+        """Return the names of the cluster's objects of a kind in a namespace, or in all namespaces if it is "".
+
+        The set is empty without a cluster, or if the kind is not read from clusters.
+        """
         if self.cluster is None or kind not in FIELDS:
             return set()
         objects = getattr(self.cluster, FIELDS[kind], ())

@@ -54,9 +54,9 @@ def build_report(
 ) -> Findings:
     """Build the report of these problems, with the most severe findings first.
 
-    Suppressed findings are listed separately. Some findings are only counted: those in the baseline, those below the
-    lowest severity and, in a condensed report, repeated ones. ``find_creator`` names the controller that created an
-    object and that has to be changed instead, or returns "".
+    Suppressed findings are listed separately. Some findings are only counted: findings in the baseline, findings below
+    the lowest severity and, in a condensed report, repeated findings. ``find_creator`` names the controller that
+    created an object and that has to be changed instead, or returns "".
     """
     # Apply the ignores of annotations and settings.
     findings: list[Finding] = []
@@ -73,7 +73,7 @@ def build_report(
             findings.append(finding)
 
     # Reduce the findings step by step.
-    merged = _merge_builds(sorted(findings, key=_build_severity_sort_key))
+    merged = _merge_findings_from_builds(sorted(findings, key=_build_severity_sort_key))
     new = drop_baseline_findings(merged, reporting.baseline)
     severe = [finding for finding in new if Severity(finding.severity).rank <= reporting.min_severity.rank]
     reported = condense_findings(severe, rules.values()) if reporting.condensed else tuple(severe)
@@ -139,7 +139,7 @@ def _build_finding(rule: Rule, severity: Severity, problem: Problem, owner: str)
     )
 
 
-def _merge_builds(findings: Iterable[Finding]) -> list[Finding]:
+def _merge_findings_from_builds(findings: Iterable[Finding]) -> list[Finding]:
     """Merge a rule's findings at the same location into one finding if they come from different builds.
 
     Findings of the same build, or of no build, are different problems and stay separate.
@@ -158,10 +158,10 @@ def _merge_builds(findings: Iterable[Finding]) -> list[Finding]:
             groups.append(group)
             candidates.append(group)
         group.append(finding)
-    return [_merge_builds_of_finding(group) for group in groups]
+    return [_merge_group_of_findings(group) for group in groups]
 
 
-def _merge_builds_of_finding(group: Sequence[Finding]) -> Finding:
+def _merge_group_of_findings(group: Sequence[Finding]) -> Finding:
     """Return the first finding of a group with the builds of all, and a note on the number of other builds."""
     first = group[0]
     other_count = len(group) - 1
@@ -278,7 +278,7 @@ class LintScope:
         """Build a function that returns whether an object is in this scope, so that its findings are reported."""
         if self.selector is None:
             return self._is_in_namespace
-        labels = _collect_labels(context)
+        labels = _collect_labels_by_object(context)
         return lambda subject: (
             self._is_in_namespace(subject) and self._matches_any([_get_own_labels(subject), labels[subject]])
         )
@@ -295,7 +295,7 @@ class LintScope:
 ALL_OBJECTS = LintScope()
 
 
-def _collect_labels(context: LintContext) -> Mapping[Subject, Mapping[str, str]]:
+def _collect_labels_by_object(context: LintContext) -> Mapping[Subject, Mapping[str, str]]:
     """Collect the pod labels of each workload and the labels of each other object of the cluster.
 
     The labels are keyed by object. Other objects from manifests have no labels in the result.

@@ -105,7 +105,9 @@ def build_fixes_section(
     if impossible:
         if gets_new_node and not remedies:
             page.append(paragraph("No fix is needed: a new node would come"))
-        title_of_impossible = "What would not help" if remedies or gets_new_node else "No fix was found"
+        title_of_impossible = (
+            "What would not help" if remedies or gets_new_node else "No fix was found; these changes would not help"
+        )
         page += section(title_of_impossible, Bullets(tuple(impossible)))
     return tuple(page)
 

@@ -135,7 +135,7 @@ def _make_findings_renderer(format: str) -> Callable[[Document, Style], str]:
 
         if not isinstance(document, WithFindings):
             raise UsageError(
-                f"-o {format} shows findings, and these are {get_document_kind(document)}",
+                f"-o {format} works only for findings, but this is {get_document_kind(document)}",
                 hint="-o json has everything",
             )
         return str(_import_function(f"render.ci_formats:to_{format}")(document.as_findings()))

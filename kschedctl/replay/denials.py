@@ -74,12 +74,12 @@ def raise_if_struct_denied(obj: Struct, cluster: Cluster, *, admission: bool = T
         [
             InputError(denial.message, where=describe_document(document), hint=denial.hint)
             for denial in denials
-            if _has_path(obj, denial.path)
+            if _has_all_fields_of_path(obj, denial.path)
         ]
     )
 
 
-def _has_path(value: object, path: Path) -> bool:
+def _has_all_fields_of_path(value: object, path: Path) -> bool:
     """Return whether the structs along the path have all fields that it names.
 
     The rest of the path is not checked once it enters a value that is neither a struct nor a tuple.

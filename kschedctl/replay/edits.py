@@ -104,6 +104,7 @@ def find_nodes(cluster: Cluster, names: Sequence[str] = (), selector: str = "") 
             similar = get_close_matches(name, nodes_by_name)
             hint = f"did you mean {' or '.join(similar)}?" if similar else ""
             raise UsageError(f'node "{name}" not found', hint=hint)
+    # Named nodes first, then nodes that match the selector
     nodes = list(dict.fromkeys(names))
     if selector:
         label_selector = parse_selector(selector)

@@ -9,7 +9,7 @@ lists; ``$patch: replace`` replaces a list that would be merged. Reference: JSON
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from shlex import quote
 from typing import Any
 
@@ -84,10 +84,30 @@ def render_eviction(pod: Pod) -> str:
     return f"printf %s {quote(json.dumps(eviction))} | {render_command('create', '--raw', path, '-f', '-')}"
 
 
-def render_wait_until_gone(pod: Pod) -> str:
-    """Return the command that waits until the pod is deleted, for at most five minutes."""
-    meta = pod.metadata
-    return render_command("wait", "-n", meta.namespace, "--for=delete", f"pod/{meta.name}", "--timeout=5m")
+MIN_WAIT_SECONDS = 300
+"""How long commands wait for a deletion at least."""
+MARGIN_SECONDS = 60
+"""How much longer commands wait than the grace period."""
+DEFAULT_GRACE_SECONDS = 30
+"""The grace period of a pod that sets none."""
+
+
+def get_longest_grace_seconds(pods: Iterable[Pod]) -> int:
+    """Return the longest terminationGracePeriodSeconds of the pods."""
+    periods = (pod.spec.termination_grace_period_seconds for pod in pods)
+    return max(DEFAULT_GRACE_SECONDS if seconds is None else seconds for seconds in periods)
+
+
+def render_wait_until_gone(*pods: Pod) -> str:
+    """Return the command that waits until the pods of one namespace are deleted.
+
+    It waits for five minutes, or a minute longer than the longest grace period.
+    """
+    seconds = get_longest_grace_seconds(pods) + MARGIN_SECONDS
+    timeout = "5m" if seconds <= MIN_WAIT_SECONDS else f"{seconds}s"
+    names = (f"pod/{pod.metadata.name}" for pod in pods)
+    namespace = pods[0].metadata.namespace
+    return render_command("wait", "-n", namespace, "--for=delete", *names, f"--timeout={timeout}")
 
 
 def render_patch(key: ObjectKey, change: JsonObject | list[Operation]) -> str:
@@ -202,6 +222,7 @@ def describe_operations(operations: Any) -> Iterator[str]:
     for operation in operations:
         path = ""
         for part in operation["path"].split("/")[1:]:
+            # JSON pointers escape slashes and tildes
             key = part.replace("~1", "/").replace("~0", "~")
             if key.isdecimal():
                 path += f"[{key}]"
@@ -288,7 +309,10 @@ def wrap_in_template(kind: str, patch: JsonObject) -> JsonObject:
 
 
 def _iter_object_patch_operations(before: dict[str, Json], after: dict[str, Json], path: str) -> Iterator[Operation]:
-    """Yield the JSON patch operations that turn one object at a path into another, field by field."""
+    """Yield the JSON patch operations that turn the object ``before`` into ``after``, field by field, sorted by field.
+
+    ``path`` is the JSON pointer of both objects.
+    """
     for key in sorted(before.keys() | after.keys()):
         member_path = f"{path}/{escape_pointer(key)}"
         if key not in after:
@@ -311,6 +335,7 @@ def _iter_list_operations(before: list[Json], after: list[Json], path: str) -> I
         return
     start = _count_common_items(before, after)
     end = _count_common_items(before[start:][::-1], after[start:][::-1])
+    # Remove the last item first, so that the other indexes stay valid
     for place in reversed(range(start, len(before) - end)):
         yield {"op": "remove", "path": f"{path}/{place}"}
     for place in range(start, len(after) - end):

@@ -155,7 +155,7 @@ class NodeDrain:
         ]
 
     def _report_denied_eviction(self, position: Position, reason: str) -> BlockedPod:
-        """Build the report on a pod whose eviction is denied."""
+        """Build the report on a pod whose eviction is denied for this reason."""
         pod = self.simulation.view.pods.objects[position]
         return BlockedPod(
             pod=pod.key,
@@ -225,7 +225,11 @@ class NodeDrain:
         return self.simulation.attempt_pod(position) or Outcome(position, UNSCHEDULABLE)
 
     def _record_preemption(self, outcome: Outcome) -> None:
-        """Record the pods that a successor preempted. If they are recreated, they wait for another node."""
+        """Record the pods that a successor preempted. If they are recreated, they wait for another node.
+
+        Nothing is recorded if there are none. The victims count against their budgets and are no longer evicted by the
+        drain.
+        """
         if not outcome.victims:
             return
         self.preemptions.append(outcome)
@@ -248,7 +252,10 @@ def shuffle_returning_pods(simulation: Simulation, positions: Iterable[Position]
 
 
 def compute_unplaced_spreads(unplaced_by_run: Sequence[Iterable[UnplacedPods]]) -> dict[str, Spread]:
-    """Return, by workload, the lowest and highest number of pods without a node over all runs."""
+    """Return, by workload, the lowest and highest number of pods without a node over all runs.
+
+    Return {} for a single run.
+    """
     counts = [Counter({group.workload: 0 for group in groups}) for groups in unplaced_by_run]
     for count, groups in zip(counts, unplaced_by_run, strict=True):
         for group in groups:
@@ -260,8 +267,8 @@ def count_always_unplaced_pods(emptied: Simulation, outcomes: Iterable[Outcome])
     """Count, by workload, the unplaced pods that fit nowhere even if no other pod comes back.
 
     ``emptied`` is the simulation after the pods left their nodes and before any is placed. Other pods that come back
-    only take room away, unless the pod's affinity or spreading counts them. A rejection that additional pods could lift
-    therefore proves nothing.
+    only take room away, unless the pod's affinity or spreading counts them. Rejections by these plugins therefore prove
+    nothing.
     """
     pods = emptied.view.pods
     unplaced = Counter[str]()

@@ -19,9 +19,9 @@ def find_pinned_volumes(view: Fork, rows: Rows, positions: Iterable[Position]) -
 
 
 def _iter_pinned_volumes(view: Fork, rows: Rows, position: Position) -> Iterator[PinnedVolume]:
-    """Yield the volumes of a pod that can be used only from the nodes at `rows`.
+    """Yield the bound volumes of a pod that can be used only from the nodes at `rows`.
 
-    Claims without a bound volume, and volumes that no node can use, are left out.
+    Volumes that no node can use are left out.
     """
     pod = view.pods.objects[position]
     for claim_volume in iter_claim_volumes(pod):

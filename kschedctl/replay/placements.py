@@ -85,7 +85,7 @@ def count_by_domain(view: Fork, rows: Ints, keys: Iterable[str]) -> dict[str, di
 
 
 def _count_nodes_by_label_value(view: Fork, rows: Ints, key: str) -> dict[str, int]:
-    """Return the number of nodes in these rows for each value of a label.
+    """Return the number of nodes in these rows for each value of a label, sorted by value.
 
     Values that none of the nodes has are included unless the label has more than MAX_DOMAINS_LISTED values.
     """
@@ -108,10 +108,10 @@ def group_unplaced_pods(
 ) -> tuple[UnplacedPods, ...]:
     """Group the pods without a node by workload and reason.
 
-    ``workloads`` maps the keys of new pods to their workloads. With ``with_queues``, pods are also grouped by the queue
-    in which they wait. ``displaced_from`` has the names of the nodes that all pods have to leave: the groups are then
-    ordered by the number of pods, the largest first, and say which pods were evicted from other nodes. ``causes`` maps
-    pods to causes that their messages do not name.
+    Return () if all pods have a node. ``workloads`` maps the keys of new pods to their workloads. With ``with_queues``,
+    pods are also grouped by the queue in which they wait. ``displaced_from`` has the names of the nodes that all pods
+    have to leave: the groups are then ordered by the number of pods, the largest first, and say which pods were evicted
+    from other nodes. ``causes`` maps pods to causes that their messages do not name.
     """
     pods_by_group: dict[tuple[str, str, str, str, QueuePlace], list[Pod]] = {}
     for outcome in outcomes:
@@ -124,6 +124,7 @@ def group_unplaced_pods(
     if not pods_by_group:
         return ()
 
+    # Explain each group by its first pod
     missing_classes = MissingStorageClasses(simulation.view.cluster)
     unplaced = []
     for (workload, verdict, message, known_cause, place), pods in pods_by_group.items():
@@ -151,7 +152,7 @@ def group_unplaced_pods(
 
 
 def list_evicted_elsewhere(simulation: Simulation, displaced_from: Container[str]) -> tuple[str, ...]:
-    """Return each pod once that preemption evicted and whose node is not in ``displaced_from``.
+    """Return the keys of the pods that preemption evicted from nodes not in ``displaced_from``, each key once.
 
     Pods that were being deleted anyway are left out.
     """
@@ -181,7 +182,7 @@ def list_lost_victims(simulation: Simulation) -> tuple[str, ...]:
 
 
 def find_pods_waiting_at_permit(simulation: Simulation, outcomes: Iterable[Outcome]) -> dict[str, str]:
-    """Map the placed pods that Permit plugins let wait, by ``namespace/name``, to the plugins' reasons.
+    """Return the placed pods that Permit plugins make wait, by ``namespace/name``, each with the plugins' reasons.
 
     All outcomes must have a node. Return {} if no profile has Permit plugins.
     """
@@ -212,7 +213,10 @@ def _has_permit_plugins(scheduler: Scheduler) -> bool:
 def group_retried_pods(
     simulation: Simulation, outcomes: Iterable[Outcome], workloads: Mapping[str, str]
 ) -> tuple[RetriedPods, ...]:
-    """Group the retried pods by workload and by the queue where they wait now."""
+    """Group the retried pods by workload and by the queue where they wait now.
+
+    Each group has the number of retries by the event that caused them.
+    """
     pods_by_group: dict[tuple[str, QueuePlace], list[str]] = {}
     event_counts_by_group: dict[tuple[str, QueuePlace], Counter[str]] = {}
     for outcome in outcomes:
@@ -282,7 +286,8 @@ def _report_eviction(
     """Build the report on one eviction by preemption.
 
     If the victim is evicted again later, it must have moved to the node of that eviction, ``evicted_next_from``. If
-    this is None, the victim's fate is its state at the end of the simulation.
+    this is None, the victim's fate is its state at the end of the simulation. If the simulation was interrupted, the
+    target is empty, and so is the fate of a pod that was not being deleted.
     """
     pods = simulation.view.pods
     names = simulation.view.nodes.names
@@ -373,6 +378,7 @@ def compute_headroom(
                 int(free_now.max(initial=0)),
             )
         )
+    # False sorts before True, so the number of pods comes last
     return tuple(sorted(headrooms, key=lambda headroom: headroom.resource == PODS))
 
 
@@ -436,7 +442,7 @@ class MissingStorageClasses:
             return
         for claim in cluster.persistent_volume_claims:
             key = (claim.metadata.namespace, claim.metadata.name)
-            if self._lacks_class(claim):
+            if self._lacks_storage_class(claim):
                 self._claims[key] = claim
             elif claim.spec.storage_class_name is None and not claim.spec.volume_name:
                 self._classless[key] = claim
@@ -448,7 +454,7 @@ class MissingStorageClasses:
 
         Return None if there is none, or if StorageClasses were not read.
         """
-        claim = self._find_claim(pod, self._claims)
+        claim = self._find_first_claim_of_pod(pod, self._claims)
         if claim is None:
             return None
         key = f"{claim.metadata.namespace}/{claim.metadata.name}"
@@ -462,13 +468,13 @@ class MissingStorageClasses:
         missing = self.find_missing_class(pod)
         if missing is not None:
             return f"StorageClass {missing.name} does not exist, so claim {missing.claim} gets no volume"
-        classless = self._find_claim(pod, self._classless)
+        classless = self._find_first_claim_of_pod(pod, self._classless)
         if classless is None:
             return ""
         key = f"{pod.metadata.namespace}/{classless.metadata.name}"
         return f"claim {key} gets no volume: it sets no StorageClass, and the cluster has no default StorageClass"
 
-    def _find_claim(
+    def _find_first_claim_of_pod(
         self, pod: Pod, claims: Mapping[tuple[str, str], PersistentVolumeClaim]
     ) -> PersistentVolumeClaim | None:
         """Return the pod's first claim that is in ``claims``, or None. ``claims`` has claims by namespace and name."""
@@ -485,7 +491,7 @@ class MissingStorageClasses:
                 return claims[pod.metadata.namespace, name]
         return None
 
-    def _lacks_class(self, claim: PersistentVolumeClaim) -> bool:
+    def _lacks_storage_class(self, claim: PersistentVolumeClaim) -> bool:
         """Return whether the claim has no volume and names a class that does not exist.
 
         A class without an object counts as existing if volumes name it, since they may have been created by hand.

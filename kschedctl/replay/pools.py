@@ -131,7 +131,10 @@ def compare_pools(before: Fork, after: Fork, remaining: Bools | None = None) -> 
 
 
 def compare_pool_states(before: Mapping[str, PoolState], after: Mapping[str, PoolState]) -> tuple[PoolChange, ...]:
-    """Return the change of each pool, or () if no pool changes its nodes or pods."""
+    """Return the change of each pool between the states ``before`` and ``after``, sorted by pool.
+
+    A pool that is missing in one of them is empty there. Return () if no pool changes its nodes or pods.
+    """
     empty = PoolState()
     changes = [
         _build_pool_change(name, before.get(name, empty), after.get(name, empty)) for name in sorted({*before, *after})

@@ -78,9 +78,9 @@ def build_cluster_basis(
 ) -> ClusterBasis:
     """Build the report fields that say what a report is based on and what was not replayed.
 
-    The pods ``created_pods`` (``namespace/name``) have to be created first, in the cluster of the last scheduler.
-    ``replayed`` has the namespaces whose quotas and LimitRanges are replayed, and whether all of admission is replayed
-    for them.
+    ``created_pods`` are the keys (``namespace/name``) of pods that have to be created first, in the cluster of the last
+    scheduler. ``replayed`` has the namespaces whose quotas and LimitRanges are replayed, and whether all of admission
+    is replayed for them.
     """
     not_replayed: list[str] = []
     ignored: list[str] = []

@@ -75,6 +75,7 @@ def _iter_exceeded_storage(listers: Listers, sizes_by_pools: dict[PoolKey, list[
         enough_for = used = 0
         for size in sizes:
             used += size
+            # Count the volumes that fit if they are made in this order
             enough_for += used <= published
         names = [f"{pool.capacity.metadata.namespace}/{pool.capacity.metadata.name}" for pool in pools]
         needed, free = (format_amount(EPHEMERAL_STORAGE, amount) for amount in (sum(sizes), published))

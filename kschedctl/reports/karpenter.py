@@ -297,10 +297,6 @@ class DisruptionCommand(Document, frozen=True):
     """The nodes to which the pods move."""
     replacements: tuple[LaunchedClaim, ...]
     """The nodes that are launched first."""
-    moved_pods: tuple[str, ...] = ()
-    """The pods of the removed nodes that controllers recreate."""
-    lost_pods: tuple[str, ...] = ()
-    """The pods of the removed nodes that no controller recreates. Karpenter evicts them nevertheless."""
 
 
 def describe_lost_pods(pods: Sequence[str]) -> str:
@@ -388,6 +384,10 @@ class Disruption(Report, frozen=True):
     """The NodeOverlays, and whether they are applied."""
     fates: tuple[NodeFate, ...] = ()
     """The decision about each node that Karpenter manages."""
+    moved_pods: dict[str, tuple[str, ...]] = {}
+    """Node that some command removes -> its pods that controllers recreate."""
+    lost_pods: dict[str, tuple[str, ...]] = {}
+    """Node that some command removes -> its pods that no controller recreates. Karpenter evicts them nevertheless."""
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     kind: str = "Disruption"
@@ -396,6 +396,10 @@ class Disruption(Report, frozen=True):
     def methods(self) -> dict[str, DisruptionMethod]:
         """The methods by name, in the order in which they are tried."""
         return {"Empty": self.emptiness, "Drifted": self.drift, "several nodes": self.multi, "one node": self.single}
+
+    def list_lost_pods(self, command: DisruptionCommand) -> tuple[str, ...]:
+        """Return the pods that end with the nodes of a command because no controller recreates them."""
+        return tuple(pod for node in command.candidates for pod in self.lost_pods.get(node, ()))
 
     @property
     def budget_blocked(self) -> dict[str, str]:
@@ -445,5 +449,5 @@ class Disruption(Report, frozen=True):
             sentence += f", and launch {counted(len(command.replacements), 'node')} first"
         if command.savings:
             sentence += f", saving {format_price(command.savings)} an hour"
-        lost = describe_lost_pods(command.lost_pods)
+        lost = describe_lost_pods(self.list_lost_pods(command))
         return (f"{sentence}; {lost}" if lost else sentence,)

@@ -203,6 +203,8 @@ class CostKind(StrEnum):
     """The fix is not verified until somebody fills in values."""
     CHECK_FIRST = "CheckFirst"
     """Something has to be found out before the commands are run. The fix's summary says so as well."""
+    PAUSES = "Pauses"
+    """Something that no command waits for has to happen between two of the commands."""
     LOSES = "Loses"
     """A pod, a volume or a device allocation is gone for good."""
     GIVES_UP = "GivesUp"

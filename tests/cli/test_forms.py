@@ -65,7 +65,7 @@ def test_a_form_that_a_command_does_not_have_is_wrong_usage(run: Run, command: l
 def test_forms_of_findings_show_findings(run: Run, command: list[str], form: str) -> None:
     code, out, err = run(*command, "-o", form)
     assert (code, out) == (2, "")
-    assert f"-o {form} shows findings" in err
+    assert f"-o {form} works only for findings" in err
 
 
 COMMANDS = [

@@ -134,8 +134,8 @@ def test_wrong_usage_is_told_before_anything_is_read(run: Run, monkeypatch: pyte
         assert (code, out, err.count("\n")) == (2, "", 1)
         return err
 
-    assert "--plot draws below tables" in refused("--plot", "-o", "json")
-    assert "--plot draws below tables" in refused("--plot", "-o", "svg")
+    assert "--plot works only with -o table or wide" in refused("--plot", "-o", "json")
+    assert "--plot works only with -o table or wide" in refused("--plot", "-o", "svg")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert "-o png needs matplotlib, which is not installed (pip install 'kschedctl[plots]')" in refused("-o", "png")
     monkeypatch.setitem(sys.modules, "plotext", None)

@@ -100,4 +100,7 @@ def test_errors_name_the_snapshot(run: Run, snapshots: dict[str, str], write: Wr
 def test_other_commands_take_one(run: Run, snapshots: dict[str, str]) -> None:
     both = [part for file in snapshots.values() for part in ("--snapshot", file)]
     found = run("explain", *both)
-    assert (found.code, found.err) == (2, "error: --snapshot: this command takes one cluster (name one snapshot)\n")
+    assert (found.code, found.err) == (
+        2,
+        "error: --snapshot: this command takes one cluster (pass only one snapshot)\n",
+    )

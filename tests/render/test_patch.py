@@ -39,5 +39,5 @@ def test_of_many_pods_what_was_chosen() -> None:
 
 
 def test_other_documents_have_no_patches() -> None:
-    with pytest.raises(UsageError, match="-o patch needs remedies, but this is Explanation"):
+    with pytest.raises(UsageError, match="-o patch works only for remedies, but this is Explanation"):
         render_patches(Explanation("d/p", "Schedulable", ""))

@@ -12,7 +12,6 @@ from functools import cached_property
 import numpy as np
 
 from kschedctl.api.arrays import Bools
-from kschedctl.api.ownership import find_owner
 from kschedctl.autoscaling.karpenter.candidates import NodeCandidate, is_node_settling
 from kschedctl.autoscaling.karpenter.claims import NewClaim, describe_unmet_min_values
 from kschedctl.autoscaling.karpenter.events import EventLog
@@ -148,15 +147,12 @@ class PlannedRemoval:
 
     def build_command(self, max_instance_types: int) -> DisruptionCommand:
         """Build the report on the removal. Its claims name at most ``max_instance_types`` instance types."""
-        pods = [pod for candidate in self.candidates for pod in candidate.pods]
         return DisruptionCommand(
             self.decision,
             tuple(sorted(candidate.name for candidate in self.candidates)),
             self.savings,
             tuple(iter_nominated_nodes(self.outcome.run)),
             tuple(build_launched_claim(offer.claim, max_instance_types) for offer in self.replacements),
-            moved_pods=tuple(pod.key for pod in pods if find_owner(pod).kind != "Pod"),
-            lost_pods=tuple(pod.key for pod in pods if find_owner(pod).kind == "Pod"),
         )
 
 

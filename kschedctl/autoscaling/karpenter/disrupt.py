@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 
 from kschedctl.api.json_values import JsonObject
+from kschedctl.api.ownership import find_owner
 from kschedctl.api.unhealthy_pods import describe_unhealthy_pods
 from kschedctl.autoscaling.growth import Begin, ignore_progress
 from kschedctl.autoscaling.karpenter.candidates import CandidateSearch, MoveScore, NodeCandidate, PoolTotals
@@ -33,6 +34,7 @@ from kschedctl.reports.karpenter import (
     AloneAnswer,
     Disruption,
     DisruptionCandidate,
+    DisruptionCommand,
     DisruptionMethod,
     NodeFate,
     SoftConstraints,
@@ -108,6 +110,10 @@ class DisruptionReplay:
         self.answers: dict[str, AloneAnswer] = {}
         self.soft_constraints: dict[str, SoftConstraints] = {}
         """Node -> the soft constraints without which it could be disrupted."""
+        self.moved_pods: dict[str, tuple[str, ...]] = {}
+        """Node that some command removes -> its pods that controllers recreate."""
+        self.lost_pods: dict[str, tuple[str, ...]] = {}
+        """Node that some command removes -> its pods that no controller recreates."""
 
     def build_report(self, begin: Begin) -> Disruption:
         """Run every disruption method, try to consolidate each candidate separately, and report the results.
@@ -139,7 +145,20 @@ class DisruptionReplay:
             per_node=self.answers,
             overlays=tuple(iter_overlay_verdicts(self.setting.overlays)),
             fates=tuple(self._iter_node_outcomes(single)),
+            moved_pods=self.moved_pods,
+            lost_pods=self.lost_pods,
         )
+
+    def _build_command(self, removal: PlannedRemoval) -> DisruptionCommand:
+        """Build the report on the removal, and record which pods of its nodes move or are lost."""
+        for candidate in removal.candidates:
+            lost = tuple(pod.key for pod in candidate.pods if find_owner(pod).kind == "Pod")
+            moved = tuple(pod.key for pod in candidate.pods if pod.key not in lost)
+            if lost:
+                self.lost_pods[candidate.name] = lost
+            if moved:
+                self.moved_pods[candidate.name] = moved
+        return removal.build_command(self.setting.options.max_instance_types)
 
     def _iter_node_outcomes(self, single: MethodRound) -> Iterator[NodeFate]:
         """Yield the outcome of each node that Karpenter manages, sorted by name.
@@ -230,13 +249,12 @@ class DisruptionReplay:
     ) -> DisruptionMethod:
         """Let a disruption method decide on a removal, and report its candidates, budgets, events and command."""
         removal = decide(round)
-        max_instance_types = self.setting.options.max_instance_types
         return DisruptionMethod(
             candidates=tuple(map(_build_candidate_report, _sort_by_savings_ratio(round.candidates))),
             candidate_events=round.candidate_log.events,
             budgets=round.budgets,
             budget_events=round.budget_log.events,
-            commands=(removal.build_command(max_instance_types),) if removal else (),
+            commands=(self._build_command(removal),) if removal else (),
             events=round.log.events,
             error=round.error,
         )
@@ -370,7 +388,7 @@ class DisruptionReplay:
         """
         log = EventLog()
         removal = self._plan_candidate_consolidation(candidate, totals, log)
-        command = removal.build_command(self.setting.options.max_instance_types) if removal else None
+        command = self._build_command(removal) if removal else None
         return AloneAnswer(command, log.describe_node_events(candidate.node.metadata.name))
 
 

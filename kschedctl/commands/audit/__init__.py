@@ -94,7 +94,7 @@ def audit(
     """
     for name in sections:
         if name not in SECTIONS:
-            raise UsageError(f'no section "{name}"', where="--section", hint=f"there are: {', '.join(SECTIONS)}")
+            raise UsageError(f'no section "{name}"', where="--section", hint=f"available: {', '.join(SECTIONS)}")
     cluster_time = cluster.provenance.read_at if cluster.provenance else ""
     audited = AuditedCluster(
         Scheduler(cluster),
@@ -111,7 +111,7 @@ def run_sections(audited: AuditedCluster, names: Sequence[str] = ()) -> Audit:
     """Run the named sections in the order of `SECTIONS`, and return the audit.
 
     If no section is named, run all sections whose input is given and whose objects exist. If the user interrupts, the
-    audit has the sections so far.
+    audit has the sections that were run until then, and the names of those that were not reached.
     """
     missing_options = _find_missing_options(audited, names)
     if names:
@@ -154,7 +154,7 @@ def _run_sections_until_interrupted(audited: AuditedCluster, names: Sequence[str
 
 
 def _find_missing_options(audited: AuditedCluster, names: Sequence[str]) -> dict[str, str]:
-    """Return the sections that are skipped for lack of input, each with the option that supplies the input.
+    """Return the sections that are skipped because their input is missing, each with the option that supplies it.
 
     If `names` selects sections, no section is skipped. `MISSED_WAKES`, a part of section "queue", counts as a section
     here, and is skipped without an earlier snapshot even if "queue" is selected.
@@ -173,7 +173,7 @@ def _find_missing_options(audited: AuditedCluster, names: Sequence[str]) -> dict
 def _find_worst_state(sections: Sequence[AnySection], interrupted: bool) -> str:
     """Return the worst state of the sections. From worst to best, the states are findings, unknown and sound.
 
-    If the audit was interrupted, the missing sections count as unknown.
+    If the audit was interrupted, the state is at best unknown.
     """
     states = {section.state for section in sections}
     if interrupted:
@@ -189,8 +189,8 @@ def _describe_lack_of_nodes(audited: AuditedCluster) -> str:
 def _build_headline(sections: Sequence[AnySection], interrupted: bool) -> str:
     """Name the sections with findings, gravest first, and the sections whose state is unknown, in one line.
 
-    If all sections are sound, summarize them instead. After an interruption, they may be sound only so far. If no
-    section is complete, or none could judge anything, the line says so.
+    If all sections are sound, the line summarizes them. After an interruption, it says that they are sound so far. If
+    no section is complete, or if no section could judge anything, the line says so.
     """
     if not sections:
         return "No section is complete"
@@ -210,7 +210,7 @@ def _build_headline(sections: Sequence[AnySection], interrupted: bool) -> str:
 
 
 def _summarize_sound_sections(sections: Sequence[AnySection]) -> str:
-    """Return the headline of a single section, otherwise text such as ``3 sections, 2 notes``."""
+    """Return text such as ``3 sections, 2 notes``, or the headline if there is only one section."""
     if len(sections) == 1:
         return sections[0].headline
     notes = sum(_count_findings(section, NOTE) for section in sections)

@@ -73,4 +73,4 @@ def _validate_sections(section_names: Sequence[str], metrics: MetricsOptions) ->
         raise UsageError(f"--section latency needs {REQUIRED_INPUTS['latency'][0]}")
     for name in section_names:
         if name not in SECTIONS:
-            raise UsageError(f'no section "{name}"', where="--section", hint=f"there are: {', '.join(SECTIONS)}")
+            raise UsageError(f'no section "{name}"', where="--section", hint=f"available: {', '.join(SECTIONS)}")

@@ -72,7 +72,7 @@ def build_drains_section(audited: AuditedCluster) -> DrainsSection:
 def _iter_blocked_drains(evictions: Evictions) -> Iterator[BlockedDrains]:
     """Yield the pods that cannot be evicted now, with their nodes, grouped by budgets and reason.
 
-    Pods that several budgets select have no reason, because the eviction API never evicts them.
+    The reason is empty for pods that several budgets select, since the eviction API never evicts such pods.
     """
     pods_by_cause: dict[tuple[tuple[str, ...], str], list[Position]] = {}
     objects = evictions.simulation.view.pods.objects
@@ -91,9 +91,9 @@ def _iter_blocked_drains(evictions: Evictions) -> Iterator[BlockedDrains]:
 
 
 def _find_candidate_pods(evictions: Evictions) -> list[Position]:
-    """Return the pods on nodes whose eviction a budget may deny.
+    """Return the pods that are on nodes and whose eviction a budget may deny.
 
-    They are selected by a budget that allows no disruptions now, or by several budgets.
+    A budget that allows no disruption now selects them, or several budgets do.
     """
     view = evictions.simulation.view
     budgets = evictions.simulation.budgets
@@ -129,7 +129,7 @@ def _build_finding(drains: BlockedDrains, strict_budgets: set[str]) -> Finding:
 
 
 def _build_headline(blocked: Sequence[BlockedDrains], budget_count: int, node_count: int) -> str:
-    """Return how many nodes cannot be drained now, and how many budgets are the cause, as text."""
+    """Say how many nodes cannot be drained now, and because of how many budgets."""
     if not budget_count:
         return "there are no PodDisruptionBudgets"
     if not blocked:

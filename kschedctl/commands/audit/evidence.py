@@ -221,8 +221,8 @@ def _format_worst_loss(workload: PlacedWorkload, domains: WorkloadDomains) -> Ce
 def _build_constraint_row(constraint: SpreadPromise) -> tuple[Cell | Stack, ...]:
     """Build the row of a spread constraint.
 
-    The cells are the workload, the key and action, the allowed and actual skew, the fullest and emptiest domain, and
-    the pods that would be stranded.
+    The cells are the workload, the key and action, the allowed and actual skew, the fullest and the emptiest domain,
+    and the numbers of pods that cannot come back after losses.
     """
     skew = Marked(f"{constraint.skew:,}", Tone.GOOD if constraint.holds else Tone.BAD)
     key_and_action = Stack((constraint.key, Marked(constraint.when_unsatisfiable, Tone.FAINT)))
@@ -342,7 +342,7 @@ def _build_victim_row(workload: EvictedWorkload, style: Style) -> tuple[Cell | S
 
 
 def _format_outcome_count(outcome: EvictionFate, pods: int) -> str:
-    """Describe how many evicted pods met with this outcome, such as `3 get no node`."""
+    """Describe how many evicted pods have this outcome, such as `3 get no node`."""
     words = {
         EvictionFate.MOVED: agreeing(pods, "moves", "move"),
         EvictionFate.PENDING: agreeing(pods, "gets no node", "get no node"),
@@ -443,7 +443,7 @@ def _format_example_workloads(pods: TypicalPods) -> str:
 def _build_trial_drains_part(report: PackingSection, style: Style) -> Page:
     """Build the part about trial drains: how many nodes were tried, which were emptied, and what removing them saves.
 
-    If some candidates were not tried, the command that tries the others is included.
+    If some candidates were not tried, the part includes the command that tries all.
     """
     page: list[Block] = []
     if report.candidates:

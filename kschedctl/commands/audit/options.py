@@ -57,8 +57,9 @@ class FindingsOutput(Output):
     ] = FailOn.WARNING
 
     def build_answer_with_exit_code(self, report: Audit | Section, commands: Commands = NO_COMMANDS) -> Answer:
-        """Return the answer with its exit code: interrupted, failed by the findings, undecided, or successful.
+        """Return the answer with an exit code that says whether the findings are bad enough to fail.
 
+        Before that, an interruption decides. Without such findings, the code says whether the report is undecided.
         `commands` are the commands to run next, by a finding's fingerprint or a section's name.
         """
         has_failing_findings = self.fail_on is not FailOn.NEVER and report.has_at_least(self.fail_on)
@@ -123,9 +124,9 @@ class AuditTimeOptions(TimeOption):
     ] = ""
 
     def load_earlier_cluster(self, source: Source, cluster: Cluster) -> Cluster | None:
-        """Load the cluster named by --since, or return None if the option was not given.
+        """Load the cluster that --since names, or return None if the option was not given.
 
-        Raises UsageError if both clusters record when they were read and the loaded one is not earlier.
+        Raises UsageError if it is known that the loaded cluster was not read earlier than `cluster`.
         """
         if not self.since:
             return None

@@ -63,8 +63,8 @@ HOW_TO_SEE_MORE = "--section NAME shows one section with its evidence, -o wide s
 def build_audit_page(report: Audit, style: Style) -> Page:
     """Build the page of an audit: the headline, a table of the sections, and then each section.
 
-    If there are many sections and the output is narrow, only plots are shown as evidence, and sections without findings
-    appear only in the table and in plots.
+    If there are many sections and the output is narrow, the only evidence is plots. Sections without findings then have
+    nothing but their row in the table and their plots.
     """
     page: list[Block] = [
         *build_interruption_line(report.interrupted, _describe_interruption(report)),
@@ -155,7 +155,7 @@ def build_section_page(section: Section, style: Style) -> Page:
 
 
 def build_section_blocks(section: Section, style: Style) -> Page:
-    """Build the caveats, evidence and findings of a section. The page is empty if there are none."""
+    """Build the caveats, evidence and findings of a section. Return () if there are none."""
     return (
         *build_left_out_lines(section.not_replayed, ()),
         *_build_unknowns_line(section),
@@ -165,9 +165,9 @@ def build_section_blocks(section: Section, style: Style) -> Page:
 
 
 def build_brief_section_blocks(section: Section, style: Style) -> Page:
-    """Build the findings and plots of a section without other evidence.
+    """Build the findings and plots of a section, without its other evidence.
 
-    A section without findings or unknowns only has its plots.
+    For a sound section, only the plots are returned.
     """
     plots = find_plots(_build_evidence(section, style)) if style.plots else ()
     if section.state == SOUND:
@@ -219,7 +219,7 @@ def _build_unknowns_line(section: Section) -> Page:
 def build_findings(section: Section, style: Style, limit: int) -> Page:
     """Build a table of the first `limit` findings with their fixes, and the commands to run next.
 
-    For pending pods the table also has the pods without a finding. Wide output shows all findings.
+    In section "pending", the table also has the pods without a finding. Wide output shows all findings.
     """
     if isinstance(section, PendingSection):
         table, shown = build_waiting_table(section, style, limit)
@@ -329,7 +329,7 @@ def _iter_waiting_rows(section: PendingSection) -> Iterator[WaitingRow]:
 
 
 def _build_waiting_row(row: WaitingRow, findings_above: Sequence[Finding], style: Style) -> tuple[Cell | Stack, ...]:
-    """Build a row of the table of waiting pods. Fixes of the row above are not repeated.
+    """Build a row of the table of waiting pods. Fixes that the row above has are not repeated.
 
     A row without pods shows the object and the message of its finding.
     """

@@ -246,7 +246,10 @@ def _find_pod_groups_of_pending_pods(audited: ReplayedCluster) -> set[str]:
 
 
 def _build_elsewhere_finding(entry: WaitingElsewhere, rule: AuditRule) -> Finding:
-    """Build the finding that a workload is held back before scheduling, with its age and its conditions' messages."""
+    """Build the finding that a workload is held back before scheduling.
+
+    Its message ends with the workload's age and the messages of its conditions.
+    """
     parts = [entry.headline]
     if entry.age:
         parts.append(f"pending for {spell_age(entry.age)}")
@@ -264,8 +267,8 @@ def _iter_unchecked_resource_unknown(elsewhere: Sequence[WaitingElsewhere]) -> I
 def _iter_unknowns_of_stuck_pods(waiting: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[UnknownKind]:
     """Yield the missing inputs that would show for how long stuck pods have not been tried.
 
-    These are the current time and the Events. A stuck pod fits on a node, but is not scheduled. Nothing is yielded if
-    no pod is stuck.
+    These are the current time and the Events. A stuck pod fits on a node but is not scheduled. Nothing is yielded if no
+    pod is stuck.
     """
     if not any(waiting_pod.cause == "stuck" for waiting_pod in waiting):
         return
@@ -361,9 +364,10 @@ def _iter_findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iter
 def _choose_severity(group: Sequence[WaitingPod], rule: AuditRule, audited: AuditedCluster) -> str:
     """Return the severity of the finding about a group of waiting pods.
 
-    A pod that fits is an error only once it has waited longer than any rejected pod is left untried. Before that,
-    something may just have made room. Without the time of the cluster, or if unread data could change the replay, the
-    finding is a note. Unread data does not matter for a pod whose gang is deadlocked with another gang.
+    A stuck pod is an error once kube-scheduler should have retried it. Before that it is a warning, since a change may
+    just have made room. The finding is a note if the time of the cluster is unknown for a stuck pod, if unread data
+    could change the replay, or if an unread scheduler may serve the pods. Unread data does not matter for a pod whose
+    gang is deadlocked with another gang.
     """
     first = group[0].explanation
     if rule is UNSERVED:  # a scheduler that was not read may serve the pods
@@ -388,7 +392,7 @@ def _iter_waiting_clauses(first: WaitingPod, audited: AuditedCluster) -> Iterato
 
 
 def _introduce_last_message(last_words: LastWords) -> str:
-    """Return the words before the scheduler's last message: how often or how long it rejected the pod, and when.
+    """Return the words before the scheduler's last message: how often or for how long it rejected the pod, and when.
 
     A condition has the time of the first rejection, because later rejections change only the condition's message.
     """
@@ -402,9 +406,9 @@ def _introduce_last_message(last_words: LastWords) -> str:
 
 
 def _choose_fix(pod: WaitingPod, rule: AuditRule) -> str:
-    """Return how to end the deadlock of the pod's gang or how to remove the pod's gates, otherwise the rule's fix.
+    """Return how to end the deadlock of the pod's gang or how to remove its gates, otherwise the rule's fix.
 
-    Without a known way to remove the gates, the fix says whom to ask.
+    If no way to remove the gates is known, the fix says whom to ask.
     """
     pod_group = pod.explanation.pod_group
     if pod_group and pod_group.deadlocked_with:

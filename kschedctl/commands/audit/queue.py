@@ -117,7 +117,7 @@ def build_queue_section(audited: AuditedCluster) -> QueueSection:
 
 
 def _iter_queued_pods(audited: AuditedCluster) -> Iterator[AuditedQueuePod]:
-    """Yield every pending pod with its queue. Pods with the same rejections are adjacent.
+    """Yield every pending pod with its queue. Pods that are rejected alike are adjacent.
 
     Pods that no profile serves come last, with the queue "none".
     """
@@ -190,7 +190,7 @@ def _find_back_off_end(group: Sequence[AuditedQueuePod], audited: AuditedCluster
     """Return the time at which all pods of the group have left back-off at the latest.
 
     A back-off doubles with each attempt, up to the configured maximum. A pod therefore leaves at the latest this
-    maximum after its last attempt. The time is empty if no pod is in back-off, or if the last attempt of one of them is
+    maximum after its last attempt. Return "" if no pod is in back-off, or if the last attempt of one of them is
     unknown.
     """
     last_attempts = []
@@ -278,9 +278,10 @@ def _with_short_headline(pod: PodBetween, waiting: WaitingPod) -> PodBetween:
 def _build_stuck_pod_finding(
     pod: PodBetween, waiting: WaitingPod, between: WakesBetween, audited: AuditedCluster
 ) -> Finding:
-    """Build the finding about a pod that fits now but is still pending, whether or not a change woke it.
+    """Build the finding about a pod that fits now but is still pending.
 
-    For a pod that was woken, the finding is an error if its retry is overdue, otherwise a warning.
+    Either no change woke the pod, or a change did but the pod was not placed. In the second case, the finding is an
+    error if the retry is overdue, otherwise a warning.
     """
     rejection = f"rejected by {', '.join(pod.refused_by)} at {between.before}; fits on {waiting.node} now"
     namespace = waiting.pod.metadata.namespace
@@ -305,7 +306,7 @@ def _build_stuck_pod_finding(
 def _build_headline(
     queued: Sequence[AuditedQueuePod], between: WakesBetween | None, reported_pods: Sequence[PodBetween]
 ) -> str:
-    """Summarize the pending pods by queue. If there is an earlier time, also count the missed wake-ups."""
+    """Summarize the pending pods by queue. If there is an earlier time, also count missed and useless wake-ups."""
     if not queued:
         return "nothing is pending"
     counts = Counter(queued_pod.queue for queued_pod in queued)

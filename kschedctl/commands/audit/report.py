@@ -57,7 +57,7 @@ class Audit(Report, frozen=True, kw_only=True):
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the unsound sections as causes, and with the findings, the gravest first.
 
-        The gravest finding of each unsound section comes before all other findings, since a long list is cut.
+        The gravest finding of each unsound section comes before all other findings, since a long list is cut off.
         """
         unsound = tuple(section for section in self.sections if section.state == FINDINGS)
         findings = self.as_findings().findings
@@ -79,7 +79,7 @@ class Audit(Report, frozen=True, kw_only=True):
         )
 
     def iter_doubts(self) -> Iterator[str]:
-        """Yield the doubts about all sections. Kinds of objects that several sections lack are named once."""
+        """Yield the doubts about all sections. A kind that several sections lack for the same reason is named once."""
         kinds_by_why: dict[tuple[str, str], UnknownKind] = {}
         for section in self.sections:
             for unknown in section.unknown:

@@ -254,7 +254,11 @@ def list_remedies(remedies: Remedies, width: int) -> list[ListLine]:
     for number, remedy in enumerate(remedies.remedies, 1):
         lines += _list_remedy(number, remedy, width)
     if remedies.impossible:
-        lines.append(ListLine("What would not help" if remedies.remedies else "No fix was found", "bold"))
+        lines.append(
+            ListLine(
+                "What would not help" if remedies.remedies else "No fix was found; these changes would not help", "bold"
+            )
+        )
         lines += [ListLine(text) for why in remedies.impossible for text in wrap_text(f"- {why}", width, "  ")]
     for text in _describe_search_limits(remedies):
         lines += [ListLine(line, WARNING) for line in wrap_text(text, width, "  ")]

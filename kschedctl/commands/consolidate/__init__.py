@@ -52,14 +52,14 @@ def consolidate(
         prepared = prepare_simulation(cluster, headroom_for)
         cluster = prepared.cluster
         wishes = replace(wishes, headroom_for=tuple(prepared.workload_by_pod))
-    verdicts = _extract_verdicts(autoscaler, cluster)
+    verdicts = _extract_verdicts(autoscaler)
     return find_removable_nodes(cluster, wishes, prices=prices, verdicts=verdicts, workers=workers, progress=progress)
 
 
-def _extract_verdicts(report: Disruption | ScaleDown | None, cluster: Cluster) -> AutoscalerVerdicts:
+def _extract_verdicts(report: Disruption | ScaleDown | None) -> AutoscalerVerdicts:
     """Return an autoscaler's verdicts on the nodes, which are empty without a report."""
     if report is None:
         return NO_AUTOSCALER
     if isinstance(report, Disruption):
-        return extract_karpenter_verdicts(report, cluster.pods)
+        return extract_karpenter_verdicts(report)
     return extract_cluster_autoscaler_verdicts(report)

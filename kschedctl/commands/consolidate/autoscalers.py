@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Node
-from kschedctl.api.pod_table import PodTable
 from kschedctl.autoscaling.karpenter.candidates import get_offered_price
 from kschedctl.autoscaling.karpenter.disrupt import STAYS
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
@@ -121,11 +120,11 @@ class AutoscalerVerdicts:
 NO_AUTOSCALER = AutoscalerVerdicts()
 
 
-def extract_karpenter_verdicts(report: Disruption, pods: PodTable) -> AutoscalerVerdicts:
+def extract_karpenter_verdicts(report: Disruption) -> AutoscalerVerdicts:
     """Return Karpenter's verdicts on the nodes.
 
     Karpenter's round ends with the first method that has commands. Only the nodes of these commands count as removed or
-    replaced. ``pods`` are the pods of the cluster.
+    replaced.
     """
     # Karpenter's round ends with the first method that finds something.
     commands = next((method.commands for method in report.methods.values() if method.commands), ())
@@ -149,21 +148,10 @@ def extract_karpenter_verdicts(report: Disruption, pods: PodTable) -> Autoscaler
         certain=not report.undecided,
         causes=causes,
         replaced={name: new_nodes for name, new_nodes in replaced.items() if name not in removed},
-        moved_pods=sum(len(command.moved_pods) for command in commands),
-        lost_pods=_group_lost_pods_by_node(commands, pods),
+        moved_pods=sum(len(report.moved_pods.get(node, ())) for node in (*removed, *replaced)),
+        lost_pods={node: pods for node, pods in report.lost_pods.items() if node in removed or node in replaced},
         savings=sum(command.savings for command in commands) or None,
     )
-
-
-def _group_lost_pods_by_node(commands: Sequence[DisruptionCommand], pods: PodTable) -> dict[str, list[str]]:
-    """Return the pods that the commands lose, by the name of their node."""
-    pods_by_node: dict[str, list[str]] = {}
-    for key in (key for command in commands for key in command.lost_pods):
-        namespace, _, name = key.partition("/")
-        pod = pods.find(namespace, name)
-        if pod is not None:
-            pods_by_node.setdefault(pod.spec.node_name, []).append(key)
-    return pods_by_node
 
 
 def _describe_replacements(command: DisruptionCommand) -> str:

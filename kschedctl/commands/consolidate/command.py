@@ -151,7 +151,7 @@ def consolidate(
     autoscaler's decisions.
     """
     if NamedAutoscaler.KARPENTER in (autoscaler, compare) and not karpenter.instance_types:
-        raise UsageError("the types and prices of replacement nodes are unknown", hint="name --instance-types FILE")
+        raise UsageError("the types and prices of replacement nodes are unknown", hint="pass --instance-types FILE")
     options.parse_headroom()
     needs_autoscaler = bool(autoscaler or compare or karpenter.instance_types or groups.is_given)
     live_kinds = KARPENTER_KINDS.union(AUTOSCALER_KINDS) if needs_autoscaler else NOTHING_MORE

@@ -43,7 +43,7 @@ def build_page(report: NodeConsolidation, style: Style) -> Page:
         ),
         *([paragraph(Marked(CORDONED_IN_REPLAY, Tone.FAINT))] if report.staying else ()),
         *(section("Not tried", Bullets(left_out)) if left_out else ()),
-        *build_struct_table(report.requested, style, title="Requested share of the worker nodes"),
+        *build_struct_table(report.requested, style, title="Requested share of the ready worker nodes"),
         *build_struct_table(report.zones, style, title="Pods without a node if a zone is lost"),
         *build_pools_before_and_after(report.pools, style, report.fitting),
         *([paragraph(Marked(ZONES_NOT_EXAMINED, Tone.FAINT))] if report.removable and not report.zones else ()),

@@ -20,7 +20,7 @@ from kschedctl.api.arrays import Bools, Ints, Position, Row
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn, NodeTrial
-from kschedctl.commands.audit.packing.emptying import EmptyingOrder, order_removal_candidates
+from kschedctl.commands.audit.packing.emptying import KEEPS_LAST, EmptyingOrder, order_removal_candidates
 from kschedctl.commands.audit.packing.waiting_needs import find_uncounted_workloads
 from kschedctl.commands.consolidate.autoscalers import NO_AUTOSCALER, AutoscalerVerdicts
 from kschedctl.commands.consolidate.report import NodeConsolidation, RemovableNode, StayingNode, ZoneLoss
@@ -33,10 +33,17 @@ from kschedctl.commands.consolidate.safety import (
 from kschedctl.replay import kubectl
 from kschedctl.replay.node_drain import KINDS_NOT_EVICTED, list_pods_asking_to_stay, list_pods_with_local_data
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, WorkerPool, Workers, open_worker_pool
-from kschedctl.replay.pools import Pools, compare_pools, find_unready_nodes, select_reported_amounts
+from kschedctl.replay.pools import (
+    Pools,
+    compare_pool_states,
+    compute_pool_states,
+    find_unready_nodes,
+    select_reported_amounts,
+)
 from kschedctl.replay.settling import build_resulting_cluster, find_pods_still_pending
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import merge_unknown_kinds
+from kschedctl.reports.placements import PoolChange
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -130,8 +137,10 @@ class ConsolidationRun:
     drains: DrainsInTurn
     pending: Sequence[Position]
     """The pending pods, some of which are placed before the first drain. Without those of --headroom-for."""
+    ready_workers: Bools
+    """Whether each node is a worker that is ready, shape (N,)."""
     remaining: Bools
-    """Whether each node is still there, shape (N,)."""
+    """Whether each ready worker is still there, shape (N,)."""
     removable: list[RemovableNode] = field(default_factory=list)
     staying: list[StayingNode] = field(default_factory=list)
     zones: list[ZoneLoss] = field(default_factory=list)
@@ -156,9 +165,10 @@ class ConsolidationRun:
         ]
         candidates = order_removal_candidates(scheduler, pools, pending)
 
+        ready_workers = pools.workers & ~find_unready_nodes(scheduler.view)
         reserve = RequiredRoom(scheduler, wishes.headroom, reserved_pods)
         if reserved_pods:
-            reserve = reserve._replace(fits_now=reserve.fits_on(candidates.view, pools.workers))
+            reserve = reserve._replace(fits_now=reserve.fits_on(candidates.view, ready_workers))
         drains = DrainsInTurn(scheduler, candidates.view)
         return cls(
             scheduler,
@@ -168,7 +178,8 @@ class ConsolidationRun:
             reserve=reserve,
             drains=drains,
             pending=pending,
-            remaining=pools.workers.copy(),
+            ready_workers=ready_workers,
+            remaining=ready_workers.copy(),
         )
 
     @property
@@ -249,11 +260,14 @@ class ConsolidationRun:
 
         Otherwise the returned trial says why, and the drain is undone.
         """
-        trial = self.drains.drain_unneeded_node(row, self.pending)
+        trial = self.drains.drain_unneeded_node(row, [*self.pending, *self.candidates.displaced])
         if trial.why:
             return trial
         remaining = self.remaining.copy()
         remaining[row] = False
+        if not remaining.any():
+            self.drains.undo()
+            return KEEPS_LAST
         shortage = self.reserve.find_shortage(self.view, remaining)
         if shortage:
             self.drains.undo()
@@ -330,7 +344,7 @@ class ConsolidationRun:
         """
         if self.scheduler.view.cluster.find_gap("Pod"):
             self.removable = []
-            self.remaining = self.pools.workers
+            self.remaining = self.ready_workers
         view = self.candidates.view
         order = self.order
         excluded = self._find_excluded_nodes_by_reason()
@@ -359,25 +373,28 @@ class ConsolidationRun:
             price=sum(known_prices) if known_prices else None,
             fitting=int(np.count_nonzero((self.scheduler.view.node < 0) & (view.node >= 0))),
             requested=tuple(
-                compute_requested_shares(self.scheduler.view, self.view, self.remaining, self.pools.workers)
+                compute_requested_shares(self.scheduler.view, self.view, self.remaining, self.ready_workers)
             ),
             zones=tuple(self.zones),
-            pools=compare_pools(self.scheduler.view, self.view, self._find_kept_nodes(rows)) if rows else (),
+            pools=self._compare_pools(rows) if rows else (),
             autoscaler=verdicts.summarize([node.node for node in self.removable]),
             commands=tuple(kubectl.render_command("drain", node.node, *DRAIN_OPTIONS) for node in self.removable),
             loses_data=list_pods_with_local_data(moved_pods),
             ask_to_stay=list_pods_asking_to_stay(moved_pods),
             pool=self.wishes.pool,
+            pods_of_unready_nodes=tuple(view.pods.objects[position].key for position in self.candidates.displaced),
             waiting_workloads=find_uncounted_workloads(self.scheduler, self.pending),
             interrupted=self.interrupted,
             **build_cluster_basis(unknown, self.scheduler),
         )
 
-    def _find_kept_nodes(self, removed: Sequence[Row]) -> Bools:
-        """Return the mask (N,) of the nodes that are not removed, given the rows of the removed nodes."""
+    def _compare_pools(self, removed: Sequence[Row]) -> tuple[PoolChange, ...]:
+        """Return how the ready workers of each pool change, given the rows of the removed nodes."""
+        ready_pools = self.pools._replace(workers=self.ready_workers)
         is_kept = np.ones(len(self.remaining), np.bool_)
         is_kept[removed] = False
-        return is_kept
+        states_before = compute_pool_states(self.scheduler.view, ready_pools)
+        return compare_pool_states(states_before, compute_pool_states(self.view, ready_pools, is_kept))
 
     def _is_empty(self, row: Row) -> bool:
         """Return whether the node has only pods of DaemonSets and static pods."""

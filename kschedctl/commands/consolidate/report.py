@@ -99,6 +99,7 @@ class NodeConsolidation(Report, frozen=True):
     fitting: int = 0
     """The number of pending pods that fit now. They are placed before the first drain."""
     requested: tuple[RequestedShare, ...] = ()
+    """The requested shares on ready worker nodes."""
     zones: tuple[ZoneLoss, ...] = ()
     """The pods that the loss of each zone leaves without a node, if requested."""
     pools: tuple[PoolChange, ...] = ()
@@ -111,6 +112,8 @@ class NodeConsolidation(Report, frozen=True):
     """The pods that move although their annotations ask autoscalers not to evict them."""
     pool: str = ""
     """The only pool whose nodes may be removed, empty for all pools."""
+    pods_of_unready_nodes: tuple[str, ...] = ()
+    """The pods of nodes that are not ready. They count as pending, so that room remains for them on other nodes."""
     waiting_workloads: tuple[str, ...] = ()
     """The objects that wait for nodes but whose pods are not placed: in queues or of other schedulers."""
     not_replayed: tuple[str, ...] = ()
@@ -139,6 +142,7 @@ class NodeConsolidation(Report, frozen=True):
         needed_nodes = [node.node for node in self.staying if node.lets_run]
         if needed_nodes:
             text += f"; {first_few(needed_nodes)} {agreeing(len(needed_nodes), 'is', 'are')} kept for pending pods"
+        text += self._describe_need_for_nodes()
         if self.cordoned_empty and not self.has_unread_pods:
             names = first_few(self.cordoned_empty)
             are = agreeing(len(self.cordoned_empty), "is", "are")
@@ -147,6 +151,12 @@ class NodeConsolidation(Report, frozen=True):
             were = agreeing(self.tried, "was", "were")
             text += f"; {self.tried:,} of {counted(self.candidates, 'candidate')} {were} tried"
         return text
+
+    def _describe_need_for_nodes(self) -> str:
+        """Describe how many pods of nodes that are not ready need the remaining nodes, as the end of a sentence."""
+        if not self.pods_of_unready_nodes:
+            return ""
+        return f"; room is kept for {counted(len(self.pods_of_unready_nodes), 'pod')} of nodes that are not ready"
 
     def _describe_removable_count(self) -> str:
         """Describe how many nodes could be removed, or how many were tried if none could be."""

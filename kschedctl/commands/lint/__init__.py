@@ -123,7 +123,7 @@ def build_context(
     elif cluster is not None and cluster.cluster is not None:
         context = LintContext.from_cluster(cluster.cluster)
     else:
-        raise UsageError("nothing to lint", hint="name manifests with -f, or a cluster with --with-cluster or --live")
+        raise UsageError("nothing to lint", hint="pass manifests with -f, or a cluster with --with-cluster or --live")
     if instance_types is None:
         return context
     return replace(context, instance_types=read_instance_types(instance_types))

@@ -176,7 +176,7 @@ class RuleOptions(LintFilters):
                 "--fix and --diff exclude each other", hint="use --diff to see the fixes, --fix to write them"
             )
         if (self.fix or self.diff) and manifests is None:
-            raise UsageError("nothing to fix: only files can be fixed, not a cluster", hint="name manifests with -f")
+            raise UsageError("nothing to fix: only files can be fixed, not a cluster", hint="pass manifests with -f")
 
 
 @dataclass(frozen=True)

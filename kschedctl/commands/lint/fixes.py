@@ -215,7 +215,7 @@ def _build_diff(fixed: FixedText) -> str:
 def render_diff(document: Document) -> str:
     """Render the diffs of all files, with control characters escaped. Raises UsageError for other documents."""
     if not isinstance(document, LintFixes):
-        raise UsageError("-o diff shows fixes only", hint="use lint --diff")
+        raise UsageError("-o diff works only for fixes", hint="use lint --diff")
     return "".join(f"{_escape_line(line)}\n" for file in document.files for line in file.diff.split("\n")[:-1])
 
 

@@ -108,7 +108,7 @@ def _make_room_for_manifests(source: Source, scope: Scope, wishes: RoomWishes, s
     if not source.filename:
         raise UsageError("no pod to make room for", hint="name one, or give manifests with -f")
     if len(source.snapshot) > 1:
-        raise UsageError("make-room takes one cluster", hint="name one --snapshot")
+        raise UsageError("make-room takes one cluster", hint="pass only one --snapshot")
     (application,) = read_manifests(source, scope.namespace, EVICTION_KINDS).values()
     if not application.manifests:
         hint = "-f is for new pods, but these have a UID or a node: name one of them instead"

@@ -107,8 +107,9 @@ def _iter_commands(room: RoomMaking, terminating_room: TerminatingRoom | None) -
     has_moves = any(part.moved for part in room.parts)
     if terminating_room and not terminating_room.rivals and not has_moves:
         pods = room.before.view.pods
-        for key in terminating_room.pods:
-            yield kubectl.render_wait_until_gone(pods.objects[pods.index[key]])
+        leaving = [pods.objects[pods.index[key]] for key in terminating_room.pods]
+        for namespace in dict.fromkeys(pod.metadata.namespace for pod in leaving):
+            yield kubectl.render_wait_until_gone(*(pod for pod in leaving if pod.metadata.namespace == namespace))
 
 
 def find_terminating_room(room: RoomMaking) -> TerminatingRoom | None:

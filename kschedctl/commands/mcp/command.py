@@ -85,7 +85,7 @@ def _parse_address(text: str) -> tuple[str, int]:
     """Parse HOST:PORT. Raises UsageError if it is malformed."""
     host, colon, port = text.rpartition(":")
     if not (colon and host and port.isdecimal() and 0 < int(port) < 1 << 16):
-        raise UsageError(f"--http {text}: not HOST:PORT", hint="127.0.0.1:8000")
+        raise UsageError(f"--http {text}: not HOST:PORT", hint="such as 127.0.0.1:8000")
     return host.strip("[]"), int(port)
 
 

@@ -34,7 +34,7 @@ from kschedctl.autoscaling.node_groups.discovery import NodeGroups, UserGroups
 from kschedctl.cluster import Cluster
 from kschedctl.commands.pools.report import NodePools, PoolReport
 from kschedctl.fixes.new_node import get_node_groups, has_any_node_groups
-from kschedctl.replay.pools import Pools, compute_free_resources, find_nodes_with_free_slots
+from kschedctl.replay.pools import Pools, compute_free_resources, find_nodes_with_free_slots, find_unready_nodes
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import ZONE
@@ -102,13 +102,15 @@ def report_pools(scheduler: Scheduler, now: str, groups: PoolGroups | None = Non
 def _build_pool_report(name: str, rows: Rows, view: Fork) -> PoolReport:
     """Build the report on the pool whose nodes are in ``rows`` of the view.
 
-    Only resources of nodes that are not cordoned count as free. The most free CPU on a node only counts nodes that can
-    take one more pod.
+    Only resources of nodes that are neither cordoned nor tainted as not ready count as free. The most free CPU on a
+    node only counts nodes that can take one more pod.
     """
     nodes: Sequence[Node] = [view.nodes.objects[row] for row in rows.tolist()]
     cordoned = view.nodes.unschedulable[rows]
-    free, allocatable = compute_free_resources(view)[rows[~cordoned]], view.allocatable[rows]
-    has_free_slot = find_nodes_with_free_slots(view)[rows[~cordoned]]
+    unready = find_unready_nodes(view)[rows] & ~cordoned
+    usable_rows = rows[~cordoned & ~unready]
+    free, allocatable = compute_free_resources(view)[usable_rows], view.allocatable[rows]
+    has_free_slot = find_nodes_with_free_slots(view)[usable_rows]
     cpu, memory = view.resources[CPU], view.resources[MEMORY]
     shapes = Counter(
         f"{describe_amount(CPU, int(amounts[cpu]))}, {describe_amount(MEMORY, int(amounts[memory]))}"
@@ -120,6 +122,7 @@ def _build_pool_report(name: str, rows: Rows, view: Fork) -> PoolReport:
         nodes=len(nodes),
         ready=sum(map(_is_ready, nodes)),
         cordoned=int(cordoned.sum()),
+        unready=int(unready.sum()),
         shapes=tuple(shape for shape, _ in shapes.most_common()),
         zones=tuple(sorted({node.metadata.labels.get(ZONE, "") for node in nodes} - {""})),
         taints=tuple(sorted(taints)),

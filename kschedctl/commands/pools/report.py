@@ -22,17 +22,19 @@ class PoolReport(Document, frozen=True):
     ready: Annotated[int, Column("usable")] = 0
     """The number of nodes that are ready and not cordoned."""
     cordoned: Annotated[int, Column("cordoned", above=0)] = 0
+    unready: Annotated[int, Column("not ready", above=0)] = 0
+    """The number of nodes that are tainted as not ready, unreachable or not initialized, and not cordoned."""
     shapes: Annotated[tuple[str, ...], Column("shape")] = ()
     """The allocatable cpu and memory of the nodes, most frequent first."""
     zones: Annotated[tuple[str, ...], Column("zones", every=True)] = ()
     taints: Annotated[tuple[str, ...], Column("taints", every=True)] = ()
     """The taints that all nodes have."""
     free_cpu: Annotated[int, Column("free cpu")] = 0
-    """The free cpu on all nodes that are not cordoned, in millicores."""
+    """The free cpu on all nodes that are neither cordoned nor tainted as not ready, in millicores."""
     most_free_cpu: Annotated[int, Column("most on a node")] = 0
-    """The most free cpu on a node that is not cordoned and can run one more pod, in millicores."""
+    """The most free cpu on one of these nodes that can run one more pod, in millicores."""
     free_memory: Annotated[int, Column("free memory")] = 0
-    """The free memory on all nodes that are not cordoned, in bytes."""
+    """The free memory on all nodes that are neither cordoned nor tainted as not ready, in bytes."""
     min: Annotated[int | None, Column("min")] = None
     """The minimum number of nodes of Cluster Autoscaler's node group, or None if unknown."""
     target: Annotated[int | None, Column("target")] = None
@@ -55,7 +57,8 @@ class PoolReport(Document, frozen=True):
         """A phrase about the free CPU and memory on the pool's nodes."""
         cpu, most = (describe_amount(CPU, amount) for amount in (self.free_cpu, self.most_free_cpu))
         cordoned = f", {self.cordoned:,} cordoned" if self.cordoned else ""
-        nodes = f"{counted(self.nodes, 'node')}{cordoned}"
+        unready = f", {self.unready:,} not ready" if self.unready else ""
+        nodes = f"{counted(self.nodes, 'node')}{cordoned}{unready}"
         memory = describe_amount(MEMORY, self.free_memory)
         return f"pool {self.pool} ({nodes}): {cpu} free, at most {most} on a node; {memory} free"
 

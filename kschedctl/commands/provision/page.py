@@ -65,7 +65,7 @@ def build_disruption_page(report: Disruption, style: Style) -> Page:
             f"{claim.node_pool}: {_describe_instance_types(claim)}" for claim in command.replacements
         )
         nodes, savings = ", ".join(command.candidates), format_price(command.savings)
-        return name, command.decision, nodes, savings, replacements, first_few(command.lost_pods)
+        return name, command.decision, nodes, savings, replacements, first_few(report.list_lost_pods(command))
 
     def describe_cause(decision: NodeFate) -> str:
         """Return the cause of a decision about a node, or the exhausted disruption budgets that keep the node."""

@@ -49,6 +49,7 @@ def build_remedies_page(report: Remedies, style: Style) -> Page:
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *build_fixes_section(report.remedies, report.impossible, style, with_manifests=True),
         *(build_moves_sections(report.make_room, style) if report.make_room else ()),
+        *_build_no_fix_note(report),
         *_build_incomplete_note(report),
         *_build_unchecked_note(report),
         *_build_waiting_elsewhere(report, style),
@@ -138,6 +139,15 @@ def _build_waiting_elsewhere(report: Remedies | RemediesOfMany, style: Style) ->
     return build_held_back_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()
 
 
+def _build_no_fix_note(report: Remedies) -> Page:
+    """Build a note if no fix was found and other kinds of changes may help, or no change is said to be impossible."""
+    if not report.lacks_fixes:
+        return ()
+    no_fix = "" if report.impossible else "no fix was found"  # a heading says so
+    text = "; ".join(filter(None, (no_fix, report.restriction_clause)))
+    return (paragraph(Marked(capitalize(text), Tone.WARNING)),) if text else ()
+
+
 def _build_incomplete_note(report: Remedies) -> Page:
     """Build a note that there may be more fixes, or () if the search tried all sets or did not run."""
     if report.searched is None or report.searched.complete:
@@ -170,7 +180,7 @@ def render_patches(document: Document) -> str:
         remedies = [*document.remedies]
     else:
         kind = getattr(document, "kind", "another document")
-        raise UsageError(f"-o patch needs remedies, but this is {kind}", hint="-o json has everything")
+        raise UsageError(f"-o patch works only for remedies, but this is {kind}", hint="-o json has everything")
     return "---\n".join(_render_remedy(number, remedy) for number, remedy in enumerate(remedies, 1))
 
 

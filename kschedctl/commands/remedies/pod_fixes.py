@@ -126,7 +126,12 @@ def _build_remedies_document(
         remedies=sort_incomplete_fixes(remedies),
         impossible=(*explain_impossible_fixes(search), *rollouts.iter_harmful()),
         extended=build_extender_notes(target.scheduler),
-        searched=SearchReport(wishes.max_changes, search.trials.replayed, search.exhausted),
+        searched=SearchReport(
+            wishes.max_changes,
+            search.trials.replayed,
+            search.exhausted,
+            restricted=bool(wishes.by or wishes.only or wishes.without),
+        ),
         unknown=merge_unknown_kinds((document.unknown, find_uncalled_extenders(fix.ranked for fix in checked_fixes))),
         interrupted=interrupted,
     )

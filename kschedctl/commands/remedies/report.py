@@ -29,6 +29,8 @@ class SearchReport(Document, frozen=True):
     """The number of replayed sets."""
     complete: bool = True
     """Whether time sufficed for all sets."""
+    restricted: bool = False
+    """Whether only the changes of one role or of some kinds were searched for."""
 
 
 class Remedies(Report, frozen=True):
@@ -65,12 +67,26 @@ class Remedies(Report, frozen=True):
             headline += f"; {describe_state_counts(self.waiting_elsewhere)}"
         return (self.pod, f"{self.verdict}{describe_doubt(self.unknown)}:", headline)
 
+    @property
+    def lacks_fixes(self) -> bool:
+        """Whether fixes were searched for and none was found, nor a plan of moves."""
+        return self.searched is not None and not self.remedies and self.make_room is None
+
+    @property
+    def restriction_clause(self) -> str:
+        """A clause that says that other fixes may help, or "" if all kinds of changes were searched for."""
+        if self.searched is None or not self.searched.restricted:
+            return ""
+        return "others may help, since --by, --only or --without left some out"
+
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the pod, its verdict and the shortened fixes, including the plan of moves."""
         fixes = tuple(remedy.to_short_fix() for remedy in self.remedies)
         if self.make_room:
             fixes = (*fixes, self.make_room.to_short_fix())
         warnings = () if self.replicas is None else (self.replicas.sentence,)
+        if self.lacks_fixes:
+            warnings = (*warnings, "; ".join(filter(None, ("no fix was found", self.restriction_clause))))
         return replace(
             summary, subject=self.pod, verdict=self.verdict, warnings=warnings, fixes=fixes, advice=self.impossible
         )

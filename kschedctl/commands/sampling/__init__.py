@@ -48,7 +48,7 @@ def sampling_costs(
         targets = [find_or_create_target(cluster, pod) for pod in pods]
         return compute_sampling_costs(targets, max_loss=max_loss, progress=progress)
     if kinds < 1:
-        raise UsageError(f"--kinds {kinds}: must be at least one")
+        raise UsageError(f"--kinds {kinds}: must be 1 or more")
     limits = build_limits(max_loss)
     return compute_default_sampling_costs(
         Scheduler(cluster), kinds, namespace or None, limits=limits, progress=progress
@@ -70,5 +70,5 @@ def compute_sampling_costs(
 def build_limits(max_loss: float) -> SamplingLimits:
     """Return the limits with this maximum loss of score points. Raises UsageError if it is negative."""
     if not max_loss >= 0:
-        raise UsageError(f"--max-loss {max_loss}: 0 or more")
+        raise UsageError(f"--max-loss {max_loss}: must be 0 or more")
     return SamplingLimits(max_loss=max_loss)

@@ -62,7 +62,7 @@ def sampling(
     files, otherwise the pending pods, otherwise the most frequent running pods.
     """
     if kinds < 1:
-        raise UsageError(f"--kinds {kinds}: must be at least one")
+        raise UsageError(f"--kinds {kinds}: must be 1 or more")
     library.build_limits(max_loss)
     inquiry = read_inquiry(source, namespace)
     targets = _find_targets(inquiry, source, Scope(namespace=namespace), tuple(pods or ()))

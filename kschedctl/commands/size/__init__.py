@@ -142,7 +142,7 @@ def _validate_shapes(shapes: Sequence[NodeShape], wishes: SizingWishes, *, from_
         if from_types:
             raise UsageError(
                 "no nodes to choose from: no instance type is available",
-                hint="no instance type has an available offering",
+                hint="mark an offering as available in --instance-types",
             )
         raise UsageError("no nodes to buy", hint="pass --instance-types FILE, or a cluster with worker nodes")
     for shape in shapes:

@@ -144,7 +144,7 @@ def _read_input(source: Source) -> Application:
     if not source.filename:
         return Application(source, load_cluster(source, live=SIZING_KINDS), [], {})
     if len(source.snapshot) > 1:
-        raise UsageError("only one cluster can be sized", hint="name one --snapshot")
+        raise UsageError("only one cluster can be sized", hint="pass only one --snapshot")
     try:
         (application,) = read_manifests(source, None, SIZING_KINDS).values()
     except ClusterError as error:

@@ -37,7 +37,7 @@ class FamilyCollector(Collector):
 def to_openmetrics(document: Document) -> str:
     """Render the metrics as OpenMetrics text. Raises UsageError if the report has no metrics."""
     if not isinstance(document, ClusterMetrics):
-        raise UsageError("-o openmetrics shows metrics", hint="-o json has everything")
+        raise UsageError("-o openmetrics works only for metrics", hint="-o json has everything")
     registry = CollectorRegistry(auto_describe=False)
     registry.register(FamilyCollector(tuple(iter_metric_families(document))))
     text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
@@ -120,5 +120,5 @@ def _parse_listen_address(text: str) -> tuple[str, int]:
     """Parse `HOST:PORT`, or `:PORT` for all IPv4 addresses. Raises UsageError if it is malformed."""
     host, colon, port = text.rpartition(":")
     if not (colon and port.isdecimal() and int(port) < 1 << 16):
-        raise UsageError(f"--metrics {text}: not HOST:PORT or :PORT", hint=":9090")
+        raise UsageError(f"--metrics {text}: not HOST:PORT or :PORT", hint="such as :9090")
     return host.strip("[]") or "0.0.0.0", int(port)

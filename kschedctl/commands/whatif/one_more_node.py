@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import partial
 from itertools import islice, product
 
 from kschedctl.api.json_values import JsonObject
@@ -45,9 +46,9 @@ def find_sufficient_nodes(
     In this scenario, no pod may be lost for good except the pods in `lost_anyway`. Otherwise, displaced pods would only
     take the new room from pods without a controller.
 
-    New nodes are modelled on nodes of the pools that lose nodes. Small numbers of nodes are tried first. Return None if
-    nothing helps within MAX_TRIES attempts, if the answer depends on unread kinds, if an error occurs, or if the user
-    interrupts.
+    New nodes are modelled on nodes of the pools that lose nodes. Small numbers of nodes are tried first. If a number is
+    enough, numbers between it and the last insufficient number are tried by bisection. Return None if nothing helps
+    within MAX_TRIES attempts, if the answer depends on unread kinds, if an error occurs, or if the user interrupts.
 
     Arguments:
         cluster: the cluster before the step.
@@ -62,23 +63,54 @@ def find_sufficient_nodes(
         candidates = _choose_model_nodes(cluster, taken_nodes, deletes_nodes)
         model_nodes = [node for node in candidates if _accepts_all_groups(cluster, node, unplaced)]
         counts = dict.fromkeys((1, len(taken_nodes), len(taken_nodes) + 1))  # without duplicates
+        insufficient = dict.fromkeys(model_nodes, 0)
         for count, like in islice(product(counts, model_nodes), MAX_TRIES):
-            scenario = {"steps": [{"addNodes": {"like": like, "count": count}}, step]}
-            report = whatif(
-                cluster,
-                scenario,
-                seed=options["seed"],
-                sampling=options["sampling"],
-                call_extender=options["call_extender"],
-            )
-            if report.interrupted or report.undecided:
-                return None
-            lost_pods = {change.pod for change in report.changes if change.lost}
-            if leaves_no_pod_pending(report) and lost_pods.issubset(lost_anyway):
-                return scenario
+            is_sufficient = partial(_is_sufficient, cluster, step, like, options=options, lost_anyway=lost_anyway)
+            if not is_sufficient(count):
+                insufficient[like] = count
+                continue
+            too_few, enough = insufficient[like], count
+            while enough - too_few > 1:
+                middle = (too_few + enough) // 2
+                if is_sufficient(middle):
+                    enough = middle
+                else:
+                    too_few = middle
+            return _build_scenario(step, like, enough)
+    except _UndecidedError:
+        return None
     except (KschedctlError, KeyboardInterrupt):
         return None
     return None
+
+
+class _UndecidedError(Exception):
+    """An answer depends on unread kinds, or the user interrupted it."""
+
+
+def _build_scenario(step: JsonObject, like: str, count: int) -> JsonObject:
+    """Build the scenario that adds copies of a node before the step."""
+    return {"steps": [{"addNodes": {"like": like, "count": count}}, step]}
+
+
+def _is_sufficient(
+    cluster: Cluster, step: JsonObject, like: str, count: int, *, options: SearchOptions, lost_anyway: Collection[str]
+) -> bool:
+    """Return whether the step leaves no pod pending with `count` more nodes like `like`, and loses no further pods.
+
+    Raises _UndecidedError if the answer is not certain.
+    """
+    report = whatif(
+        cluster,
+        _build_scenario(step, like, count),
+        seed=options["seed"],
+        sampling=options["sampling"],
+        call_extender=options["call_extender"],
+    )
+    if report.interrupted or report.undecided:
+        raise _UndecidedError
+    lost_pods = {change.pod for change in report.changes if change.lost}
+    return leaves_no_pod_pending(report) and lost_pods.issubset(lost_anyway)
 
 
 def leaves_no_pod_pending(report: WhatIf) -> bool:

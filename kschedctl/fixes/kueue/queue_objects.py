@@ -59,6 +59,7 @@ def search_queue_corrections(trials: AdmissionTrials) -> Iterator[tuple[Admissio
                 *_propose_queue_resumption(local_queue, cluster_queue),
                 *_propose_flavor_correction(cluster_queue, flavors),
             ]
+    # Yield advice as it is, and other proposals only if a replay admits the Workload
     for proposal in proposals:
         if proposal.needs_values:
             yield proposal, None
@@ -167,6 +168,7 @@ def _propose_flavor_correction(queue: ClusterQueue, existing: list[str]) -> Iter
     If one of the missing flavors has no similar name, the proposal is to create such flavors instead. Nothing is
     yielded if all flavors exist.
     """
+    # Find an unused flavor with a similar name for each missing one
     used_names = {flavor.name for group in queue.spec.resource_groups for flavor in group.flavors}
     operations, corrections = [], []
     names_without_match = []
@@ -184,6 +186,7 @@ def _propose_flavor_correction(queue: ClusterQueue, existing: list[str]) -> Iter
             operations.append(build_operation(path, near))
 
     name = queue.metadata.name
+    # Renaming only some of the flavors would not help
     if names_without_match:
         is_single = len(names_without_match) == 1
         noun, pronoun = ("ResourceFlavor", "it") if is_single else ("ResourceFlavors", "them")

@@ -151,6 +151,7 @@ def _limit_cluster_to_cohort_tree(cluster: Cluster, workload: KueueWorkload) -> 
     """
     if any(flavor.spec.topology_name for flavor in cluster.resource_flavors):
         return cluster
+    # The ClusterQueue of each LocalQueue, and the root of its cohort tree: the queue itself without a cohort
     cluster_queue_names = {(q.metadata.namespace, q.metadata.name): q.spec.cluster_queue for q in cluster.local_queues}
     parents = {cohort.metadata.name: cohort.spec.parent_name for cohort in cluster.cohorts}
     roots = {
@@ -182,7 +183,8 @@ def _limit_cluster_to_cohort_tree(cluster: Cluster, workload: KueueWorkload) -> 
 def _find_root_cohort(cohort: str, parents: Mapping[str, str]) -> str:
     """Return the topmost cohort above a cohort as "cohort NAME", or "" if the cohort's name is empty.
 
-    The prefix tells cohorts from ClusterQueues of the same name. In a cycle, any of its cohorts is the topmost.
+    ``parents`` maps cohorts to their parents. The prefix tells cohorts from ClusterQueues of the same name. In a cycle,
+    any of its cohorts is the topmost.
     """
     visited = set()
     while parents.get(cohort) and cohort not in visited:

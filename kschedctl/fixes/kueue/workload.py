@@ -90,10 +90,10 @@ def _build_fewer_pods_proposal(workload: KueueWorkload, job: Owner | None, index
 
 
 def search_higher_priority_classes(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial]]:
-    """Yield at most one proposal, with its trial, for the lowest higher WorkloadPriorityClass that gets quota.
+    """Yield at most one proposal, with its trial: a WorkloadPriorityClass above the Workload's that gets it admitted.
 
-    Only the lowest few classes and the highest are tried. Nothing is yielded for a Workload made from a pod, since
-    Kueue reads a pod's labels only once.
+    The lowest classes are tried first, but only a few of them and the highest. Nothing is yielded for a Workload made
+    from a pod, since Kueue reads a pod's labels only once.
     """
     job = trials.job
     if job is not None and job.kind == _LABELLED_BY_POD:

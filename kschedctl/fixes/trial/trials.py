@@ -189,13 +189,14 @@ def add_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
         return trial
     for result in run_post_filter(cycle).results.values():
         if result.nominated_node and isinstance(result.report, Preemption):
-            return _add_victims(trial, cycle.view, result.nominated_node, result.report)
+            return _add_victims_to_trial(trial, cycle.view, result.nominated_node, result.report)
     return trial
 
 
-def _add_victims(trial: RemedyTrial, view: Fork, node: str, preemption: Preemption) -> RemedyTrial:
+def _add_victims_to_trial(trial: RemedyTrial, view: Fork, node: str, preemption: Preemption) -> RemedyTrial:
     """Return the trial with the nominated node, the victims that preemption chose there, and the harm to them."""
     best_candidates = preemption.allowed.tied if preemption.allowed else NO_CANDIDATES
+    # There is only one candidate per node
     (chosen,) = best_candidates.select(np.flatnonzero(best_candidates.row == view.nodes.index[node]))
     victims = [view.pods.objects[position] for position in chosen.victims]
     keys = tuple(victim.key for victim in victims)
@@ -275,6 +276,7 @@ def _fork_with_resized_pods(view: Fork, resized: Mapping[ObjectKey, EditedObject
 
     def build() -> Fork:
         """Build the fork from a cluster with the changed pods."""
+        # `key[1:]` is the namespace and name
         changed = change_pods(view.cluster, {key[1:]: edit.after for key, edit in resized.items()})  # type: ignore[misc]
         return Fork.from_cluster(changed, view.settings)
 
@@ -394,7 +396,8 @@ def _put_or_remove_object(objects: list[Any], key: ObjectKey, after: Struct | No
 def _apply_pod_edit(view: Fork, key: ObjectKey, edit: EditedObject) -> None:
     """Place the edited pod in the view where it is after the edit.
 
-    A deleted pod is removed from its node, an existing pod is moved, and a new pod is added as a copy of another pod.
+    A deleted pod is removed from its node, an existing pod is moved, and a new pod is added as a copy of another pod. A
+    pod without a node waits.
     """
     existing_key = f"{key.namespace}/{key.name}" if edit.before else edit.like
     position = view.pods.find_position(existing_key)
@@ -414,7 +417,8 @@ def _apply_pod_edit(view: Fork, key: ObjectKey, edit: EditedObject) -> None:
 def readmit_pod(before: Pod, after: Pod, cluster: Cluster) -> Pod | None:
     """Return the changed pod with what admission adds when the pod is recreated, or None if admission denies the pod.
 
-    The pod is returned unchanged if its spec did not change, or if it can be updated in place.
+    `before` is the pod without the change. The pod is returned unchanged if its spec did not change, or if it can be
+    updated in place.
     """
     if before.spec == after.spec:
         return after

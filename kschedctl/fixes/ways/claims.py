@@ -109,6 +109,7 @@ def adapt_claim_to_volume(
     class_name = get_volume_class(volume)
     size = claim.spec.resources.requests.get("storage")
 
+    # Class and size
     if get_claim_class(claim) != class_name:
         adapted = with_class(adapted, class_name)
         differences.append(f"class {class_name}" if class_name else "no class")
@@ -117,6 +118,7 @@ def adapt_claim_to_volume(
         adapted = with_size(adapted, volume_size)
         differences.append(f"{volume_size} instead of {size}")
 
+    # Access modes, volume mode, selector and VolumeAttributesClass
     spec = adapted.spec
     volume_modes = volume.spec.access_modes
     if not set(spec.access_modes) <= set(volume_modes):
@@ -258,8 +260,8 @@ def iter_deleted_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim, cos
     """Yield the fix that recreates a claim that is being deleted, bound to the same volume.
 
     The volume is retained, and then its reference to the old claim's UID is cleared. There is no fix if the volume is
-    gone, if a running pod uses the claim, or if a controller creates the claim. Reference: Persistent Volumes,
-    "Reserving a PersistentVolume" (k8s.io/docs).
+    gone, if a running pod uses the claim, or if a controller creates the claim. `cost` ranks the fix. Reference:
+    Persistent Volumes, "Reserving a PersistentVolume" (k8s.io/docs).
     """
     name = claim.spec.volume_name
     volume = get_listers(tried.cycle.view).volumes.get(name)

@@ -149,7 +149,10 @@ def _build_creation_change(new_object: Struct) -> Callable[[object], Struct]:
 def _build_claim_creation_fix(
     key: ObjectKey, new_object: Struct, device_class: str, edits: tuple[ObjectEdit, ...], cost: int
 ) -> Fix:
-    """Build the fix that creates a ResourceClaim or ResourceClaimTemplate for one device of the class."""
+    """Build the fix that creates a ResourceClaim or ResourceClaimTemplate for one device of the class.
+
+    `edits` create the object with this key, and `cost` ranks the fix.
+    """
     text = f"create {key} for one device of class {device_class}"
     commands = (kubectl.render_apply(kubectl.build_manifest(key, new_object)),)
     kind = CREATION_KINDS[key.kind]
@@ -276,7 +279,7 @@ def _iter_resource_claim_recreation_fixes(
 ) -> Iterator[Fix]:
     """Yield the fix that deletes the claim and recreates it with the change, unless other pods use it.
 
-    A generated claim is recreated by its controller, any other claim by a command.
+    `text` describes the fix. A generated claim is recreated by its controller, any other claim by a command.
     """
     if is_used_by_others(tried, claim):
         return

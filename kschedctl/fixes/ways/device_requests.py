@@ -252,7 +252,10 @@ def _build_device_class_fix(
     kind: FixKind = FixKind.OTHER_DEVICE_CLASS,
     price: Price | None = None,
 ) -> Fix:
-    """Build the fix that makes the request of this name ask for devices of another DeviceClass."""
+    """Build the fix that makes the request of this name ask for devices of another DeviceClass.
+
+    `cost` ranks the fix, and `price` is None for the usual price of its kind.
+    """
     text_end = (
         f" with device class {class_name} instead of {_find_device_class_name(claim, request)} (request {request})"
     )
@@ -335,6 +338,7 @@ def _iter_device_class_replacement_fixes(
         yield _build_device_class_fix(
             tried, claim, request, similar_name, cost=CORRECT, kind=FixKind.CORRECT_DEVICE_CLASS
         )
+    # Other classes, in place of a missing one, are corrections too
     other_names = [name for name in names if name not in similar_names]
     for other_name in other_names[:MOST_CLASSES]:
         yield _build_device_class_fix(tried, claim, request, other_name, cost=OTHER_CLASS, price=Price.CORRECTION)

@@ -166,6 +166,7 @@ def _iter_device_taint_removal_fixes(tried: TriedNode, taint_text: str) -> Itera
     The driver's fixes are yielded for each ResourceSlice with the taint that the node can use.
     """
     view = tried.cycle.view
+    # Taints from rules
     for rule in view.objects.of("DeviceTaintRule"):
         if _is_taint(rule.spec.taint, taint_text):
             key = ObjectKey.of(rule)
@@ -184,6 +185,7 @@ def _iter_device_taint_removal_fixes(tried: TriedNode, taint_text: str) -> Itera
                 commands=commands,
             )
 
+    # Taints that drivers set in the ResourceSlices of the node
     visible_pools = {(driver, pool) for driver, pool, _ in _find_visible_devices(tried)}
     for resource_slice in view.objects.of("ResourceSlice"):
         key = ObjectKey.of(resource_slice)

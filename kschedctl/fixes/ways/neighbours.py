@@ -174,7 +174,7 @@ def _is_movable(tried: TriedNode, position: Position) -> bool:
 
 
 def is_evictable(tried: TriedNode, position: Position) -> bool:
-    """Return whether the pod's PDB, if any, allows one more eviction after those that the trial's changes cause.
+    """Return whether the pod's PDB, if it has one, allows one more eviction than the trial's changes cause.
 
     A pod that several PDBs select is never evictable, because the eviction API rejects it.
     """
@@ -185,10 +185,10 @@ def is_evictable(tried: TriedNode, position: Position) -> bool:
     if len(selecting_budgets) > 1:
         return False
     (budget,) = selecting_budgets
-    return budgets.count_allowed_disruptions(budget) > _count_evictions(tried)[budget]
+    return budgets.count_allowed_disruptions(budget) > _count_evictions_by_budget(tried)[budget]
 
 
-def _count_evictions(tried: TriedNode) -> Counter[str]:
+def _count_evictions_by_budget(tried: TriedNode) -> Counter[str]:
     """Count, for each PDB, the evictions that the trial's changes cause.
 
     Changes of the target pod, of new pods and of pods that are only resized evict no pods.
@@ -299,7 +299,7 @@ def iter_scale_down_fixes(tried: TriedNode, position: Position) -> Iterator[Fix]
         return
     weakens = f"{owner} loses one replica" if remaining_count else f"{owner} loses its last replica"
     if owner.kind == "StatefulSet":
-        weakens += _MAY_LOSE_CLAIMS
+        weakens += _describe_claim_loss(tried, owner)
     loses_data_or_service = not remaining_count or owner.kind == "StatefulSet"
     price = Price.LOSS if loses_data_or_service else None
     yield Fix(
@@ -318,7 +318,21 @@ def iter_scale_down_fixes(tried: TriedNode, position: Position) -> Iterator[Fix]
     )
 
 
+_LOSES_CLAIMS = "; its persistentVolumeClaimRetentionPolicy deletes the claims of that replica"
 _MAY_LOSE_CLAIMS = "; its persistentVolumeClaimRetentionPolicy may delete the claims of that replica"
+
+
+def _describe_claim_loss(tried: TriedNode, owner: Owner) -> str:
+    """Return a clause on the claims that are deleted with a replica of the StatefulSet, or "" if they are retained.
+
+    Without the StatefulSet, it is unknown whether they are.
+    """
+    stored_sets = tried.cycle.view.cluster.list_in_namespace("stateful_sets", owner.namespace)
+    stored = next((stored for stored in stored_sets if stored.metadata.name == owner.name), None)
+    if stored is None:
+        return _MAY_LOSE_CLAIMS
+    policy = stored.spec.persistent_volume_claim_retention_policy
+    return _LOSES_CLAIMS if policy.when_scaled == "Delete" else ""
 
 
 def merge_scale_downs(fixes: Sequence[Fix]) -> list[Fix]:
@@ -345,7 +359,8 @@ def _merge_scale_downs_of_workload(fixes: Sequence[Fix]) -> Fix:
     remaining = last.remaining_replicas or 0
     names = ", ".join(fix.where.rpartition("/")[2] for fix in fixes)
     lost = f"{len(fixes)} of its {len(fixes) + remaining} replicas" if remaining else f"all {len(fixes)} replicas"
-    claims = _MAY_LOSE_CLAIMS.replace("that replica", "these replicas") if _MAY_LOSE_CLAIMS in first.weakens else ""
+    claims = next((clause for clause in (_LOSES_CLAIMS, _MAY_LOSE_CLAIMS) if clause in first.weakens), "")
+    claims = claims.replace("that replica", "these replicas")
     *_, scale = last.commands
     # The deletion costs choose the pods, unless all are removed.
     deletion_costs = [command for fix in fixes for command in fix.commands[:-1]] if remaining else []

@@ -113,6 +113,7 @@ def _has_rare_devices(tried: TriedNode, model: Node) -> bool:
             return True
         return any(node.status.allocatable.get(name, "0") not in ("0", 0) for name in requested_names)
 
+    # Rare means: less than half of the pool's nodes have them
     members = pools[pool]
     return has_devices(model) and 2 * sum(map(has_devices, members)) < len(members)
 
@@ -276,6 +277,7 @@ def _iter_node_creation_edits(view: Fork, model: Node, new_name: str, sizes: Res
     if HOSTNAME in labels:
         labels[HOSTNAME] = new_name
     node = replace(model, metadata=ObjectMeta(new_name, labels=labels), spec=_build_new_spec(model), status=status)
+    # The node does not exist yet, so there is nothing to change in it
     yield ObjectEdit(ObjectKey.of(node), lambda _: node, name)
     for csi_node in view.cluster.csi_nodes:
         if csi_node.metadata.name == name:

@@ -75,6 +75,7 @@ def iter_volume_creation_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -
         yield _build_named_volume_fix(tried, claim, storage)
         return
 
+    # A new volume under a free name
     name = _find_free_volume_name(f"{claim.metadata.name}-volume", storage)
     volume = _build_volume_for_claim(tried, claim, name, storage)
     bind, volume_edit = build_claim_binding(claim, volume, storage)
@@ -147,7 +148,7 @@ def _build_volume_creation_fix(
     name = volume.metadata.name
     key_text = format_claim_key(claim)
     size = str(claim.spec.resources.requests.get("storage", "any size"))
-    where = _describe_volume_reach(volume)
+    where = _describe_labels_required_by_volume(volume)
     reach = f" reachable from {where}" if where else ""
     text = f"create PersistentVolume {name} of {size}{reach} for claim {key_text}"
 
@@ -199,7 +200,8 @@ def _build_volume_for_claim(
 ) -> PersistentVolume:
     """Build a volume of this name for the claim, modelled on the first volume of the claim's class.
 
-    The driver and the node affinity come from the model. Without a model, the class's provisioner is the driver.
+    The driver and the node affinity come from the model. Without a model, the class's provisioner is the driver. The
+    size is the requested one, or 1Gi if the claim requests none.
     """
     spec = claim.spec
     class_name = get_claim_class(claim)
@@ -258,7 +260,7 @@ def _build_volume_node_affinity(
     return VolumeNodeAffinity(NodeSelector((NodeSelectorTerm(requirements),))) if requirements else None
 
 
-def _describe_volume_reach(volume: PersistentVolume) -> str:
+def _describe_labels_required_by_volume(volume: PersistentVolume) -> str:
     """Describe the labels that the new volume's node affinity requires, or return "" if it has no affinity."""
     affinity = volume.spec.node_affinity
     terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
@@ -395,10 +397,10 @@ def _build_storage_pool_enlargement_fix(class_name: str, pool: StoragePool, size
 def _build_new_storage_pool_fix(
     tried: TriedNode, claim: PersistentVolumeClaim, pools: tuple[StoragePool, ...], size: str
 ) -> Fix:
-    """Build the fix that adds a storage pool for the node's topology domain.
+    """Build the fix that adds a storage pool of this size for the node's topology domain.
 
     The domain is given by the node's values of the driver's topology labels or, if it has none of them, by its
-    hostname.
+    hostname. `pools` are the existing pools of the class, whose namespace the new pool gets.
     """
     class_name = get_claim_class(claim)
     node = tried.cycle.view.nodes.objects[tried.known_row]

@@ -84,7 +84,7 @@ def iter_selector_fixes(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
 
 
 def _build_fix_selecting_node_value(tried: TriedNode, key: str, value: str, node_value: str) -> Fix:
-    """Build the fix that selects nodes by the node's value of the label instead of the pod's.
+    """Build the fix that selects nodes by the node's value of the label `key` instead of the pod's value.
 
     The fix is a correction, which gives up nothing, if the pod's value is misspelt.
     """
@@ -181,7 +181,7 @@ def _strip_prefix(key: str) -> str:
 def is_misspelt(key: str, value: str, candidate: str, known_values: Collection[str]) -> bool:
     """Return whether the value is probably a misspelling of `candidate`, the value of a node's label.
 
-    An operating system or architecture is misspelt only if it is a known synonym of the candidate.
+    `key` is the label. An operating system or architecture is misspelt only if it is a known synonym of the candidate.
     """
     platforms = PLATFORMS.get(STABLE_LABELS.get(key, key))
     if platforms is not None and (value in platforms or value.lower() in SYNONYMS):

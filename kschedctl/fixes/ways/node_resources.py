@@ -105,7 +105,7 @@ def iter_fewer_devices_fixes(tried: TriedNode, fact: DevicesUnfit) -> Iterator[F
 def _build_container_request_change(field: str, index: int, name: str, count: str) -> Callable[[Pod], Pod]:
     """Return a function that sets a container's request for a resource, and its limit as well if the limit is set.
 
-    `field` and `index` locate the container in the pod's spec.
+    `field` and `index` locate the container in the pod's spec. `name` is the resource, and `count` its new amount.
     """
 
     def change(pod: Pod) -> Pod:
@@ -201,9 +201,10 @@ MOST_REVERTED = 3
 
 
 def iter_resize_revert_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes that each revert one of the largest resizes that the node's kubelet deferred for lack of room.
+    """Yield fixes that revert resizes that the node's kubelet deferred because of insufficient room, one resize each.
 
-    Nothing is yielded for rejections other than insufficient resources.
+    Only the first `MOST_REVERTED` resizes of the fact are reverted. Nothing is yielded for rejections other than
+    insufficient resources.
     """
     if tried.row is None or not isinstance(rejection.fact, Insufficient):
         return

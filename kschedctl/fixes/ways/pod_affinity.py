@@ -117,7 +117,10 @@ def _iter_selector_fixes(tried: TriedNode, index: int, term: PodAffinityTerm) ->
 
 
 def _build_term_softening_fix(pod: Pod, field: str, index: int, term: PodAffinityTerm) -> Fix:
-    """Build the fix that turns the required term at this index into a preference."""
+    """Build the fix that turns the required term at this index into a preference.
+
+    `field` says whether it is a term of the pod's affinity or anti-affinity.
+    """
     kind, verb, weakens = SOFTENING_TEXTS[field]
     text = f"prefer to {verb} pods instead of requiring it (term {index + 1}, {term.topology_key})"
     edits = build_pod_edits(pod, _build_softening_change(field, term))
@@ -128,8 +131,8 @@ def _iter_own_revision_fixes(tried: TriedNode, index: int, term: PodAffinityTerm
     """Yield the fix that limits an anti-affinity term to pods of the same revision, by matchLabelKeys.
 
     Otherwise, old replicas would keep new ones away during a rolling update. Nothing is yielded for pods without a
-    template hash, or if the term is already limited. If admission is not replayed, the fix also extends the term's
-    selector, which is the only part that the scheduler reads and which the API server would extend.
+    template hash, or if the term is already limited. The scheduler reads only the term's selector, which the API server
+    extends by matchLabelKeys. If admission is not replayed, the fix therefore extends the selector as well.
     """
     pod = tried.trial.authored_pod
     revision = pod.metadata.labels.get(TEMPLATE_HASH)
@@ -148,7 +151,10 @@ def _iter_own_revision_fixes(tried: TriedNode, index: int, term: PodAffinityTerm
 
 
 def _build_term_change(field: str, index: int, term: PodAffinityTerm) -> Callable[[Pod], Pod]:
-    """Return a function that replaces the pod's required term at this index, if the pod has a term there."""
+    """Return a function that replaces the pod's required term at this index, if the pod has a term there.
+
+    `field` says whether it is a term of the pod's affinity or anti-affinity.
+    """
 
     def change(pod: Pod) -> Pod:
         """Return the pod with the new term."""
@@ -162,7 +168,11 @@ def _build_term_change(field: str, index: int, term: PodAffinityTerm) -> Callabl
 
 
 def _build_softening_change(field: str, term: PodAffinityTerm) -> Callable[[Pod], Pod]:
-    """Return a function that turns the required term of a pod into a preferred one, if the pod has the term."""
+    """Return a function that turns the required term of a pod into a preferred one, if the pod has the term.
+
+    `field` says whether it is a term of the pod's affinity or anti-affinity. The preferred term has the highest weight,
+    100.
+    """
 
     def change(pod: Pod) -> Pod:
         """Return the pod with the preferred term."""

@@ -58,9 +58,9 @@ def _find_hard_constraints(pod: Pod, key: str) -> list[tuple[int, TopologySpread
 
 
 def _find_values_of_emptiest_domains(tried: TriedNode, key: str) -> list[str]:
-    """Return up to `MOST_DOMAINS` values of the label that other nodes have, those of the least crowded domains first.
+    """Return up to `MOST_DOMAINS` values of a node label, those of the least crowded domains first.
 
-    The values are in no particular order if no pods were counted by this label.
+    Other nodes have these values. They are in no particular order if no pods were counted by this label.
     """
     column = tried.cycle.view.nodes.label(key)
     domain_counts = next((counts for counts in find_domain_counts(tried) if counts.column is column), None)
@@ -215,7 +215,10 @@ def _build_constraint_field_fix(
     price: Price | None = None,
     **fields: object,
 ) -> Fix:
-    """Build the fix that sets the keyword arguments `fields` of the pod's constraint at this index."""
+    """Build the fix that sets the keyword arguments `fields` of the pod's constraint at this index.
+
+    `text` describes the fix, `cost` ranks it, and `weakens` says what the pod gives up.
+    """
 
     def change(pod: Pod) -> Pod:
         """Return the pod with the changed constraint."""

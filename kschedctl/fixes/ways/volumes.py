@@ -139,9 +139,10 @@ def _iter_other_volume_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> 
 
 
 def _rank_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
-    """Return at most `MOST_VOLUMES` available volumes that suit the claim, the most suitable first.
+    """Return at most `MOST_VOLUMES` available volumes for the claim, the most suitable first.
 
     Volumes that the node reaches come first, then volumes with the fewest differences from the claim, then small ones.
+    Volumes that are being deleted are left out.
     """
     storage = get_listers(tried.cycle.view)
 
@@ -163,7 +164,10 @@ def _rank_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> list[Persis
 
 
 def _is_volume_available(tried: TriedNode, volume: PersistentVolume) -> bool:
-    """Return whether no claim uses the volume: it was never bound, or its claim is gone or was recreated."""
+    """Return whether no claim uses the volume.
+
+    It was never bound, its claim is gone or was recreated, or its phase says that it was released.
+    """
     claim_ref = volume.spec.claim_ref
     if claim_ref is None:
         return volume.status.phase == "Available"
@@ -380,7 +384,10 @@ def _delay_binding(class_: StorageClass) -> StorageClass:
 def _build_class_recreation_fix(
     kind: FixKind, class_: StorageClass, text: str, change: Callable[[StorageClass], StorageClass], cost: int
 ) -> Fix:
-    """Build the fix that deletes a StorageClass and creates it with a change, since its fields are immutable."""
+    """Build the fix that deletes a StorageClass and creates it with a change, since its fields are immutable.
+
+    `text` describes the fix, and `cost` ranks it.
+    """
     key = ObjectKey.of(class_)
     commands = (kubectl.render_recreate(key, class_, change(class_)),)
     return Fix(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Pod, ResourceClaim
@@ -43,9 +43,10 @@ def iter_termination_wait_fixes(tried: TriedNode, rejection: NodeRejection) -> I
     keys = tuple(sorted(pod.key for pod in pods))
     pods_text = "1 terminating pod leaves" if len(keys) == 1 else f"{len(keys)} terminating pods leave"
     node = tried.cycle.view.nodes.names[tried.known_row]
-    text = f"wait until {pods_text} {node}: {first_few(keys, MOST_NAMED)}"
+    text = f"wait until {pods_text} {node}{_describe_long_wait(pods)}: {first_few(keys, MOST_NAMED)}"
     edits = tuple(edit for pod in pods for edit in build_deletion_edits(tried.cycle.view, pod))
-    commands = tuple(map(_render_wait_command, _group_by_namespace(keys)))
+    sorted_pods = sorted(pods, key=lambda pod: pod.key)
+    commands = tuple(kubectl.render_wait_until_gone(*group) for group in _group_by_namespace(sorted_pods))
     yield Fix(
         FixKind.WAIT,
         keys,
@@ -75,18 +76,20 @@ def _find_terminating_pods(tried: TriedNode, fact: AnyFact | None) -> list[Pod]:
     return [pod for pod in pods if pod.metadata.deletion_timestamp is not None and pod.key != target_key]
 
 
-def _group_by_namespace(keys: tuple[str, ...]) -> Iterator[list[str]]:
-    """Yield a list of pod keys for each namespace, in the order in which the namespaces appear."""
-    namespaces = dict.fromkeys(key.partition("/")[0] for key in keys)
-    for namespace in namespaces:
-        yield [key for key in keys if key.startswith(f"{namespace}/")]
+def _group_by_namespace(pods: Sequence[Pod]) -> Iterator[list[Pod]]:
+    """Yield a list of pods for each namespace, in the order in which the namespaces appear."""
+    for namespace in dict.fromkeys(pod.metadata.namespace for pod in pods):
+        yield [pod for pod in pods if pod.metadata.namespace == namespace]
 
 
-def _render_wait_command(keys: list[str]) -> str:
-    """Return the command that waits until these pods of one namespace are deleted."""
-    namespace, _, _ = keys[0].partition("/")
-    pods = [f"pod/{key.removeprefix(f'{namespace}/')}" for key in keys]
-    return kubectl.render_command("wait", "-n", namespace, "--for=delete", *pods)
+def _describe_long_wait(pods: Sequence[Pod]) -> str:
+    """Return a clause with the longest grace period of the pods, or an empty string if it is at most five minutes."""
+    seconds = kubectl.get_longest_grace_seconds(pods)
+    if seconds <= kubectl.MIN_WAIT_SECONDS:
+        return ""
+    minutes = round(seconds / 60)
+    period = f"{minutes // 60} h" if minutes % 60 == 0 else f"{minutes} min"
+    return f" (grace period {period})"
 
 
 def build_deletion_edits(view: Fork, pod: Pod) -> tuple[ObjectEdit, ...]:

@@ -80,7 +80,10 @@ class ClusterFacts:
         return len(self.view.nodes)
 
     def get_selected_nodes(self, workload: Workload) -> Bools:
-        """Return a mask of the nodes that the workload's nodeSelector and required node affinity allow."""
+        """Return a mask (N,) of the nodes that the workload's nodeSelector and required node affinity allow.
+
+        Masks are cached and shared by workloads with equal conditions.
+        """
         spec = workload.spec
         key = _encode((spec.node_selector, spec.affinity.node_affinity if spec.affinity else None))
         if key not in self._masks:
@@ -88,7 +91,10 @@ class ClusterFacts:
         return self._masks[key]
 
     def get_tolerated_nodes(self, workload: Workload) -> Bools:
-        """Return a mask of the nodes whose taints and cordon the workload tolerates."""
+        """Return a mask (N,) of the nodes whose taints and cordon the workload tolerates.
+
+        Masks are cached and shared by workloads with equal tolerations.
+        """
         tolerations = workload.spec.tolerations
         key = _encode(("tolerations", tolerations))
         if key not in self._masks:
@@ -166,7 +172,7 @@ class ClusterFacts:
     def get_requests(self, workload: Workload) -> Amounts:
         """Return the requests of one pod of the workload, (R,), with 1 in the column of pods.
 
-        Resources that no node has are left out.
+        Resources that no node has are left out. The result is cached.
         """
         if workload not in self._requests:
             amounts = self._build_pod_info(workload, self.view).requests
@@ -177,9 +183,10 @@ class ClusterFacts:
         return self._requests[workload]
 
     def get_nodes_with_room(self, workload: Workload) -> Bools:
-        """Return a mask of the nodes with enough free resources for one pod of the workload.
+        """Return a mask (N,) of the nodes with enough free resources for one pod of the workload.
 
-        No node has enough if the workload requests a resource that no node offers.
+        No node has enough if the workload requests a resource that no node offers. Masks are cached and shared by
+        workloads with equal requests.
         """
         if self.list_unoffered_resources(workload):
             return np.zeros(len(self), np.bool_)
@@ -396,8 +403,9 @@ class PlacementResult(NamedTuple):
 def place_additional_pods(facts: ClusterFacts, pod_counts: Mapping[Workload, int]) -> dict[Workload, PlacementResult]:
     """Place the given number of additional pods of each workload, each workload in a separate simulation.
 
-    Volumes, claims and gates are left out, because the objects that they refer to may be created together with the
-    workload. Workloads are left out if no profile schedules them, or if their placement depends on missing data.
+    At most `MAX_PLACED` pods of a workload are placed. Volumes, claims and gates are left out, because the objects that
+    they refer to may be created together with the workload. Workloads are missing from the result if no profile
+    schedules them, or if their placement depends on missing data.
     """
     workloads = [workload for workload in pod_counts if facts.find_framework(workload) is not None]
     if not workloads:
@@ -413,7 +421,7 @@ def place_additional_pods(facts: ClusterFacts, pod_counts: Mapping[Workload, int
 
 
 def _build_controller_pod(workload: Workload, number: int) -> Pod:
-    """Build a pod with the labels that the workload's controller adds, under an unused name.
+    """Build a pod with the labels that the workload's controller adds, under an unused name that ends with ``number``.
 
     References to volumes, claims and gates are left out.
     """
@@ -483,9 +491,9 @@ def _describe_shortage(cycle: Cycle, eligible: Bools) -> str:
 
 
 def _group_by_reasons(verdict: PluginVerdict, nodes: Bools) -> list[tuple[int, list[str]]]:
-    """Group the nodes of a mask (N,) that a plugin rejects by all of the plugin's reasons, the largest group first.
+    """Group the nodes of a mask (N,) by all reasons for which a plugin rejects them, the largest group first.
 
-    Returns the number of nodes and the reasons of each group. There are no groups if the plugin rejects no node.
+    Return the number of nodes and the reasons of each group. The list is empty if the plugin rejects none of the nodes.
     """
     rejections = verdict.rejections
     if not rejections:

@@ -46,6 +46,7 @@ def find_similar_name(written: str, known_names: Iterable[str], min_length: int 
             continue
         slips = _count_slips(written, name, min_length)
         if slips is not None:
+            # 0 slips are a result as well: the names differ only in case, separators or word order
             slips_by_name[name] = slips
     return min(slips_by_name, key=lambda name: (slips_by_name[name], name), default="")
 
@@ -53,8 +54,8 @@ def find_similar_name(written: str, known_names: Iterable[str], min_length: int 
 def _count_slips(written: str, known_name: str, min_length: int) -> int | None:
     """Count the typing slips between two names, or return None if there are too many for a misspelling.
 
-    The result is also None if the names are equal or differ on purpose. Names that differ only in case, separators or
-    the order of their words are 0 slips apart.
+    The result is also None if the names are equal or differ on purpose, or if the differing word has fewer than
+    ``min_length`` letters. Names that differ only in case, separators or the order of their words are 0 slips apart.
     """
     if written == known_name or _extract_digits(written) != _extract_digits(known_name):
         return None

@@ -117,7 +117,10 @@ class Conditions:
     by_key: dict[str, AllowedValues] = field(default_factory=dict)
 
     def restrict(self, requirements: Iterable[SelectorRequirement]) -> Conditions:
-        """Return a copy of these conditions with further requirements, under the current names of deprecated labels."""
+        """Return a copy of these conditions with further requirements.
+
+        Deprecated labels in the requirements get their current names.
+        """
         by_key = dict(self.by_key)
         for requirement in requirements:
             key = DEPRECATED_LABELS.get(requirement.key, requirement.key)
@@ -227,20 +230,23 @@ class PoolTypeCatalog:
 
     def find_pool_types(self, name: str, pool: WrittenNodePool) -> PoolTypes:
         """Return the instance types that the requirements and the node class of a NodePool allow."""
-        node_pool = _to_node_pool(name, pool)
+        node_pool = _convert_to_node_pool(name, pool)
         class_types = self._get_types_allowed_by_node_class(node_pool)
         well_known_labels = self._instance_types.well_known
         return PoolTypes(build_claim_template(node_pool, class_types, well_known_labels, relax_min_values=True))
 
     def _get_types_allowed_by_node_class(self, pool: NodePool) -> TypeColumns:
-        """Return the instance types that the pool's node class allows, or all types if the class is unknown."""
+        """Return the instance types that the pool's node class allows, or all types if the class is unknown.
+
+        The types are cached by node class.
+        """
         key = get_class_reference(pool) if self._classes.find_node_class(pool) else None
         if key not in self._columns:
             self._columns[key] = TypeColumns(self._classes.adjust_instance_types(pool, self._instance_types.types))
         return self._columns[key]
 
 
-def _to_node_pool(name: str, pool: WrittenNodePool) -> NodePool:
+def _convert_to_node_pool(name: str, pool: WrittenNodePool) -> NodePool:
     """Convert a manifest's NodePool, reduced to the fields that decide about instance types."""
     written_spec = pool.spec.template.spec
     requirements = tuple(

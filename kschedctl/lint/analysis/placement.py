@@ -117,6 +117,7 @@ def _iter_required_affinity_terms(
         if selector is None or namespace_selector is None:
             continue
 
+        # Without namespaces, a term is about the workload's own namespace
         own_namespace_only = not term.namespaces and term.namespace_selector is None
         namespaces = frozenset((workload.namespace,) if own_namespace_only else term.namespaces)
         revision_labels = ADDED_LABELS.get(workload.kind, ())

@@ -77,7 +77,7 @@ class ManifestObjects:
         """Read an object and store it, or store the problem that makes it unreadable."""
         self.subjects.append(subject)
         try:
-            self._read_object(subject)
+            self._read_and_store_object(subject)
         except InvalidFieldError as error:
             self.invalid.append(subject.build_problem(error.path, str(error), error.fix))
             self._add_masked_problems(subject, error.path)
@@ -95,7 +95,7 @@ class ManifestObjects:
                 known_paths.append(problem.path)
                 self.invalid.append(problem._replace(subject=subject))
 
-    def _read_object(self, subject: Subject) -> None:
+    def _read_and_store_object(self, subject: Subject) -> None:
         """Read an object as a workload, a typed object or a custom resource, and store the result.
 
         Faulty quantities are recorded as problems. Workloads with faulty quantities, and workloads that a controller
@@ -300,6 +300,7 @@ def iter_custom_workloads(subject: Subject) -> Iterator[Workload]:
     if not _is_custom_group(group) or not isinstance(spec, Mapping) or subject.kind in _DEPLOYERS:
         return
 
+    # Whether a field is a pod template is a guess, unless the API group is known
     remark = f" (in what looks like a pod template of a {subject.kind})"
     if group in _KNOWN_GROUPS or group.endswith(_ELASTIC):
         remark = ""

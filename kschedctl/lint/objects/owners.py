@@ -80,7 +80,7 @@ class TopmostOwners:
 
     @cached_property
     def _controller_by_object(self) -> dict[Owner, Owner]:
-        """Return the controller of each object that has one. Both are in the same namespace."""
+        """The controllers of the objects that have one. Both are in the same namespace."""
         controllers = {}
         for kind, meta in self._iter_object_metadata():
             controller = find_controller(meta)

@@ -60,13 +60,13 @@ class Variants:
     """The alternatives among objects, and the sets in which they are applied. True if it separates any objects."""
 
     def __init__(self, subjects: Sequence[Subject], sets: AppliedSets = NO_SETS) -> None:
-        self._places = dict(_iter_places(subjects))
-        self._sets = sets if self._can_sets_separate(sets) else NO_SETS
+        self._places = dict(_iter_objects_with_places(subjects))
+        self._sets = sets if self._can_sets_keep_objects_apart(sets) else NO_SETS
         self._alternatives: dict[PlaceParts, dict[str, set[str]]] = {}
         """Folder or file -> name of each child that has alternatives -> these alternatives and the child itself."""
         places_by_identity: dict[tuple[str, ...], set[PlaceParts]] = {}
         for subject in subjects:
-            for identity in _iter_identities(subject):
+            for identity in _iter_unique_keys(subject):
                 places_by_identity.setdefault(identity, set()).add(self._places[subject])
         for places in places_by_identity.values():
             for parent, children in _iter_divergences(places):
@@ -93,8 +93,10 @@ class Variants:
                 return True
             is_guess = all(applied.loose for applied in shared_sets)
             names_both_namespaces = bool(subject.namespace and other.namespace)
+            # A place ends with the file and the number of its part, so the rest is the folder
             if is_guess and not names_both_namespaces and _are_separate_folders(place[:-2], other_place[:-2]):
                 return False
+        # The first step at which the places differ decides
         depth = next(
             i for i, (step, other_step) in enumerate(zip(place, other_place, strict=False)) if step != other_step
         )
@@ -104,7 +106,8 @@ class Variants:
     def find_coexisting_group(self, subjects: Sequence[Subject]) -> Sequence[Subject]:
         """Find a large group of objects that can all be in one cluster.
 
-        The search is greedy: a group grows from each object in turn, and the first of the largest groups is returned.
+        The search is greedy: one group grows from each object, and the first of the largest groups is returned. Without
+        variants, all objects are returned.
         """
         if not self:
             return subjects
@@ -117,7 +120,7 @@ class Variants:
             largest = max(largest, group, key=len)
         return largest
 
-    def _can_sets_separate(self, sets: AppliedSets) -> bool:
+    def _can_sets_keep_objects_apart(self, sets: AppliedSets) -> bool:
         """Return whether the applied sets can keep objects in different clusters.
 
         They can if there are several sets, or if a loose set spans several folders.
@@ -126,6 +129,7 @@ class Variants:
         if len(distinct_sets) > 1:
             return True
         has_loose_set = any(applied.loose for applied_sets in distinct_sets for applied in applied_sets)
+        # A place ends with the file and the number of its part
         folders = {place[:-2] for place in self._places.values()}
         return has_loose_set and len(folders) > 1
 
@@ -161,7 +165,7 @@ def _iter_divergences(places: set[PlaceParts]) -> Iterator[tuple[PlaceParts, set
         groups += [(depth + 1, below) for below in by_child.values() if len(below) > 1]
 
 
-def _iter_places(subjects: Iterable[Subject]) -> Iterator[tuple[Subject, PlaceParts]]:
+def _iter_objects_with_places(subjects: Iterable[Subject]) -> Iterator[tuple[Subject, PlaceParts]]:
     """Yield each object with its place: folders, file and number of the file's part."""
     by_file: dict[str, list[Subject]] = {}
     for subject in subjects:
@@ -220,7 +224,7 @@ def _follows_in_render(before: Subject, after: Subject) -> bool:
     return _INSTALL_RANK.get(before.kind, len(_INSTALL_RANK)) <= _INSTALL_RANK.get(after.kind, len(_INSTALL_RANK))
 
 
-def _iter_identities(subject: Subject) -> Iterator[tuple[str, ...]]:
+def _iter_unique_keys(subject: Subject) -> Iterator[tuple[str, ...]]:
     """Yield the keys of the object that no other object of its cluster can have.
 
     The keys are the object's identity and, if a build rendered the object, the position in the file where it was

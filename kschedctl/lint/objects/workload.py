@@ -285,7 +285,7 @@ def convert_field(base_path: Path, value: object, into: type[T]) -> T:
     except msgspec.ValidationError as error:
         mismatch = locate_mismatch(value, error)
         message = describe_type_mismatch(mismatch.message)
-        fix = _advise_type(message, field_at(value, *mismatch.path))
+        fix = _advise_on_quotes(message, field_at(value, *mismatch.path))
         raise InvalidFieldError((*base_path, *mismatch.path), message, fix) from None
 
 
@@ -307,11 +307,13 @@ def _name_types(types: re.Match[str]) -> str:
     return " or ".join(_TYPE_WORDS.get(name, name) for name in types[1].split(" | "))
 
 
-def _advise_type(message: str, value: object) -> str:
+def _advise_on_quotes(message: str, value: object) -> str:
     """Advise to remove or to add the quotes around a value of the wrong type, or return "" if quotes are not at fault.
 
-    >>> _advise_type("expected an integer, got a string", "3"), _advise_type("expected a string, got a boolean", True)
-    ('Write 3, without quotes', 'Write "true", with quotes')
+    >>> _advise_on_quotes("expected an integer, got a string", "3")
+    'Write 3, without quotes'
+    >>> _advise_on_quotes("expected a string, got a boolean", True)
+    'Write "true", with quotes'
     """
     if message.startswith("expected an integer") and isinstance(value, str) and re.fullmatch(r"-?\d+", value):
         return f"Write {value}, without quotes"

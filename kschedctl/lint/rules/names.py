@@ -293,8 +293,8 @@ SC_MISSPELT = Rule(
 def find_misspelt_scale_targets(context: LintContext) -> Iterator[Problem]:
     """Find autoscalers whose scaleTargetRef misspells a kind or the name of a workload.
 
-    A name is only taken for a misspelling of a workload that has no autoscaler. If such a workload has the same name as
-    the autoscaler itself, it is suggested even if the two names do not resemble each other.
+    Only workloads without an autoscaler are suggested. A workload with the autoscaler's own name is suggested even if
+    its name does not resemble the target.
     """
     autoscalers = [
         (subject, scaler.limits)
@@ -315,6 +315,7 @@ def find_misspelt_scale_targets(context: LintContext) -> Iterator[Problem]:
         names = {workload.subject.name for workload in workloads if workload.kind == limits.kind}
         if limits.name in names:
             continue
+        # A workload that another autoscaler scales is not meant
         unscaled_names = [name for name in names if (namespace, name) not in targets]
         similar_name = subject.name if subject.name in unscaled_names else ""
         similar_name = similar_name or find_similar_name(limits.name, unscaled_names)

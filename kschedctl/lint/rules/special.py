@@ -84,6 +84,7 @@ def find_incomplete_gangs(context: LintContext) -> Iterator[Problem]:
             and w.spec.scheduling_group.pod_group_name == subject.name
             and context.variants.can_coexist(subject, w.subject)
         ]
+        # Without a cluster, the members of a group without linted workloads are unknown
         may_have_unknown_members = not members and context.cluster is None
         if gang is None or may_have_unknown_members:
             continue
@@ -110,7 +111,10 @@ GG_QUORUM = Rule(
 
 
 def _count_unlinted_gang_members(context: LintContext, namespace: str, name: str, workloads: list[Workload]) -> int:
-    """Count the pods of a PodGroup in the cluster that belong to none of the linted workloads."""
+    """Count the cluster's pods of the PodGroup with this name that belong to none of the linted workloads.
+
+    Return 0 without a cluster.
+    """
     if context.cluster is None:
         return 0
     linted_owners = {(w.kind, w.namespace, w.subject.name) for w in workloads}
@@ -143,6 +147,7 @@ def find_claims_without_devices(context: LintContext) -> Iterator[Problem]:
         for c in context.list_all_objects(ResourceClaimTemplate)
     }
     for workload in context.workloads:
+        # Check each claim by itself
         valid_claims: dict[str, ResourceClaimSpec] = {}
         for i, pod_claim in enumerate(workload.spec.resource_claims):
             kind, specs, name = "ResourceClaim", claims, pod_claim.resource_claim_name or ""
@@ -160,6 +165,7 @@ def find_claims_without_devices(context: LintContext) -> Iterator[Problem]:
             if not faults:
                 valid_claims[pod_claim.name] = claim
 
+        # Replay only if all claims are valid; invalid ones are reported above
         are_all_valid = valid_claims and len(valid_claims) == len(workload.spec.resource_claims)
         if are_all_valid and context.facts.lacks_devices(workload, valid_claims):
             message = "no node has the devices that its claims need, even with all devices free"

@@ -290,6 +290,7 @@ def find_tolerations_without_selector(context: LintContext) -> Iterator[Problem]
     left out.
     """
     facts = context.facts
+    # Nodes share sets of taints, so each set is checked once
     taint_sets, taint_set_of_node = facts.view.nodes.taint_sets
     for workload in context.workloads:
         if workload.kind == "DaemonSet" or any(not t.key for t in workload.spec.tolerations):
@@ -411,7 +412,10 @@ def find_workloads_without_usable_node(context: LintContext) -> Iterator[Problem
 
 
 def _describe_unusable_nodes(cordoned_count: int, tainted_count: int) -> str:
-    """Return the message that all nodes a workload selects are cordoned or, if not cordoned, tainted."""
+    """Return the message that all nodes that a workload selects are cordoned or tainted.
+
+    A node that is both counts as cordoned.
+    """
     count = cordoned_count + tainted_count
     if cordoned_count and tainted_count:
         return (

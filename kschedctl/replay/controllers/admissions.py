@@ -296,7 +296,10 @@ class Admissions:
         return CreationAttempt(self._admit_identical_pods(create_request, count).denials, request)
 
     def _list_replayable_quotas(self, create_request: CreateRequest) -> list[ResourceQuota]:
-        """Return the quotas of the request's namespace that can be replayed from the fields that the request has."""
+        """Return the quotas of the request's namespace that can be replayed.
+
+        If the request has only the fields that scheduling reads, quotas that depend on other fields are left out.
+        """
         return [
             quota
             for quota in self._quotas.get_quotas(create_request.namespace)
@@ -326,7 +329,7 @@ class Admissions:
         return copy
 
     def with_raised_quotas(self, step: FixStep) -> Admissions:
-        """Return a copy in which the quotas are raised as ``step`` demands."""
+        """Return a copy in which the quotas in ``step`` have their raised amounts."""
         copy = self.copy()
         for namespace in {change.after.metadata.namespace for change in step.objects}:  # type: ignore[attr-defined]
             copy._quotas.charged[namespace] = raise_quotas(step, self._quotas.get_quotas(namespace))
@@ -464,7 +467,7 @@ class Admissions:
         return admitted
 
     def _admit_claim(self, template: PersistentVolumeClaim, namespace: str, name: str) -> Sequence[str]:
-        """Admit a new claim of a claim template, and return the denial messages.
+        """Admit a new claim of a claim template under the given name, and return the denial messages.
 
         Return () if the claim is admitted or exists already.
         """
@@ -487,7 +490,7 @@ class Admissions:
         return ()
 
     def _iter_claim_requests(self, workload: Struct | None, namespace: str) -> Iterator[AdmissionRequest]:
-        """Yield the request to create one claim for each claim template of a StatefulSet.
+        """Yield the request to create one claim in the namespace for each claim template of a StatefulSet.
 
         The claim is as admission changes it. Nothing is yielded for other workloads, or for a template whose claims
         would be denied.
@@ -642,7 +645,10 @@ def create_new_objects(cluster: Cluster) -> ClusterWithNewObjects:
 def _iter_denied_objects(
     kind: str, objects: Iterable[Any], admissions: Admissions
 ) -> Iterator[tuple[Owner, NotCreated]]:
-    """Yield the objects that admission denies, each with its report. The other objects are charged to their quotas."""
+    """Yield the objects of a kind that admission denies, each with its report.
+
+    The other objects are charged to their quotas.
+    """
     for obj in objects:
         meta = obj.metadata
         owner = Owner(kind, meta.namespace, meta.name)
@@ -736,7 +742,7 @@ def strip_node_and_admission_fields(pod: Pod) -> Pod:
 
 
 def build_claim_request(template: PersistentVolumeClaim, namespace: str, name: str) -> CreateRequest:
-    """Build the create request for a claim of a claim template."""
+    """Build the create request for a claim with this namespace and name, from a claim template."""
     metadata = {"name": name, "namespace": namespace, "annotations": template.metadata.annotations}
     manifest = {
         "apiVersion": "v1",
@@ -750,7 +756,11 @@ def build_claim_request(template: PersistentVolumeClaim, namespace: str, name: s
 def group_bare_pods(
     workloads: Sequence[Struct], changes: Sequence[WorkloadChange], written: Mapping[Owner, JsonObject]
 ) -> dict[object, list[int]]:
-    """Group the indexes of new bare pods that differ only in name. Each other workload forms its own group."""
+    """Group the indexes of new bare pods that differ only in name. Each other workload forms its own group.
+
+    ``written`` maps workloads to their manifests, if these are known. A pod with a manifest is compared by its
+    manifest.
+    """
     groups: dict[object, list[int]] = {}
     for index, (workload, change) in enumerate(zip(workloads, changes, strict=True)):
         is_new_bare_pod = isinstance(workload, Pod) and len(change.new) == 1 and not (change.kept or change.removed)
@@ -760,7 +770,10 @@ def group_bare_pods(
 
 
 def _build_template_key(pod: Any, written: Mapping[Owner, JsonObject]) -> tuple[object, ...]:
-    """Build a key that is equal for bare pods with the same namespace, spec, annotations and labels."""
+    """Build a key that is equal for bare pods with the same namespace, spec, annotations and labels.
+
+    The spec and the annotations are those of the pod's manifest in ``written``, if it is there.
+    """
     document = written.get(get_identity(pod), {})
     spec = document.get("spec") or pod.spec
     annotations = object_at(document, "metadata").get("annotations")

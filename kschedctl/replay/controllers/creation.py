@@ -60,10 +60,10 @@ def admit_pod(pod: Pod, cluster: Cluster) -> Pod:
     Raises InputError if its PriorityClass or RuntimeClass forbids it.
     """
     (pod,) = PodDefaults(cluster).fill_in_pods(f"Pod {pod.key}", [pod])
-    return _apply_classes(pod, cluster)
+    return _apply_priority_and_runtime_class(pod, cluster)
 
 
-def _apply_classes(pod: Pod, cluster: Cluster) -> Pod:
+def _apply_priority_and_runtime_class(pod: Pod, cluster: Cluster) -> Pod:
     """Return the pod with the settings of its PriorityClass and RuntimeClass.
 
     Raises InputError if a class does not exist or its settings conflict with the pod's.
@@ -147,7 +147,7 @@ def create_objects(cluster: Cluster, workloads: Iterable[Struct], *, include_den
         # Its pods
         try:
             pods = defaults.fill_in_pods(title, pods)
-            pods = [_apply_classes(pod, cluster) for pod in pods]
+            pods = [_apply_priority_and_runtime_class(pod, cluster) for pod in pods]
         except InputError as error:
             if not include_denied:
                 raise InputError(error.what, where=title, hint=error.hint) from None
@@ -211,7 +211,7 @@ def _create_claim(claim: PersistentVolumeClaim, cluster: Cluster, creation: Crea
         (candidate for candidate in cluster.storage_classes if candidate.metadata.name == class_name), None
     )
     if storage_class is not None and not claim.spec.volume_name and _provisions_immediately(storage_class):
-        volume = _build_volume(claim, storage_class)
+        volume = _build_provisioned_volume(claim, storage_class)
         annotations = {**claim.metadata.annotations, BIND_COMPLETED: "yes"}
         claim = PersistentVolumeClaim(
             replace(claim.metadata, annotations=annotations),
@@ -247,7 +247,7 @@ def _provisions_immediately(storage_class: StorageClass) -> bool:
     return not waits and storage_class.provisioner not in ("", NO_PROVISIONER)
 
 
-def _build_volume(claim: PersistentVolumeClaim, storage_class: StorageClass) -> PersistentVolume:
+def _build_provisioned_volume(claim: PersistentVolumeClaim, storage_class: StorageClass) -> PersistentVolume:
     """Build the volume that the storage class provisions for the claim."""
     meta = claim.metadata
     terms = tuple(

@@ -71,7 +71,7 @@ class CreationFailures:
         self._pod_counts = WorkloadPodCounts(cluster, self._signs_by_owner)
 
     def report_current_failures(self, namespace: str | None = None) -> tuple[NotCreated, ...]:
-        """Return reports on the workloads that lack pods now, in one namespace or in all."""
+        """Return reports on the workloads that lack pods now, in one namespace or in all, sorted by workload."""
         top_owners = sorted(
             {self._pod_counts.find_top_owner(failed.owner) for failed in self._failed_creators if not failed.past}
         )
@@ -157,9 +157,9 @@ class CreationFailures:
     def _is_condition_current(self, owner: Owner, created_kind: str, condition: Condition) -> bool:
         """Return whether the condition still applies: pods are missing, or a Deployment's pods are not all updated.
 
-        A condition about objects other than pods always applies. A Deployment's condition about pods never applies if
-        its ReplicaSets are known, because these have their own conditions. If the number of missing pods is unknown,
-        the condition applies.
+        ``created_kind`` is the kind that the owner could not create. A condition about objects other than pods always
+        applies. A Deployment's condition about pods never applies if its ReplicaSets are known, because these have
+        their own conditions. If the number of missing pods is unknown, the condition applies.
         """
         if created_kind != "Pod":
             return True
@@ -187,7 +187,7 @@ class CreationFailures:
             newest = similar_events[0]
             last = get_last_time(newest)
             by = f"event {newest.reason} of {owner}"
-            tries = _count_tries(similar_events)
+            tries = _count_creation_attempts(similar_events)
             yield CreationFailure(extract_api_message(newest.message), by, last, format_age(last, self._now), tries)
         if condition is None:
             return
@@ -208,7 +208,7 @@ def find_unread_kinds(cluster: Cluster, kind: str = "") -> tuple[UnknownKind, ..
 
 
 def _collect_creation_failure_signs(cluster: Cluster) -> Mapping[Owner, _FailureSigns]:
-    """Return, for each owner, the condition and events that report failed creations of its pods.
+    """Return, for each owner, the condition and the events that say that it failed to create objects.
 
     Owners that are known only from events are included if they may exist. Objects that are being deleted are left out.
     """
@@ -241,7 +241,7 @@ def _group_failure_events(cluster: Cluster) -> dict[Owner, list[Event]]:
     return events
 
 
-def _count_tries(events: Iterable[Event]) -> int:
+def _count_creation_attempts(events: Iterable[Event]) -> int:
     """Count the attempts at a creation: the highest total among events whose messages have the same prefix.
 
     A StatefulSet reports one denied claim by two events with different prefixes.
@@ -285,8 +285,9 @@ def build_denied_pods_report(
 def report_denied_pods(owner: Owner, messages_by_pod: Sequence[Sequence[str]], wanted: int) -> NotCreated:
     """Build the report on the denied pods of a workload, given the possible messages for each pod.
 
-    If every pod can get every message, only one message is reported as the reason, because the API server picks one by
-    chance. Otherwise, each message is reported as a reason of its own.
+    ``wanted`` is the number of pods that the workload wants. If every pod can get every message, only one message is
+    reported as the reason, because the API server picks one by chance. Otherwise, each message is reported as a reason
+    of its own.
     """
     denied = len(messages_by_pod)
     all_messages = dict.fromkeys(message for messages in messages_by_pod for message in messages)

@@ -285,6 +285,7 @@ def _suggest_dropping_host_access(denied: DeniedPod, standard: Standard) -> Iter
     """
     manifest: Writable = copy.deepcopy(dict(denied.manifest))
     dropped = []
+    # Drop each access whose removal changes the violations
     for access in _HOST_ACCESS:
         changed = copy.deepcopy(manifest)
         access.drop(changed.setdefault("spec", {}))
@@ -384,7 +385,7 @@ def _apply_restricted_context(manifest: JsonObject) -> JsonObject:
 
 
 def _build_weaker_level_step(namespace: Namespace, before: str, level: str) -> FixStep:
-    """Build the step that enforces a weaker Pod Security level in the namespace."""
+    """Build the step that enforces a weaker Pod Security level in the namespace instead of the level ``before``."""
     meta = namespace.metadata
     after = replace(namespace, metadata=replace(meta, labels={**meta.labels, ENFORCE: level}))
     summary = f"enforce Pod Security {level} in namespace {meta.name} instead of {before}"
@@ -443,7 +444,7 @@ def suggest_smaller_requests(stored: AdmissionRequest, count: int) -> Iterator[F
         part = part or REQUESTS
         if part not in PARTS or resource not in _DIVISIBLE_RESOURCES:
             return
-        excess = _sum_amounts(lowered.values(), part, resource).sub(allowed)
+        excess = _sum_resource_amounts(lowered.values(), part, resource).sub(allowed)
         largest = max(lowered.values(), key=partial(_get_amount, part, resource))
         amount = _get_amount(part, resource, largest)
         if excess > ZERO:
@@ -561,28 +562,28 @@ def find_settings_within_limit_ranges(cluster: Cluster, namespace: str, manifest
     # Fit each container, then the sums of the regular containers
     items = [item for limit_range in ranges for item in limit_range.spec.limits]
     for amounts in amounts_by_container.values():
-        _fit_container(amounts, [item for item in items if item.type == limit_ranger.CONTAINER_TYPE])
+        _fit_container_to_limit_range(amounts, [item for item in items if item.type == limit_ranger.CONTAINER_TYPE])
     regular = [amounts_by_container[str(container.get("name", ""))] for container in request.containers]
     for item in items:
         if item.type == limit_ranger.POD_TYPE:
-            _fit_container_sums(regular, item)
+            _fit_container_sums_to_limit_range(regular, item)
     return list(_iter_changed_settings(original, amounts_by_container, written))
 
 
-def _fit_container(amounts: dict[str, Quantities], items: Iterable[LimitRangeItem]) -> None:
+def _fit_container_to_limit_range(amounts: dict[str, Quantities], items: Iterable[LimitRangeItem]) -> None:
     """Change the amounts of one container so that they are within the bounds of the LimitRange items."""
     items = list(items)
     bounded_resources = {name for item in items for name in (*item.min, *item.max, *item.max_limit_request_ratio)}
     for name in sorted(bounded_resources.union(*amounts.values())):
         original = _RequestAndLimit(amounts[REQUESTS].get(name), amounts[LIMITS].get(name))
-        fitted = _clamp_amounts(original, _combine_bounds(name, items), name)
+        fitted = _clamp_request_and_limit(original, _combine_limit_range_bounds(name, items), name)
         for part, amount in zip(PARTS, fitted, strict=True):
             if amount is not None:
                 amounts[part][name] = amount
 
 
-def _combine_bounds(name: str, items: Iterable[LimitRangeItem]) -> _Bounds:
-    """Return the strictest bounds that the items set for the resource."""
+def _combine_limit_range_bounds(name: str, items: Iterable[LimitRangeItem]) -> _Bounds:
+    """Return the strictest bounds that the LimitRange items set for the resource with this name."""
     items = list(items)
     minima = [parse_quantities(item.min)[name] for item in items if name in item.min]
     maxima = [parse_quantities(item.max)[name] for item in items if name in item.max]
@@ -591,11 +592,11 @@ def _combine_bounds(name: str, items: Iterable[LimitRangeItem]) -> _Bounds:
     return _Bounds(max(minima, default=None), min(maxima, default=None), min(ratios, default=None))
 
 
-def _clamp_amounts(amounts: _RequestAndLimit, bounds: _Bounds, resource: str) -> _RequestAndLimit:
+def _clamp_request_and_limit(amounts: _RequestAndLimit, bounds: _Bounds, resource: str) -> _RequestAndLimit:
     """Clamp the request and the limit to the bounds, and raise the request if the ratio requires it.
 
-    The limit is raised to the request if it is lower. A missing request is set if there is a minimum. A missing limit
-    stays missing.
+    ``resource`` decides how a raised request is rounded. The limit is raised to the request if it is lower. A missing
+    request is set if there is a minimum. A missing limit stays missing.
     """
     request, limit = amounts
     if bounds.maximum is not None and request is not None:
@@ -619,22 +620,22 @@ def _compute_least_request(limit: Quantity, ratio: Quantity, resource: str) -> Q
     return Quantity(-(-limit.value() * 1000 // ratio.milli_value()), 0, limit.format)
 
 
-def _fit_container_sums(containers: list[dict[str, Quantities]], item: LimitRangeItem) -> None:
+def _fit_container_sums_to_limit_range(containers: list[dict[str, Quantities]], item: LimitRangeItem) -> None:
     """Change the containers' amounts so that their sums are within an item's bounds.
 
     The largest container takes the whole change.
     """
     for name, maximum in parse_quantities(item.max).items():
-        _lower_to_maximum(containers, name, maximum)
+        _lower_largest_container_to_maximum(containers, name, maximum)
     for name, minimum in parse_quantities(item.min).items():
-        _raise_to_minimum(containers, name, minimum)
+        _raise_largest_container_to_minimum(containers, name, minimum)
 
 
-def _lower_to_maximum(containers: list[dict[str, Quantities]], name: str, maximum: Quantity) -> None:
+def _lower_largest_container_to_maximum(containers: list[dict[str, Quantities]], name: str, maximum: Quantity) -> None:
     """Lower the limit and the request of the largest container if their sums exceed the maximum.
 
-    A container with a request needs a limit, because the maximum applies to both. An amount stays if lowering it would
-    leave nothing.
+    ``name`` is the resource. A container with a request needs a limit, because the maximum applies to both. An amount
+    stays if lowering it would leave nothing.
     """
     for amounts in containers:
         if name in amounts[REQUESTS]:
@@ -642,7 +643,7 @@ def _lower_to_maximum(containers: list[dict[str, Quantities]], name: str, maximu
 
     # Take the excess from the largest container
     for part in (LIMITS, REQUESTS):
-        excess = _sum_amounts(containers, part, name).sub(maximum)
+        excess = _sum_resource_amounts(containers, part, name).sub(maximum)
         largest = max(containers, key=partial(_get_amount, part, name))
         if excess > ZERO and _get_amount(part, name, largest) > excess:
             largest[part][name] = largest[part][name].sub(excess)
@@ -653,12 +654,13 @@ def _lower_to_maximum(containers: list[dict[str, Quantities]], name: str, maximu
             amounts[REQUESTS][name] = min(amounts[REQUESTS][name], amounts[LIMITS][name])
 
 
-def _raise_to_minimum(containers: list[dict[str, Quantities]], name: str, minimum: Quantity) -> None:
+def _raise_largest_container_to_minimum(containers: list[dict[str, Quantities]], name: str, minimum: Quantity) -> None:
     """Raise the request of the largest container if the sum of the requests is below the minimum.
 
-    If the request then exceeds the container's limit, raise the limit too. The amounts are changed in place.
+    ``name`` is the resource. If the request then exceeds the container's limit, raise the limit too. The amounts are
+    changed in place.
     """
-    deficit = minimum.sub(_sum_amounts(containers, REQUESTS, name))
+    deficit = minimum.sub(_sum_resource_amounts(containers, REQUESTS, name))
     if deficit > ZERO:
         largest = max(containers, key=partial(_get_amount, REQUESTS, name))
         largest[REQUESTS][name] = _get_amount(REQUESTS, name, largest).add(deficit)
@@ -671,8 +673,8 @@ def _get_amount(part: str, name: str, amounts: Mapping[str, Quantities]) -> Quan
     return amounts[part].get(name, ZERO)
 
 
-def _sum_amounts(containers: Iterable[Mapping[str, Quantities]], part: str, name: str) -> Quantity:
-    """Sum the amounts of a resource over the containers."""
+def _sum_resource_amounts(containers: Iterable[Mapping[str, Quantities]], part: str, name: str) -> Quantity:
+    """Sum the requests or the limits (``part``) for the resource with this name over the containers."""
     total = ZERO
     for amounts in containers:
         total = total.add(_get_amount(part, name, amounts))
@@ -684,9 +686,10 @@ def _iter_changed_settings(
     after: Mapping[str, Mapping[str, Quantities]],
     written: Mapping[str, Mapping[str, Resources]],
 ) -> Iterator[ResourceSetting]:
-    """Yield the settings that differ between the original and the fitted amounts.
+    """Yield the settings whose amounts differ between ``before`` and ``after``.
 
-    ``written`` has the resources of the containers as the manifest has them, without defaults.
+    Both map containers to requests and limits. ``written`` has the resources of the containers as the manifest has
+    them, without defaults.
     """
     for name, amounts in after.items():
         location = f" in container {name}" if len(after) > 1 else ""

@@ -66,7 +66,7 @@ class FixState(msgspec.Struct, frozen=True):
     steps: tuple[FixStep, ...] = ()
 
     def apply_step(self, step: FixStep) -> FixState:
-        """Return the state after one more step.
+        """Return the state after one more step, which may edit the pod and change objects.
 
         Raised quotas go to ``quotas``, and the cluster's ResourceQuota objects stay unchanged.
         """
@@ -123,8 +123,8 @@ class MissingPods:
     def find_fixes(self, start: FixState, replay: CreationReplay) -> Sequence[CreationFix]:
         """Return at most MAX_FIXES fixes that let all missing pods be created, each with the scheduler's answer.
 
-        If the pods are denied now, a fix with fewer replicas may be added. Fixes that the author of the manifest can
-        make come first.
+        If the pods are denied now, a fix with fewer replicas may be added beyond this limit. Fixes that the author of
+        the manifest can make come first.
         """
         fixed_states = islice(self._iter_fixed_states(start, replay), MAX_FIXES)
         fixes = [
@@ -325,7 +325,7 @@ def _extract_pod_spec(kind: str, document: JsonObject) -> JsonObject:
 
 
 def _edit_pod_spec(kind: str, document: JsonObject, steps: Sequence[FixStep]) -> JsonObject:
-    """Return the workload's manifest after the steps have edited its pod spec."""
+    """Return the manifest of a workload of this kind after the steps have edited its pod spec."""
     edited: Any = copy.deepcopy(dict(document))
     spec: Any = edited
     for part in (*POD_TEMPLATE_PATHS.get(kind, USUAL_TEMPLATE_PATH), "spec"):
@@ -358,7 +358,7 @@ def build_object_fix(step: FixStep) -> CreationFix:
 
 
 def _build_object_change(change: FixObjectChange) -> dict[str, Json]:
-    """Build the document about a changed or created object, in the form that ``Remedy.changes`` has."""
+    """Build the document about a changed or created object, in the form of ``Remedy.changes``."""
     key = ObjectKey.of(change.after)  # type: ignore[arg-type]
     if change.before is None:
         return {"create": {**kubectl.build_manifest(key, change.after), **change.extra_fields}}
@@ -372,7 +372,7 @@ def _build_object_change(change: FixObjectChange) -> dict[str, Json]:
 def _suggest_quota_steps(stored: AdmissionRequest, count: int) -> Iterator[FixStep]:
     """Yield the step that sets the missing resources that a quota requires.
 
-    If none is missing, yield steps that raise quotas.
+    If none is missing, yield steps that raise quotas so that ``count`` pods are admitted.
     """
     unset_resources = resource_quota.find_unset_resources(stored)
     if unset_resources:

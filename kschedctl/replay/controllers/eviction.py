@@ -44,7 +44,8 @@ class Evictions:
     def find_denial(self, position: Position) -> str:
         """Return why the Eviction API denies the eviction of a pod, or an empty string if it does not.
 
-        A pod that several budgets select cannot be evicted.
+        A pod that several budgets select cannot be evicted. Budgets do not apply to a pod that is being deleted or does
+        not run yet.
         """
         budgets = self.find_budgets(position)
         if not budgets or self._ignores_budgets(position):
@@ -66,6 +67,7 @@ class Evictions:
         pdb = self._budgets[name]
         headroom = self._headroom[name]
         desired = pdb.status.desired_healthy
+        # The headroom follows the simulated evictions, unlike the status
         healthy = desired + headroom
 
         # An unhealthy pod may go if enough others are healthy, or always with the policy AlwaysAllow
@@ -159,6 +161,7 @@ def _with_computed_status(pdb: PodDisruptionBudget, simulation: Simulation) -> P
     if has_status or (min_available is None and max_unavailable is None):
         return pdb
 
+    # Count the selected pods and the healthy ones among them, as the controller does
     view = simulation.view
     covered = simulation.budgets.find_selected_pods(get_budget_key(pdb))[view.pods.info]
     leaving = view.pods.terminating[view.pods.info] & (view.node < 0)

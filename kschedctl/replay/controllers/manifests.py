@@ -110,6 +110,7 @@ def _sort_manifest(manifest: JsonObject | Struct, result: SortedManifests) -> No
         result.documents[_add_workload(struct, result)] = manifest
         if not struct.metadata.uid:  # type: ignore[attr-defined]
             result.new_documents.append(manifest)
+    # Other objects that scheduling reads
     elif kind in FIELDS and kind not in KINDS:
         struct = convert_document(manifest)
         _validate_name(manifest, struct.metadata.name)  # type: ignore[attr-defined]

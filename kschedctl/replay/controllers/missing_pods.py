@@ -104,14 +104,14 @@ def _explain_missing_stateful_set_pods(stateful_set: StoredWorkload, cluster: Cl
         pod = cluster.pod(owner.namespace, f"{owner.name}-{ordinal}")
         if pod is None or pod.terminated:
             return
-        if reason := _describe_blocking_pod(pod):
+        if reason := _describe_why_next_pod_waits(pod):
             later = first + wanted - 1 - ordinal
             wait = agreeing(later, "waits", "wait")
             yield f"{counted(later, 'pod')} after {pod.metadata.name} {wait}, because it {reason}"
             return
 
 
-def _describe_blocking_pod(pod: Pod) -> str:
+def _describe_why_next_pod_waits(pod: Pod) -> str:
     """Describe why the next pod of a StatefulSet waits for this one, or return an empty string if it does not."""
     if pod.metadata.deletion_timestamp is not None:
         return "is being deleted"
@@ -150,6 +150,7 @@ def _explain_missing_job_pods(job: StoredJob, cluster: Cluster, owner: Owner) ->
     if spec.suspend:
         yield "it is suspended"
         return
+    # The Job is active: it waits after failures, or for its parallelism
     if status.failed:
         limit = DEFAULT_BACKOFF_LIMIT if spec.backoff_limit is None else spec.backoff_limit
         yield f"{counted(status.failed, 'pod')} failed, of {limit:,} allowed; it creates the next one after a delay"

@@ -69,7 +69,10 @@ class ExistingPods:
         return list(pods.values())
 
     def find_workload_pods(self, kind: str, namespace: str, name: str) -> list[Pod]:
-        """Return the workload's pods that are not being deleted."""
+        """Return the pods of the workload with this kind, namespace and name.
+
+        Pods that are being deleted are left out.
+        """
         if kind == "Pod":
             pods = [self._bare[namespace, name]] if (namespace, name) in self._bare else []
         elif any(is_pod_of_workload(pod, kind, namespace, name) for pod in self._one_pod_per_owner):
@@ -138,7 +141,7 @@ def plan_change(
     without pods. Raises InputError if a limit of the rollout is malformed.
     """
     current = existing.find_workload_pods(*get_identity(workload))
-    change = WorkloadChange(name, note=_describe_special_case(workload, name, current))
+    change = WorkloadChange(name, note=_describe_pause_or_strategy(workload, name, current))
     if isinstance(workload, Job):
         _plan_job(change, workload, created, current)
         return change
@@ -168,8 +171,11 @@ def plan_change(
     return change
 
 
-def _describe_special_case(workload: Struct, name: str, current: Sequence[Pod]) -> str:
-    """Return a note about a suspended or paused workload or an update strategy, or an empty string."""
+def _describe_pause_or_strategy(workload: Struct, name: str, current: Sequence[Pod]) -> str:
+    """Return a note about a suspended or paused workload or an update strategy, or an empty string.
+
+    ``name`` is the workload's title.
+    """
     match workload:
         case CronJob() | Job() if workload.spec.suspend:
             return f"{name} is suspended: it creates no pods"
@@ -185,7 +191,10 @@ def _describe_special_case(workload: Struct, name: str, current: Sequence[Pod]) 
 
 
 def _describe_needless_rollout(name: str, pods: int) -> str:
-    """Return a note that a forced rollout of `pods` pods changes nothing that scheduling reads."""
+    """Return a note that a forced rollout of `pods` pods changes nothing that scheduling reads.
+
+    ``name`` is the workload's title.
+    """
     have = agreeing(pods, "has", "have")
     return (
         f"{name}: its {counted(pods, 'pod')} {have} this template already, as far as scheduling reads it; if nothing"
@@ -331,7 +340,11 @@ def looks_same_to_scheduler(new: Pod, old: Pod) -> bool:
 
 
 def _encode_scheduled_fields(pod: Pod) -> str:
-    """Encode, as a text, the fields of a pod that scheduling reads. Pods are compared by this text."""
+    """Encode the fields of a pod that scheduling reads as text. Pods are compared by this text.
+
+    Default values are filled in first. Labels and tolerations that controllers add are left out, and so is the node
+    affinity of a DaemonSet's pod.
+    """
     pod = apply_pod_defaults(pod)
     spec = pod.spec
     info = PodInfo(pod, Options())

@@ -60,7 +60,7 @@ class PodDefaults:
     def fill_in_pods(self, workload: str, pods: Iterable[Pod]) -> list[Pod]:
         """Return the pods of a workload as admission changes them, and add notes about the changes to `self.notes`.
 
-        Raises InputError if a plugin denies the pods.
+        Pods of one template share a cached result. Raises InputError if a plugin denies the pods.
         """
         filled: list[Pod] = []
         for pod in pods:
@@ -85,8 +85,8 @@ class PodDefaults:
     def _fill_in_pod_with_cache(self, workload: str, pod: Pod) -> Pod:
         """Return the pod as admission changes it, or another pod to which admission makes the same changes.
 
-        Pods share a result if they are equal in all fields that admission reads or changes. Use only these fields of
-        it.
+        Results are cached, and shared by pods that are equal in all fields that admission reads or changes. Use only
+        these fields of the result. ``workload`` is the title for notes.
         """
         spec = pod.spec
         namespace = pod.metadata.namespace
@@ -114,7 +114,10 @@ class PodDefaults:
         return replace(spec, tolerations=(*spec.tolerations, *added)) if added else spec
 
     def _get_limit_ranges(self, namespace: str) -> tuple[LimitRange, ...]:
-        """Return the LimitRanges of a namespace with the API's defaults, or () if LimitRanger is disabled."""
+        """Return the LimitRanges of a namespace with the API's defaults, or () if LimitRanger is disabled.
+
+        The result is cached.
+        """
         if namespace not in self._ranges:
             is_enabled = "LimitRanger" not in self.cluster.api_server.disabled
             limit_ranges = self.cluster.list_in_namespace("limit_ranges", namespace) if is_enabled else ()
@@ -128,7 +131,7 @@ class PodDefaults:
         pod.
         """
         ranges = self._get_limit_ranges(pod.metadata.namespace)
-        filled, request = self._apply_plugins(pod, ranges)
+        filled, request = self._apply_limit_ranges_and_plugins(pod, ranges)
         if request.changed:
             self.notes.append(WorkloadNote(workload, "; ".join(request.changed)))
             if alternatives := self._describe_changes_by_limit_range_order(pod, ranges, filled):
@@ -146,7 +149,7 @@ class PodDefaults:
             return []
         changes_by_spec: dict[bytes, str] = {}
         for order in list_orders(ranges):
-            other_pod, request = self._apply_plugins(pod, order)
+            other_pod, request = self._apply_limit_ranges_and_plugins(pod, order)
             changes_by_spec.setdefault(msgspec.json.encode(other_pod.spec), "; ".join(request.changed))
         if changes_by_spec.keys() <= {msgspec.json.encode(filled.spec)}:
             return []
@@ -156,7 +159,7 @@ class PodDefaults:
             texts.append(counted(left_out, "more way"))
         return texts
 
-    def _apply_plugins(self, pod: Pod, ranges: Iterable[LimitRange]) -> tuple[Pod, AdmissionRequest]:
+    def _apply_limit_ranges_and_plugins(self, pod: Pod, ranges: Iterable[LimitRange]) -> tuple[Pod, AdmissionRequest]:
         """Apply LimitRanger with the LimitRanges in this order, and then the optional plugins.
 
         Return the changed pod, and the request that lists the changes. Raises InputError if a plugin denies the pod.

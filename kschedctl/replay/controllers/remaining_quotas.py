@@ -55,7 +55,7 @@ class RemainingQuotas:
         )
 
     def release(self, pods: Collection[Pod]) -> None:
-        """Give the resources of deleted pods back to the quotas that they used."""
+        """Release the resources of deleted pods from the quotas that they used."""
         # Pods of one template share its containers, so the identity of the containers tells templates apart.
         groups: dict[tuple[str, str, int], list[Pod]] = {}
         for pod in pods:
@@ -114,7 +114,7 @@ class _ClaimCreation:
         return replace(pod, status=replace(pod.status, resource_claim_statuses=allowed))
 
     def _create_claim(self, status: PodResourceClaimStatus, namespace: str, workload: str) -> bool:
-        """Create the claim of a status entry if quotas allow it, and return whether the claim exists.
+        """Create the claim of an entry in the pod's status if quotas allow it, and return whether the claim exists.
 
         Claims that were not created from templates exist already. The first denial of each workload becomes a note.
         """
@@ -130,7 +130,10 @@ class _ClaimCreation:
         return True
 
     def _charge_claim_or_deny(self, claim: ResourceClaim) -> str:
-        """Charge the claim to its quotas and return "", or return why the API server denies it."""
+        """Charge the claim to its quotas, or return the message with which the API server denies it.
+
+        Return "" if the claim is charged.
+        """
         obj = {"apiVersion": "resource.k8s.io/v1", "spec": msgspec.to_builtins(claim.spec)}
         request = self.quotas.build_request(KIND, obj, claim.metadata.namespace, claim.metadata.name)
         try:

@@ -39,9 +39,9 @@ class RolloutCreation:
         """Why the last denied pods were denied."""
 
     def admit_pods(self, pods: Sequence[Pod]) -> int:
-        """Admit the pods in order, and return how many are created, or 0 if the workload itself is denied.
+        """Admit the pods in order, and return how many are created.
 
-        The denials of the next pod are stored in ``self.denials``.
+        The result is 0 if the workload itself is denied. The denials of the next pod are stored in ``self.denials``.
         """
         if not pods or self._workload_denials:
             return 0
@@ -123,9 +123,9 @@ class Rollout:
         return self._create_remaining_pods()
 
     def record_pod_change(self, position: Position) -> None:
-        """Update the rollout after a new or kept pod changed.
+        """Update the rollout after a new or kept pod was placed or lost its node.
 
-        A pod without a node waits. Once a new pod has a node, the old pod whose place it takes may go.
+        A pod without a node waits. Once a new pod has a node, the old pod that it replaces may be removed.
         """
         if self._has_no_node(position):
             self.waiting[position] = None
@@ -305,7 +305,8 @@ def _run_round(
 ) -> dict[Position, Outcome]:
     """Schedule the waiting pods once, and return all outcomes, including those of recreated pods.
 
-    Evicted pods in ``recreated_here`` that the simulation did not recreate itself wait for the next round.
+    Evicted pods in ``recreated_here`` that the simulation did not recreate itself wait for the next round. Their
+    outcomes come last, in the order of their positions.
     """
     nodes = simulation.view.node
 

@@ -85,7 +85,7 @@ def set_priority_class(pod: Pod, name: str, cluster: Cluster) -> Pod:
     priority_class = find_priority_class(name, cluster.priority_classes)
     if priority_class is None:
         names = ", ".join(sorted(existing_class.metadata.name for existing_class in cluster.priority_classes))
-        raise UsageError(f'no PriorityClass "{name}"', hint=f"there are: {names or 'only those of the system'}")
+        raise UsageError(f'no PriorityClass "{name}"', hint=f"available: {names or 'only those of the system'}")
     policy = priority_class.preemption_policy or "PreemptLowerPriority"
     spec = replace(pod.spec, priority_class_name=name, priority=priority_class.value, preemption_policy=policy)
     return replace(pod, spec=spec)

@@ -47,7 +47,7 @@ class WorkloadPodCounts:
 
     def find_created_workloads(self, owner: Owner) -> Sequence[Owner]:
         """Return the ReplicaSets of a Deployment, or the Jobs of a CronJob. Return () if none were read."""
-        return self._created_by_controller.get(owner, ())
+        return self._created_workloads_by_controller.get(owner, ())
 
     def find_top_owner(self, owner: Owner) -> Owner:
         """Return the Deployment or CronJob that created the owner, or the owner itself if it has no such creator.
@@ -93,7 +93,7 @@ class WorkloadPodCounts:
         return None if controller is None else Owner(controller.kind, owner.namespace, controller.name)
 
     @cached_property
-    def _created_by_controller(self) -> dict[Owner, list[Owner]]:
+    def _created_workloads_by_controller(self) -> dict[Owner, list[Owner]]:
         """The workloads that another workload created, keyed by that controller."""
         created: dict[Owner, list[Owner]] = {}
         for owner in self.workloads:

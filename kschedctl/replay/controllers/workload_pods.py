@@ -59,9 +59,9 @@ _CRON_JOB_SUFFIX = re.compile(r"-\d+$")
 def find_targets(scheduler: Scheduler, owner: Owner, manifest: Struct | None = None) -> list[TargetPod]:
     """Return a target for each group of identical pending pods of a workload, or one more pod if none is pending.
 
-    The additional pod is created from ``manifest``, like the workload's other pods, or from its stored template. For a
-    DaemonSet without a manifest, one of its existing pods is returned. Raises UsageError if nothing is known about the
-    pods, and InputError if admission denies the additional pod.
+    The additional pod is created from ``manifest`` or, without a manifest, as a copy of the workload's other pods or
+    from its stored template. For a DaemonSet without a manifest, one of its existing pods is returned. Raises
+    UsageError if nothing is known about the pods, and InputError if admission denies the additional pod.
     """
     cluster = scheduler.cluster
     pods = find_pods(cluster, owner)
@@ -219,8 +219,8 @@ def _iter_held_back_objects(cluster: Cluster) -> Iterator[Owner]:
 def build_additional_pod(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod], note: str) -> TargetPod:
     """Build one more pod like the youngest of a workload's pods, with the same priority.
 
-    A StatefulSet's pod has the next ordinal, and its claims are like the last pod's. Raises InputError if admission
-    denies the pod.
+    A StatefulSet's pod has the next ordinal, and its claims are like the last pod's. ``note`` describes the target.
+    Raises InputError if admission denies the pod.
     """
     workload: StatefulSet | Pod
     if owner.kind == "StatefulSet":
@@ -245,7 +245,8 @@ def build_additional_pod(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]
 def find_template(cluster: Cluster, owner: Owner) -> Struct | None:
     """Return a manifest that creates pods like the owner's, or None if nothing suitable was read.
 
-    It is built from the youngest ReplicaSet of a Deployment, otherwise from the stored workload itself.
+    For a Deployment with ReplicaSets, it is built from the youngest ReplicaSet, otherwise from the stored workload
+    itself.
     """
     kind, namespace, name = owner
     replica_sets = [stored for stored in cluster.replica_sets if is_controlled_by(owner, stored)]

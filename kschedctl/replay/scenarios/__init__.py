@@ -98,7 +98,10 @@ SCHEMA_MESSAGES = {
 
 
 def load_scenario(document: JsonObject, where: str = "") -> Scenario:
-    """Decode a scenario document. Raises InputError that names the step and the field."""
+    """Decode a scenario document. Raises InputError that names the step and the field.
+
+    ``where`` names the document in errors. A document with more than MAX_STEPS steps is an error, too.
+    """
     steps = document.get("steps") if isinstance(document, Mapping) else None
     if isinstance(steps, list | tuple) and len(steps) > MAX_STEPS:
         message = f"steps: {len(steps):,} steps are too many; at most {MAX_STEPS:,} can be replayed"
@@ -170,7 +173,10 @@ def reject_file(name: str) -> Sequence[JsonObject]:
 
 
 def read_step_files(scenario: Scenario, read: FileReader, where: str = "") -> dict[str, Sequence[JsonObject]]:
-    """Read the documents of all files that the steps name. Raises UsageError that names the step."""
+    """Read the documents of all files that the steps name, and return them by file.
+
+    ``where`` names the scenario in errors. Raises UsageError that names the step.
+    """
     files: dict[str, Sequence[JsonObject]] = {}
     for number, (name, part) in enumerate(map(get_step_name_and_parameters, scenario.steps), 1):
         file_names: Sequence[str] = ()

@@ -208,7 +208,7 @@ def _repin_term(term: NodeSelectorTerm, source: str, node: str) -> NodeSelectorT
 
 def remove_nodes(part: parts.SomeNodes, cluster: Cluster, read: FileReader) -> StepResult:
     """Remove the nodes that the step names or selects, and displace their pods. Raises UsageError if there are none."""
-    return _remove_nodes(cluster, find_step_nodes(cluster, part))
+    return _remove_nodes_and_displace_pods(cluster, find_step_nodes(cluster, part))
 
 
 def fail_nodes(part: parts.LostNodes, cluster: Cluster, read: FileReader) -> StepResult:
@@ -223,11 +223,14 @@ def fail_nodes(part: parts.LostNodes, cluster: Cluster, read: FileReader) -> Ste
         names += _find_nodes_in_group(cluster, "pool", part.pool, find_node_pool_name)
     if part.nodes or part.selector or not names:
         names += find_step_nodes(cluster, part)
-    return _remove_nodes(cluster, names)
+    return _remove_nodes_and_displace_pods(cluster, names)
 
 
 def _find_nodes_in_group(cluster: Cluster, kind: str, name: str, get_group: Callable[[Node], str]) -> list[str]:
-    """Return the names of the nodes in a zone or pool. Raises UsageError if there are none."""
+    """Return the names of the nodes in the zone or pool of this name. Raises UsageError if there are none.
+
+    ``get_group`` returns a node's zone or pool, and ``kind`` is the word for it.
+    """
     groups = node_edits.group_nodes(cluster, get_group)
     if name not in groups:
         hint = f"existing {kind}s: {', '.join(groups)}" if groups else f"no node is in a {kind}"
@@ -235,7 +238,7 @@ def _find_nodes_in_group(cluster: Cluster, kind: str, name: str, get_group: Call
     return groups[name]
 
 
-def _remove_nodes(cluster: Cluster, names: Collection[str]) -> StepResult:
+def _remove_nodes_and_displace_pods(cluster: Cluster, names: Collection[str]) -> StepResult:
     """Remove nodes by name and displace their pods."""
     removed = frozenset(names)
     edit = StepResult(change_nodes(cluster, lambda node: None if node.metadata.name in removed else node))
@@ -281,7 +284,8 @@ def _apply_merge_patch(before: object, patch: object) -> object:
 def launch_nodes(part: parts.InstanceTypes, cluster: Cluster, read: FileReader) -> StepResult:
     """Let Karpenter launch nodes for the pending pods in one run.
 
-    Raises UsageError if there are no NodePools or instance types, and InputError if an instance type is invalid.
+    The notes count the new nodes of each pool, and explain why the first few other pods get no node. Raises UsageError
+    if there are no NodePools or instance types, and InputError if an instance type is invalid.
     """
     if not cluster.karpenter_node_pools:
         raise UsageError("the cluster has no Karpenter NodePools")
@@ -290,8 +294,11 @@ def launch_nodes(part: parts.InstanceTypes, cluster: Cluster, read: FileReader) 
         types += read(name)
     types += part.types
     if not types:
-        raise UsageError("instance types are needed", hint="name files with them, or list them under types")
+        raise UsageError(
+            "instance types are needed", hint="name files with instance types, or list the types under types"
+        )
     now = cluster.provenance.read_at if cluster.provenance else datetime.now(UTC).isoformat(timespec="seconds")
+    # Launch the nodes, and add them with their DaemonSet pods
     launched = LaunchingPools(cluster, types, part.settings, now).grow_for_pending_pods(cluster)
 
     new_nodes = [node for nodes in launched.nodes.values() for node in nodes]
@@ -308,8 +315,8 @@ def launch_nodes(part: parts.InstanceTypes, cluster: Cluster, read: FileReader) 
 def scale_workload(part: parts.ScaleWorkload, cluster: Cluster, read: FileReader) -> StepResult:
     """Scale a workload. New pods are copies of an existing pod.
 
-    A StatefulSet removes the highest ordinals first. Raises UsageError if the workload has no pods or no replicas to
-    set.
+    A StatefulSet removes the highest ordinals first. A note says that the new pods share the volume claims of the
+    existing pods. Raises UsageError if the workload has no pods, or if its kind has no replicas.
     """
     if part.kind in ("DaemonSet", "Pod"):
         raise UsageError(f"kind: a {part.kind} has no replicas")

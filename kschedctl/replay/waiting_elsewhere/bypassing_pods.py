@@ -18,9 +18,10 @@ _STARTING = frozenset({"", "Pending"})
 
 
 def iter_bypassing_pods(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield reports on the pods with spec.nodeName whose claims stay unbound until kube-scheduler selects a node.
+    """Yield reports on the starting pods with spec.nodeName whose claims wait for kube-scheduler to select a node.
 
-    ``now`` is the RFC 3339 time for ages, or empty.
+    The scheduler does not see such a pod, and therefore selects no node for its claims. ``now`` is the RFC 3339 time
+    for ages, or empty.
     """
     waiting_claims = _find_claims_without_node(cluster)
     if not waiting_claims:

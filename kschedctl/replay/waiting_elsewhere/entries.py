@@ -33,10 +33,11 @@ def build_waiting_entry(
     exists: bool | None = None,
     replayed: bool = False,
 ) -> WaitingElsewhere:
-    """Build the report on one waiting object. ``now`` is the RFC 3339 time for its age, or empty.
+    """Build the report on one waiting object of this kind. ``now`` is the RFC 3339 time for its age, or empty.
 
-    ``exists`` says whether the cluster has the object; None lets its UID decide. ``replayed`` says whether a replay of
-    the queues decided its state.
+    ``headline`` says why it waits, ``pods`` is its number of pods, and ``decides`` says who ends the wait. ``exists``
+    says whether the cluster has the object; None lets its UID decide. ``replayed`` says whether a replay of the queues
+    decided its state.
     """
     created = metadata.creation_timestamp or ""
     return WaitingElsewhere(

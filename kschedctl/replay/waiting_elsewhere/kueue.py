@@ -76,7 +76,10 @@ class WaitReason(NamedTuple):
 
 
 def iter_waiting_workloads(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield reports on the Workloads that are not admitted, in the cluster's order."""
+    """Yield reports on the Workloads that are not admitted, in the cluster's order.
+
+    ``now`` is the RFC 3339 time of the replay of Kueue, or empty.
+    """
     if not any(is_waiting(workload) for workload in cluster.kueue_workloads):
         return
     queues = replay_queues(cluster, now)
@@ -155,7 +158,7 @@ def find_quota_owner(workload: KueueWorkload, cluster: Cluster) -> Owner | None:
 
 
 def build_workload_report(workload: KueueWorkload, queues: WaitingQueues, now: str) -> WaitingElsewhere:
-    """Build the report on a waiting Workload."""
+    """Build the report on a waiting Workload. ``now`` is the RFC 3339 time for its age, or empty."""
     headline, details, holders = find_wait_reason(workload, queues)
     job = find_quota_owner(workload, queues.cluster)
     return build_waiting_entry(
@@ -224,7 +227,10 @@ def _find_reason_in_queue(workload: KueueWorkload, local_queue: LocalQueue, queu
 
 
 def _build_status_headline(workload: KueueWorkload) -> str:
-    """Build the headline for a Workload if only its status is known."""
+    """Build the headline for a Workload if only its status is known.
+
+    It gives the message or the reason of the condition QuotaReserved, if there is one.
+    """
     condition = find_condition(workload.status.conditions, QUOTA_RESERVED)
     queue = f" in LocalQueue {workload.spec.queue_name}" if workload.spec.queue_name else ""
     message = condition.message or condition.reason if condition else ""
@@ -356,7 +362,8 @@ class WaitingQueues:
     def find_reservations(self, queue: ClusterQueue) -> dict[str, dict[FlavorResource, Quantity]]:
         """Return the amounts that each Workload reserves in a ClusterQueue, by the Workload's title.
 
-        The amounts of a Workload are by flavor and resource. Raises QuantityError for a malformed amount.
+        The amounts of a Workload are by flavor and resource. Results are cached. Raises QuantityError for a malformed
+        amount.
         """
         name = queue.metadata.name
         if name not in self._reservations:
@@ -389,7 +396,8 @@ class WaitingQueues:
     def describe_outlook(self, workload: KueueWorkload) -> Iterator[str]:
         """Yield sentences about what the replay of Kueue predicts for a Workload without quota.
 
-        If Kueue could not be replayed, the only sentence says why.
+        If Kueue could not be replayed, the only sentence says why. For a Workload that the replay does not know, only
+        problems of the replay are named.
         """
         key = format_key(workload)
         if self.outlook is None:
@@ -413,7 +421,10 @@ class WaitingQueues:
         yield from self.assumptions
 
     def _describe_placement(self, key: str) -> Iterator[str]:
-        """Yield a sentence that says whether the pods of an admitted Workload get nodes, if they were placed."""
+        """Yield a sentence that says whether the pods of an admitted Workload get nodes, if they were placed.
+
+        ``key`` is the Workload's key.
+        """
         placement = self._placements.get(key)
         if placement is not None and placement.placed < placement.pods:
             yield (
@@ -548,7 +559,10 @@ def _get_nominal_quota(queue: ClusterQueue) -> dict[FlavorResource, Quantity]:
 def _iter_quota_holders(
     reserved: Mapping[str, Mapping[FlavorResource, Quantity]], short_resources: set[FlavorResource]
 ) -> Iterator[str]:
-    """Yield the Workloads that hold some of the short resources, with amounts and flavors."""
+    """Yield the Workloads that hold some of the short resources, with amounts and flavors.
+
+    ``reserved`` has the reserved amounts of each Workload by flavor and resource.
+    """
     for workload, usage in reserved.items():
         held_amounts = {key: amount for key, amount in usage.items() if key in short_resources and amount > NOTHING}
         if held_amounts:

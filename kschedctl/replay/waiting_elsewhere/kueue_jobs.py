@@ -95,7 +95,8 @@ class QueueForecast(NamedTuple):
 def add_expected_flavors(pod: Pod, outlook: JobOutlook, cluster: Cluster) -> Pod:
     """Return the pod with the node labels and tolerations of the flavors that its pod set would be assigned.
 
-    The pod is returned unchanged if Kueue would not admit its job.
+    The pod is returned unchanged if Kueue would not admit its job. If each pod of the job has its own Workload, the
+    first admitted one counts.
     """
     # If each pod has its own Workload, the first one stands for all.
     admission = outlook.admitted[0].admission if outlook.admitted else None
@@ -271,12 +272,14 @@ def _select_new_jobs(cluster: Cluster, manifests: Iterable[Struct]) -> dict[Owne
     new_jobs: dict[Owner, Struct] = {}
     for manifest in manifests:
         owner = get_identity(manifest)
-        if not _does_object_exist(owner, cluster) and not (isinstance(manifest, CronJob) and manifest.spec.suspend):
+        if not _does_object_or_its_pods_exist(owner, cluster) and not (
+            isinstance(manifest, CronJob) and manifest.spec.suspend
+        ):
             new_jobs[owner] = manifest
     return new_jobs
 
 
-def _does_object_exist(owner: Owner, cluster: Cluster) -> bool:
+def _does_object_or_its_pods_exist(owner: Owner, cluster: Cluster) -> bool:
     """Return whether the cluster has the object, or pods that it controls."""
     if owner.kind == "Pod":
         return cluster.pod(owner.namespace, owner.name) is not None
@@ -359,17 +362,22 @@ class _NewJobs:
             if isinstance(job, Pod) and (group := get_group_name(job)):
                 groups.setdefault((owner.namespace, group), {})[owner] = job
             else:
-                self._add_workloads([owner], partial(self._builder.build_workloads, owner, job, self.queues[owner]))
+                self._record_shared_workloads(
+                    [owner], partial(self._builder.build_workloads, owner, job, self.queues[owner])
+                )
         for members in groups.values():
-            self._add_workloads(list(members), partial(self._build_group, members))
+            self._record_shared_workloads(list(members), partial(self._build_group, members))
 
     def _build_group(self, members: Mapping[Owner, Pod]) -> tuple[KueueWorkload, ...]:
         """Build the Workload of a group of pods. Raises InputError if Kueue would not create one."""
         queue = self.queues[next(iter(members))]
         return (build_group_workload(tuple(members.values()), queue, self._builder),)
 
-    def _add_workloads(self, owners: Sequence[Owner], build: Callable[[], tuple[KueueWorkload, ...]]) -> None:
-        """Record the Workloads that these jobs share, or why there are none."""
+    def _record_shared_workloads(self, owners: Sequence[Owner], build: Callable[[], tuple[KueueWorkload, ...]]) -> None:
+        """Record the Workloads that ``build`` returns for these jobs together.
+
+        If ``build`` raises InputError, record the error as the reason why the jobs have no Workload.
+        """
         try:
             workloads = build()
         except InputError as error:
@@ -383,15 +391,21 @@ class _NewJobs:
         return list(by_key.values())
 
     def build_outlook(self, owner: Owner, job: Struct, queues: WaitingQueues, now: str) -> JobOutlook:
-        """Build the outlook of a job that Kueue manages."""
+        """Build the outlook of a job that Kueue manages. ``now`` is the RFC 3339 time for its age, or empty.
+
+        The outlook of a pod of a group has the pod's role, which names its pod set.
+        """
         if owner in self._problems:
             return _build_problem_outlook(owner, job, self.queues[owner], self._problems[owner], now)
         role = compute_role_hash(job.spec) if isinstance(job, Pod) and get_group_name(job) else ""
-        return _build_outlook(owner, job, self.workloads[owner], queues, now)._replace(pod_set=role)
+        return _build_outlook_from_workloads(owner, job, self.workloads[owner], queues, now)._replace(pod_set=role)
 
 
 def _build_problem_outlook(owner: Owner, job: Any, queue: str, problem: InputError, now: str) -> JobOutlook:
-    """Build the outlook of a job without a Workload: Kueue creates none, or the job's integration is not replayed."""
+    """Build the outlook of a job without a Workload: Kueue creates none, or the job's integration is not replayed.
+
+    ``queue`` is the LocalQueue that the job names, and ``problem`` the reason.
+    """
     is_unknown = isinstance(problem, NotIntegratedError)
     headline = f"waits for {KUEUE}, in LocalQueue {queue}: {problem.what}"
     report = build_waiting_entry(
@@ -415,7 +429,7 @@ def _get_conditions(job: Any) -> tuple[Condition, ...]:
     return conditions
 
 
-def _build_outlook(
+def _build_outlook_from_workloads(
     owner: Owner, job: Struct, workloads: Sequence[KueueWorkload], queues: WaitingQueues, now: str
 ) -> JobOutlook:
     """Build the outlook of a job from what the replay did with its Workloads.
@@ -475,7 +489,7 @@ def _find_job_wait_reason(shown: KueueWorkload | None, queues: WaitingQueues) ->
 def _build_job_headline(reason: WaitReason, admitted: int, count: int, parts: str) -> str:
     """Build the headline for a job: the reason of one Workload, and how many of several are admitted.
 
-    ``parts`` says what has a Workload of its own: pods or replicas.
+    ``count`` is the job's number of Workloads. ``parts`` says what has a Workload of its own: pods or replicas.
     """
     if count == 1:
         return reason.headline

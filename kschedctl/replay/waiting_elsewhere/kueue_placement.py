@@ -41,8 +41,8 @@ def place_admitted_pods(
 ) -> dict[str, PodPlacement]:
     """Place the pods of all Workloads in the order in which they get quota, after their victims are gone.
 
-    Return the placements, keyed by Workload. ``jobs`` maps these keys to the objects that the Workloads stand for.
-    Workloads after the first 20,000 pods are left out.
+    Return the placements, keyed by Workload, or {} if no Workload gets quota. ``jobs`` maps these keys to the objects
+    that the Workloads stand for. Workloads after the first 20,000 pods are left out.
     """
     stored = {
         f"{workload.metadata.namespace}/{workload.metadata.name}": workload for workload in cluster.kueue_workloads
@@ -110,7 +110,7 @@ def build_started_pods(
     owner = str(job or Owner("Workload", workload.metadata.namespace, workload.metadata.name))
     gated_pods = [pod for pod in find_workload_pods(cluster, workload, job) if _is_gated(pod)]
     if gated_pods:
-        return StartedPods(owner, tuple(_start_pod(pod, outlook, flavors) for pod in gated_pods))
+        return StartedPods(owner, tuple(_start_gated_pod(pod, outlook, flavors) for pod in gated_pods))
     references = workload.metadata.owner_references
     pods = (
         replace(pod, metadata=replace(pod.metadata, owner_references=references))
@@ -137,7 +137,7 @@ def _is_gated(pod: Pod) -> bool:
     return bool(gates & KUEUE_GATES) and not pod.spec.node_name
 
 
-def _start_pod(pod: Pod, outlook: WorkloadOutlook, flavors: Mapping[str, ResourceFlavor]) -> Pod:
+def _start_gated_pod(pod: Pod, outlook: WorkloadOutlook, flavors: Mapping[str, ResourceFlavor]) -> Pod:
     """Return a pod without the gates of Kueue, with the node labels and tolerations of its pod set's flavors."""
     admissions = _list_pod_set_admissions(outlook)
     role = compute_role_hash(pod.spec) if len(admissions) > 1 else ""
@@ -168,7 +168,11 @@ def _list_assigned_hosts(assigned: PodSetAdmission) -> list[str]:
 def find_victim_pods(
     cluster: Cluster, outlooks: Iterable[WorkloadOutlook], jobs: Mapping[str, Owner | None]
 ) -> set[tuple[str, str]]:
-    """Return the namespace and name of each pod of the preempted Workloads."""
+    """Return the namespace and name of each pod of the preempted Workloads.
+
+    ``jobs`` maps the keys of Workloads to the objects that they stand for. The set is empty if no Workload is
+    preempted.
+    """
     preempted_workloads = {victim for outlook in outlooks for victim in outlook.victims}
     if not preempted_workloads:
         return set()

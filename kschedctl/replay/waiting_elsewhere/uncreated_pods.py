@@ -23,7 +23,10 @@ _OPERATED = tuple(
 
 
 def iter_resources_without_pods(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield reports on the custom resources that want more pods than exist."""
+    """Yield reports on the custom resources that want more pods than exist.
+
+    ``now`` is the RFC 3339 time for their ages, or empty.
+    """
     pod_index = _PodIndex(cluster)
     for kind in _OPERATED:
         for resource in getattr(cluster, kind.field):
@@ -44,6 +47,7 @@ def _build_resource_report(
         return None
     meta = resource.metadata
     existing = pod_index.count_pods(kind, resource)
+    # A resource with an unknown number of pods waits only if it has none
     if resource.expected_pods is None:
         missing = None
         wants_more = not existing
@@ -99,14 +103,14 @@ class _PodIndex:
     def count_pods(self, kind: str, resource: OperatorResource) -> int:
         """Return how many pods belong to the resource, judged by owners and label values that are its name or UID."""
         if self._namespaces is None:
-            self._namespaces = _index_pods(self._pods)
+            self._namespaces = _index_pods_by_namespace(self._pods)
         meta = resource.metadata
         identifiers = {meta.name, *((meta.uid,) if meta.uid else ())}
         in_namespace: Sequence[tuple[frozenset[str], int]] = self._namespaces.get(meta.namespace, ())
         return sum(count for names, count in in_namespace if identifiers & names)
 
 
-def _index_pods(pods: PodTable) -> dict[str, list[tuple[frozenset[str], int]]]:
+def _index_pods_by_namespace(pods: PodTable) -> dict[str, list[tuple[frozenset[str], int]]]:
     """Return, by namespace, the identifiers and the size of each group of identical pods.
 
     The identifiers are the label values, and the names and UIDs of the owners.

@@ -47,7 +47,7 @@ def iter_waiting_volcano_groups(cluster: Cluster, now: str) -> Iterator[WaitingE
         if phase in _ENDED_PHASES or (phase in _ADMITTED_PHASES and not awaits_pods):
             continue
         headline, holders = _find_wait_reason(group, queues)
-        job = find_job_key(group, cluster)
+        job = find_pod_group_owner(group, cluster)
         yield build_waiting_entry(
             "PodGroup",
             group.metadata,
@@ -65,7 +65,7 @@ def iter_waiting_volcano_groups(cluster: Cluster, now: str) -> Iterator[WaitingE
 
 def iter_jobs_without_group(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
     """Yield reports on the Jobs of Volcano that have neither a PodGroup nor a pod yet."""
-    with_group = {find_job_key(group, cluster) for group in cluster.volcano_pod_groups}
+    with_group = {find_pod_group_owner(group, cluster) for group in cluster.volcano_pod_groups}
     for job in cluster.volcano_jobs:
         owner, state = Owner("Job", job.metadata.namespace, job.metadata.name), job.status.state
         if owner in with_group or state.phase not in _WAITING_JOB_PHASES:
@@ -78,7 +78,7 @@ def iter_jobs_without_group(cluster: Cluster, now: str) -> Iterator[WaitingElsew
         )
 
 
-def find_job_key(group: VolcanoPodGroup, cluster: Cluster) -> Owner | None:
+def find_pod_group_owner(group: VolcanoPodGroup, cluster: Cluster) -> Owner | None:
     """Return the controller of a PodGroup. Without one, return the Job with the PodGroup's name, or None.
 
     Volcano may append the Job's UID to the PodGroup's name.
@@ -143,8 +143,8 @@ class _Queues:
     def explain_unplaceable_pod(self, group: VolcanoPodGroup) -> str:
         """Return a clause about a pod of the group that requests more than any node has.
 
-        Return an empty string if there is no such pod, or if nodes were not read. Raises QuantityError for a malformed
-        amount.
+        Return an empty string if there is no such pod, or if nodes were not read. Results are cached. Raises
+        QuantityError for a malformed amount.
         """
         key = f"{group.metadata.namespace}/{group.metadata.name}"
         if key not in self._too_large:
@@ -174,7 +174,10 @@ class _WaitReason(NamedTuple):
 
 
 def _find_wait_reason(group: VolcanoPodGroup, queues: _Queues) -> _WaitReason:
-    """Return the reason why a PodGroup waits: for its pods, a missing or closed Queue, or resources of its Queue."""
+    """Return the reason why a PodGroup waits: for its pods, a missing or closed Queue, or resources of its Queue.
+
+    If an amount is malformed, the reason is the last message of the PodGroup's conditions.
+    """
     if group.status.phase == "Inqueue":
         return _WaitReason(f"is admitted by {VOLCANO}'s queue, but none of its pods exists yet")
     name = group.spec.queue or DEFAULT_QUEUE

@@ -200,7 +200,8 @@ class FilterOutcome:
     def iter_reported_verdicts(self) -> Iterator[tuple[str, PluginVerdict, Bools]]:
         """Yield each plugin with its verdict and a mask (N,) of the nodes for which upstream reports the verdict.
 
-        If a plugin has a second verdict, which counts the nominated pods, the plugin is yielded a second time with it.
+        If a plugin has a second verdict, which counts the nominated pods, the plugin is yielded again with this
+        verdict.
         """
         for number, plugin in enumerate(self.order):
             reported = self.first == number
@@ -520,8 +521,8 @@ def _find_nominated_row(info: PodInfo, view: Fork) -> int | None:
 def _mask_examined_nodes(pre_filter: PreFilterOutcome, nominated_row: int | None, view: Fork) -> Bools:
     """Return a mask (N,) of the nodes that upstream would examine if it did not sample nodes.
 
-    If PreFilter rejects the pod, upstream examines no node. The nominated node is examined even if PreFilter excludes
-    it.
+    These are the nodes in the view's placement that PreFilter allows, and the nominated node in any case. If PreFilter
+    rejects the pod, upstream examines no node.
     """
     if pre_filter.status.rejected:
         return np.zeros(len(view.nodes), np.bool_)

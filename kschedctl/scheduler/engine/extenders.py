@@ -80,6 +80,7 @@ class MetaVictims(NamedTuple):
 def parse_filter_result(body: Json) -> FilterResult:
     """Parse the answer to the filter verb. Raises ExtenderError if Go could not decode it."""
     type_name = "ExtenderFilterResult"
+    # Go ignores the case of field names, so the names are in lower case here.
     fields = _parse_fields(body, f"Go value of type v1.{type_name}")
     return FilterResult(
         node_names=_parse_strings(fields.get("nodenames"), f"{type_name}.NodeNames"),

@@ -294,7 +294,7 @@ def find_window_extremes(values: Scores, width: int) -> tuple[Scores, Scores]:
 
 
 def _reduce_windows(reduction: np.ufunc, values: Scores, width: int) -> Scores:
-    """Reduce each window by a ufunc such as np.minimum, in a logarithmic number of passes.
+    """Reduce each window of `width` values by a ufunc such as np.minimum, in a logarithmic number of passes.
 
     Each window is covered by two overlapping windows whose width is a power of two.
     """

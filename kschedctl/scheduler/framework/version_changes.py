@@ -43,7 +43,7 @@ def _import_with_submodules(name: str) -> list[ModuleType]:
 
 
 RELEASE_NOTE_KIND = "ReleaseNote"
-ONLY_IN_RELEASE_NOTES = "alone tell of {}"
+ONLY_IN_RELEASE_NOTES = "are the only source for {}"
 ConcernsPod = Callable[[PodInfo, Fork], bool]
 
 

@@ -354,7 +354,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     def find_reason_to_give_up(self, pod: Pod, view: Fork) -> str:
         """Return the reason to give up the group's waiting pods because this pod fits nowhere.
 
-        Return "" to keep them waiting, since only a few pods are missing or the pod has no group.
+        Return "" if they keep waiting, because only a few pods are missing, or if the pod has no group.
         """
         gang = _find_existing_gang(pod, view)
         if gang is None:

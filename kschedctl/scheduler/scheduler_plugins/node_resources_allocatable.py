@@ -71,7 +71,10 @@ class NodeResourcesAllocatable(DeclaredPlugin):
         return cls(args)
 
     def score(self, info: PodInfo, view: NodeView, state: None, rows: Rows) -> Scores:
-        """Return the weighted mean of each node's allocatable resources, negated if fewer resources are better."""
+        """Return the weighted mean of each node's allocatable resources, negated if fewer resources are better.
+
+        Resources that no node and no pod has, and resources that NodeResourcesFit ignores, add nothing to the mean.
+        """
         total = np.zeros(len(rows), np.int64)
         for name, weight in self.weights.items():
             column = view.resources.get(name)

@@ -232,7 +232,8 @@ class _PublishedTopologies(NamedTuple):
     ) -> _PublishedTopologies:
         """Collect the fingerprints and resource names of the topologies, by node.
 
-        `method` is the setting resyncMethod, which decides whether a fingerprint covers only exclusive resources.
+        `index` maps the names of the `nodes` nodes to their rows. Topologies of other nodes are left out. `method` is
+        the setting resyncMethod, which decides whether a fingerprint covers only exclusive resources.
         """
         fingerprints = [""] * nodes
         only_exclusive = np.zeros(nodes, np.bool_)
@@ -281,7 +282,8 @@ def _match_templates(predicate: Callable[[Pod], bool], pods: PodTable) -> Bools:
 def has_exclusive_resources(pod: Pod, published_names: frozenset[str]) -> bool:
     """Return whether a long-running container of the pod has exclusive resources.
 
-    Exclusive resources are the published devices and, in a Guaranteed pod, whole cpus, memory and huge pages.
+    Exclusive resources are the devices in `published_names`. In a Guaranteed pod, whole CPUs, memory and huge pages are
+    exclusive, too. Long-running containers are the pod's containers and its sidecars.
     """
     guaranteed = compute_qos_class(pod) is QualityOfService.GUARANTEED
     containers = (*(c for c in pod.spec.init_containers if c.restart_policy == "Always"), *pod.spec.containers)

@@ -52,7 +52,7 @@ class CopyRanking:
         return None if groups is None else cls(consulted, lasting, groups, weight)
 
     def find_best_rows(self) -> tuple[Rows, int] | None:
-        """Return the rows that share the highest score in ascending order, and the number of feasible rows.
+        """Return, in ascending order, the rows that share the highest score, and the number of feasible rows.
 
         Return None if anything other than one copy moved since the last call. Raises PluginError if a plugin fails.
         """

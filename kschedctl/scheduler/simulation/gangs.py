@@ -233,8 +233,8 @@ class Gangs:
     ) -> GangAttempt:
         """Find the pods to preempt for a group, and the nodes that its members then get.
 
-        If the group fits without preemption, its members are bound. If too few members fit even without the victims,
-        the returned attempt is empty. Raises PluginError if a plugin fails.
+        If the group fits without preemption, its members are bound. If there are no victims, or if too few members fit
+        even without them, no member is placed. Raises PluginError if a plugin fails.
         """
         gang_attempt = self.find_victims(framework, key, members)
         if gang_attempt.placed or not gang_attempt.victims:
@@ -318,8 +318,8 @@ class Gangs:
     def _needs_group_cycle(self, key: AnyGroupKey, members: Sequence[Position]) -> bool:
         """Return whether the group needs a pod-group cycle and cannot be placed pod by pod.
 
-        A cycle is needed if several placements have to be tried. It is also needed if members have pod affinity or
-        claims, whose effects are hard to undo.
+        A cycle is needed if several placements have to be tried, or if the group's object is missing so that this is
+        unknown. It is also needed if members have pod affinity or claims, whose effects are hard to undo.
         """
         if self.topology_aware and not isinstance(key, GangKey):
             group = find_pod_group(self.view, key)

@@ -296,8 +296,8 @@ class LocalScores:
     def _compute_scores(self, view: Fork, rows: Rows, added_pods: Rows | None = None) -> Scores:
         """Return the scores of `rows` in the given view, with INFEASIBLE for each row that rejects the pod.
 
-        `added_pods` has, for each row, a number of additional pods like this one that the row is assumed to have. None
-        stands for no additional pods.
+        `added_pods` has the number of additional pods like this one that each row is assumed to have. None stands for
+        no additional pods.
         """
         own_rows = OwnRows(view, rows, added_pods, self.number)
         rejected = self._mask_closed_rows(rows)

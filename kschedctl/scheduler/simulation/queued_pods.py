@@ -174,8 +174,8 @@ class QueuedPods:
         """Record that too few pods of a group fit now.
 
         `members` are the pods that keep waiting, each with the plugins that rejected it. The `victims` have left their
-        nodes. The pods in `retried_at_once` go directly to the active queue, because other members of the group were
-        placed.
+        nodes, which wakes waiting pods. The pods in `retried_at_once` go directly to the active queue, because other
+        members of the group were placed.
         """
         self._group_members[group] = list(members)
         self._rejected_members += [

@@ -246,8 +246,8 @@ class RankedGroups:
         floor = self._floor[group]
         for score in {score for score in old_scores.tolist() if score >= floor}:
             self._remove_rows(group, score, rows[old_scores == score].tolist())
-        rising = new_scores >= floor
-        for row, score in zip(rows[rising].tolist(), new_scores[rising].tolist(), strict=True):
+        is_listed = new_scores >= floor
+        for row, score in zip(rows[is_listed].tolist(), new_scores[is_listed].tolist(), strict=True):
             self._insert_row(group, row, score)
         self._update_top(group)
 
@@ -278,7 +278,7 @@ class RankedGroups:
     def _remove_rows(self, group: int, score: int, leaving: Sequence[int]) -> None:
         """Remove the rows in `leaving`, which must be in ascending order, from the list for their score.
 
-        A list that gets empty is dropped.
+        A list that becomes empty is dropped.
         """
         lists = self._lists[group]
         rows = lists[score]
@@ -379,7 +379,7 @@ def combine_columns(columns: Sequence[Rows | Ints], length: int) -> Ints:
         return codes.astype(np.int32)
     for column in columns:
         distinct, column_codes = rank_values(column)
-        if distinct > 1:
+        if distinct > 1:  # number the distinct pairs of a code so far and a code of this column
             _, codes = rank_values(codes * distinct + column_codes)
     return codes.astype(np.int32)
 

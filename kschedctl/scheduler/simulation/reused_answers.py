@@ -80,7 +80,7 @@ class Preemptors:
         return bool((self.view.node >= 0).any())
 
     def has_placed_pod_of_lower_priority(self, priority: int) -> bool:
-        """Return whether a pod of lower priority has a node."""
+        """Return whether a pod with a priority below this one has a node."""
         view, pods = self.view, self.view.pods
 
         # Usually, the pod that was found last still has a node.
@@ -208,7 +208,10 @@ class KnownFailures:
 
     @property
     def _current_failures(self) -> dict[Hashable, Rejectors | None]:
-        """Failure key of pods that fit nowhere -> their rejectors, or None if unknown. Emptied when a pod has moved."""
+        """The rejectors of pods that fit nowhere, by failure key, or None if they are unknown.
+
+        Entries are dropped when a pod has moved.
+        """
         if self._seen != len(self.view.trail):
             self._seen = len(self.view.trail)
             self._rejectors_by_key = {}

@@ -391,7 +391,10 @@ class SettlingLoop(SchedulingLoop):
         return bool(waiting - self.attempts.gone - {preemptor, *victims})
 
     def _recreate_pods(self, positions: Iterable[Position]) -> None:
-        """Add recreated pods to the queue, forgetting their earlier failures."""
+        """Add recreated pods to the queue, forgetting their earlier failures.
+
+        They count as existing again.
+        """
         for position in positions:
             self.attempts.gone.discard(position)
             self.attempts.failures.permit_failures.pop(position, None)

@@ -106,6 +106,7 @@ KEPT_FIELDS: dict[type, str] = {
     api.PodStatus: "phase start_time resize",
     api.Taint: "effect",
     api.NodeStatus: "declared_features",
+    api.ClaimRetentionPolicy: "when_scaled",
     api.WorkloadSpec: "pod_management_policy",
     api.StoredJobSpec: "completion_mode pod_replacement_policy",
     api.PodDisruptionBudgetSpec: "min_available max_unavailable unhealthy_pod_eviction_policy",

@@ -255,7 +255,7 @@ def _find_current_context(where: str) -> str:
 def _describe_choices(entries: list[Any]) -> str:
     """Return a hint that lists the names of the entries."""
     names = sorted(str(entry["name"]) for entry in entries)
-    return f"there are: {', '.join(names) or 'none'}"
+    return f"available: {', '.join(names) or 'none'}"
 
 
 def _choose_proxy(host: str, cluster_proxy: str) -> tuple[str | None, str]:

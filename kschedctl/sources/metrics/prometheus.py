@@ -98,7 +98,7 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
     reading = MetricsReading(strip_url(url), Period.WINDOW, histograms, numbers, float(window), unusable=unusable)
     if reading.is_empty:
         hint = "check that it scrapes kube-scheduler; see also --prometheus-labels and --window"
-        raise InputError("it has no metrics of kube-scheduler", where=strip_url(url), hint=hint)
+        raise InputError("serves no metrics of kube-scheduler", where=strip_url(url), hint=hint)
     return reading
 
 

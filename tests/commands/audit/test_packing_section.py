@@ -249,12 +249,25 @@ def test_a_pending_pod_of_a_daemon_set_keeps_no_node() -> None:
 def test_removable_nodes_depend_on_workloads_of_other_schedulers() -> None:
     (waiting,) = pods("train", 1, "", "1")
     waiting["spec"]["schedulerName"] = "volcano"
-    found = section([node("n1"), waiting])
+    found = section([node("n1"), node("n2"), waiting])
     assert found.waiting_workloads == ("Pod d/train-pending-0",)
     condition = ", unless needed by waiting workloads that are not replayed: Pod d/train-pending-0"
     assert condition in found.headline
     assert found.findings[-1].fix.startswith(f"Drain and remove it{condition}")
     assert section([node("n1"), *pods("train", 1, "", "9")]).waiting_workloads == ()
+
+
+def test_the_last_ready_node_is_not_removable() -> None:
+    """If nothing runs anywhere, one of the empty nodes stays. A node whose pods would all move stays, too."""
+    unready = node("n0")
+    unready["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    found = section([unready, node("n1"), node("n2")])
+    assert (found.empty, [each.nodes for each in found.savings]) == (("n1", "n2"), [1])
+    assert found.headline.startswith("2 of 2 nodes are empty, of which n2 has to stay as the last ready node")
+    found = section([unready, node("n1")])
+    assert (found.savings, found.findings) == ((), ())
+    found = section([unready, node("n1"), *pods("web", 1, "n1", "1")])  # n0 is not tainted yet and takes the pod
+    assert [each.why for each in found.kept] == ["it is the last ready node"]
 
 
 def test_no_node_is_called_empty_if_pods_were_not_read() -> None:

@@ -130,7 +130,7 @@ def test_another_tier_grows_when_it_is_named_by_class_or_value() -> None:
     for name in ("middle", "100"):
         found = section(*FULL, grow=1, tier=name)
         assert [(each.workload, len(each.pods)) for each in found.victims] == [("Job d/nightly", 1)]
-    with pytest.raises(UsageError, match="there are: high, middle, low"):
+    with pytest.raises(UsageError, match="available: high, middle, low"):
         section(*FULL, tier="urgent")
 
 

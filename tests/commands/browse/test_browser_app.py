@@ -39,7 +39,7 @@ NO_SENSE = {
     "cpi=1": 'as if: "cpi" is not a resource that the scheduler counts',
     "nonsense": 'as if: "nonsense" must have the form NAME=VALUE',
     "tolerate=gpu:Never": 'as if: "Never" is not a taint effect (NoSchedule, PreferNoSchedule, NoExecute)',
-    "class=nope": 'no PriorityClass "nope" (there are: batch-low,',
+    "class=nope": 'no PriorityClass "nope" (available: batch-low,',
     "node=nope": 'node "nope" not found',
 }
 """What is supposed, and what is said of it."""

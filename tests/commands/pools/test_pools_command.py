@@ -48,6 +48,16 @@ def test_free_amounts_leave_out_cordoned_nodes(run: Run, write: Write) -> None:
     assert "CORDONED" in run("pools", "-f", file).out
 
 
+def test_free_amounts_leave_out_nodes_that_are_not_ready(run: Run, write: Write) -> None:
+    """Of two nodes of 4 cpus, one is unreachable."""
+    unreachable = node("n2", "4")
+    unreachable["spec"] = {"taints": [{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]}
+    file = write(node("n1", "4"), unreachable)
+    (pool,) = json.loads(run("pools", "-f", file, "-o", "json").out)["pools"]
+    assert (pool["nodes"], pool["unready"], pool["freeCpu"], pool["mostFreeCpu"]) == (2, 1, 4000, 4000)
+    assert "(2 nodes, 1 not ready): 4 CPUs free" in run("pools", "-f", file, "--brief").out
+
+
 def test_the_most_on_a_node_is_on_one_that_can_run_one_more_pod(run: Run, write: Write) -> None:
     """n1 has 3 CPUs free but runs its only pod, so that 2 CPUs on n2 are the most for a new pod."""
     full, busy = node("n1", "4"), node("n2", "4")

@@ -7,7 +7,10 @@ from small import HOSTNAME, Json, node, pod
 
 from kschedctl import Cluster, remedies
 from kschedctl.fixes.search import RemedyWishes
-from kschedctl.reports.remedy import Remedy
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
+from kschedctl.reports.placements import EvictionChain
+from kschedctl.reports.remedy import Remedy, sort_incomplete_fixes
 
 ARCH, OS = "kubernetes.io/arch", "kubernetes.io/os"
 TAINT = "node.kubernetes.io/"
@@ -243,7 +246,7 @@ def test_a_victim_that_leaves_is_waited_for_first() -> None:
     leaves["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     (first, *_) = offered(node("n1"), leaves, pod("p", cpu="2"))
     assert (first.kinds, first.summary) == (("Wait",), "Wait until 1 terminating pod leaves n1: d/leaves")
-    assert first.commands == ("kubectl wait -n d --for=delete pod/leaves",)
+    assert first.commands == ("kubectl wait -n d --for=delete pod/leaves --timeout=5m",)
 
 
 def test_what_a_moved_pod_leaves_behind_is_said() -> None:
@@ -254,11 +257,31 @@ def test_what_a_moved_pod_leaves_behind_is_said() -> None:
         moved = pod("other", "n1", "3", owner=owner, volumes=volumes)
         found = offered(node("n1"), node("n2", cpu="3"), moved, pod("p", nodeSelector={HOSTNAME: "n1"}, cpu="2"))
         told[name] = next(each.weakens for each in found if each.kinds == ("MovePod",))
+    uncordon = "uncordon n1 only once the replacements of evicted pods run"
     assert told == {
-        "nothing": "evicts d/other",
-        "scratch": "evicts d/other, which loses the data in its emptyDir volumes",
-        "files": "evicts d/other, which leaves the files of its hostPath volumes behind",
+        "nothing": f"evicts d/other; {uncordon}",
+        "scratch": f"evicts d/other, which loses the data in its emptyDir volumes; {uncordon}",
+        "files": f"evicts d/other, which leaves the files of its hostPath volumes behind; {uncordon}",
     }
+
+
+def test_a_node_that_two_pods_leave_stays_cordoned_in_between() -> None:
+    """Otherwise, a waiting pod could take the room of the first pod before the second has left."""
+    owner = {"kind": "ReplicaSet", "name": "other"}
+    movable = [pod(f"o{i}", "n1", "2", owner=owner) for i in (1, 2)]
+    waiting = pod("p", nodeSelector={HOSTNAME: "n1"}, cpu="4")
+    found = offered(node("n1"), node("n2", cpu="4"), *movable, waiting, most=2)
+    commands = next(each.commands for each in found if each.kinds == ("MovePod", "MovePod"))
+    assert [command.split()[1] for command in commands if "cordon" in command] == ["cordon", "uncordon"]
+    assert (commands[0], commands[-1]) == ("kubectl cordon n1", "kubectl uncordon n1")
+
+
+def test_waiting_takes_as_long_as_the_grace_period() -> None:
+    leaving = pod("leaves", "n1", "4", terminationGracePeriodSeconds=7200)
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T02:00:00Z"
+    first = offered(node("n1"), leaving, pod("p"))[0]
+    assert first.summary == "Wait until 1 terminating pod leaves n1 (grace period 2 h): d/leaves"
+    assert first.commands == ("kubectl wait -n d --for=delete pod/leaves --timeout=7260s",)
 
 
 def test_the_last_replica_is_not_one_fewer() -> None:
@@ -301,16 +324,57 @@ def test_a_workload_is_scaled_down_once(cpu: str, count: int, lost: str) -> None
     assert all("pod-deletion-cost" in command for command in costs)
 
 
-def test_a_fix_that_costs_more_pods_than_it_places_comes_last() -> None:
-    """A pod of 4 CPUs may evict four that fit nowhere else, or go to a node that a taint reserves."""
-    high = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
-    taint = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
-    owner = {"kind": "Deployment", "name": "other"}
-    others = [pod(f"o{number}", "n1", "1", owner=owner) for number in range(4)]
-    documents = [node("n1", cpu="4"), node("n2", cpu="3", taints=[taint]), high, *others, pod("p", cpu="4")]
-    wishes = RemedyWishes(2, only=frozenset({"UsePriorityClass", "Tolerate", "LowerRequest"}))
-    report = remedies(Cluster.from_objects(documents), "d/p", wishes)
-    evicting, *_ = (remedy for remedy in report.remedies if remedy.victims)
-    assert evicting.holds
-    assert evicting.costs_more_pods_than_it_places
-    assert report.remedies.index(evicting) == len(report.remedies) - 1 > 0
+def test_a_fix_that_costs_more_pods_than_it_places_comes_last_of_those_that_hold() -> None:
+    def fix(name: str, pending: int = 0, *, also: int = 0, holds: bool = True) -> Remedy:
+        chain = EvictionChain(evicted=pending, moved=0, returned=0, pending=pending, lost=0) if pending else None
+        places = tuple(f"d/{number}" for number in range(also))
+        return Remedy(
+            name, "author", None, opens=(), commands=(), changes=(), chain=chain, holds=holds, also_places=places
+        )
+
+    costly, even, gainful = fix("costly", 2), fix("even", 1), fix("gainful", 2, also=1)
+    plain, failing = fix("plain"), fix("failing", holds=False)
+    assert sort_incomplete_fixes([costly, even, gainful, plain, failing]) == (even, gainful, plain, costly, failing)
+
+
+@pytest.mark.parametrize(
+    ("when_scaled", "clause"),
+    [
+        (None, "; its persistentVolumeClaimRetentionPolicy may delete the claims of that replica"),
+        ("Retain", ""),
+        ("Delete", "; its persistentVolumeClaimRetentionPolicy deletes the claims of that replica"),
+    ],
+)
+def test_the_claims_of_a_removed_replica_are_lost_as_the_stateful_set_says(
+    when_scaled: str | None, clause: str
+) -> None:
+    owner = {"kind": "StatefulSet", "name": "db"}
+    documents = [
+        node("n1", cpu="2"),
+        pod("db-0", "n1", "1", owner=owner),
+        pod("db-1", "n1", "1", owner=owner),
+        pod("p"),
+    ]
+    if when_scaled is not None:
+        spec = {"replicas": 2, "persistentVolumeClaimRetentionPolicy": {"whenScaled": when_scaled}}
+        stored = {"metadata": {"name": "db", "namespace": "d", "uid": "1"}, "spec": spec}
+        documents.append({"apiVersion": "apps/v1", "kind": "StatefulSet", **stored})
+    wishes = RemedyWishes(1, only=frozenset({"ScaleDown"}))
+    (remedy,) = remedies(Cluster.from_objects(documents), "d/p", wishes).remedies
+    assert remedy.weakens == f"StatefulSet d/db loses one replica{clause}"
+
+
+@pytest.mark.parametrize("by", ["author", "operator", ""])
+def test_an_answer_without_fixes_says_so(by: str) -> None:
+    """Only the operator can uncordon the node or add one."""
+    cordoned = node("n1")
+    cordoned["spec"]["unschedulable"] = True
+    wishes = RemedyWishes(1, by=by, without=frozenset({"Tolerate"}))
+    report = remedies(Cluster.from_objects([cordoned, pod("p")]), "d/p", wishes)
+    assert report.lacks_fixes is (by == "author")
+    sentence = "no fix was found; others may help, since --by, --only or --without left some out"
+    assert (sentence in report.summary().warnings) is (by == "author")
+    for name in ("table", "markdown"):
+        shown = " ".join(RENDERERS[name](report, Style()).split()).lower()
+        assert ("others may help" in shown) is (by == "author")
+        assert ("no fix was found" in shown) is (by == "author")

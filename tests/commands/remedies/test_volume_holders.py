@@ -66,7 +66,7 @@ def test_a_claim_for_one_pod_is_waited_for_or_given_up() -> None:
     documents[-2]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     (wait,) = (each for each in found(documents).remedies if each.kinds == ("Wait",))
     assert wait.summary == "Wait until 1 terminating pod leaves n1: d/user"
-    assert wait.commands == ("kubectl wait -n d --for=delete pod/user",)
+    assert wait.commands == ("kubectl wait -n d --for=delete pod/user --timeout=5m",)
 
 
 def test_the_limit_is_raised_or_a_pod_stopped() -> None:

@@ -146,6 +146,14 @@ def test_pods_without_a_controller_are_lost_for_good() -> None:
     assert (harmless.lost_pods, is_harmless(harmless)) == ((), True)
 
 
+def test_drain_proposes_the_fewest_new_nodes() -> None:
+    """Three pods of 4 cpus leave their nodes: one goes to n4, so two new nodes are enough, and one is not."""
+    objects = [*(node(f"n{i}") for i in (1, 2, 3, 4)), *(replica(f"r{i}", f"n{i}", "4") for i in (1, 2, 3))]
+    remedy = drain(Cluster.from_objects(objects), ["n1", "n2", "n3"]).remedy
+    assert remedy is not None
+    assert remedy["steps"][0] == {"addNodes": {"like": "n1", "count": 2}}
+
+
 def test_a_waiting_bare_pod_that_gets_a_node_and_is_preempted_is_lost() -> None:
     """It takes the new node in the first step, and the drained pod takes it in the second."""
     drained = replica("high", "n1", "4", priority=10)

@@ -121,7 +121,7 @@ def test_a_higher_priority_need_not_yield_to_nominated_pods() -> None:
 
 
 def test_an_unknown_class() -> None:
-    with pytest.raises(UsageError, match=r'no PriorityClass "platinum" \(there are: gold, quiet\)'):
+    with pytest.raises(UsageError, match=r'no PriorityClass "platinum" \(available: gold, quiet\)'):
         of_one_pod.explain(cluster(), WEB, as_if_priority_class="platinum")
 
 

@@ -57,9 +57,9 @@ def test_default_kubeconfig(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("access", "words"),
     [
-        (Access(context="mars"), r'no context "mars" \(there are: here\)'),
-        (Access(cluster="mars"), r'--cluster: no cluster "mars" \(there are: here-cluster\)'),
-        (Access(user="mars"), r'--user: no user "mars" \(there are: here-user\)'),
+        (Access(context="mars"), r'no context "mars" \(available: here\)'),
+        (Access(cluster="mars"), r'--cluster: no cluster "mars" \(available: here-cluster\)'),
+        (Access(user="mars"), r'--user: no user "mars" \(available: here-user\)'),
         (Access(request_timeout="soon"), '"soon" is not a duration'),
     ],
 )

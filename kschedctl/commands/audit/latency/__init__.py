@@ -102,7 +102,10 @@ def build_section_from_metrics(
 
 
 def _iter_unknowns(measured: MetricsReading, verdicts: Sequence[Verdict]) -> Iterator[UnknownKind]:
-    """Yield the unknowns: metrics of a standby, missing attempts, undecided aspects and invalid values."""
+    """Yield the reasons why verdicts are unknown.
+
+    The instance may be a standby. Attempts may be missing, aspects may be undecided, and invalid values may be ignored.
+    """
     if measured.is_leader is False:
         yield STANDBY
     elif not any(histogram.count for histogram in measured.get_histograms(ATTEMPTS).values()):
@@ -160,8 +163,8 @@ def _build_verdict_report(verdict: Verdict) -> LatencyVerdict:
 def _build_headline(measured: MetricsReading, verdicts: Sequence[Verdict], target: float) -> str:
     """Summarize the first verdict on attempts, and name the other aspects with findings.
 
-    `target` is the target for attempts in seconds. A scheduler that does not lead makes no attempts, and the headline
-    says so instead.
+    `target` is the longest good duration of an attempt in seconds. If the scheduler is not the leader, the headline
+    only says so, since such an instance makes no attempts.
     """
     if measured.is_leader is False:
         return "This instance is not the leader and schedules nothing: query the leader"

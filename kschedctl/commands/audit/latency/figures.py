@@ -54,10 +54,10 @@ def build_curves(measured: MetricsReading, metric: str) -> tuple[LatencyCurve, .
 
 
 def _build_timing(labels: dict[str, str], histogram: Histogram, attempts_seconds: float | None) -> Timing:
-    """Build a timing from a histogram with observations.
+    """Build a timing from a histogram that has observations.
 
     `attempts_seconds` is the total time of all attempts, from which the share is computed. It is None if the total is
-    unknown or if the histogram is not a part of attempts.
+    unknown or if the histogram is not about a part of attempts. Then the share is None as well.
     """
     values = {name: _finite_or_none(histogram.estimate_quantile(q)) for name, q in QUANTILES.items()}
     limits = {name: histogram.find_upper_limit(q) for name, q in QUANTILES.items()}
@@ -161,8 +161,8 @@ class TimePart(NamedTuple):
     def get_advice(self) -> str:
         """Return advice on how to shorten this part of the time.
 
-        If a single plugin takes at least half of the time and has advice, return the plugin's advice. Otherwise return
-        the advice for the extension point.
+        If one plugin takes at least half of the part and has advice of its own, return the plugin's advice. Otherwise
+        return the advice for the extension point.
         """
         if self.plugin_share >= 0.5:
             declared = IN_TREE.get(self.plugin)

@@ -88,11 +88,11 @@ def _build_timing_row(timing: Timing, labels: tuple[str, ...]) -> Row:
 
 
 def _format_quantile(timing: Timing, name: str) -> str:
-    """Format a quantile, with a mark if only a bound of it is known.
+    """Format a quantile, with a sign if only a bound of it is known.
 
-    In the first bucket, only the bucket's bound is known, which is shown with <. In the last bucket, the true value may
-    be larger, so the quantile is shown with ≥. If even the mean is above the bound of the last bucket, the bound would
-    mislead, and the quantile is called not known.
+    In the first bucket, only the bucket's upper bound is known, which is shown after <. In the last bucket, the true
+    value may be larger, so the quantile is shown after ≥. If even the mean is above the quantile, that would mislead,
+    and the quantile is said to be not known.
     """
     if name in timing.at_most:
         return f"< {_format_seconds(timing.at_most[name])}"

@@ -193,7 +193,8 @@ def _judge_plugins(measured: MetricsReading, limits: LatencyLimits) -> Iterable[
 def _judge_binding(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
     """Judge the slowest step of binding: an extension point, a wait at Permit or a call of the API dispatcher.
 
-    If the step is too slow, the duration of POST requests follows, since it shows how much the API server contributes.
+    If the step is too slow, the verdict also has the duration of POST requests, which shows how much of the time the
+    API server takes.
     """
     steps = {point: histogram for (point, _), histogram in measured.get_histograms(POINTS).items() if point in BINDING}
     steps |= {
@@ -265,7 +266,7 @@ def _judge_pod_scheduling_sli(measured: MetricsReading, limits: LatencyLimits) -
 def _judge_attempt_results(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
     """Judge the results of attempts: whether some are errors, and whether most attempts find no node.
 
-    If more than one in a hundred attempts is an error, the verdict is graver than its rule says.
+    Errors have the only verdict if there are any. It is an error if more than one in a hundred attempts failed.
     """
     by_result: dict[str, float] = {}
     for (result, _), count in measured.numbers.get(RESULTS, {}).items():
@@ -331,7 +332,7 @@ def _judge_backoff_queue(limits: LatencyLimits, backoff: float, active: float) -
 def _judge_unschedulable_queue(
     measured: MetricsReading, limits: LatencyLimits, unschedulable: float
 ) -> Iterable[Verdict]:
-    """Yield a verdict if many pods are unschedulable, in absolute terms and in comparison with the running pods."""
+    """Yield a verdict if many pods are unschedulable, in absolute terms and compared with the running pods."""
     running = measured.get_number(CACHE, ("pods",))
     is_large_share = running is None or unschedulable > limits.unschedulable_share * running
     if unschedulable > limits.waiting and is_large_share:
@@ -362,7 +363,7 @@ def _judge_flushed_pods(measured: MetricsReading, limits: LatencyLimits) -> Iter
 def _judge_preemption(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
     """Judge how often preemption was tried, found victims and failed.
 
-    Failed evictions are graver than attempts in vain.
+    A verdict about failed evictions takes precedence over one about attempts without victims.
     """
     attempts = measured.get_number(PREEMPTIONS)
     if attempts is None:
@@ -380,7 +381,7 @@ def _judge_preemption(measured: MetricsReading, limits: LatencyLimits) -> Iterab
 
 
 def _judge_assumed_pods(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge the number of assumed pods in the cache, in absolute terms and in comparison with all its pods."""
+    """Judge whether many pods in the cache are only assumed, in absolute terms and compared with all pods there."""
     counts = {kind: count for (kind,), count in measured.numbers.get(CACHE, {}).items()}
     if not counts:
         return _build_no_data_verdict("cache", "its size is missing")

@@ -156,7 +156,8 @@ def _iter_lease_findings(leases: Sequence[SchedulerLease], audited: AuditedClust
 def _iter_own_lease_finding(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Finding]:
     """Yield a finding if the replayed scheduler's lease was released or is stale.
 
-    A stale lease is only a warning if no other lease was renewed since, because the time of the cluster may be wrong.
+    If no other lease was renewed after a stale one, the time of the cluster may be wrong, and the finding is only a
+    warning.
     """
     if not lease.holder:
         yield _build_lease_finding(STALE, lease, f"released{_format_age_suffix(lease)}, and not acquired since")
@@ -219,7 +220,7 @@ def _count_earlier_transitions(lease: SchedulerLease, audited: AuditedCluster) -
 def _iter_shared_name_findings(names: Sequence[ServedName], leases: Sequence[SchedulerLease]) -> Iterator[Finding]:
     """Yield a finding for each scheduler name under which two instances seem to place pods at the same time.
 
-    These instances alternate more often than the elections explain.
+    Such instances alternate more often than the number of elections explains.
     """
     elections = max((lease.elections for lease in leases), default=0)
     for scheduler_name in names:

@@ -44,8 +44,8 @@ class LeaseName(NamedTuple):
 def find_own_lease(cluster: Cluster) -> LeaseName | None:
     """Return the name of the replayed scheduler's lease, or None if leader election is off in its configuration.
 
-    A lease with this name need not exist. In an anonymized snapshot namespaces are replaced but lease names are not.
-    Therefore an existing lease with the configured name in another namespace is taken if it is the only one.
+    A lease with this name need not exist. In an anonymized snapshot, namespaces are replaced but lease names are not.
+    Therefore, if exactly one lease has the configured name, its namespace is returned instead of the configured one.
     """
     election = parse_document(cluster.configuration or _DEFAULT_CONFIGURATION).leader_election
     if not election.leader_elect:

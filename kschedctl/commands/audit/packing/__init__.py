@@ -123,9 +123,10 @@ class PoolFacts(NamedTuple):
 def _collect_pool_facts(
     view: Fork, pools: Pools, stranded: StrandedCapacity, emptying: EmptyingResult, uncounted: Sequence[str]
 ) -> PoolFacts:
-    """Collect what findings say about pools: whether their stranded nodes can all be removed.
+    """Collect the facts about pools that several findings need.
 
-    The facts also have `uncounted`, the waiting workloads that are not replayed.
+    These are the pools whose stranded nodes can all be removed, and `uncounted`, the waiting workloads that are not
+    replayed.
     """
     is_needed = stranded.nodes.copy()
     is_needed[emptying.empty] = False
@@ -169,21 +170,23 @@ def _iter_pool_savings(view: Fork, pools: Pools, emptying: EmptyingResult) -> It
 
     Pools without removable nodes are left out.
     """
-    removable_rows = [*emptying.empty.tolist(), *(view.nodes.index[emptied.node] for emptied in emptying.emptied)]
+    empty_rows = [row for row in emptying.empty.tolist() if view.nodes.names[row] != emptying.last]
+    removable_rows = [*empty_rows, *(view.nodes.index[emptied.node] for emptied in emptying.emptied)]
     removable_counts = Counter(pools.code[removable_rows].tolist())
     for code, count in removable_counts.most_common():
         pool_rows = [row for row in removable_rows if pools.code[row] == code]
         saves = select_reported_amounts(view, view.allocatable[pool_rows].sum(axis=0))
-        empty_nodes = tuple(view.nodes.names[row] for row in emptying.empty.tolist() if pools.code[row] == code)
+        empty_nodes = tuple(view.nodes.names[row] for row in empty_rows if pools.code[row] == code)
         yield PoolSavings(pools.names[code], count, len(empty_nodes), saves, empty_nodes)
 
 
 def _build_headline(
     view: Fork, pools: Pools, stranded: StrandedCapacity, emptying: EmptyingResult, uncounted: Sequence[str]
 ) -> str:
-    """Summarize how many nodes can be removed, and the stranded share of the free CPU and memory.
+    """Summarize how many nodes can be removed, and the stranded shares of the free CPU and memory.
 
-    The stranded share comes first if no node can be removed. `uncounted` are waiting workloads that are not replayed.
+    The stranded shares come first if no node can be removed. `uncounted` are waiting workloads that are not replayed.
+    If no worker is ready, or if pods were not read, the headline only says so.
     """
     all_workers = Pools.from_view(view).workers
     unready = int((find_unready_nodes(view) & all_workers).sum())
@@ -206,9 +209,11 @@ def _build_headline(
     needed = [kept.node for kept in emptying.kept if kept.lets_run]
     if needed:  # these nodes were tried, so the last part is about the tried nodes
         parts[-1] += f" ({first_few(needed)} {agreeing(len(needed), 'is', 'are')} kept for pending pods)"
-    is_removable = bool(empty_count or emptying.emptied)
+    is_removable = bool(empty_count > bool(emptying.last) or emptying.emptied)
     if is_removable:
         parts[-1] += describe_condition(uncounted)
+    if emptying.last:
+        parts[0] += f", of which {emptying.last} has to stay as the last ready node"
     parts.insert(len(parts) if is_removable else 0, _format_stranded_shares(view, pools, stranded))
     if unready:
         parts.append(left_out)
@@ -255,7 +260,10 @@ def _list_findings(
     emptying: EmptyingResult,
     facts: PoolFacts,
 ) -> list[Finding]:
-    """Return the findings about stranded capacity and removable nodes. Unused pools are not listed as removable."""
+    """Return the findings about stranded capacity and removable nodes.
+
+    A pool with a finding that it is unused has no finding about removable nodes.
+    """
     stranded = list(_iter_stranded_room_findings(rooms, stranded_rooms, savings, facts))
     unused = {finding.object for finding in stranded if finding.rule == UNUSED.id}
     spare = _iter_spare_findings(rooms, savings, emptying, facts)
@@ -282,10 +290,10 @@ def _iter_stranded_room_findings(
     savings: Sequence[PoolSavings],
     facts: PoolFacts,
 ) -> Iterator[Finding]:
-    """Yield a finding for each pool with stranded CPU or memory, unless less than 1% of it is stranded.
+    """Yield a finding for each pool of whose CPU or memory at least NEGLIGIBLE_SHARE is stranded.
 
-    The finding is a warning if a large share of the pool's CPU or memory is stranded, otherwise a note. A pool that is
-    empty as a whole has a finding of its own kind.
+    The finding is a warning if the share is at least WARNING_SHARE, otherwise a note. A pool that is stranded and empty
+    as a whole has the finding that it is unused instead.
     """
     for pool in rooms:
         stranded = [room for room in pool.resources if room.stranded and room.resource in (CPU, MEMORY)]

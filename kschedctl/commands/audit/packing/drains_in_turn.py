@@ -92,7 +92,7 @@ class EmptyingDrain(NodeDrain):
     def _iter_unmanaged_pods(self) -> Iterator[tuple[str, str]]:
         """Yield the keys of the pods that no controller would recreate, with the reason.
 
-        Pods that are being deleted anyway are left out.
+        Pods that are already being deleted are left out.
         """
         for position in self.evictable:
             pod = self.simulation.view.pods.objects[position]
@@ -108,10 +108,10 @@ class EmptyingDrain(NodeDrain):
         return outcome
 
     def _attempt_with_preemption_last(self, position: Position) -> Outcome:
-        """Try to place a pod without preemption, and with preemption if that fails.
+        """Try to place a pod without preemption. If that fails, try it with preemption.
 
-        Pods of gangs are placed as usual. Raises _NodeBlockedError if no node can ever take the pod, or if the pod
-        would preempt others.
+        Pods of gangs are placed as in other drains. Raises _NodeBlockedError if no node can ever take the pod, or if
+        the pod would preempt other pods.
         """
         simulation = self.simulation
         if simulation.gangs.find_group_key(position) is not None:
@@ -126,7 +126,7 @@ class EmptyingDrain(NodeDrain):
         return self._attempt_with_preemption(position)
 
     def _attempt_with_preemption(self, position: Position) -> Outcome:
-        """Try to place a pod with preemption. Raises _NodeBlockedError if the pod would preempt others."""
+        """Try to place a pod with preemption. Raises _NodeBlockedError if the pod would preempt other pods."""
         # The attempt without preemption was remembered as a failure, which would be reused instead of preempting
         self.simulation.failures.forget()
         outcome = super()._try_to_place(position)
@@ -298,8 +298,8 @@ class UndoableDrain(EmptyingDrain):
     def _iter_pods_without_target(self) -> Iterator[tuple[str, str]]:
         """Yield the keys of pods that no other node can ever take, with the reasons.
 
-        Of several pods of equal demand without claims, only the first is yielded. The reasons do not go away while
-        nodes fill up. The drain therefore need not be tried.
+        Such a pod makes the drain fail, so that the drain need not be tried. Of several pods of equal demand without
+        claims, only the first is checked.
         """
         view = self.simulation.view
         demands = view.pods.distinct.demand
@@ -310,7 +310,7 @@ class UndoableDrain(EmptyingDrain):
             if has_claims:
                 reason = self._find_lasting_pre_filter_rejection(position)
             else:
-                # pods of equal demand fit on the same nodes, so that one of them is enough
+                # Pods of equal demand fit on the same nodes, so one of them is enough.
                 demand = int(demands[view.pods.info[position]])
                 if demand not in checked_demands and not self._has_room_elsewhere(position):
                     reason = self._find_lasting_rejection_elsewhere(position)
@@ -326,9 +326,9 @@ class UndoableDrain(EmptyingDrain):
         return bool(is_feasible.any())
 
     def _find_lasting_pre_filter_rejection(self, position: Position) -> str:
-        """Return why a PreFilter rejects a pod with claims, whatever other pods do, or "" if none does.
+        """Return why a PreFilter rejects a pod with claims whatever other pods do. Return "" if none does.
 
-        For pods with resource claims the result is "", since devices may become free.
+        The result is also "" for pods with resource claims, since devices may become free.
         """
         info, framework = self.simulation.arriving(position), self.simulation.get_required_framework(position)
         pre_filter = run_pre_filter(framework.plugins_at("preFilter"), info, self.simulation.view)
@@ -342,7 +342,7 @@ class UndoableDrain(EmptyingDrain):
     def _find_lasting_rejection_elsewhere(self, position: Position) -> str:
         """Return the reason why no other node can ever take the pod, or "" if one may.
 
-        The drained node is cordoned meanwhile.
+        The node is cordoned only during this check.
         """
         self._closed.close_node(self.row, self._cordoned)
         try:
@@ -410,7 +410,7 @@ class DrainsInTurn:
         """Drain one more node as `kschedctl drain` does, and undo the drain unless it empties the node.
 
         A drain empties its node only if no pod is lost, preempted or left without a node. The node is drained in a
-        separate simulation if the cordon may affect its pods in unusual ways. Raises KeyboardInterrupt if the
+        separate simulation if its cordon may do more than keep its pods off the node. Raises KeyboardInterrupt if the
         simulation was interrupted.
         """
         simulation, evictions, _ = self._state
@@ -477,7 +477,7 @@ class DrainsInTurn:
         return fitting
 
     def replay_drain(self, row: Row, targets: Mapping[Position, Row]) -> None:
-        """Repeat a drain that emptied the node in another simulation.
+        """Repeat a drain that emptied the node in a different simulation.
 
         Evict the node's pods, and bind the pods in `targets` to their target rows, in this order. The other evicted
         pods are not placed again. A node without pods to evict is only cordoned.

@@ -2,7 +2,7 @@
 
 The search is greedy: nodes with the least to move are tried first, and a node that could be emptied stays empty for the
 rest. Another order may empty more. Pending pods that fit are placed first, since the room that they need is not spare,
-and nominated nodes are not tried.
+and so are the pods of nodes that are not ready. Nominated nodes are not tried, and the last ready node is kept.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kschedctl.api.arrays import Position, Row, Rows
+from kschedctl.api.arrays import Position, Row, Rows, find_positions
+from kschedctl.api.node_health import NodeHealth, get_node_health
+from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import CPU, MEMORY, PODS
-from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn
+from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn, NodeTrial
 from kschedctl.commands.audit.packing.report import EmptiedNode, KeptNode
+from kschedctl.replay.edits import is_recreated_elsewhere
 from kschedctl.replay.node_drain import KINDS_NOT_EVICTED
 from kschedctl.replay.parallel import Progress
 from kschedctl.replay.pools import Pools, find_unready_nodes, select_reported_amounts
@@ -25,6 +28,9 @@ from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
+
+KEEPS_LAST = NodeTrial(0, (), why="it is the last ready node")
+"""The result for a node that is kept because no other ready worker would be left."""
 
 
 class TrialLimits(NamedTuple):
@@ -49,6 +55,8 @@ class EmptyingResult(NamedTuple):
     """The unread data that the replays depend on."""
     interrupted: bool
     """Whether the user interrupted, so that not all nodes were tried."""
+    last: str = ""
+    """The empty node that is kept because all other ready workers can be removed, or ""."""
 
     @property
     def tried(self) -> int:
@@ -69,6 +77,8 @@ class EmptyingOrder(NamedTuple):
     """The number of pods that would have to move, by node, shape (N,)."""
     unknown: tuple[UnknownKind, ...]
     """The unread data that the placements depend on."""
+    displaced: Sequence[Position] = ()
+    """The pods of nodes that are not ready, which controllers recreate on other nodes."""
 
 
 def find_removable_nodes(
@@ -76,23 +86,29 @@ def find_removable_nodes(
 ) -> EmptyingResult:
     """Try to drain workers one after the other, and report which nodes can be removed.
 
-    First, the pending pods at the positions `pending` that fit are placed. Then empty nodes are removed. A node is kept
-    if other pending pods fit there once it is emptied. `limits` decides how many workers are tried. If the user
-    interrupts the draining, the result covers the workers tried so far. Raises KeyboardInterrupt if the user interrupts
-    the placing of the pending pods.
+    First, the pending pods at the positions `pending` that fit are placed, and the pods of nodes that are not ready.
+    Then empty nodes are removed. A node is kept if other pending pods fit there once it is emptied, or if it is the
+    last ready node. `limits` decides how many workers are tried. If the user interrupts the draining, the result covers
+    the workers tried so far. Raises KeyboardInterrupt if the user interrupts the placing of the pending pods.
     """
     candidates = order_removal_candidates(scheduler, pools, pending)  # places the pending pods first
     view = candidates.view
     drains = DrainsInTurn(scheduler, view)
     drains.remove_empty_nodes([Row(row) for row in candidates.empty.tolist()])
     tried_rows = list(_iter_rows_within_limits(limits, candidates.order, candidates.movable))
+    ready_count = int((pools.workers & ~find_unready_nodes(view)).sum())
+    is_all_empty = len(candidates.empty) == ready_count > 0
     done = progress.begin("Emptying nodes", len(tried_rows))
     emptied: list[EmptiedNode] = []
     kept: list[KeptNode] = []
     interrupted = False
     try:
         for row in tried_rows:
-            trial = drains.drain_unneeded_node(row, pending)
+            is_last = len(candidates.empty) + len(emptied) + 1 == ready_count
+            trial = drains.drain_unneeded_node(row, [*pending, *candidates.displaced])
+            if is_last and not trial.why:
+                drains.undo()
+                trial = KEEPS_LAST
             name, pool = view.nodes.names[row], pools.names[pools.code[row]]
             if trial.why:
                 kept.append(KeptNode(name, pool, trial.why, trial.lets_run))
@@ -109,18 +125,22 @@ def find_removable_nodes(
         candidates=len(candidates.order),
         unknown=merge_unknown_kinds([candidates.unknown, drains.unknown]),
         interrupted=interrupted,
+        last=view.nodes.names[candidates.empty[-1]] if is_all_empty else "",
     )
 
 
 def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequence[Position]) -> EmptyingOrder:
     """Place the pending pods that fit, and return the workers that may be removed, the emptiest first.
 
-    Workers are ordered by the share that their movable pods request. Workers without movable pods are listed
-    separately. Nodes that are nominated for pods are left out. So are nodes that are not ready, since they are empty
-    only because no pod can run there. Raises KeyboardInterrupt if the simulation was interrupted.
+    Pods of nodes that are not ready need room on other nodes, too, and are placed after the pending pods. Workers are
+    ordered by the share that their movable pods request. Workers without movable pods are listed separately. Nodes that
+    are nominated for pods are left out. So are nodes that are not ready, since they are empty only because no pod can
+    run there. Raises KeyboardInterrupt if the simulation was interrupted.
     """
     simulation = Simulation(scheduler, preemption=False)
-    simulation.schedule_or_raise_interrupt(pending)
+    displaced = find_pods_to_recreate(simulation.view)
+    simulation.release(displaced)
+    simulation.schedule_or_raise_interrupt([*pending, *displaced])
     view = simulation.view
     movable_counts, movable_shares = _measure_movable_pods(view)
     nominated_rows, _ = view.nominations
@@ -133,7 +153,24 @@ def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequen
         order=[Row(row) for row in least_first if is_candidate[row] and movable_counts[row]],
         movable=movable_counts,
         unknown=find_simulation_unknowns(simulation),
+        displaced=displaced,
     )
+
+
+def find_pods_to_recreate(view: Fork) -> list[Position]:
+    """Return the pods of unhealthy nodes that controllers recreate elsewhere.
+
+    Terminating pods are left out if their controllers have replaced them already.
+    """
+    is_unhealthy = np.array([get_node_health(node) is not NodeHealth.READY for node in view.nodes.objects], np.bool_)
+    positions = find_positions(np.append(is_unhealthy, False)[view.node])  # pods without a node have row -1
+    return [position for position in positions if _will_be_recreated(view.pods.objects[position])]
+
+
+def _will_be_recreated(pod: Pod) -> bool:
+    """Return whether a controller is still to recreate the pod on another node."""
+    is_replaced = pod.metadata.deletion_timestamp is not None and find_owner(pod).kind != "StatefulSet"
+    return is_recreated_elsewhere(pod) and not is_replaced
 
 
 def _measure_movable_pods(view: Fork) -> tuple[Rows, Rows]:

@@ -67,9 +67,9 @@ class StrandedCapacity(NamedTuple):
 def find_stranded_capacity(scheduler: Scheduler, pools: Pools, pending: Sequence[Position]) -> StrandedCapacity:
     """Find the workers on which no typical pod fits, grouped by pool and main reason.
 
-    Typical pods have the most frequent requests, and pending pods are among them. The main reason is the one for which
-    most typical pods are rejected. A node that only a rule about other pods closes is not stranded. Pods that no
-    profile serves are not replayed. No node is stranded if there are no pods to replay.
+    Typical pods are those with the most frequent requests, among running pods and among pending pods. The main reason
+    is the one for which most typical pods are rejected. A node is not stranded if only a rule about other pods keeps a
+    typical pod off it. Pods that no profile serves are not replayed. Without pods to replay, no node is stranded.
     """
     simulation = Simulation(scheduler)
     view = simulation.view
@@ -165,7 +165,7 @@ def _find_feasible_nodes(cycle: Cycle) -> Bools:
 
 
 def _find_nodes_closed_by_other_pods(cycle: Cycle) -> Bools:
-    """Return the mask (N,) of the nodes that the pod cannot use only because of a rule about other pods."""
+    """Return the mask (N,) of the nodes that reject the pod only because of a rule about other pods."""
     is_closed = np.zeros(len(cycle.view.nodes), np.bool_)
     for plugin, verdict, reported_nodes in cycle.filter.iter_reported_verdicts():
         if plugin in RULES_ABOUT_OTHER_PODS:

@@ -353,7 +353,7 @@ def _build_rejected_finding(rejected_pods: RefusedPods, audited: AuditedCluster)
 def _build_headline(section: PlacedSection) -> str:
     """Summarize how many nodes, devices and pods have problems.
 
-    Without problems, the text says so. If no pods were judged, the text says that no pods are on nodes.
+    If there are no problems, the headline says how many pods were judged, or why none were.
     """
     counts = ", ".join(f"{number:,} {words}" for number, words in _iter_headline_counts(section) if number)
     if counts:
@@ -366,7 +366,7 @@ def _build_headline(section: PlacedSection) -> str:
 def _iter_headline_counts(section: PlacedSection) -> Iterator[tuple[int, str]]:
     """Yield the counts for the headline, most serious first, each with the words that follow it. A count may be 0.
 
-    Pods that break a rule are counted separately from pods that only drifted, whose finding is just a note.
+    Misplaced pods whose finding is only a note are counted separately.
     """
     broken = drifted = 0
     for misplaced in section.misplaced:

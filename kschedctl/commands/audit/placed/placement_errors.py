@@ -67,6 +67,7 @@ def _build_rejected_pods_report(table: PodTable, reason: str, rows: list[int], d
     columns = table.columns
 
     def get_time(row: int) -> str:
+        """Return when a pod started, otherwise when it was created."""
         return columns.started.text_of(row) or columns.created.text_of(row)
 
     latest = max(rows, key=get_time)
@@ -142,8 +143,8 @@ class _NodePod(NamedTuple):
 def iter_overcommitted_nodes(view: Fork) -> Iterator[OvercommittedNode]:
     """Yield a report for each overcommitted resource of each node. Nodes without any allocatable resource are left out.
 
-    As in kube-scheduler, an allocatable amount beyond int64 wraps to a negative amount. Such a resource is not
-    overcommitted if no pod of the node requests it.
+    As in kube-scheduler, an allocatable amount beyond int64 becomes negative. Such a resource counts as overcommitted
+    only if pods on the node request it.
     """
     has_resources = view.allocatable.any(axis=1, keepdims=True)
     is_overcommitted = (view.requested > np.maximum(view.allocatable, 0)) & has_resources
@@ -155,9 +156,9 @@ def iter_overcommitted_nodes(view: Fork) -> Iterator[OvercommittedNode]:
 def _build_overcommitted_node(view: Fork, row: Row, column: int, resource: str) -> OvercommittedNode:
     """Build the report on a node whose pods request more of a resource than is allocatable.
 
-    The pods are in order of arrival, and the report says which pod was the first to exceed the node. If an arrival time
-    is missing, the pods are in order of request, and no pod is said to exceed the node. `row` is the node's row, and
-    `column` is the resource's column.
+    The pods are in order of arrival, and the first pod that exceeded the node is marked. If an arrival time is missing,
+    the pods are in order of request, and no pod is marked. `row` is the node's row, and `column` is the resource's
+    column.
     """
     pods = [pod for pod in _iter_pods_on_node(view, row, column) if pod.requests]
     allocatable = int(view.allocatable[row, column])
@@ -207,8 +208,8 @@ def _parse_time(time: str) -> int | None:
 def _iter_arrivals_around_excess(view: Fork, ordered: Sequence[_NodePod], first_beyond: int) -> Iterator[Arrival]:
     """Yield at most MAX_ARRIVALS pods in order, beginning with the pod before the first that exceeded the node.
 
-    `first_beyond` is the index of the first pod that exceeded the node. If it is the number of pods, no pod did, and
-    the last pods are yielded.
+    `first_beyond` is the index of the first pod that exceeded the node. If it is the number of pods, this pod is
+    unknown, and the last pods are yielded.
     """
     start = max(min(first_beyond - 1, len(ordered) - MAX_ARRIVALS), 0)
     for index, node_pod in enumerate(ordered[start : start + MAX_ARRIVALS], start):

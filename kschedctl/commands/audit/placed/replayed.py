@@ -165,8 +165,8 @@ def _has_added_affinity(framework: Framework) -> bool:
 def _iter_rejections_on_own_nodes(plugins: Sequence[Plugin], group: _PodInfoGroup, view: Fork) -> Iterator[Misplaced]:
     """Yield the pods of the group that the plugins would reject on the nodes on which the pods run.
 
-    One pod of the group is removed from each node before the filters run. Plugins that fail, or whose PreFilter does
-    not succeed, yield nothing.
+    One pod of the group is removed from each node before the filters run, since a pod does not compete with itself.
+    Plugins that fail, or whose PreFilter does not succeed, yield nothing.
     """
     # Remove one pod with the group's PodInfo from each of its nodes.
     rows = np.unique(group.rows).astype(np.int32)
@@ -200,8 +200,8 @@ def _iter_misplaced_pods(plugin_name: str, verdict: PluginVerdict, group: _PodIn
 def _iter_pods_with_port_conflict(group: _PodInfoGroup, view: Fork) -> Iterator[Misplaced]:
     """Yield the pods of the group that share a host port with another pod on their node, as one entry.
 
-    Nothing is yielded if there are none. NodePorts' filter cannot tell, because it only knows that a port is in use,
-    not by how many pods.
+    Nothing is yielded if there are none. The filter of NodePorts cannot find these pods. It only knows that a port is
+    in use, not by how many pods.
     """
     own_ports = group.info.host_ports
     if not own_ports:

@@ -50,10 +50,10 @@ class _UnschedulablePod(NamedTuple):
 
 
 def find_starving_pods(audited: AuditedCluster, tiers: Tiers) -> tuple[StarvingPods, ...]:
-    """Return the pods that wait for room longer than the threshold, grouped by workload, longest wait first.
+    """Return the pods that have waited for room longer than the threshold, grouped by workload, longest wait first.
 
-    Pods that match no node do not starve, since preemption cannot help them. Pods of the lowest tier starve only if
-    pods of higher tiers started meanwhile. Without the time of the cluster nothing is returned.
+    Pods that match no node do not starve, since preemption cannot help them. A workload is left out if no pods of lower
+    tiers run and no pods of higher tiers started meanwhile. If the time of the cluster is unknown, nothing is returned.
     """
     threshold = audited.thresholds.priorities.starving_seconds
     groups: dict[tuple[str, int], list[_UnschedulablePod]] = {}
@@ -81,7 +81,7 @@ def _iter_unschedulable_pods(audited: AuditedCluster) -> Iterator[_Unschedulable
 def describe_preemption(explanation: Explanation) -> str:
     """Describe what preemption does for an unschedulable pod, or why it does nothing.
 
-    The text is empty if the only reason is that no eviction helps on any node.
+    Return "" if preemption is useless because evicting pods would help on no node.
     """
     preemption = explanation.preemption
     if preemption is None:
@@ -99,7 +99,7 @@ def describe_preemption(explanation: Explanation) -> str:
 def _build_starving_pods(
     workload: str, tier: int, pods: Sequence[_UnschedulablePod], audited: AuditedCluster, tiers: Tiers
 ) -> StarvingPods:
-    """Build the report about the waiting pods of a workload, and about pods of other tiers that run meanwhile."""
+    """Build the report about the waiting pods of a workload, and about the pods of other tiers meanwhile."""
     longest_first = sorted(pods, key=lambda unschedulable: -unschedulable.seconds)
     oldest = longest_first[0]
     created = oldest.pod.metadata.creation_timestamp or ""
@@ -209,10 +209,10 @@ def _find_unknowns(audited: AuditedCluster, growth: Growth, has_several_tiers: b
 
 
 def _iter_starving_findings(starving_pods: Sequence[StarvingPods]) -> Iterator[Finding]:
-    """Yield a finding for each cause of starvation in a tier. Its message begins with the cause.
+    """Yield a finding for each tier and cause of starvation. Its message begins with the cause.
 
-    The object is the workload that waits longest. The message counts the pods of all workloads with the same cause. The
-    rule depends on whether pods of lower tiers run, or only pods of higher tiers started meanwhile.
+    The object is the workload that has waited longest. The message counts the pods of all workloads with the same
+    cause. The rule depends on whether pods of lower tiers run, or only pods of higher tiers started meanwhile.
     """
     by_cause: dict[tuple[object, ...], list[StarvingPods]] = {}
     for starving in starving_pods:
@@ -231,9 +231,9 @@ def _iter_starving_findings(starving_pods: Sequence[StarvingPods]) -> Iterator[F
 
 
 def _describe_starving_pods(reports: Sequence[StarvingPods]) -> str:
-    """Describe the tier, number and age of the pods that starve for one cause, and name the workloads after the first.
+    """Describe the tier, number and age of the pods that starve for one cause.
 
-    `reports` has the longest-waiting workload first.
+    `reports` has the workload with the longest wait first. The other workloads are named.
     """
     pod_count = sum(len(starving.pods) for starving in reports)
     oldest_text = "the oldest " if pod_count > 1 else ""
@@ -274,9 +274,9 @@ def _iter_preempted_findings(workloads: Sequence[PreemptedWorkload]) -> Iterator
 
 
 def _iter_growth_findings(growth: Growth) -> Iterator[Finding]:
-    """Yield a warning for each victim of growth behind a Service, and one note about all other victims.
+    """Yield a warning for each workload behind a Service that loses pods, and one note about all other victims.
 
-    Without a grown tier there are no findings.
+    Nothing is yielded if no tier grew.
     """
     tier = growth.tier
     if tier is None:

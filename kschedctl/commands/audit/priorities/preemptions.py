@@ -167,8 +167,8 @@ class PodWorkloadIndex:
     def resolve_workload(self, namespace: str, name: str) -> Owner:
         """Return the workload of the pod with this name, or the pod itself if its workload is unknown.
 
-        A pod that no longer exists is recognized by its name. The name begins like those of the workload's pods, and
-        ends with a random suffix or a number.
+        The workload of a pod that no longer exists is recognized by the pod's name, which begins like the names of the
+        workload's existing pods and ends with a random suffix or a number.
         """
         pod = self._cluster.pod(namespace, name)
         if pod is not None:
@@ -231,11 +231,10 @@ def simulate_tier_growth(
 
 
 def _find_info_to_clone(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits) -> int | None:
-    """Return the number of the PodInfo with the most pods of a tier, or None if no pod of the tier can be cloned.
+    """Return the number of the PodInfo with the most pods in the tier that grows. Return None if none can be cloned.
 
-    The limits may name the tier. By default it is the highest non-system tier that has pods to clone which may preempt
-    others. If there is none, it is the highest non-system tier that has pods to clone. Raises UsageError for an unknown
-    tier.
+    The limits may name the tier. By default, it is the highest non-system tier with pods that can be cloned. A tier
+    whose pods may preempt others takes precedence. Raises UsageError for an unknown tier.
     """
     pods_by_info = np.bincount(tiers.pods.info, minlength=len(tiers.pods.infos))
     can_clone = tiers.pods.where(lambda info: _can_clone(scheduler, info)) & (pods_by_info > 0)
@@ -255,7 +254,7 @@ def _find_info_to_clone(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimi
 
 
 def _can_clone(scheduler: Scheduler, info: PodInfo) -> bool:
-    """Return whether another pod like this can be created and scheduled.
+    """Return whether further pods with this PodInfo can be created and scheduled.
 
     A profile must serve the pod. The pod must not be terminating, and must have no claims and no scheduling group. Its
     owner must not be a DaemonSet or a Node.
@@ -277,11 +276,11 @@ def _resolve_tier(tiers: Tiers, tier_name: str) -> int:
     for tier, (name, value) in enumerate(zip(tiers.names, tiers.priorities.tolist(), strict=True)):
         if tier_name in (str(value), *name.split(", ")):
             return tier
-    raise UsageError(f'no pod has priority "{tier_name}"', where="--tier", hint=f"there are: {', '.join(tiers.names)}")
+    raise UsageError(f'no pod has priority "{tier_name}"', where="--tier", hint=f"available: {', '.join(tiers.names)}")
 
 
 def _group_preempted_by_workload(tiers: Tiers, evicted: tuple[EvictedPod, ...]) -> tuple[EvictedWorkload, ...]:
-    """Group preempted pods by workload in order of preemption. Pods that terminate anyway are left out."""
+    """Group preempted pods by workload, in order of preemption. Pods that were already terminating are left out."""
     groups: dict[str, list[EvictedPod]] = {}
     for evicted_pod in evicted:
         if not tiers.pods.terminating[_get_info_number(tiers, evicted_pod)]:

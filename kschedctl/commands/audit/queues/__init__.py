@@ -310,11 +310,11 @@ def list_inactive_queues(cluster: Cluster, report: KueueQueues) -> list[Inactive
 def find_starving_queues(
     report: KueueQueues, oldest_by_queue: Mapping[str, LongWaitingWorkload]
 ) -> list[StarvingQueue]:
-    """Return the active ClusterQueues with waiting Workloads that borrow nothing while other queues borrow.
+    """Return the active ClusterQueues that borrow nothing while Workloads wait in them and other queues borrow.
 
     The other queues of the cohort borrow flavors and resources for which the starving queue has quota.
-    `oldest_by_queue` has the longest-waiting Workload of each ClusterQueue in which Workloads wait. A queue that
-    borrows nothing has a share of 0, whatever the weights of fair sharing are.
+    `oldest_by_queue` has the longest-waiting Workload of each ClusterQueue in which Workloads wait. With fair sharing,
+    a queue that borrows nothing has a share of 0, whatever its weight is.
     """
     # ClusterQueue -> the pairs of a flavor and a resource for which it has quota, or which it borrows
     nominal: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
@@ -356,7 +356,7 @@ def _group_queues_by_root_cohort(queues: Iterable[ClusterQueueState]) -> dict[st
 
 
 def find_unused_flavors(cluster: Cluster, report: KueueQueues) -> list[UnusedFlavor]:
-    """Return the ResourceFlavors in which no quota is reserved, with the ClusterQueues that offer quota in them."""
+    """Return the ResourceFlavors in which no quota is reserved, with the ClusterQueues that have quota in them."""
     cluster_queues = {state.queue for state in report.queues}
     used_flavors = set()
     queues_by_flavor: defaultdict[str, dict[str, None]] = defaultdict(dict)  # the keys are an ordered set of queues
@@ -407,9 +407,9 @@ def find_unplaced_workloads(audited: AuditedCluster, min_seconds: float) -> list
 
 
 def _iter_long_admitted_workloads(audited: AuditedCluster, min_seconds: float) -> Iterator[tuple[str, KueueWorkload]]:
-    """Yield each unfinished Workload that was admitted more than `min_seconds` ago, after the time of its admission.
+    """Yield the Workloads that were admitted more than `min_seconds` ago, each after the time of its admission.
 
-    Nothing is yielded if the cluster's time is unknown.
+    Finished Workloads are left out. Nothing is yielded if the cluster's time is unknown.
     """
     for workload in audited.cluster.kueue_workloads:
         conditions = workload.status.conditions

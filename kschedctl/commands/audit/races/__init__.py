@@ -82,7 +82,7 @@ def build_races_section(audited: AuditedCluster) -> RacesSection:
 
 
 def find_competing_schedulers(view: Fork) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Find other schedulers that placed pods on the same nodes as this one.
+    """Find schedulers that placed pods on nodes that have pods of this scheduler as well.
 
     Return the sorted names of these schedulers and the rows of the shared nodes.
     """
@@ -128,7 +128,7 @@ def _find_result(races: Races, expiry: str) -> RaceResult:
 def _build_headline(races: Races | None, rivals: tuple[str, ...], shared: int, version: str) -> str:
     """Describe the simulated share of double-booked pods, or say that there are too few nodes or pods to simulate.
 
-    With rival schedulers it is the share if assumed pods never expire, otherwise the share with an expiry of 30 s.
+    With rival schedulers, the share is that without expiry of assumed pods, otherwise that with an expiry of 30 s.
     `shared` is the number of nodes that the schedulers share.
     """
     if races is None:

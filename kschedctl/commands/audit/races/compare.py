@@ -85,7 +85,10 @@ def _iter_run_counts(question: RaceQuestion, nodes: int, rate: float) -> Iterato
 def _build_race_results(
     question: RaceQuestion, nodes: int, rate: float, counts_by_run: Sequence[Sequence[RaceCounts]]
 ) -> list[RaceResult]:
-    """Build the result of each expiry from the counts of each run by expiry. Without runs there are no results."""
+    """Build a result for each expiry from the counts of all runs. Each run has its counts in the order of the expiries.
+
+    Without runs, there are no results.
+    """
     setting = _build_setting(question, nodes, rate)
     counts_by_expiry = zip(*counts_by_run, strict=True)  # empty without runs, unlike the expiries
     return [
@@ -129,10 +132,10 @@ def _build_race_result(setting: RaceSetting, expiry: str, ttl: float, counts: Se
 
 
 def _build_headline(results: Sequence[RaceResult], instances: int) -> str:
-    """Give the advice and the worst case that it avoids in one line, or say that no pod is double-booked.
+    """Give the advice in one line, with the worst case that it avoids. If no pod is double-booked, say so.
 
-    If several instances double-book pods even with the best expiry, the advice is to run a single instance. There is no
-    advice if the worst case has the best expiry.
+    If several instances double-book pods even with the best expiry, the advice is to run a single instance. If the
+    worst case has the best expiry, there is no advice.
     """
     worst = _find_worst_result(results)
     if not worst.double_booked:

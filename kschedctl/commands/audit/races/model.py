@@ -92,7 +92,7 @@ class RandomDraws(NamedTuple):
         pods = int(random.poisson(setting.rate * setting.seconds))
         arrivals = np.sort(random.uniform(0, setting.seconds, pods))
 
-        # Pods that run already at the start, of which only the ends within the simulated time matter
+        # Pods that already run at the start. Only those that end within the simulated time need an event.
         total_room = setting.nodes * setting.room
         mean_run_time = setting.load * total_room / setting.rate
         initial_pods = _distribute_evenly(round(min(setting.load, 1.0) * total_room), setting.nodes)
@@ -156,8 +156,8 @@ class SimulatedScheduler:
     def pick_node(self, room: int, tie: float) -> int:
         """Return one of the nodes with the fewest pods that the instance knows of, or NOWHERE if all nodes are full.
 
-        `room` is the number of pods that fit on a node, and `tie` in [0, 1) chooses among the nodes. If all nodes are
-        equal, the scoring strategy LeastAllocated also prefers the nodes with the fewest pods.
+        `room` is the number of pods that fit on a node, and `tie` in [0, 1) chooses among the nodes with equally few
+        pods. This is what the scoring strategy LeastAllocated does if all nodes are equal.
         """
         fewest = self.known_pods.min()
         if fewest >= room:

@@ -39,7 +39,8 @@ def build_races_evidence(races: RacesSection, style: Style) -> Page:
 def build_race_tables(results: Sequence[RaceResult], style: Style) -> Page:
     """Build a table of the results and a plot over cluster sizes.
 
-    The expiries are rows if there is a single size and rate, or in wide output. Otherwise they are columns.
+    In wide output, or if there is a single size and rate, each expiry has rows of its own. Otherwise the expiries are
+    columns.
     """
     is_single_setting = len({(result.nodes, result.pods_per_second) for result in results}) == 1
     if not (style.wide or is_single_setting):

@@ -131,8 +131,8 @@ class RaceQuestion:
     def arrival_seconds(self) -> float:
         """The time in seconds during which pods arrive.
 
-        By default, it is a multiple of the longest expiry that lags exceed, but at least MIN_ARRIVAL_SECONDS, and not
-        so long that there would be too many pods to simulate.
+        By default, it is SIMULATED_EXPIRIES times the longest expiry that lags exceed, but at least
+        MIN_ARRIVAL_SECONDS. It is shorter if there would be too many pods to simulate.
         """
         if self.seconds:
             return self.seconds
@@ -301,10 +301,10 @@ def measure_peak_creation_rate(cluster: Cluster) -> float | None:
 def measure_kubelet_lags(cluster: Cluster) -> MeasuredLatency | None:
     """Return the times from binding to the kubelet's start of each pod, or None if there are too few pods.
 
-    A kubelet learns of a binding as a scheduler does, from a watch of the API server. The time is an upper bound,
-    because it includes the kubelet's own work, but not the pulling of images. Both times are whole seconds of two
-    clocks, so that a start before the binding counts as 0. Static pods are left out, as they are not bound by a
-    scheduler.
+    Schedulers and kubelets both learn of a binding from a watch of the API server, so the times stand for a scheduler's
+    informer lag. They are upper bounds, because they include the kubelet's own work, though not the pulling of images.
+    Both ends are whole seconds of different clocks, so that a start before the binding counts as 0. Static pods are
+    left out, since no scheduler binds them.
     """
     pods = cluster.pods
     bound_at = _parse_time_column(cluster, pods.columns.scheduled)

@@ -53,9 +53,9 @@ def build_sampling_section(audited: AuditedCluster) -> SamplingSection:
 
 
 def _build_headline(report: SamplingCosts) -> str:
-    """Describe the loss of the profile that loses most.
+    """Describe the loss of the profile that loses most by sampling.
 
-    If no profile samples nodes, return the report's headline, which begins with a small letter here.
+    If no profile samples nodes, return the report's headline, with a small first letter.
     """
     current_points = [
         profile.advice.now for profile in report.profiles if profile.advice.now and profile.advice.verdict != "idle"
@@ -70,7 +70,7 @@ def _build_headline(report: SamplingCosts) -> str:
 def _iter_findings(profile: SampledProfile, audited: AuditedCluster) -> Iterator[Finding]:
     """Yield the finding that pods of a profile lose too much, or that evaluating fewer nodes would be enough.
 
-    Yield nothing if all nodes are evaluated anyway, or if no pod could be measured.
+    Yield nothing if all nodes are evaluated at any percentage, or if no pod could be measured.
     """
     advice = profile.advice
     current, advised = advice.now, advice.then

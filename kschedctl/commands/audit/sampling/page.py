@@ -91,7 +91,8 @@ def _build_setting_line(setting: SamplingSetting) -> Block:
 def _build_profile_blocks(profile: SampledProfile, pods: str) -> Page:
     """Build the table of kinds, the curve and its plot for a profile. `pods` says which pods were placed.
 
-    The page is empty if all nodes are evaluated anyway. Without a curve there is only the table of kinds.
+    Return () if there are no kinds, or if all nodes are evaluated at any percentage. Without a curve there is only the
+    table of kinds.
     """
     if not profile.kinds or profile.advice.verdict == "idle":
         return ()
@@ -103,10 +104,7 @@ def _build_profile_blocks(profile: SampledProfile, pods: str) -> Page:
 
 
 def _build_kinds_table(profile: SampledProfile) -> Table:
-    """Build a table of the kinds of pods, with their scores and their losses.
-
-    There is a loss at the current percentage and one at the advised percentage.
-    """
+    """Build a table of the kinds of pods: their scores, and their losses at the current and the advised percentage."""
     columns = [Column("workload"), Column("pods", right=True), Column("fit on", right=True)]
     advised = f"at {profile.advice.percentage}%" if profile.advice.percentage else "advised"
     columns += [Column("scores", right=True), Column("lost now", right=True), Column(advised, right=True)]
@@ -139,7 +137,7 @@ def _build_curve_table(profile: SampledProfile) -> Table:
 
 
 def _group_equal_points(profile: SampledProfile) -> list[list[SamplingPoint]]:
-    """Group neighbouring points of the curve that differ only in their percentage. Marked points stay alone."""
+    """Group neighbouring points of the curve that differ only in their percentage. A marked point stays alone."""
     groups: list[list[SamplingPoint]] = []
     for point in profile.curve:
         first = groups[-1][0] if groups else None

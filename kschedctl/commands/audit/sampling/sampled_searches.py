@@ -125,7 +125,8 @@ def combine_curves_of_kinds(kinds: Sequence[SampledKind]) -> tuple[SamplingPoint
     measured_kinds = [kind for kind in kinds if kind.curve and kind.fitting]
     pods = [kind.pods for kind in measured_kinds]
 
-    def mean(values: Sequence[float]) -> float:
+    def compute_mean(values: Sequence[float]) -> float:
+        """Return the mean of one value per kind, weighted by the number of pods."""
         return round(float(np.average(values, weights=pods)), DIGITS)
 
     combined = []
@@ -134,14 +135,14 @@ def combine_curves_of_kinds(kinds: Sequence[SampledKind]) -> tuple[SamplingPoint
             SamplingPoint(
                 percentage=points[0].percentage,
                 enough=max(point.enough for point in points),
-                scored=round(mean([point.scored for point in points])),
-                examined=mean([point.examined for point in points]),
+                scored=round(compute_mean([point.scored for point in points])),
+                examined=compute_mean([point.examined for point in points]),
                 examined_most=max(point.examined_most for point in points),
-                loss=mean([point.loss for point in points]),
+                loss=compute_mean([point.loss for point in points]),
                 loss_p50=max(point.loss_p50 for point in points),
                 loss_p90=max(point.loss_p90 for point in points),
                 loss_max=max(point.loss_max for point in points),
-                missed=mean([point.missed for point in points]),
+                missed=compute_mean([point.missed for point in points]),
             )
         )
     return tuple(combined)
@@ -393,9 +394,9 @@ def build_sampling_advice(
 ) -> SamplingAdvice:
     """Advise on the percentage of nodes to score, with a verdict on the current one.
 
-    The advised percentage is the smallest from which on no kind loses more than `max_loss`. The verdict is "raise" or
-    "lower", "keep" if a change would gain or save too little, "idle" if the percentage has no effect, and "none" if
-    there is no curve. `curve` has the mean costs of all `kinds`.
+    The advised percentage is the smallest one at which, as at all larger ones, no kind loses more than `max_loss`. The
+    verdict is "raise" or "lower", "keep" if a change would gain or save too little, "idle" if the percentage has no
+    effect, and "none" if there is no curve. `curve` has the mean costs of all `kinds`.
     """
     if not curve:
         return SamplingAdvice(verdict="none", max_loss=max_loss)
@@ -433,7 +434,7 @@ def _get_loss(kind: SampledKind, percentage: int) -> float:
 def build_sampling_headline(profiles: Sequence[SampledProfile]) -> str:
     """Return the advice for the profile that needs it most urgently, as one line.
 
-    If there are several profiles, the line begins with the profile's name.
+    If there are several profiles, the line begins with the name of this one.
     """
     most_urgent = min(profiles, key=lambda profile: VERDICTS_BY_URGENCY.index(profile.advice.verdict))
     advice_text = _describe_advice(most_urgent)
@@ -482,7 +483,10 @@ def _describe_worst_loss(kinds: Iterable[SampledKind], current: SamplingPoint) -
 
 
 def _describe_small_gain(kinds: Iterable[SampledKind], current: SamplingPoint, advised: SamplingPoint) -> str:
-    """Describe how little the worst kind gains by a higher percentage. Return "" if no kind loses too much."""
+    """Describe how little a higher percentage gains for the kind that loses most.
+
+    Return "" if the advised percentage is not higher than the current one.
+    """
     if advised.percentage <= current.percentage:
         return ""
     kind = _find_worst_kind(kinds, current)

@@ -224,9 +224,9 @@ def _find_domain_rule(key: str) -> tuple[AuditRule, str]:
 def _choose_widest_placement(
     single_domain: SingleDomainWorkload, placements: Sequence[DomainPlacement], workloads: Workloads, view: Fork
 ) -> DomainPlacement:
-    """Return the placement by zone if the workload can use only one of several zones.
+    """Return the placement by zone if the pods share a zone and may only run there although there are several zones.
 
-    Otherwise return the placement of `single_domain`, in which the workload shares a domain.
+    Otherwise return the placement of `single_domain`.
     """
     number, placement = single_domain
     main_info = workloads.infos_by_workload[number][0]
@@ -259,8 +259,8 @@ def _build_only_domain_finding(
 ) -> Finding:
     """Build the finding about a workload whose pods all share the only domain that they may use.
 
-    The finding is a note, or a warning if the workload has a DoNotSchedule constraint with the topology key: with a
-    single domain the constraint cannot spread the pods, and without minDomains it has no effect. `number` is the
+    The finding is a note, or a warning if the workload has a DoNotSchedule constraint with the topology key. Such a
+    constraint cannot spread pods over a single domain, and without minDomains it has no effect. `number` is the
     workload's number.
     """
     key = placement.domains.key
@@ -287,8 +287,8 @@ def _build_only_domain_finding(
 def _format_constraint_change(key: str, constraint: SpreadPromise | None, pods: int) -> str:
     """Return the end of a sentence: how to make a DoNotSchedule constraint with the topology key need two domains.
 
-    Without a constraint, one has to be added. The text is empty if the constraint is sufficient already. With
-    minDomains 2 the minimum counts as 0 in one domain, which then takes maxSkew pods.
+    Without a constraint, the text says which one to add. Return "" if the constraint already is sufficient. With
+    minDomains 2, the minimum counts as 0 as long as there is one domain, which then takes maxSkew pods.
     """
     if constraint is None:
         return f", and add a DoNotSchedule spread constraint over {key} with maxSkew: 1 and minDomains: 2"
@@ -369,8 +369,8 @@ def _build_stranded_finding(owner: Owner, constraint: SpreadPromise, worst_loss:
 def _iter_down_domain_finding(constraints: Sequence[WorkloadConstraint], workloads: Workloads) -> Iterator[Finding]:
     """Yield one finding about the constraint that strands the most pods while a domain's nodes are down.
 
-    It represents all other constraints, since every constraint without nodeTaintsPolicy: Honor has this effect. Nothing
-    is yielded if no constraint strands pods only then.
+    The finding represents all such constraints: each one without nodeTaintsPolicy: Honor has this effect. A constraint
+    that also strands pods once the nodes are deleted has a finding of its own and does not count.
     """
     affected: list[tuple[BrokenDomain, WorkloadConstraint]] = []
     for numbered in constraints:

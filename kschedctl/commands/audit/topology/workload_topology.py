@@ -106,10 +106,10 @@ class DomainPlacement:
         return has_all_in_one
 
     def build_report(self, workload: int, pods: int) -> WorkloadDomains:
-        """Build the report about the distribution of a workload that has `pods` pods, the fullest domain first.
+        """Build the report about the distribution of a workload over domains, the fullest domain first.
 
-        The report includes the effect of losing each domain. With more than MAX_LOSSES domains, only the loss of the
-        fullest is included.
+        `pods` is the number of the workload's pods. The report includes the effect of losing each domain. If there are
+        more than MAX_LOSSES domains, only the loss of the fullest is included.
         """
         pairs = slice(self.starts[workload], self.starts[workload + 1])
         fullest_first = np.argsort(-self.pods[pairs], kind="stable")
@@ -197,7 +197,7 @@ class Workloads:
 
 
 def _find_replicated_owners(view: Fork) -> list[Owner | None]:
-    """Return the owner of each PodInfo, or None if no controller would recreate its pods or they are terminating."""
+    """Return the owner of each PodInfo, or None if no controller would recreate the pods or they are terminating."""
     owners: list[Owner | None] = []
     for info in view.pods.infos:
         controller = find_controller(info.pod.metadata)
@@ -248,10 +248,10 @@ def iter_constraint_reports(scheduler: Scheduler, workloads: Workloads) -> Itera
 def _explain_unusable_domain(
     constraint: SpreadPromise, domain_counts: DomainCounts, info: PodInfo, view: Fork
 ) -> SpreadPromise:
-    """Add the reason why the constraint's emptiest domain counts although it takes no pods.
+    """Add why the constraint's emptiest domain counts although it takes no pods.
 
-    The constraint is returned unchanged if it is satisfied, if it has too few domains, or if its emptiest domain can
-    take pods.
+    The constraint is returned unchanged if it holds, if it has too few domains, or if its emptiest domain can take
+    pods.
     """
     if constraint.holds or constraint.domains < constraint.min_domains:
         return constraint
@@ -335,8 +335,8 @@ def _iter_domain_losses(
     """Yield the effects of losing each domain that has pods.
 
     If there are more than MAX_LOSSES domains, only the fullest is considered. `domains` are the numbers of the domains,
-    the fullest first, and `counts` are their numbers of pods. Only a hard constraint strands pods, that is, leaves pods
-    of the lost domain without a node.
+    the fullest first, and `counts` are their numbers of pods. A pod is stranded if the constraint then keeps it from
+    getting a node, which only a hard constraint does.
     """
     max_losses = len(counts) if len(counts) <= MAX_LOSSES else 1
     for i in np.flatnonzero(counts[:max_losses]).tolist():

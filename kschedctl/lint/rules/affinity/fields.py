@@ -51,7 +51,7 @@ TS_MISSING = Rule(
 
 
 def find_replicas_that_may_share_a_node(workload: Workload) -> Iterator[Problem]:
-    """Report a workload whose replicas are spread by zone or another label but may share a node."""
+    """Report a serving workload whose replicas are spread by zone or another label but may share a node."""
     spec = workload.spec
     keys = {term.topology_key for path, term in iter_pod_affinity_terms(workload) if "podAntiAffinity" in path}
     keys |= {constraint.topology_key for constraint in spec.topology_spread_constraints}
@@ -232,7 +232,7 @@ AF_ANTI_EVERYTHING = Rule(
 def find_more_replicas_than_usual_domains(context: LintContext) -> Iterator[Problem]:
     """Find required anti-affinity between more replicas than most clusters have zones or regions.
 
-    With a cluster, ``af-anti-replicas-over-domains`` counts the domains instead.
+    Only serving workloads are considered. With a cluster, ``af-anti-replicas-over-domains`` counts the domains instead.
     """
     if context.cluster is not None:
         return
@@ -262,7 +262,8 @@ AF_ANTI_MANY_REPLICAS = Rule(
 def find_anti_affinity_with_surge(context: LintContext) -> Iterator[Problem]:
     """Find Deployments whose rollout must start a new pod first, although anti-affinity leaves no domain for it.
 
-    With a cluster, ``af-rollout-deadlock`` replays the rollout instead.
+    Only Deployments with several replicas are considered. With a cluster, ``af-rollout-deadlock`` replays the rollout
+    instead.
     """
     if context.cluster is not None:
         return

@@ -107,6 +107,7 @@ def find_misspelt_terms(context: LintContext) -> Iterator[Problem]:
                 continue
             own_namespace_only = not term.namespaces and term.namespace_selector is None
             namespaces = [workload.namespace] if own_namespace_only else list(all_labels)
+            # A term for other namespaces is compared with the labels in all namespaces
             term_labels = {namespace: all_labels[namespace] for namespace in namespaces}
             for label, similar_label, owner in _iter_misspelt_labels(context, workload, term, term_labels):
                 pods = "the workload's own pods" if owner is workload else f"the pods of {owner.subject}"
@@ -145,6 +146,7 @@ def _iter_misspelt_labels(
             similar = labels.find_similar_label(key, value)
             if similar is None:
                 continue
+            # The similar label has to be in the same cluster
             owners = [w for w in similar.workloads if context.variants.can_coexist(workload.subject, w.subject)]
             if owners:
                 owner = workload if workload in owners else owners[0]
@@ -275,7 +277,7 @@ AF_ANTI_REPLICAS_OVER_DOMAINS = Rule(
 
 
 def find_more_replicas_than_hosts(context: LintContext) -> Iterator[Problem]:
-    """Find workloads with a host port and too few usable nodes for their replicas, confirmed by a replay.
+    """Find serving workloads with a host port and too few usable nodes for their replicas, confirmed by a replay.
 
     A rollout that must start a new pod first needs one more node.
     """
@@ -288,6 +290,7 @@ def find_more_replicas_than_hosts(context: LintContext) -> Iterator[Problem]:
         rows = np.flatnonzero(facts.get_eligible_nodes(workload))
         surge, unavailable = workload.compute_surge_and_unavailable()
         must_start_new_pod_first = surge > 0 and not unavailable and bool(workload.subject.document)
+        # As many replicas as nodes: only a rollout has too few
         is_rollout_stuck = must_start_new_pod_first and workload.replicas == len(rows)
         excess = workload.highest_replicas - len(rows)
         has_too_few_nodes = excess > 0 or is_rollout_stuck
@@ -353,7 +356,10 @@ AF_ROLLOUT_DEADLOCK = Rule(
 
 
 def find_terms_without_target_pods(context: LintContext) -> Iterator[Problem]:
-    """Find required affinity terms that match neither pods nor linted workloads, confirmed by a replay."""
+    """Find required affinity terms that match neither pods nor linted workloads, confirmed by a replay.
+
+    Terms that match their own workload are left out. Finds nothing unless all pods are known.
+    """
     facts = context.facts
     for workload in context.workloads:
         for term in iter_required_affinity(workload):
@@ -422,7 +428,10 @@ AF_UNLABELLED_NODES = Rule(
 
 
 def find_affinity_in_large_clusters(context: LintContext) -> Iterator[Problem]:
-    """Find pod affinity by zone or any label except the hostname, in clusters of over ``LARGE_CLUSTER_NODES``."""
+    """Find pod (anti-)affinity by any label except the hostname, in clusters of over ``LARGE_CLUSTER_NODES`` nodes.
+
+    Each workload is reported once, at its first such term.
+    """
     node_count = len(context.facts)
     if node_count <= LARGE_CLUSTER_NODES:
         return

@@ -129,6 +129,7 @@ def _iter_validation_errors(
     else:
         errors = manifests.validate_manifest(subject.kind, manifest, context.validation_options)
 
+    # Leave out the consequences of other errors
     ignored = _find_ignored_paths(subject, errors, undecodable_paths)
     for error in errors:
         is_consequence = any(
@@ -139,7 +140,11 @@ def _iter_validation_errors(
 
 
 def _find_ignored_paths(subject: Subject, errors: Iterable[FieldError], undecodable_paths: Iterable[Path]) -> set[Path]:
-    """Return the paths whose errors follow from a default, from another error or from an ignored label."""
+    """Return the paths whose errors follow from a default, from another error or from an ignored label.
+
+    These are the selector and the template's labels, or only the labels if the selector has an error. The set is empty
+    if no error is a consequence.
+    """
     if subject.api_version in _VERSIONS_WITH_DEFAULT_SELECTOR:
         return {_SELECTOR, _LABELS}
     if any(is_at_or_around(path, part) for path in undecodable_paths for part in (_SELECTOR, _LABELS)):
@@ -250,7 +255,7 @@ API_NEEDS_VERSION = Rule(
 
 
 def _describe_why_not_served(version: ApiVersion, kind: str, context: LintContext) -> str:
-    """Describe why the linted Kubernetes version does not serve an API version yet.
+    """Describe why the linted Kubernetes version does not serve an API version of this kind yet.
 
     Returns "" if it serves the version, or if that is unknown.
     """
@@ -358,8 +363,8 @@ def _build_lifecycle_problem(subject: Subject, version: ApiVersion, minor: int) 
 def _build_version_problem(subject: Subject, message: str, minor: int, successor: str = "") -> Problem:
     """Build a problem at apiVersion, with advice to write the successor or else the newest served version.
 
-    If no other version is served, there is no advice. A version that is off by default is only advised, not offered as
-    an automatic replacement.
+    ``minor`` is the linted Kubernetes version. If it serves no other API version, there is no advice. A version that is
+    off by default is only advised, not offered as an automatic replacement.
     """
     served_versions = {
         version.name: version

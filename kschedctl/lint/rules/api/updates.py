@@ -32,7 +32,8 @@ HOOK_ANNOTATIONS = ("helm.sh/hook", "argocd.argoproj.io/hook")
 def find_immutable_field_changes(context: LintContext) -> Iterator[Problem]:
     """Find changes to immutable fields, which the API server would reject when the manifests are applied.
 
-    Nothing is yielded without a cluster, or if the manifests themselves describe the cluster.
+    Helm hooks and manifests that cannot be decoded are skipped. Nothing is yielded without a cluster, or if the
+    manifests themselves describe the cluster.
     """
     if context.cluster is None or context.is_self_described:
         return
@@ -91,7 +92,7 @@ def _iter_workload_update_errors(
 ) -> ValidationErrors:
     """Yield the errors of changing a workload's selector, claim templates or other immutable fields.
 
-    ``spec`` is the unconverted spec of the manifest.
+    ``spec`` is the spec as the manifest has it, before it is converted to a struct.
     """
     old_spec = field_at(deployed.documents.get(owner), "spec")
     if owner.kind == "Job" and isinstance(old_spec, Mapping):

@@ -83,7 +83,7 @@ CA_PRIORITIES_UNMATCHED = Rule(
 
 
 def find_node_groups_with_untolerated_taints(context: LintContext) -> Iterator[Problem]:
-    """Find empty node groups whose new nodes would have a hard taint that no pod tolerates by its key.
+    """Find the cluster's empty node groups whose new nodes would have a hard taint that no pod tolerates by its key.
 
     Finds nothing unless all pods are known.
     """

@@ -19,7 +19,8 @@ from kschedctl.text.counts import counted
 def find_zero_disruption_budgets(context: LintContext) -> Iterator[Problem]:
     """Find PodDisruptionBudgets that never allow an eviction.
 
-    A minAvailable that is a number is judged only if the budget selects exactly one workload.
+    A minAvailable that is a number is judged only if the budget selects exactly one workload, and only if this workload
+    runs permanently.
     """
     for subject, budget, workloads in context.iter_disruption_budgets():
         spec = budget.spec
@@ -79,7 +80,10 @@ PDB_OVER_HPA_MIN = Rule(
 
 
 def find_percentages_rounded_to_all(context: LintContext) -> Iterator[Problem]:
-    """Find PodDisruptionBudgets with a minAvailable percentage that rounds up to all replicas."""
+    """Find PodDisruptionBudgets with a minAvailable percentage that rounds up to all replicas.
+
+    Budgets are left out if they also select workloads that do not run permanently.
+    """
     for subject, budget, workloads in context.iter_disruption_budgets():
         percentage = budget.spec.min_available
         if not isinstance(percentage, str) or percentage == "100%":

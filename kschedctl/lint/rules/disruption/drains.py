@@ -69,8 +69,8 @@ def _fits_only_on_present_node(context: LintContext, workload: Workload, row: Ro
 def find_budgets_blocking_each_other(context: LintContext) -> Iterator[Problem]:
     """Find PodDisruptionBudgets that allow no disruptions and have pods on the same node.
 
-    Each of them may wait for a pod that the other one keeps from moving, so that no order of drains works. Each group
-    of budgets with pods on the same nodes is reported once, at its first budget.
+    Two such budgets may each block the move of a pod for which the other one waits, so that no order of drains works.
+    Each group of budgets with pods on the same nodes is reported once, at its first budget.
     """
     view = context.facts.view
     budgets_by_row = _find_blocking_budgets(context)
@@ -99,7 +99,10 @@ DRAIN_ORDER_DEADLOCK = Rule(
 
 
 def _find_blocking_budgets(context: LintContext) -> dict[int, list[Subject]]:
-    """Return, by node row, the PodDisruptionBudgets that allow no disruptions and cover a pod on the node."""
+    """Return the cluster's PodDisruptionBudgets that allow no disruptions, by the row of each node with a covered pod.
+
+    Budgets with an invalid selector are left out.
+    """
     assert context.cluster is not None
     view = context.facts.view
     pods = view.pods

@@ -33,7 +33,7 @@ _NODE_PROVIDERS = ("kueue.x-k8s.io/multikueue", "kueue.x-k8s.io/provisioning-req
 
 
 def find_flavors_without_nodes(context: LintContext) -> Iterator[Problem]:
-    """Find ResourceFlavors whose node labels no node has.
+    """Find ResourceFlavors whose node labels no node of the cluster has.
 
     Finds nothing if an autoscaler may add nodes. Flavors whose nodes an admission check provides are left out.
     """
@@ -139,6 +139,7 @@ def find_nodes_without_quota(context: LintContext) -> Iterator[Problem]:
     queues = context.list_all_objects(ClusterQueue)
     if not flavors or not queues or not context.are_all_read("ClusterQueue", "Cohort"):
         return
+    # The flavors with quota, and the nodes that these flavors select
     groups = [group for queue in queues for group in queue.spec.resource_groups]
     groups += [group for cohort in context.list_all_objects(Cohort) for group in cohort.spec.resource_groups]
     flavors_with_quota = {flavor.name for group in groups for flavor in group.flavors}
@@ -148,6 +149,7 @@ def find_nodes_without_quota(context: LintContext) -> Iterator[Problem]:
         if flavor.metadata.name in flavors_with_quota
         for node in _select_flavor_nodes(flavor, context.cluster.nodes)
     }
+    # Linted flavors without quota, with the nodes that belong to no flavor with quota
     for subject, flavor in flavors:
         if subject.name in flavors_with_quota:
             continue
@@ -211,7 +213,7 @@ class _FlavorCapacity(NamedTuple):
 
 
 def _measure_flavor_capacity(context: LintContext, flavor_names: set[str]) -> _FlavorCapacity:
-    """Count the nodes of each named flavor, and add up their allocatable resources.
+    """Count the cluster's nodes of each named flavor, and add up their allocatable resources.
 
     A node with a malformed quantity is counted, but adds no resources.
     """

@@ -183,12 +183,12 @@ KQ_NO_CLUSTER_QUEUE = Rule(
 )
 
 
-def find_cohort_circles(context: LintContext) -> Iterator[Problem]:
+def find_cohort_cycles(context: LintContext) -> Iterator[Problem]:
     """Find Cohorts whose chain of parents forms a cycle or leads to one."""
     parents = {c.metadata.name: c.spec.parent_name for c in context.list_all_objects(Cohort) if c.spec.parent_name}
     for subject, cohort in context.list_linted_objects(Cohort):
         if cohort.spec.parent_name and is_cohort_in_circle(subject.name, parents):
-            circle = _find_cohort_circle(subject.name, parents)
+            circle = _find_cohort_cycle(subject.name, parents)
             verb = "form" if subject.name in circle else "lead to"
             message = f"its parents {verb} a cycle: {' -> '.join((*circle, circle[0]))}"
             yield subject.build_problem(("spec", "parentName"), message)
@@ -197,7 +197,7 @@ def find_cohort_circles(context: LintContext) -> Iterator[Problem]:
 KQ_COHORT_CIRCLE = Rule(
     "kq-cohort-circle",
     ERROR,
-    find_cohort_circles,
+    find_cohort_cycles,
     summary="Cohorts whose parents form a cycle",
     why="Kueue admits no Workload in any ClusterQueue below these Cohorts.",
     fix="Remove one spec.parentName of the cycle",
@@ -205,7 +205,7 @@ KQ_COHORT_CIRCLE = Rule(
 )
 
 
-def _find_cohort_circle(name: str, parents: Mapping[str, str]) -> tuple[str, ...]:
+def _find_cohort_cycle(name: str, parents: Mapping[str, str]) -> tuple[str, ...]:
     """Return the names of the Cohorts in the cycle that the Cohort's chain of parents leads to.
 
     The first Cohort that the chain reaches comes first.

@@ -153,6 +153,7 @@ def find_inadmissible_workloads(context: LintContext) -> Iterator[Problem]:
         queue = cache.queues.get(local_queue.spec.cluster_queue) if local_queue else None
         if queue is None or not _is_capacity_known(context, queue):
             continue
+        # kq-cohort-circle reports the cycle
         if queue.node.parent is not None and queue.node.parent.name in cache.cohorts_in_circle:
             continue
         excess = _describe_excess(queue, pod_sets)

@@ -154,9 +154,10 @@ def find_similar_known_label(key: str) -> str:
 
 
 def _find_similarly_spelt_label(domain: str, name: str) -> str:
-    """Return the known label with this domain and a similar name, or with this name and a similar domain.
+    """Return the known label that differs from this label only by a misspelt name or domain.
 
-    Return "" if there is none.
+    In a known domain, the name is compared. For an unknown domain, the domain is compared. Return "" if no label is
+    similar.
     """
     if domain in _LABELS_BY_DOMAIN:
         similar_name = find_similar_name(name, _LABELS_BY_DOMAIN[domain])

@@ -34,7 +34,8 @@ HEALTHY_STATUS = {
 def find_pods_without_node_pool(context: LintContext) -> Iterator[Problem]:
     """Find workloads that select nodes of NodePools although no NodePool can create a node for them.
 
-    DaemonSets are left out, as they run on the nodes that exist. So are workloads that may use an existing node.
+    DaemonSets are left out, as they run on the nodes that exist. So are workloads that may use an existing node of the
+    cluster, if there is one.
     """
     pools = context.list_linted_objects(WrittenNodePool)
     if not pools:
@@ -46,6 +47,7 @@ def find_pods_without_node_pool(context: LintContext) -> Iterator[Problem]:
             for alternative in list_node_condition_alternatives(workload.spec)
             for key in alternative.conditions.by_key
         }
+        # A workload that uses no label of a pool may be for other nodes
         selects_pool_nodes = any(key in pool_keys or key.startswith(_KARPENTER_PREFIXES) for key in keys)
         if not selects_pool_nodes or workload.kind == "DaemonSet":
             continue
@@ -119,7 +121,7 @@ def _can_pool_offer_label_value(needed: AllowedValues, offered: AllowedValues | 
 
 
 def find_unhealthy_nodes(context: LintContext) -> Iterator[Problem]:
-    """Find nodes that are not ready or under pressure.
+    """Find nodes of the cluster that are not ready or under pressure.
 
     Each state is reported once, at the first node that has it. Conditions of unknown types or without a status do not
     count.

@@ -72,7 +72,10 @@ PC_SYSTEM_PREFIX = Rule(
 
 
 def find_several_global_defaults(context: LintContext) -> Iterator[Problem]:
-    """Find PriorityClasses that are the global default although another class of the cluster is one too."""
+    """Find PriorityClasses that are the global default although another class of the cluster is one too.
+
+    The message names the class with the lowest value, which would apply.
+    """
     defaults = [item for item in context.list_all_items(PriorityClass) if item.value.global_default]
     for subject, priority_class in context.list_linted_objects(PriorityClass):
         if not priority_class.global_default:
@@ -101,7 +104,8 @@ PC_MULTIPLE_GLOBAL_DEFAULT = Rule(
 def find_highest_global_default(context: LintContext) -> Iterator[Problem]:
     """Find global default PriorityClasses whose value no other class exceeds.
 
-    The system's classes do not count.
+    The system's classes do not count. A default of at most 0 is accepted if all other classes are below 0, because such
+    classes are for placeholder pods.
     """
     classes = [i for i in context.list_all_items(PriorityClass) if not i.subject.name.startswith(RESERVED_PREFIX)]
     for subject, priority_class in context.list_linted_objects(PriorityClass):
@@ -228,7 +232,7 @@ def find_missing_priority_classes(context: LintContext) -> Iterator[Problem]:
         would_be_known = are_classes_known or is_reserved
         if name and name not in context.priority_classes and would_be_known:
             message = f'PriorityClass "{name}" does not exist'
-            fix = _suggest_class(name, context.priority_classes)
+            fix = _suggest_priority_class(name, context.priority_classes)
             yield workload.build_problem(("priorityClassName",), message, fix)
 
 
@@ -244,7 +248,7 @@ PC_MISSING = Rule(
 )
 
 
-def _suggest_class(name: str, known_names: Collection[str]) -> str:
+def _suggest_priority_class(name: str, known_names: Collection[str]) -> str:
     """Suggest the known PriorityClass that a missing one resembles, or return "" if none is similar."""
     misspelt_name = find_similar_name(name, known_names)
     if misspelt_name:
@@ -314,9 +318,9 @@ PC_SYSTEM_CRITICAL_IN_USER_NS = Rule(
 
 
 def find_deleted_classes_in_use(context: LintContext) -> Iterator[Problem]:
-    """Find PriorityClasses that no longer exist although bound pods use them.
+    """Find PriorityClasses that no longer exist although bound pods of the cluster use them.
 
-    Each class is reported at the first of the pods. Finds nothing if not all classes are known.
+    Each class is reported once, at the first of these pods. Finds nothing if not all classes are known.
     """
     assert context.cluster is not None
     if not _are_classes_known(context):
@@ -352,7 +356,10 @@ PC_DELETED_IN_USE = Rule(
 
 
 def find_owners_with_mixed_priorities(context: LintContext) -> Iterator[Problem]:
-    """Find workloads whose pods have different priorities."""
+    """Find workloads of the cluster whose pods have different priorities.
+
+    Pods without a priority do not count.
+    """
     assert context.cluster is not None
     for (kind, namespace, name), pods in group_pods_by_owner(context.cluster).items():
         priorities = {pod.spec.priority for pod in pods if pod.spec.priority is not None}
@@ -376,7 +383,7 @@ PC_GLOBAL_DEFAULT_DRIFT = Rule(
 
 
 def find_unused_priority_classes(context: LintContext) -> Iterator[Problem]:
-    """Find PriorityClasses that no pod and no linted workload uses.
+    """Find PriorityClasses that no pod of the cluster and no linted workload uses.
 
     The global default and the system's classes are left out. Finds nothing if not all pods are known.
     """

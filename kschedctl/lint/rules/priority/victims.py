@@ -62,6 +62,7 @@ def find_anti_affinity_across_nodes(context: LintContext) -> Iterator[Problem]:
         if priority <= 0 or not eligible.any():
             continue
         for term in iter_required_anti_affinity(workload):
+            # Within one node, preemption can evict the pods
             if term.key == HOSTNAME:
                 continue
             occupied = _find_nodes_with_matched_lower_priority_pods(context, term, priority)

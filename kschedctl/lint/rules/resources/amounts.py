@@ -163,7 +163,7 @@ def find_amounts_with_wrong_unit(workload: Workload) -> Iterator[Problem]:
         for name, text in amounts.items():
             fault = _describe_wrong_unit(name, text, amounts)
             if fault:
-                yield workload.build_problem((*path, name), fault, _suggest_unit(name, text))
+                yield workload.build_problem((*path, name), fault, _suggest_amount_with_unit(name, text))
 
 
 RQ_ABSURD = Rule(
@@ -179,10 +179,10 @@ RQ_ABSURD = Rule(
 
 
 def _describe_wrong_unit(name: str, text: str | int | float, amounts: Resources) -> str:
-    """Describe why the unit of an amount looks wrong, or return "" if the amount is plausible.
+    """Describe why the unit of the amount ``text`` looks wrong, or return "" if the amount is plausible.
 
-    ``amounts`` are all requests or limits of the container: many cores are plausible together with much memory. If one
-    of them is invalid, nothing is judged.
+    ``name`` is the resource. ``amounts`` are all requests or limits of the container: many cores are plausible together
+    with much memory. If one of them is invalid, nothing is judged.
     """
     try:
         quantities = parse_quantities(amounts)
@@ -205,11 +205,11 @@ def _describe_wrong_unit(name: str, text: str | int | float, amounts: Resources)
     return ""
 
 
-def _suggest_unit(name: str, text: str | int | float) -> str:
+def _suggest_amount_with_unit(name: str, text: str | int | float) -> str:
     """Suggest the amount with the unit that was probably intended, or return "" if there is no usual one.
 
-    >>> _suggest_unit("memory", "512m"), _suggest_unit("cpu", 500), _suggest_unit("cpu", "2500")
-    ('Did you mean 512Mi?', 'Did you mean 500m?', 'Did you mean 2500m?')
+    >>> _suggest_amount_with_unit("memory", "512m"), _suggest_amount_with_unit("cpu", 500)
+    ('Did you mean 512Mi?', 'Did you mean 500m?')
     """
     number = re.fullmatch(r"(\d+)(m?)", str(text))
     if number is None or name not in (CPU, *BYTE_RESOURCES):

@@ -33,7 +33,8 @@ PLUGINS_WITH_OWN_RULES = frozenset({"Priority"})
 def find_denied_pods(context: LintContext) -> Iterator[Problem]:
     """Find workloads in manifests whose pods the API server of the cluster would deny.
 
-    Finds nothing without a cluster, or if the manifests themselves describe the cluster.
+    Kinds that could deny pods but could not be read are recorded as gaps. Finds nothing without a cluster, or if the
+    manifests themselves describe the cluster.
     """
     cluster = context.cluster
     if cluster is None or context.is_self_described:
@@ -95,12 +96,13 @@ class _AdmissionReplay:
         metadata.pop("name", None)
         pod = {"kind": "Pod", "metadata": metadata, "spec": _add_claim_volumes(spec, subject.name, subject.document)}
 
+        # Running pods are already charged to the quotas
         quotas: tuple[ResourceQuota, ...] = ()
         if not self.context.facts.list_node_rows_of_pods(workload):
             if namespace not in self.remaining_quotas:
                 self.remaining_quotas[namespace] = tuple(self.cluster.list_in_namespace("resource_quotas", namespace))
             quotas = self.remaining_quotas[namespace]
-        is_validated = self._is_valid(workload)
+        is_validated = self._is_manifest_valid(workload)
         outcomes = self._replay_admission(pod, namespace, quotas, is_validated=is_validated)
         created_pod = next((admission.object for admission in outcomes if admission.object is not None), None)
         if created_pod is None:
@@ -127,7 +129,7 @@ class _AdmissionReplay:
         denial = shorten_api_message(outcomes[0].message or "")
         return f"{pod_count - admitted_count:,} of its {counted(pod_count, 'pod')}: {denial}"
 
-    def _is_valid(self, workload: Workload) -> bool:
+    def _is_manifest_valid(self, workload: Workload) -> bool:
         """Return whether the manifest is valid as it is written. The rule api-refused reports other manifests."""
         subject = workload.subject
         if subject.kind not in KINDS:

@@ -175,6 +175,7 @@ def _describe_workload_excess(workloads: list[Workload], name: str, hard: Quanti
         workload: _multiply_quantity(usage, workload.highest_replicas) for workload, usage in usage_per_pod.items()
     }
 
+    # Checks 1 to 3
     lowest_total = _sum_quantities(lowest_usage[workload] for workload in long_running)
     highest_total = _sum_quantities(highest_usage[workload] for workload in long_running)
     checked_totals = [
@@ -186,6 +187,7 @@ def _describe_workload_excess(workloads: list[Workload], name: str, hard: Quanti
         if hard < total:
             return f"{_format_requesters(requesters)} {_format_amount(total)}{condition}"
 
+    # Check 4
     for workload in long_running:
         surge, unavailable = workload.compute_surge_and_unavailable()
         total_during_rollout = lowest_total.add(usage_per_pod[workload])

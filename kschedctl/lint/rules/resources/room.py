@@ -274,7 +274,8 @@ RQ_NO_ROOM_NOW = Rule(
 def _describe_missing_room(replicas: int, placed_count: int, placed: PlacementResult) -> str:
     """Describe how many replicas do not fit now, and which resources are short on the nodes.
 
-    For example ``5 replicas, but only 3 fit now: 2 stay Pending (of 4 usable nodes, 4 lack CPU)``.
+    ``placed_count`` is the number of replicas that fit, including running ones. An example is ``5 replicas, but only 3
+    fit now: 2 stay Pending (of 4 usable nodes, 4 lack CPU)``.
     """
     remaining = replicas - placed_count
     placed_text = f"only {placed_count:,} {agreeing(placed_count, 'fits', 'fit')}" if placed_count else "none fits"

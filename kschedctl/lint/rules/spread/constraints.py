@@ -220,7 +220,7 @@ TS_MIN_DOMAINS_SOFT = Rule(
 
 
 def find_ineffective_max_skews(context: LintContext) -> Iterator[Problem]:
-    """Find spread constraints whose maxSkew allows all replicas in one domain."""
+    """Find spread constraints of serving workloads whose maxSkew allows all replicas in one domain."""
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         if workload.is_serving_replicas and constraint.max_skew >= workload.highest_replicas:
             message = f"maxSkew {constraint.max_skew} allows all {workload.highest_replicas} replicas in one domain"
@@ -290,8 +290,8 @@ TS_MLK_WITHOUT_SELECTOR = Rule(
 def find_constraints_without_template_hash(context: LintContext) -> Iterator[Problem]:
     """Find hard spread constraints of Deployments whose matchLabelKeys lack pod-template-hash.
 
-    Without it, pods of the old ReplicaSet are counted during a rollout. Deployments with strategy Recreate are left
-    out.
+    Without it, pods of the old ReplicaSet are counted during a rollout. Deployments with a single replica or with
+    strategy Recreate are left out.
     """
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         if workload.kind != "Deployment" or not workload.is_serving_replicas or constraint.when_unsatisfiable != HARD:

@@ -316,10 +316,12 @@ def find_domains_without_room(context: LintContext) -> Iterator[Problem]:
             continue
         if not _may_domains_lack_room(context, spreads, count):
             continue
+        # Replay with the constraints and without them
         rows = facts.place_without_movable_pods(workload, count)
         unspread = replace(workload, spec=msgspec.structs.replace(workload.spec, topology_spread_constraints=()))
         if not 0 < len(rows) < count or facts.count_placeable_pods(unspread, count) < count:
             continue
+        # Leave workloads to the rules about a more specific cause
         workload_context = replace(context, workloads=(workload,))
         if any(next(check(workload_context), None) for check in (*specific_checks, find_conflicting_constraints)):
             continue
@@ -357,6 +359,7 @@ def _describe_full_domain(context: LintContext, spread: HardSpread, rows: list[R
     nodes = int((spread.eligible & (labels.codes == codes[placed_counts.argmin()])).sum())
     remaining = replicas - len(rows)
     skew = spread.constraint.max_skew
+    # Otherwise, no domain is at the maximum that the constraint allows
     if placed_counts.max() < fewest + skew or len(codes) < (spread.constraint.min_domains or 1):
         return ""
     return (
@@ -388,6 +391,7 @@ def _may_domains_lack_room(context: LintContext, spreads: list[HardSpread], repl
         domain_capacities = np.bincount(labels.codes[usable], capacities[usable], minlength=len(labels.values))[codes]
         has_min_domains = len(codes) >= (spread.constraint.min_domains or 1)
         fewest = domain_capacities.min(initial=replicas) if has_min_domains else 0
+        # No domain may have more than maxSkew replicas above the fewest
         if np.minimum(domain_capacities, fewest + spread.constraint.max_skew).sum() < replicas:
             return True
     return False
@@ -405,6 +409,7 @@ def _may_constraints_conflict(context: LintContext, spreads: list[HardSpread], r
         codes = np.stack((nodes.label(outer.key).codes, nodes.label(inner.key).codes))[:, outer.eligible]
         outer_codes, _ = np.unique(codes, axis=1)  # one column per pair of domains
         _, inner_domain_counts = np.unique(outer_codes, return_counts=True)
+        # While a domain of `inner` is empty elsewhere, each of these domains takes at most maxSkew replicas
         capacities = inner_domain_counts * inner.constraint.max_skew
         if capacities.min() < replicas // len(capacities):
             return True

@@ -87,9 +87,9 @@ TS_DEFAULT_DONOTSCHEDULE_WITH_CA = Rule(
 
 
 def find_zone_spread_ignoring_empty_zones(context: LintContext) -> Iterator[Problem]:
-    """Find hard zone spread constraints that ignore zones because these have no nodes yet.
+    """Find hard zone spread constraints of serving workloads that do not count zones without nodes.
 
-    The empty zones are known from StorageClasses, which name them.
+    Such zones are known from StorageClasses that name them. Finds nothing if no node has a zone.
     """
     node_zones = set(context.facts.view.nodes.label(ZONE).values)
     empty_zones = sorted(_list_zones_of_storage_classes(context) - node_zones)

@@ -62,7 +62,10 @@ VL_IMMEDIATE_MULTIZONE = Rule(
 
 
 def find_shared_single_node_volumes(context: LintContext) -> Iterator[Problem]:
-    """Find workloads with several replicas that share a volume which only one pod, node or zone can use."""
+    """Find serving workloads with several replicas that share a volume which only one pod, node or zone can use.
+
+    A volume in one zone is reported only if the replicas have to spread across zones.
+    """
     volumes = {volume.metadata.name: volume for volume in context.list_all_objects(PersistentVolume)}
     for workload in context.workloads:
         if not workload.is_serving_replicas:

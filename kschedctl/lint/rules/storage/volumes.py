@@ -23,7 +23,7 @@ from kschedctl.lint.rules.storage.attachment import describe_exclusive_user
 def find_missing_claims_and_storage_classes(context: LintContext) -> Iterator[Problem]:
     """Find references to claims and StorageClasses that do not exist in the cluster or the manifests.
 
-    A StorageClass that some volume names does not have to exist.
+    A StorageClass that some volume names does not have to exist. Kinds that were not fully read are not checked.
     """
     yield from _find_missing_claims(context)
     if not context.are_all_read("StorageClass", "PersistentVolume"):
@@ -332,7 +332,8 @@ def find_claims_without_default_class(context: LintContext) -> Iterator[Problem]
 def _find_claims_without_default_class_in_cluster(context: LintContext) -> Iterator[Problem]:
     """Find claims and claim templates without a StorageClass if neither cluster nor manifests have a default class.
 
-    Finds nothing if some volume without a class is free, because the claims may be bound to this volume.
+    Finds nothing if some volume without a class is free, because the claims may be bound to this volume. Finds nothing
+    either unless all claims, classes and volumes are known.
     """
     if not context.are_all_read("StorageClass", "PersistentVolume", "PersistentVolumeClaim"):
         return

@@ -153,7 +153,8 @@ def iter_ancestors(view: Fork, key: GroupKey) -> Iterator[tuple[EntityKey, AnyGr
 def build_tree(view: Fork, key: GroupKey) -> GroupTree:
     """Build the whole tree to which a PodGroup belongs. A PodGroup without a parent is a tree of one group.
 
-    Raises PluginError, with PreEnqueue's message, if an object is missing or the groups form a cycle.
+    Raises PluginError, with PreEnqueue's message, if an object is missing, if the groups form a cycle, or if the tree
+    has too many levels.
     """
     group = find_pod_group(view, key)
     if group is None:

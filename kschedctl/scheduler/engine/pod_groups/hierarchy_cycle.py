@@ -127,7 +127,7 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
             topology_aware=True,
             choose=self.choose,
             sampling=self.sampling,
-            within=True,
+            within=True,  # the result then has the fork with the group's pods
         )
 
     def _try_group(self, view: Fork, tree: GroupTree, results: GroupResults) -> tuple[GroupResult, Fork]:

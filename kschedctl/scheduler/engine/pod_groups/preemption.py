@@ -55,6 +55,7 @@ def preempt_for_group(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
     """
     if may_be_unread(cycle.view, cycle.key):
         return result
+    # Since v1.37, messages about preemption have a prefix.
     is_before_1_37 = MESSAGE_PREFIX.at(cycle.framework.release) == NO_PREFIX
     return _preempt_before_1_37(cycle, result) if is_before_1_37 else _preempt_since_1_37(cycle, result)
 

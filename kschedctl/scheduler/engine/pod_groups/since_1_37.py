@@ -144,7 +144,7 @@ def _iter_differences(infos: Iterable[PodInfo], group: AnyGroup, first: PodInfo,
     """Yield an error for each scheduler name, priority or preemption policy of a pod that differs from its group's.
 
     The scheduler name is compared with the name in the `first` pod. In versions in which groups have no preemption
-    policy, the policy is compared with the `first` pod's too.
+    policy, the policy is compared with the policy of the `first` pod.
     """
     priority = get_group_priority(group, view)
     if view.settings.policies_of_groups:

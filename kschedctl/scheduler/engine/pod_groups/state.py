@@ -51,7 +51,10 @@ def find_pod_group(view: Fork, key: AnyGroupKey) -> PodGroup | None:
 
 
 def get_group_priority(group: AnyGroup, view: Fork) -> int:
-    """Return the priority of a group from its spec or its PriorityClass, or 0 if it has none."""
+    """Return the priority of a group from its spec or its PriorityClass.
+
+    Return 0 if it has neither, or if the class does not exist.
+    """
     if group.spec.priority is not None or not group.spec.priority_class_name:
         return group.spec.priority or 0
     class_ = find_priority_class(group.spec.priority_class_name, view.cluster.priority_classes)

@@ -69,7 +69,7 @@ def dry_run_changed_nodes(
 
 
 def _drop_outdated_results(cached: DryRunState, view: Fork, nominated: Delta) -> DryRunState:
-    """Drop cached results for nodes whose pods or PDB violations changed."""
+    """Drop cached results for nodes whose pods, nominations or PDB violations changed."""
     state = cached.restrict_to_unchanged_nodes(view, nominated)
     differs = get_budgets(view).find_violations(state.pods) != state.violating
     if not differs.any():

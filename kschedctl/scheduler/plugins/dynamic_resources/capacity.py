@@ -149,7 +149,8 @@ def _apply_request_policy(
 def _round_up_to_range(requested: Quantity, valid: CapacityRequestPolicyRange, arithmetic: RangeArithmetic) -> Quantity:
     """Round a requested amount up to the range's minimum or, if the range has steps, to its next step.
 
-    Raises _BeyondRangeError if the version checks amounts and the amount cannot be represented.
+    If the range has no steps, an amount above the minimum stays the same. Raises _BeyondRangeError if the version
+    checks amounts and the amount cannot be represented.
     """
     minimum = _parse_quantity(valid.min or 0)
     if requested < minimum:

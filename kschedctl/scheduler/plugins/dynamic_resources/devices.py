@@ -229,7 +229,10 @@ class Devices:
 
     @cached_property
     def enabled_slices(self) -> list[IndexedSlice]:
-        """The slices that the feature gates allow. Without DRAPartitionableDevices, slices that use it are left out."""
+        """The slices that the feature gates allow. Without DRAPartitionableDevices, slices that use it are left out.
+
+        Such slices select nodes per device or, in versions that check this as well, have shared counters.
+        """
         if self.features.partitionable_devices:
             return self.slices
         slices = [

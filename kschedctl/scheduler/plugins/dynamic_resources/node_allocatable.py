@@ -34,6 +34,7 @@ def list_shared_claim_rejections(evaluation: Evaluation, view: Fork, delta: Delt
     are left out.
     """
     rejections: Rejections = []
+    # A settled verdict was clear before any claim was examined.
     undecided = np.array([not outcome.settled for outcome in evaluation.outcomes], np.bool_)
     pod_uid = evaluation.pod.metadata.uid
     is_pod = view.pods.where(lambda info: info.pod.metadata.uid == pod_uid)

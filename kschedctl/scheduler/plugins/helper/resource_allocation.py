@@ -276,7 +276,7 @@ def _select_cells(matrix: Amounts, rows: Rows, columns: Rows | slice, view: Node
     The result must not be written to, because it can be a part of the matrix.
     """
     of_all_nodes = np.ascontiguousarray(matrix[:, columns].T)
-    if rows is view.nodes.rows:
+    if rows is view.nodes.rows:  # this array has the rows of all nodes
         return of_all_nodes
     return of_all_nodes.take(rows, axis=1)
 

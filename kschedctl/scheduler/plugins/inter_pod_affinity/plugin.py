@@ -269,6 +269,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         matches, weights = self._get_score_weights(info, view)
         match_counts = self._build_listed_counts("matches", matches, info, view)
         if match_counts.is_empty:
+            # If no term matches any pod, with or without a node, the answer does not depend on where pods are.
             return PreScoreResult(skip=True, reads=Reads.PODS if matches else Reads.NODES)
 
         return PreScoreResult(self._build_listed_counts("score", weights, info, view))
@@ -376,9 +377,10 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         return hints.iter_waking_changes(info, gates)
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
-        """Return the pod's labels as part of its signature. A pod with affinity gets None and is never batched.
+        """Return the pod's labels as a fragment of its signature, or None for a pod with pod affinity or anti-affinity.
 
-        The labels are left out if preferred terms of running pods are ignored.
+        A pod without a signature is never batched. The fragment is empty if preferred terms of running pods are
+        ignored.
         """
         affinity = info.spec.affinity
         if affinity and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None):

@@ -100,7 +100,10 @@ class AffinityRowScores:
         return []
 
     def compute_raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
-        """Return the scores of the nodes in `rows` before normalization. `sizes` is not used."""
+        """Return the scores of the nodes in `rows` before normalization.
+
+        `sizes` is part of the interface and not used.
+        """
         total = np.zeros(len(rows), np.int64)
         for counts in self._running.iter_counts(rows):
             total += counts

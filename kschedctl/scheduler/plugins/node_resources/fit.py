@@ -350,7 +350,10 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         return PreScoreResult(self._get_demanded_amounts(info, view))
 
     def score(self, info: PodInfo, view: NodeView, state: DemandedAmounts | None, rows: Rows) -> Scores:
-        """Score the nodes in `rows` from 0 to 100 by the profile's scoring strategy."""
+        """Score the nodes in `rows` from 0 to 100 by the profile's scoring strategy.
+
+        If PreScore did not run, the pod's demanded amounts are computed here.
+        """
         demanded = self._get_demanded_amounts(info, view) if state is None else state
         devices = partial(DeviceBackedResources, view, self.scored_features)
         usage = compute_node_usage(demanded, view, view.nonzero_requested, rows, devices)

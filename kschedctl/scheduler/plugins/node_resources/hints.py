@@ -69,6 +69,7 @@ def is_schedulable_after_device_class_event(info: PodInfo, change: ChangedObject
     extendedResourceName changed.
     """
     class_: DeviceClass = change.new
+    # Only the requests in the pod's spec count, not those in its status or those that devices provide.
     requests = info.compute_amounts(info.options._replace(use_status=False, pod_level=True, dra_node_allocatable=False))
     if change.old is None:
         implicit_resource = f"{DEVICE_CLASS_PREFIX}{class_.metadata.name}"

@@ -357,7 +357,7 @@ class NodeAttachments:
 
     def find_nodes_with_volume(self, volume: AttachedVolume) -> Bools:
         """Return a mask (N,) of the nodes on which a pod uses the volume."""
-        rows, volumes = np.divmod(self.by_pods, self.width)
+        rows, volumes = np.divmod(self.by_pods, self.width)  # each key is `row * width + volume`
         unknown_volume = -1
         number = self.source.numbers.get(volume, unknown_volume)
         mask = np.zeros(self.node_count, np.bool_)
@@ -369,7 +369,8 @@ class NodeAttachments:
 
         If `with_unused` is True, volumes that have a VolumeAttachment count even if no pod uses them.
         """
-        rows, volumes = np.divmod(self._attached if with_unused else self.by_pods, self.width)
+        keys = self._attached if with_unused else self.by_pods
+        rows, volumes = np.divmod(keys, self.width)  # each key is `row * width + volume`
         is_of_driver = self.source.select_driver(driver)[volumes]
         return np.bincount(rows[is_of_driver], minlength=self.node_count)
 

@@ -120,7 +120,7 @@ class EquallySpreadNodes:
     def _iter_constraint_scores(self) -> Iterator[Points]:
         """Yield the scores of the feasible groups for each constraint before rounding."""
         for constraint, domains, part in zip(self._constraints, self._scored_domains, self._parts, strict=True):
-            if isinstance(part, tuple):
+            if isinstance(part, tuple):  # not for hostnames: each copy changes the counts of the domains
                 codes, domain_count = part
                 yield score_counts(domains.tally.bring_up_to_date(self._trail).take(codes), domain_count, constraint)
             else:

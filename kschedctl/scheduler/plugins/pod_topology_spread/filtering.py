@@ -343,7 +343,7 @@ class SmallestCounts(NamedTuple):
 def _find_smallest_counts(counts: Counts, exists: Bools) -> SmallestCounts:
     """Return the two smallest counts of the existing domains, and the first domain with the smallest count.
 
-    `counts` and the mask `exists` have one entry per domain.
+    `counts` and the mask `exists` have one entry per domain. A count is NO_MINIMUM if there are too few domains.
     """
     existing_counts = np.where(exists, counts, NO_MINIMUM)
     domain = int(existing_counts.argmin())
