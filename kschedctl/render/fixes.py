@@ -164,7 +164,7 @@ def _iter_manifests(remedy: Remedy, style: Style) -> Iterator[Block]:
 def _iter_fix_drawbacks(remedy: Remedy) -> Iterator[Cell]:
     """Yield the drawbacks of a fix. If the fix also places other pods, a note on this gain follows."""
     for drawback in remedy.drawbacks:
-        yield Marked(f"drawback: {drawback}", Tone.WARNING)
+        yield Marked(f"caveat: {drawback}", Tone.WARNING)
     if remedy.gain:
         yield Marked(remedy.gain, Tone.FAINT)
 

@@ -276,7 +276,7 @@ def _list_remedy(number: int, remedy: Remedy, width: int) -> list[ListLine]:
     summary_lines = wrap_text(f"{number:>2} {remedy.summary}", width, "   ")
     lines = [ListLine(line, "", subject) for line in summary_lines]
     for drawback in remedy.drawbacks:
-        lines += list_detail(f"drawback: {drawback}", WARNING)
+        lines += list_detail(f"caveat: {drawback}", WARNING)
     if remedy.gain:
         lines += list_detail(remedy.gain, "dim")
     lines += list_detail(describe_fix_effect(remedy), "dim", max_lines=2)
@@ -304,7 +304,7 @@ def describe_remedy(remedy: Remedy) -> Sequence[str]:
     fits = "if the pod were alone, would fit on" if remedy.holds is False else "then fits on"
     details = [
         ("works as well with", names(remedy.alternatives, 10)),
-        ("drawbacks", "; ".join(remedy.drawbacks)),
+        ("caveats", "; ".join(remedy.drawbacks)),
         ("also lets these pods schedule", names(remedy.also_places, 20)),
         ("evicts", names(remedy.victims, 20)),
         (fits, names(remedy.opens, 20)),

@@ -192,7 +192,7 @@ def _render_remedy(number: int, remedy: Remedy) -> str:
     fits = "the pod, if it were alone, would fit" if remedy.holds is False else "the pod fits"
     effect = f"to be done by the {TEAMS[remedy.by]} team; then {fits} on {', '.join(remedy.opens)}"
     notes = [f"{number}: {remedy.summary} ({effect})"]
-    notes += [f"drawback: {drawback}" for drawback in remedy.drawbacks]
+    notes += [f"caveat: {drawback}" for drawback in remedy.drawbacks]
     if remedy.gain:
         notes.append(remedy.gain)
     if remedy.owner:
