@@ -229,7 +229,7 @@ class _AdmissionRun:
             self.warnings.append(f"metadata.annotations[{resource_quota.BETA_CLASS_ANNOTATION}]: {message}")
 
     def _drop_unknown_fields(self) -> None:
-        """Remove the object's unknown fields in place, and warn about each."""
+        """Remove the object's unknown fields in place, and add a warning about each."""
         obj: Any = self.request.obj
         for field in list(unknown_fields.find_unknown_fields(obj)):
             self.warnings.append(str(field))
@@ -272,7 +272,10 @@ class _AdmissionRun:
 
 
 def _validate_object(request: AdmissionRequest) -> Sequence[object]:
-    """Return the validation errors of the object. Objects of kinds that cannot be validated have none."""
+    """Return the validation errors of the object. Objects of kinds that cannot be validated have none.
+
+    For a pod, the fields that scheduling does not read are validated, too.
+    """
     from kschedctl.admission.unscheduled_fields import validate_unscheduled_fields  # noqa: PLC0415 - only if validated
     from kschedctl.api.validation import around_pods, manifests  # noqa: PLC0415 - only if validated
 
@@ -322,7 +325,11 @@ def _build_stored_object(request: AdmissionRequest) -> JsonObject:
 
 
 def _compute_qos_class(request: AdmissionRequest) -> str:
-    """Return the pod's quality of service class. Upstream: ComputePodQOS."""
+    """Return the pod's quality of service class. Upstream: ComputePodQOS.
+
+    It is Guaranteed if all requests of CPU and memory equal limits above 0. If the pod has resources at pod level, only
+    these count.
+    """
     if resource_quota.is_best_effort(request):
         return "BestEffort"
     if request.spec.get("resources"):

@@ -116,7 +116,10 @@ def _set_http_defaults(handler: object) -> None:
 
 
 def _set_volume_defaults(volume: Writable) -> None:
-    """Set the defaults of a volume in place. A volume without a source becomes an emptyDir."""
+    """Set the defaults of a volume in place. A volume without a source becomes an emptyDir.
+
+    The other defaults are file modes, the type of a hostPath, and the lifetime of a service account token.
+    """
     if len(volume) == 1 and "name" in volume:
         volume["emptyDir"] = {}
     for source in _SOURCES_WITH_MODE:

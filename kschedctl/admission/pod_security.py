@@ -146,7 +146,10 @@ def _describe_offenders(is_set_by_pod: bool, containers: Sequence[str]) -> str:
 
 
 def _check_app_armor(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield a violation if fields or annotations of the pod set forbidden AppArmor profiles."""
+    """Yield a violation if fields or annotations of the pod set forbidden AppArmor profiles.
+
+    There is at most one violation, which names the pod, the containers and the annotations.
+    """
     pod_profile, container_profiles = pod.get_security_values("appArmorProfile", "type")
     forbidden = [(name, value) for name, value in container_profiles if value not in _PROFILES]
     is_pod_forbidden = pod_profile is not None and pod_profile not in _PROFILES

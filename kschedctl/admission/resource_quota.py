@@ -233,7 +233,11 @@ def compute_pod_quota_usage(requests: Quantities, limits: Quantities) -> Quantit
 
 
 def _compute_volume_claim_usage(request: AdmissionRequest) -> Quantities:
-    """Return the amounts that a PersistentVolumeClaim uses, in total and of its StorageClass."""
+    """Return the amounts that a PersistentVolumeClaim uses, in total and of its StorageClass.
+
+    These are the number of claims and, if the claim requests storage, the storage. Quotas name the resources of a
+    StorageClass after the class.
+    """
     amount = parse_quantities((request.spec.get("resources") or {}).get("requests") or {}).get("storage")
     usage: Quantities = {CLAIM_COUNT: ONE, f"count/{CLAIM_COUNT}": ONE}
     if amount is not None:

@@ -86,7 +86,11 @@ def has_token_volume(request: AdmissionRequest) -> bool:
 
 
 def _check_listed_secrets(request: AdmissionRequest, account: ServiceAccount) -> None:
-    """Raise NotAdmittedError if the pod refers to a secret that its service account does not list."""
+    """Raise NotAdmittedError if the pod refers to a secret that its service account does not list.
+
+    Secrets in volumes and environment variables have to be among the account's secrets, and image pull secrets among
+    its image pull secrets.
+    """
     mountable = {secret.name for secret in account.secrets}
     account_title = f"service account {account.metadata.name}"
     for reference in _iter_secret_references(request):

@@ -34,7 +34,10 @@ MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 
 
 def validate_unscheduled_fields(request: AdmissionRequest) -> ValidationErrors:
-    """Validate the fields of a pod that the scheduler does not read."""
+    """Validate the fields of a pod that the scheduler does not read.
+
+    Defaults must have been set.
+    """
     spec = request.spec
     spec_path = ("spec",)
     mirror = request.annotations.get(MIRROR_ANNOTATION)
@@ -232,7 +235,10 @@ def validate_sysctls(context: Writable, path: Path) -> ValidationErrors:
 
 
 def validate_value_from(variable: Writable, path: Path) -> ValidationErrors:
-    """Validate an environment variable's valueFrom. It must have exactly one source, and there must be no value."""
+    """Validate an environment variable's valueFrom, if it is set.
+
+    It must have exactly one source, and the variable must have no value. All sources that are set are validated.
+    """
     source = variable.get("valueFrom")
     if not isinstance(source, dict):
         return

@@ -102,8 +102,10 @@ def build_remedy(
 
 
 def _join_commands(fixes: Iterable[Fix]) -> tuple[str, ...]:
-    """Return the commands of all fixes in order. A node that pods leave is cordoned once, until the last of them is
-    gone, so that no waiting pod takes the room in between.
+    """Return the commands of all fixes in order, with each node cordoned only once.
+
+    A node that pods leave stays cordoned until the last of them is gone, so that no waiting pod takes the room in
+    between.
     """
     commands = [command for fix in fixes for command in fix.commands]
     joined = []
@@ -243,7 +245,10 @@ def _describe_nodes_taken_by_pods_ahead(fixes: Sequence[Fix], result: QueueResul
 
 
 def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:
-    """Build the cost of recreating a Job with its pods, which is needed because its template is immutable."""
+    """Build the cost of recreating a Job with its pods, which is needed because its template is immutable.
+
+    The text says how many of the pods are on nodes. Pods that do not exist yet are not counted.
+    """
     from kschedctl.replay.controllers.plan_change import ExistingPods  # noqa: PLC0415 - only for Jobs
 
     pods = [pod for pod in ExistingPods(trial.scheduler.cluster).find_workload_pods(*owner) if not is_made_up(pod)]

@@ -100,7 +100,11 @@ class RemedySearch:
         return self.working_trials
 
     def _search_all_sizes(self) -> None:
-        """Try the sets of changes, the smallest sizes first, and add the ones that help to `self.working_trials`."""
+        """Try the sets of changes, the smallest sizes first, and add the ones that help to `self.working_trials`.
+
+        If only the smallest sets are wanted, the search ends after the first size at which a verified set harms nobody.
+        If all verified sets change the workload, only sets that correct its manifest are tried at larger sizes.
+        """
         self._deadline = time.monotonic() + self.seconds
         for size in range(1, self.wishes.max_changes + 1):
             # A fix whose values are unknown is not verified, so that the search for a verified one continues.

@@ -221,7 +221,10 @@ UNKNOWN = _build_rule(
 
 
 def _find_foreign_plugins(checked: _CheckedProfile) -> Iterator[Problem]:
-    """Yield a problem for each enabled plugin that the released kube-scheduler does not have."""
+    """Yield a problem for each enabled plugin that the released kube-scheduler does not have.
+
+    The message says if it is a plugin of scheduler-plugins, or suggests an in-tree plugin with a similar name.
+    """
     out_of_tree = SCHEDULER_PLUGINS.keys() - find_registered_plugins(other_builds=False).keys()
     for point in object_at(checked.document, "plugins"):
         for i, plugin in enumerate(array_at(checked.document, "plugins", point, "enabled")):
@@ -296,7 +299,12 @@ def count_feasible_nodes_to_find(percentage: int, nodes: int) -> int:
 def _find_unsuitable_percentages(
     subject: Subject, configuration: SchedulerConfiguration, nodes: int
 ) -> Iterator[Problem]:
-    """Yield a problem for each percentageOfNodesToScore that has no effect or slows a large cluster down."""
+    """Yield a problem for each percentageOfNodesToScore that has no effect or slows a large cluster down.
+
+    The global value and those of the profiles are checked. It has no effect in a small cluster, or if it is below the
+    minimum number of nodes. It slows a cluster of over 1000 nodes down if more than twice the default number of
+    feasible nodes is searched.
+    """
     # The global percentage, and those of the profiles
     percentages: list[tuple[Path, int]] = [((), configuration.percentage_of_nodes_to_score)]
     for i, profile in enumerate(configuration.profiles.values()):

@@ -411,7 +411,7 @@ class LintContext:
         return [item.value for item in items if self.variants.can_coexist(subject, item.subject)]
 
     def _find_matching_workloads(self, namespace: str, selector: Selector) -> list[Workload]:
-        """Find the workloads of a namespace that a selector matches."""
+        """Find the workloads of a namespace that a selector matches, whether or not they can share a cluster."""
         requirement = next((r for r in selector.requirements if r.operator in (EQUALS, IN)), None)
         if requirement is None:
             candidates = self.workloads_by_namespace.get(namespace, [])

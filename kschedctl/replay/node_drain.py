@@ -185,7 +185,11 @@ class NodeDrain:
         return successors
 
     def _recreate_admitted_pods(self, positions: Iterable[Position]) -> list[Position]:
-        """Recreate pods as controllers do, and return the admitted ones. The others are recorded as denied."""
+        """Recreate pods as controllers do, and return the admitted ones.
+
+        A pod whose replacement is denied is recorded as denied with the messages, stays gone, and loses its outcome. If
+        admission is not replayed, all pods are admitted.
+        """
         admitted = []
         for position in recreate_gone_pods(self.simulation, positions):
             pod = self.simulation.view.pods.objects[position]
@@ -209,7 +213,11 @@ class NodeDrain:
         return self.admissions.report_denied_replacements(recreated, denied)
 
     def _place_pods(self, positions: Sequence[Position]) -> bool:
-        """Try to place the pods in the order of the queue, record the outcomes, and return whether any got a node."""
+        """Try to place the pods in the order of the queue, and return whether any got a node.
+
+        The outcomes are recorded. If a pod gets a node, so are the recovery of its budgets and the pods that it
+        preempted.
+        """
         is_any_placed = False
         for position in self.simulation.sort_for_queue(self._order_pods(positions)):
             outcome = self._try_to_place(position)

@@ -477,7 +477,10 @@ class MissingStorageClasses:
     def _find_first_claim_of_pod(
         self, pod: Pod, claims: Mapping[tuple[str, str], PersistentVolumeClaim]
     ) -> PersistentVolumeClaim | None:
-        """Return the pod's first claim that is in ``claims``, or None. ``claims`` has claims by namespace and name."""
+        """Return the pod's first claim that is in ``claims``, or None.
+
+        ``claims`` has claims by namespace and name. Claims of ephemeral volumes count, too.
+        """
         if not claims:
             return None
         for volume in pod.spec.volumes:

@@ -74,7 +74,10 @@ def _report_gated_pods(loop: QueueReplay) -> dict[str, GatedPod]:
 
 
 def _build_cycle_report(loop: QueueReplay, record: CycleRecord) -> QueueCycle:
-    """Build the report on one scheduling cycle, of a single pod or of a pod group."""
+    """Build the report on one scheduling cycle, of a single pod or of a pod group.
+
+    The node counts are None if the cycle chose no node.
+    """
     get_key = _build_key_getter(loop)
     nodes = loop.view.nodes.names
     choice = record.scheduled

@@ -221,8 +221,8 @@ def write_archive(
 ) -> Header:
     """Write a snapshot to a file, or to standard output for ``-``, and return its header.
 
-    ``stays`` lists the kinds of names that an anonymized cluster keeps. Raises InputError if the file cannot be
-    written.
+    Secrets in the configuration are redacted. ``stays`` lists the kinds of names that an anonymized cluster keeps.
+    Raises InputError if the file cannot be written.
     """
     by_kind = {kind: getattr(cluster, field) for kind, field in FIELDS.items() if getattr(cluster, field)}
     header = Header(
@@ -297,9 +297,7 @@ def _load_objects(header: Header, members: Archive) -> dict[str, object]:
 
 
 def _build_cluster(header: Header, objects: JsonDict) -> Cluster:
-    """Build the cluster from a snapshot's header and its objects, which are given by the name of the field in
-    Cluster.
-    """
+    """Build a cluster from a snapshot's header and its objects, which are keyed by their field of Cluster."""
     return Cluster(
         configuration=header.configuration,
         feature_gates=header.feature_gates,
@@ -322,9 +320,9 @@ def _build_gaps(header: Header) -> dict[str, Gap]:
 
 
 def _build_version_warnings(header: Header) -> tuple[str, ...]:
-    """Return a tuple with a warning if the nearest supported version stands in for the server's version, or ().
+    """Return the warning that the nearest supported version is used instead of the server's version.
 
-    No warning is returned if the version is unknown, or if the archive was read with another version on request.
+    Return () if the server's version is supported or unknown, or if the user chose another version.
     """
     server_version = header.provenance.server_version if header.provenance else ""
     try:

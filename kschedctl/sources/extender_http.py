@@ -75,8 +75,9 @@ class HTTPCaller:
     def _post_payload(self, url: str, settings: Extender, body: bytes) -> tuple[int, object]:
         """POST the body, and return the status and the decoded answer. The answer is None unless the status is 200.
 
-        Raises UnknownAnswerError if the extender cannot be reached from here, ExtenderError if the request fails as it
-        would for kube-scheduler, and InputError if the TLS settings are invalid.
+        The call may take the extender's httpTimeout, but at most MAX_SECONDS. Raises UnknownAnswerError if the extender
+        cannot be reached from here, ExtenderError if the request fails as it would for kube-scheduler, and InputError
+        if the TLS settings are invalid.
         """
         shown_url = strip_url(url)  # without credentials
         seconds = min(max(settings.http_timeout, 0.0) or DEFAULT_SECONDS, MAX_SECONDS)
@@ -130,7 +131,8 @@ def _build_headers(url: str) -> dict[str, str]:
 def _read_answer(response: urllib3.BaseHTTPResponse, shown_url: str, limit: Limit) -> tuple[int, object]:
     """Read the status and the decoded body of a response. The body is None unless the status is 200.
 
-    Raises ExtenderError if the body is damaged or late, and UnknownAnswerError for redirections and large bodies.
+    Raises ExtenderError if the body is malformed, cut off or not complete in time. Raises UnknownAnswerError for a
+    redirect, and for a body of more than MAX_BODY_SIZE.
     """
     if response.status in REDIRECTIONS and response.headers.get("Location"):
         raise UnknownAnswerError(f"did not all answer: {shown_url} redirects elsewhere, which is not followed")
@@ -154,7 +156,7 @@ def _read_answer(response: urllib3.BaseHTTPResponse, shown_url: str, limit: Limi
 
 
 def _decompress_body(body: bytes, response: urllib3.BaseHTTPResponse, shown_url: str) -> bytes:
-    """Return the body, decompressed if it is in the gzip format, which Go's client requests.
+    """Return the body, decompressed if its Content-Encoding is gzip, as Go's client does.
 
     Raises ExtenderError if the body is not gzip, and UnknownAnswerError if it expands to more than MAX_BODY_SIZE.
     """
@@ -255,7 +257,8 @@ _REDACTED_DATA = base64.b64decode(REDACTED)
 def build_tls_context(settings: Extender, url: str) -> ssl.SSLContext:
     """Build the TLS context for an extender's configuration, in which inline data take precedence over files.
 
-    Raises InputError if the settings cannot be used. The message contains no key.
+    The server's certificate is not verified if tlsConfig is insecure, or if enableHTTPS is set without a CA. Raises
+    InputError if the settings cannot be used. The message contains no key.
     """
     tls = settings.tls_config or ExtenderTLSConfig()
     for data in (tls.ca_data, tls.cert_data, tls.key_data):

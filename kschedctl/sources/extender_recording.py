@@ -46,9 +46,10 @@ class PodExtras(NamedTuple):
         return cls(sent_annotations, tuple(named_volumes))
 
     def add_to_pod(self, pod: Payload) -> dict[str, object]:
-        """Return a copy of the pod with these annotations and volumes, which replace the pod's of the same name.
+        """Return a copy of the pod with these annotations and volumes added.
 
-        The pod keeps its other annotations and volumes, for example volumes that admission added.
+        Annotations and volumes of the same name are replaced. The pod keeps all others, for example volumes that
+        admission added.
         """
         annotations = {**pod["metadata"].get("annotations", {}), **self.annotations}
         metadata = {**pod["metadata"], "annotations": annotations}

@@ -117,8 +117,8 @@ class _ConditionFacts(NamedTuple):
     def from_conditions(cls, conditions: Sequence[Condition], piece_count: int) -> _ConditionFacts:
         """Extract the facts from the conditions.
 
-        ``piece_count`` is the number of pieces into which the conditions' JSON was split at times. If a condition has
-        no time, the other times cannot be assigned to conditions, and the indices are 0.
+        The conditions' JSON was split at its timestamps, and ``piece_count`` is the number of pieces. If a condition
+        has no time, the other times cannot be assigned to conditions, and the indices are 0.
         """
         # Texts and times alternate in the pieces, so the time of condition i is piece 2 * i + 1.
         all_have_times = piece_count == 2 * len(conditions) + 1
@@ -234,7 +234,7 @@ class PodItems:
     ) -> _Template:
         """Register the template of an item under a new key, and return the template.
 
-        ``piece_count`` is the number of pieces into which the conditions' JSON was split at times. Quantities are
+        The conditions' JSON was split at its timestamps, and ``piece_count`` is the number of pieces. Quantities are
         validated only if ``get_place`` is given. Raises InputError or msgspec.ValidationError if the item is invalid.
         """
         decoded, volumes, _, spec, conditions_json = key

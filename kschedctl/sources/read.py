@@ -131,7 +131,10 @@ def read_documents(path: str, stdin: BinaryIO | None = None) -> list[JsonObject]
 
 
 def read_objects(path: str) -> list[JsonObject]:
-    """Return the objects of a file, including the items of arrays. Raises InputError for anything else."""
+    """Return the objects in a file. A document that is an array is replaced by its items.
+
+    Raises InputError if the file cannot be read, or if a document or item is not an object.
+    """
     objects = []
     for document in load_documents(path):
         values = document.value if isinstance(document.value, list) else [document.value]

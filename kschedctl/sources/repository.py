@@ -238,7 +238,8 @@ def read_repository(
 ) -> Repository:
     """Read the objects of the builds, and of the files that no build uses.
 
-    Raises InputError if no file can be read, or, with ``strict``, if any file cannot be read.
+    Manifests that are not linted, such as templates, patches and expected results of tests, are recorded with the
+    reason. Raises InputError if no file can be read, or, with ``strict``, if any file cannot be read.
     """
     kustomizations = Kustomizations(files)
     folders = RepositoryFolders(os.path.abspath(file) for file in files if file != STDIN)

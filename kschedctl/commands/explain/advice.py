@@ -107,8 +107,8 @@ def _advise_on_gang(group: PodGroupReport) -> Iterator[Advice]:
 def _advise_on_gated_pod(report: Explanation, pod: Pod) -> Iterator[Advice]:
     """Yield advice for a gated pod: how to get its gates removed, and whether it fits once they are gone.
 
-    There is also advice on devices if they hold the pod back. If no node would fit for a reason that already gates the
-    pod, the outlook is left out.
+    There is also advice on devices if they hold the pod back. If no node would fit, and the reason is one that already
+    gates the pod, nothing is said about the time after the gates.
     """
     gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
     if gates:
@@ -127,7 +127,7 @@ def _advise_on_gated_pod(report: Explanation, pod: Pod) -> Iterator[Advice]:
 
 
 def _advise_on_schedulable_pod(pod: Pod) -> Iterator[Advice]:
-    """Yield advice for a pod that fits but is still pending. A pod that is not created yet gets none."""
+    """Yield advice for a pod that fits but is still pending. There is none for a pod that is not created yet."""
     if any(c.type == "PodScheduled" and c.status == "False" for c in pod.status.conditions):
         text = (
             "The cluster has changed since kube-scheduler last rejected the pod; it retries the pod within 5 min of "
@@ -142,8 +142,7 @@ def _advise_on_schedulable_pod(pod: Pod) -> Iterator[Advice]:
 def _advise_on_unschedulable_pod(report: Explanation, pod: Pod, scheduler: Scheduler) -> Iterator[Advice]:
     """Yield advice for an unschedulable pod on a deadlock of gangs, else on preemption, else on the causes.
 
-    A DaemonSet pod for which no pod has a low enough priority to be preempted first gets the advice to raise its
-    priority.
+    If no pod has a low enough priority to be preempted for a DaemonSet pod, the first advice is to raise its priority.
     """
     preemption = report.preemption
     if preemption is not None and preemption.no_lower_priority and find_owner(pod).kind == "DaemonSet":
@@ -180,8 +179,7 @@ def _advise_on_terminating_victims(preemption: PreemptionReport, cluster: Cluste
 def _advise_on_causes(causes: tuple[Cause, ...]) -> Iterator[Advice]:
     """Yield advice on the first CAUSES_ADVISED causes, without duplicates.
 
-    If no node is within the pod's reach because several causes together exclude all nodes, the advice starts with a
-    sentence that says so.
+    If each cause leaves some nodes but all causes together leave none, the first advice is to change one of them.
     """
     if len(causes) > 1:
         no_node_in_reach = causes[0].within == 0
@@ -249,10 +247,10 @@ def _iter_distinct_advice(suggestions: Iterable[Advice | None]) -> Iterator[Advi
 
 
 def _advise_on_cause(cause: Cause) -> Advice | None:
-    """Return advice on a single cause, or None if no advice applies.
+    """Return advice on a single cause, or None if there is none.
 
-    A resource request that exceeds every node, and a topology spread constraint, have their own advice. Otherwise, the
-    advice is the next step that the cause's plugin suggests.
+    There is special advice on a resource request that exceeds every node, and on a topology spread constraint.
+    Otherwise the advice is the next step that the cause's plugin suggests.
     """
     if isinstance(cause.fact_data, Insufficient) and cause.fact_data.exceeds_every_node:
         return _TOO_LARGE

@@ -200,9 +200,10 @@ class _Question(msgspec.Struct, frozen=True):
         return kinds.union(self.autoscalers.live)
 
     def build_report(self, inquiry: Inquiry) -> Explanation | Explanations | PendingPods:
-        """Build the report that answers the question. Raises KschedctlError, for example if a named pod does not exist.
+        """Build the report that answers the question.
 
         It is about the named pods and objects, else about the manifests in the files, else about all pending pods.
+        Raises KschedctlError, for example if a named pod does not exist.
         """
         now = get_cluster_time(inquiry.cluster, self.source)
         inquiry = replace(inquiry, call_extender=self.call_extender, sampled=self.sampled, now=now)
@@ -369,7 +370,7 @@ def _build_answer(
 
 
 def _log_caveats(report: Explanation | Explanations | PendingPods) -> None:
-    """Log which workloads fail to create pods, what is not replayed yet, and what is ignored."""
+    """Log which workloads fail to create pods, what is not replayed yet, and what of the configuration is ignored."""
     for not_created in _list_creation_failures(report):
         log.warning("not created: %s: %s", not_created.workload, not_created.headline)
     for text in report.not_replayed:
@@ -391,8 +392,7 @@ def _list_creation_failures(report: Explanation | Explanations | PendingPods) ->
 def is_everything_fine(report: Explanation | Explanations | PendingPods) -> bool:
     """Return whether every pod has or would get a node, and no workload waits to create its pods.
 
-    A workload waits if creating its pods fails, or if a queue has not admitted it. The result is also True if nothing
-    is pending.
+    A workload waits if creating its pods fails, or if a queue has not admitted it. Return True if nothing is pending.
     """
     match report:
         case Explanation():
@@ -406,7 +406,7 @@ def is_everything_fine(report: Explanation | Explanations | PendingPods) -> bool
 def summarize_pending_pods(scheduler: Scheduler, source: Source, scope: Scope, in_full: int = 0) -> PendingPods:
     """Report the pending pods of the scope by cause, and the workloads that fail to create pods.
 
-    Node by node, only the first `in_full` kinds of pods are explained.
+    Only the first `in_full` kinds of pods are explained node by node.
     """
     from kschedctl.commands.explain.pending_pods import report_pending_pods  # noqa: PLC0415 - not for a named pod
 

@@ -118,9 +118,9 @@ def _to_compact_explanation(report: Explanation) -> Document:
 
 
 def _iter_node_names(report: Explanation) -> Iterator[str]:
-    """Yield the node names in every per-node field of the report, so that most names are yielded several times.
+    """Yield the node names in every per-node field of the report. Most names are yielded several times.
 
-    A sampled search has answers for nodes that are not in `node_order`.
+    The fields of a sampled search may have nodes that are not in `node_order`.
     """
     yield from (node.name for node in report.nodes)
     yield from report.feasible
@@ -136,6 +136,7 @@ def _to_compact_nodes(index_by_name: Mapping[str, int], nodes: Iterable[NodeRepo
     nodes = tuple(nodes)
 
     def build_column(name: str) -> tuple[NodesAlike[Any], ...]:
+        """Build the column of a field of NodeReport."""
         return _group_equal_answers(index_by_name, {node.name: getattr(node, name) for node in nodes})
 
     order = tuple(index_by_name[node.name] for node in nodes)

@@ -83,8 +83,8 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
     """Explain a pod by running one scheduling cycle.
 
     `pod` is the pod as the API server stores it. A pod that the scheduler does not handle, such as a bound pod, is
-    explained without a cycle. If the StorageClass of an unschedulable pod does not exist, the headline starts with that
-    fact. With `nodes=False`, the explanation lacks advice and per-node results, which take most of the time.
+    explained without a cycle. If the StorageClass of an unschedulable pod does not exist, the headline starts by saying
+    so. With `nodes=False`, the explanation lacks advice and per-node results, which take most of the time.
     """
     info = PodInfo(pod, scheduler.view.settings.requests)
     framework, unread_by_profile = scheduler.find_framework_for(info, scheduler.view)
@@ -139,7 +139,7 @@ def _names_group(pod: Pod) -> bool:
 
 
 def _find_settled_verdict(pod: Pod, framework: Framework | None) -> str:
-    """Return the verdict on a pod that the scheduler does not handle or no longer handles, or an empty string."""
+    """Return the verdict on a pod that the scheduler does not handle (or no longer), or "" if it handles the pod."""
     if pod.terminated:
         return "Finished"
     if pod.spec.node_name:
@@ -177,7 +177,7 @@ def _report_settled_pod(scheduler: Scheduler, framework: Framework | None, info:
 
 
 def _add_unread_kinds(report: Explanation, unknowns: tuple[Unknown, ...]) -> Explanation:
-    """Add the kinds of objects that were not read, and what each could change about the verdict."""
+    """Add the kinds of objects that were not read, each with what it could change about the verdict."""
     effects = {"Schedulable": WHEN_SCHEDULABLE, "Gated": WHEN_GATED}.get(report.verdict, WHEN_UNSCHEDULABLE)
     has_victims = report.preemption is not None and bool(report.preemption.candidates)
     if not has_victims:  # then unread objects cannot change whom preemption evicts
@@ -505,7 +505,7 @@ def _sum_extender_scores(cycle: Cycle) -> dict[str, dict[str, int]]:
 def iter_upstream_faults(cycle: Cycle, framework: Framework) -> Iterator[str]:
     """Yield a description of each kube-scheduler bug that affects this cycle.
 
-    If the cycle can be run again without the bug, the bug is described only if the outcome differs, and the description
+    If the cycle can be run again without the bug, the bug counts only if the outcome then differs, and the description
     says how.
     """
     for plugin in framework.plugins.values():

@@ -68,7 +68,7 @@ class _LeveledElimination(NamedTuple):
 def _build_elimination(
     obstacles_of_reason: list[Obstacle], closeness: NodeCloseness, cycle: Cycle
 ) -> _LeveledElimination:
-    """Build the elimination for one reason. Its level says how far its closest node is out of reach."""
+    """Build the elimination for one reason, with a level that says how far the closest of its nodes is out of reach."""
     reported = np.logical_or.reduce([obstacle.reported for obstacle in obstacles_of_reason])
     rows = closeness.sort_by_closeness(reported, measure_distance(obstacles_of_reason))
     nearest = int(rows[0])
@@ -182,8 +182,8 @@ def find_causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...
 
     Nodes are eligible if they are at the lowest level, that is, least out of reach. Reasons that apply to every
     eligible node are always included. If a PreFilter plugin rejects the pod, only its reasons are causes. If no node is
-    within the pod's reach, the causes account for all nodes, and the first cause mentions two demands of the pod that
-    conflict, if any. A cluster without nodes has no causes.
+    within the pod's reach, the causes account for all nodes. If two demands of the pod then conflict, the first cause
+    says so. A cluster without nodes has no causes.
     """
     if cycle.pre_filter.status.rejected:
         unexamined = (obstacle for obstacle in obstacles if not obstacle.looked_at)
@@ -305,8 +305,8 @@ def _describe_cause(
 ) -> str:
     """Describe the cause in a sentence: its figures, or else its reason, and the nodes to which it applies.
 
-    `rows` are the rows of the nodes that are rejected for the reason. A node in `full` (N,) can run no more pods, so
-    that its figures help only if all nodes are full.
+    `rows` are the rows of the nodes that are rejected for the reason. `full` (N,) marks the nodes that can run no more
+    pods. Their figures are described only if all nodes in `rows` are full.
     """
     node_count = len(cycle.view.nodes)
     fact = cause.fact_data
@@ -327,8 +327,8 @@ def _describe_best_figures(
 ) -> str:
     """Describe the cause by the node with the best figures for its reason, which need not be the closest node.
 
-    A node in `full` (N,) can run no more pods. If such a node has the best figures, the best node in `rows` that is not
-    full is described, and the full node is mentioned beside it.
+    `full` (N,) marks the nodes that can run no more pods. If such a node has the best figures, the best of the other
+    nodes in `rows` is described, and the full node is mentioned beside it.
     """
     names = cycle.view.nodes.names
     distance = measure_distance(obstacles_of_reason)

@@ -41,7 +41,8 @@ def check_fixes_in_queue(
     """Check ranked fixes by replaying them with all waiting pods, and return the first `count`, working ones first.
 
     If none of the first `count` fixes works, more are checked until one does. Without `count`, all fixes are returned,
-    but only the first ones are checked. `on_checked` is called with 1 for each checked fix.
+    but only as many as needed for CHECKED fixes with a working one are checked. `on_checked` is called with 1 for each
+    checked fix.
     """
     fixes: list[CheckedFix] = []
     enough = count or CHECKED
@@ -100,10 +101,10 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
 
 
 def should_search_fixes(report: Explanation, target: TargetPod) -> bool:
-    """Return whether a fix for the pod alone could help it.
+    """Return whether a change could help the pod.
 
-    No fix can help a pod that fits but waits for its group or at Permit, or a pod in a gang placed by another project.
-    A pod that is being deleted needs no fix. A gated pod can be helped only if nothing but device claims gates it.
+    No change helps a pod that fits but waits for its group or at Permit, or a pod whose gang another project places. A
+    pod that is being deleted needs none. A gated pod can be helped only if nothing but device claims gates it.
     """
     if report.pod_group is not None:
         waits_for_group = bool(report.feasible)

@@ -117,9 +117,9 @@ def report_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> 
 def place_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> TriedGang | None:
     """Try to place the pod's gang. Return its report and why single pods failed, or None if the pod belongs to no gang.
 
-    If no profile serves the pod (`framework` is None), the gang is tried with the first profile. If another project
-    decides and no pod can be tried, only the state of the gang is reported. A gang that is not placed is checked for a
-    deadlock with other gangs.
+    If no profile serves the pod (`framework` is None), the gang is tried with the first profile. If no pod can be
+    tried, only the state of the gang is reported. A gang that turns out to be unschedulable is checked for a deadlock
+    with other gangs.
     """
     key = next(iter(find_gangs(pod)), None)
     if key is None:
@@ -166,7 +166,7 @@ def _add_deadlock(
 
 
 def _collect_gang(view: Fork, key: GangKey, pod: Pod, framework: Framework | None, any_framework: Framework) -> _Gang:
-    """Collect the pods of a gang, and tell apart pods to try, pods not to try, pods with a node, and ended pods.
+    """Collect the pods of a gang: those to try, those not to try, those with a node, and those that have ended.
 
     `framework` is None if no profile serves the pod. `any_framework` provides the PreEnqueue plugins even then.
     """

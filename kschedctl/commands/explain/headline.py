@@ -159,8 +159,8 @@ def describe_group_failure(group: PodGroupReport, report: Explanation) -> str:
 def describe_group_placement(report: Explanation) -> str:
     """Describe where the pod is placed with its group.
 
-    Return an empty string if the group or the pod is not placed. Also return it if the pod is the only placed member
-    and no topology is demanded.
+    Return "" if the group or the pod is not placed, or if another project places the group. Also return "" if the pod
+    is the only placed member and no topology is demanded.
     """
     group = report.pod_group
     if group is None or group.project or group.verdict != PLACED:
@@ -178,7 +178,7 @@ def describe_group_placement(report: Explanation) -> str:
 
 
 def _describe_gang_failure(group: PodGroupReport, report: Explanation) -> str:
-    """Describe why a gang of another project is not placed, or return an empty string if the gang is not to blame.
+    """Describe why a gang of another project is not placed. Return "" if the gang is not to blame.
 
     It is not to blame if its pods are placed one by one, if the pod is gated, if enough pods fit, or if PreFilter
     rejects the pod for another reason.
@@ -271,7 +271,7 @@ def _describe_unplaced_tree(group: PodGroupReport, tree: GroupTreeReport) -> str
 
 
 def _describe_gang_shortage(group: PodGroupReport) -> str:
-    """Describe how many of the gang's pods fit, or, if enough of them fit, which gangs make it wait at Permit."""
+    """Describe how many of the gang's pods fit. If enough of them fit, describe for which gangs it waits at Permit."""
     if group.waits_for and _count_fitting_members(group) + group.scheduled >= group.min_count:
         return _describe_gang_wait(group)
     domain = f" in one {group.topology}" if group.topology else ""

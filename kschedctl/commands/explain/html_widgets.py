@@ -352,9 +352,9 @@ def _format_place(node: NodeReport) -> str:
 
 
 def _build_legend(answers: Counter[str]) -> tuple[LegendEntry, ...]:
-    """Build the legend: feasible nodes first, then the most frequent reasons, then the nodes of all other reasons.
+    """Build the legend: feasible nodes first, then the most frequent reasons, then an entry for all other reasons.
 
-    Each of at most COLOURS reasons has its own colour. If there are more, the last colour stands for all others.
+    Each of at most COLOURS reasons has its own colour. If there are more, the last colour stands for all other reasons.
     """
     legend = []
     if answers[FITS]:

@@ -11,7 +11,7 @@ from kschedctl.text.counts import counted, first_of
 
 
 def build_new_node_section(new: NewNode | None, style: Style) -> Page:
-    """Build the section about whether the autoscaler would add a node for this pod. It is empty if `new` is None."""
+    """Build the section about whether the autoscaler would add a node for this pod. Return () if `new` is None."""
     if new is None:
         return ()
     message = new.message if style.wide else shorten_error(new.message)
@@ -28,7 +28,7 @@ def build_new_node_section(new: NewNode | None, style: Style) -> Page:
 
 
 def _build_autoscaler_event_line(new: NewNode) -> Page:
-    """Build the line that compares our answer with the autoscaler's event. Return nothing if there is no event."""
+    """Build the line that compares our answer with the autoscaler's event. Return () if there is no event."""
     event = new.said
     if event is None:
         return ()

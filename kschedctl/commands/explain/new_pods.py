@@ -34,7 +34,8 @@ from kschedctl.scheduler.scheduler import Scheduler
 def validate_new_object(manifest: JsonObject | Pod, cluster: Cluster) -> None:
     """Raise InputError if the API server would reject the manifest's object.
 
-    Decoded pods, kinds that are not validated, and objects that already exist (with a uid) are not checked here.
+    Decoded pods, kinds that have no validation here, and objects that already exist (with a uid) are accepted as they
+    are.
     """
     if isinstance(manifest, Pod) or manifest.get("kind") not in KINDS:
         return

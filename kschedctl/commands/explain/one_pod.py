@@ -95,8 +95,8 @@ def explain_with_fixes(
 
     `now` is the RFC 3339 time of the answer. `find_new_node` finds out whether an autoscaler adds a node for the pod,
     and `find_autoscaler_fixes` finds changes that would make it add one. Fixes are searched for only with `remedies`.
-    `as_if` describes how the target's pod differs from the pod that was asked about, if it does: the advice on retries,
-    which is about the unchanged pod, is then left out.
+    `as_if` describes how the target's pod differs from the pod that was asked about. If it is given, the advice on
+    retries is left out, because it is about the unchanged pod.
     """
     replicas: ReplicaCount | None = None
     if target.workload is not None and not as_if:
@@ -142,7 +142,7 @@ def _mention_rivals(target: TargetPod, report: Explanation) -> Explanation:
 
 
 def explain_target(target: TargetPod) -> Explanation:
-    """Explain the target's pod, and report if its workload fails to create it or waits for a queue.
+    """Explain the target's pod, and add whether its workload fails to create it or waits for a queue.
 
     A fitting pod gets the verdict NotCreated if it cannot be created, or if its workload is not admitted by its queue.
     """
@@ -190,7 +190,8 @@ def explain_target(target: TargetPod) -> Explanation:
 def find_or_create_target(cluster: Cluster, pod: PodReference, call_extender: CallExtender | None = None) -> TargetPod:
     """Find the pod to explain in the cluster, or create the target from a decoded pod or a manifest.
 
-    Raises UsageError and InputError like `explain`.
+    Raises UsageError if the cluster has no pod of this name, and InputError for a manifest that cannot be read or that
+    the API server would deny.
     """
     scheduler = Scheduler(cluster, call_extender)
     if isinstance(pod, str):

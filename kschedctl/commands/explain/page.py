@@ -116,7 +116,7 @@ def build_explanation_page(report: Explanation, style: Style) -> Page:
 
 
 def _build_pod_group_section(group: PodGroupReport | None, style: Style) -> Page:
-    """Build the section about the pod's group. It is empty for a pod without a group."""
+    """Build the section about the pod's group. Return () for a pod without a group."""
     if group is None:
         return ()
     from kschedctl.commands.explain.pod_group_page import build_pod_group_section  # noqa: PLC0415 - few pods have one
@@ -125,7 +125,7 @@ def _build_pod_group_section(group: PodGroupReport | None, style: Style) -> Page
 
 
 def _build_new_node_section(new: NewNode | None, style: Style) -> Page:
-    """Build the section about whether the autoscaler would add a node. It is empty without an autoscaler's answer."""
+    """Build the section about whether the autoscaler would add a node. Return () if there is no autoscaler's answer."""
     if new is None:
         return ()
     from kschedctl.commands.explain.new_node_page import build_new_node_section  # noqa: PLC0415 - only with autoscalers
@@ -142,7 +142,7 @@ def _is_advice_shown_elsewhere(advice: Advice, report: Explanation) -> bool:
 
 
 def _build_more_fixes_line(report: Explanation, style: Style) -> Page:
-    """Build the line with the command that shows more fixes. It is empty without fixes or without such a command."""
+    """Build the line with the command that shows more fixes. Return () if there are no fixes or no such command."""
     if not report.remedies:
         return ()
     commands = style.commands.get(report.pod, ())
@@ -210,7 +210,7 @@ def _is_rejected_only_by_gates(report: Explanation) -> bool:
 def _build_rejection_sections(report: Explanation, style: Style) -> Page:
     """Build the sections about rejected nodes: a table of reasons, a chart, then the nodes singly or in groups.
 
-    The page is empty if nodes are rejected only for reasons that already gate the pod.
+    Return () if nodes are rejected only for reasons that already gate the pod.
     """
     if _is_rejected_only_by_gates(report):
         return ()
@@ -223,7 +223,10 @@ def _build_rejection_sections(report: Explanation, style: Style) -> Page:
 
 
 def _plot_rejections(report: Explanation, style: Style) -> tuple[Plot, ...]:
-    """Build the plot of rejected nodes by reason, or return () unless it is requested or the numbers differ a lot."""
+    """Build the plot of rejected nodes by reason.
+
+    Unless plots are requested, return () if all reasons reject equally many nodes.
+    """
     amounts: dict[str, dict[str, float]] = {}
     for elimination in report.eliminations:
         reason = elimination.reason
@@ -468,7 +471,7 @@ MAX_HEADLINE_LINES = 2
 def iter_verdict_blocks(report: Explanation, style: Style) -> Iterator[Block]:
     """Yield the verdict and the headline. If unread objects could change the verdict, say so first.
 
-    For a pod that cannot be created, only a line says how it would be scheduled once created.
+    For a pod that cannot be created, only yield a line about the verdict that it would get once created.
     """
     if report.verdict == NOT_CREATED:
         yield from _iter_once_created_line(report)
@@ -510,7 +513,7 @@ def build_message_line(report: Explanation) -> Page:
 
 
 def build_preemption_line(report: Explanation) -> Page:
-    """Build the line that explains why pod priorities rule out preemption. It is empty if they do not."""
+    """Build the line that explains why pod priorities rule out preemption. Return () if they do not."""
     priorities = report.preemption.no_lower_priority if report.preemption else None
     if report.verdict != "Unschedulable" or priorities is None:
         return ()

@@ -43,7 +43,7 @@ GROUPS_SHOWN, WORKLOADS_SHOWN, ANSWERS_SHOWN = 25, 3, 3
 def build_pending_page(report: PendingPods, style: Style) -> Page:
     """Build the page: pending pods by cause, creation failures, objects that wait elsewhere, and next commands.
 
-    If objects were named, the page is only about these.
+    If the user named objects, the page is only about them.
     """
     if report.asked_about and report.waiting_elsewhere:
         return tuple(build_held_back_lines(report.waiting_elsewhere))
@@ -94,7 +94,10 @@ def _build_nothing_pending_page(report: PendingPods, style: Style) -> Page:
 
 
 def _plot_causes(report: PendingPods, style: Style) -> tuple[Plot, ...]:
-    """Build the plot of pending pods by cause, or return () unless it is requested or the numbers differ a lot."""
+    """Build the plot of pending pods by cause.
+
+    Unless plots are requested, return () if all causes have equally many pods.
+    """
     pods_by_cause: Counter[str] = Counter()
     for group in report.groups:
         cause = group.cause if group.verdict == "Unschedulable" else f"{group.verdict}: {group.cause}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+import numpy as np
+
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
@@ -14,6 +16,7 @@ from kschedctl.commands.explain.pending_report import ExplainedPods, PendingGrou
 from kschedctl.commands.explain.report import FINE, UNSCHEDULABLE, Explanation
 from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
 from kschedctl.replay.pending_pods import describe_scope, find_pending_pods
+from kschedctl.replay.pools import find_unready_nodes
 from kschedctl.replay.unknown import VERDICT, merge_unknown_kinds
 from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_waiting_elsewhere
 from kschedctl.reports.new_node import NodeGrowth
@@ -94,7 +97,9 @@ def report_pending_pods(
         report = add_objects_waiting_elsewhere(report, cluster, namespace, now)
         report = replace(report, unknown=merge_unknown_kinds((report.unknown, find_unread_kinds(cluster))))
     pending_elsewhere = 0 if pods else len(find_pending_pods(cluster, None))
-    return replace(report, elsewhere=pending_elsewhere)
+    view = scheduler.view
+    unready_nodes = tuple(view.nodes.names[row] for row in np.flatnonzero(find_unready_nodes(view)).tolist())
+    return replace(report, elsewhere=pending_elsewhere, unready_nodes=unready_nodes)
 
 
 def add_objects_waiting_elsewhere(
@@ -102,7 +107,7 @@ def add_objects_waiting_elsewhere(
 ) -> PendingPods:
     """Add the objects whose pods kube-scheduler does not see yet, such as suspended Jobs.
 
-    The report is undecided if such objects may wait, and nothing certainly waits.
+    The report is undecided if it is uncertain whether pods or objects wait, and none of them waits for certain.
     """
     waiting_objects = find_waiting_elsewhere(cluster, namespace, now)
     unread_queues = find_unread_waiting_kinds(cluster)
@@ -137,7 +142,7 @@ def group_pending_pods(
     faults = dict.fromkeys(f"{report.pod}: {fault}" for report in reports for fault in report.upstream_faults)
     unread_pods = _find_unread_pods_doubt(scheduler)
 
-    # A doubt matters only unless some pod certainly waits or could not be created
+    # A doubt does not matter if some pod certainly waits or could not be created
     doubtful = bool(unread_pods) or any(report.undecided for report in reports)
     certain = any(report.verdict not in FINE and not report.undecided for report in reports)
     return PendingPods(
@@ -174,7 +179,7 @@ def _find_unread_pods_doubt(scheduler: Scheduler) -> tuple[UnknownKind, ...]:
 
 
 def _group_pods_by_explanation(explanations: Mapping[str, Explanation]) -> tuple[ExplainedPods, ...]:
-    """Group the pods that share an explanation: the same object, not just an equal one."""
+    """Group the pods that share an explanation. Explanations that are merely equal are not shared."""
     keys_by_report_id: dict[int, list[str]] = {}
     for key, report in explanations.items():
         keys_by_report_id.setdefault(id(report), []).append(key)

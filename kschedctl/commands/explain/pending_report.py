@@ -18,7 +18,7 @@ from kschedctl.reports.waiting_elsewhere import (
     find_unadmitted_objects,
     list_fixes,
 )
-from kschedctl.text.counts import agreeing, capitalize, counted, negate_scope
+from kschedctl.text.counts import agreeing, capitalize, counted, first_few, negate_scope
 from kschedctl.text.printable import describe_shared_reason
 
 
@@ -102,6 +102,8 @@ class PendingPods(Report, frozen=True):
     """The objects that wait before kube-scheduler sees a pod of them."""
     asked_about: tuple[str, ...] = ()
     """The objects that the question named, if all of them wait elsewhere."""
+    unready_nodes: tuple[str, ...] = ()
+    """The nodes that are unreachable, not ready or not initialized, so that no pending pod gets them."""
     kind: str = "PendingPods"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -123,7 +125,11 @@ class PendingPods(Report, frozen=True):
             return ("Nothing is pending", f"{negate_scope(self.scope)}{doubt}")
         causes = counted(len(self.groups), "cause")
         also_waiting = "".join(f"; {text}" for text in (missing, waiting) if text)
-        return (f"{counted(pods, 'pod')} pending {self.scope}, {causes}{also_waiting}{doubt}",)
+        unready = ""
+        if self.unready_nodes:
+            are = counted(len(self.unready_nodes), "node is", "nodes are")
+            unready = f"; {are} not ready ({first_few(self.unready_nodes)})"
+        return (f"{counted(pods, 'pod')} pending {self.scope}, {causes}{also_waiting}{unready}{doubt}",)
 
     def _describe_missing_pods(self) -> str:
         """Describe how many pods are missing because they could not be created, or return "" if there are none."""

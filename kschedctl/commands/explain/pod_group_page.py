@@ -31,7 +31,7 @@ TONES = {"Placed": Tone.GOOD, "Preempting": Tone.WARNING, "Gated": Tone.WARNING,
 
 
 def build_pod_group_section(group: PodGroupReport | None, style: Style) -> Page:
-    """Build the section about the pod's group. It is empty for a pod without a group."""
+    """Build the section about the pod's group. Return () for a pod without a group."""
     if group is None:
         return ()
     blocks: list[Block] = [

@@ -27,8 +27,8 @@ from kschedctl.snapshot.fork import Fork
 def report_preemption(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionReport | None:
     """Report what preemption would do for the pod, or return None if it could not run.
 
-    If several plugins ran, the report is about the last one, which decided the outcome. If no plugin ran, because the
-    profile has none or the framework stopped before PostFilter, the report says what a dry run finds.
+    If several plugins ran, the report is about the last one, which decided the outcome. If the profile has no
+    preemption plugin, or if the framework stopped before PostFilter, the report says what a dry run finds.
     """
     view = cycle.view
     called_plugins = [plugin for plugin in find_preemption_plugins(cycle.framework) if plugin.name in outcome.results]

@@ -37,7 +37,7 @@ NARROW_COLUMNS = (Column("node", keep=True), Column("priority", right=True), Col
 def build_preemption_section(report: PreemptionReport | None, style: Style) -> Page:
     """Build the section about preemption.
 
-    It is empty if preemption was not considered, or if it does not help and only kube-scheduler's message says why.
+    Return () if preemption was not considered, or if it does not help and only kube-scheduler's message says why.
     """
     if report is None:
         return ()

@@ -151,9 +151,10 @@ def _iter_obstacles_of_nominated_pods(cycle: Cycle, plugin: str, first_rejected:
 
 
 def _iter_extender_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
-    """Yield obstacles for nodes that extenders reject, by message, or leave out without a message.
+    """Yield an obstacle for each message with which an extender rejects nodes.
 
-    Nodes that an extender names but that do not exist are ignored.
+    Another obstacle follows for nodes that extenders leave out without a message. Nodes that an extender names but that
+    do not exist are ignored.
     """
     consultation, index = cycle.consultation, cycle.view.nodes.index
     rows_by_message: dict[tuple[str, str], list[int]] = {}
@@ -198,6 +199,7 @@ def _wrap_nominated_fact_finder(fact: FindFact | None) -> FindFact:
     """
 
     def find_nominated_fact(row: int) -> AnyFact:
+        """Return the marked fact about the node at `row`."""
         unmarked_fact = fact(row) if fact else None
         return replace(unmarked_fact or Said(""), nominated=True)
 
@@ -207,8 +209,8 @@ def _wrap_nominated_fact_finder(fact: FindFact | None) -> FindFact:
 def _build_obstacle(cycle: Cycle, plugin: str, rejection: Rejection, mask: Bools, first_rejected: Bools) -> Obstacle:
     """Build the obstacle for a plugin's rejection of the nodes in `mask` (N,).
 
-    `first_rejected` (N,) are the nodes that this plugin is the first to reject. For the nodes in both masks, the
-    rejection is the one that kube-scheduler reports.
+    `first_rejected` (N,) marks the nodes that this plugin is the first to reject. On nodes in both masks, the rejection
+    is the one that kube-scheduler reports.
     """
     level = _compute_rejection_levels(cycle, plugin, rejection)
     return Obstacle(

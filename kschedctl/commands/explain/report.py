@@ -579,7 +579,7 @@ class Explanation(_ExtenderPart, frozen=True):
     def extend_summary(self, summary: Summary) -> Summary:
         """Add the causes, the closest and the best nodes, preemption, fixes and advice to the summary.
 
-        Without causes, the eliminations take their place.
+        If there are no causes, the reasons why nodes are rejected take their place.
         """
         victims: tuple[str, ...] = ()
         nominated = no_lower_priority = ""

@@ -59,7 +59,11 @@ def replay_pods(scheduler: Scheduler, pods: Sequence[Pod], progress: Progress) -
 
 
 def _split_by_rivals(scheduler: Scheduler, replayed: ReplayedPods) -> list[ReplayedPods]:
-    """Split pods for which preemption is under way by the waiting pods that take the room first, and mention these."""
+    """Split pods with the same explanation by their rivals, and add the rivals to the explanations.
+
+    Rivals are waiting pods that take the room of the victims first. If no preemption is under way, the pods stay
+    together.
+    """
     preemption = replayed.explanation.preemption
     if preemption is None or not preemption.terminating:
         return [replayed]
@@ -354,8 +358,8 @@ def _get_fitting_cause(
     """Return why a pod waits although a node fits it.
 
     Other pods take the place first (crowded), the pod was tried recently (backoff), it is too young to have been tried
-    (turn), or it is stuck. `nodes` maps pods to their nodes, for all pods that fit if they are placed one after
-    another.
+    (turn), or it is stuck. `nodes` maps the pods that find a node if all fitting pods are placed one after another to
+    their nodes.
     """
     if pod.key not in nodes:
         return WaitCause("crowded", CROWDED)

@@ -36,10 +36,9 @@ def watch_cluster(
 ) -> int:
     """Print each new answer until the pod is bound or SIGTERM arrives. Return the exit code.
 
-    `answer` builds the answer for a cluster. An answer is printed again only if more than its figures changed.
-
-    Raises UsageError if the output or the source cannot be watched, and KschedctlError, for example if the explained
-    pod no longer exists.
+    `answer` builds the answer for a cluster. It is printed only if more than figures has changed since the last printed
+    answer. Raises UsageError if the output or the source cannot be watched, and KschedctlError, for example if the
+    explained pod no longer exists.
     """
     if output_format in PICTURES:
         raise UsageError(f"-o {output_format} shows a single moment and cannot be updated", where="--watch")
@@ -83,7 +82,8 @@ def follow_cluster(
 def _extract_essentials(answer: Answer) -> object:
     """Return the parts of an answer whose changes are worth printing, without the figures that change all the time.
 
-    The result is only compared with other results. For other documents than explanations, the whole text counts.
+    The result is only compared with other results. For documents other than explanations and pending pods, the whole
+    text counts.
     """
     document = answer.document
     if isinstance(document, Explanation):

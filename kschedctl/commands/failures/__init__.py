@@ -1,7 +1,8 @@
 """The command ``failures``: what would no longer fit if a node, a zone or a pool failed?
 
 Each node, zone or pool fails in turn. The nodes disappear with their pods, and the pods that controllers recreate pass
-the queue on the remaining nodes. PodDisruptionBudgets do not protect against failures.
+the queue on the remaining nodes. PodDisruptionBudgets do not protect against failures. If pods must be spread over the
+domains of failed nodes, the state before the nodes are deleted is replayed as well.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ import numpy as np
 
 from kschedctl.admission.node_selector import SELECTOR
 from kschedctl.admission.tolerations import DEFAULTS_ANNOTATION, WHITELIST_ANNOTATION
-from kschedctl.api.arrays import Bools, Position, find_positions
+from kschedctl.api.arrays import Bools, Position, Row, find_positions
 from kschedctl.api.copying import replace
 from kschedctl.api.garbage import collect_garbage_at_end
 from kschedctl.api.json_values import JsonObject
+from kschedctl.api.node_health import UNREACHABLE_TAINT
 from kschedctl.api.node_pools import find_node_pool_name
+from kschedctl.api.objects import Node, Taint
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.failures.report import Failure, Failures
@@ -214,9 +217,15 @@ def _count_progress_steps(shared: SharedCluster, losses: Sequence[Loss]) -> list
 
 
 def _get_severity_sort_key(failure: Failure) -> tuple[int, ...]:
-    """Return a sort key by severity: the numbers of pods that are unplaced or denied, evicted, lost, and displaced."""
+    """Return a sort key by severity: the numbers of unplaced or denied, waiting, evicted, lost and displaced pods."""
     denied = sum(workload.missing or 0 for workload in failure.not_created)
-    return failure.unplaced + denied, failure.evicted, failure.lost, failure.displaced
+    return (
+        failure.unplaced + denied,
+        len(failure.waiting_until_deleted),
+        failure.evicted,
+        failure.lost,
+        failure.displaced,
+    )
 
 
 def _combine_runs_of_failure(runs: Sequence[Failure]) -> Failure:
@@ -274,6 +283,12 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     if simulation.interrupted:
         raise KeyboardInterrupt
 
+    waiting_until_deleted: tuple[str, ...] = ()
+    if _is_any_pod_spread_over(view, is_lost_node, outcomes):
+        unplaced_later = {outcome.position for outcome in outcomes if outcome.row < 0}
+        unplaced_now = _find_unplaced_pods_before_deletion(shared, loss, is_lost_node, recreated)
+        waiting_until_deleted = tuple(view.pods.objects[p].key for p in unplaced_now if p not in unplaced_later)
+
     requested_after = np.zeros_like(view.requested)
     requested_after[~is_lost_node] = simulation.view.requested
     always_unplaced: dict[str, int] = {}
@@ -298,7 +313,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
         ending=sum(find_owner(view.pods.objects[position]).kind in ("DaemonSet", "Node") for position in ending),
         reasons=reasons,
         evicted_pods=report_evictions(simulation),
-        spread_workloads=_find_workloads_spread_over(view, is_lost_node, outcomes),
+        waiting_until_deleted=waiting_until_deleted,
         lost_pods=(*(view.pods.objects[position].key for position in lost), *lost_victims),
         pinned_volumes=pinned,
         in_no_order=always_unplaced,
@@ -308,24 +323,60 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     )
 
 
-def _find_workloads_spread_over(view: Fork, is_lost_node: Bools, outcomes: Sequence[Outcome]) -> tuple[str, ...]:
-    """Return the workloads of pods that get a node and must be spread over a topology domain that is lost.
+def _is_any_pod_spread_over(view: Fork, is_lost_node: Bools, outcomes: Sequence[Outcome]) -> bool:
+    """Return whether a pod that gets a node must be spread over topology domains, one of which is lost.
 
     `is_lost_node` is a mask (N,). While the nodes still exist but are unreachable, their domain counts as empty, unless
     nodeTaintsPolicy is Honor. Upstream: pkg/scheduler/framework/plugins/podtopologyspread/filtering.go (v1.36).
     """
-    workloads: dict[str, None] = {}
+    is_domain_lost_by_key: dict[str, bool] = {}
     for outcome in outcomes:
         if outcome.row < 0:
             continue
-        pod = view.pods.objects[outcome.position]
-        for constraint in pod.spec.topology_spread_constraints:
-            if constraint.when_unsatisfiable == "DoNotSchedule" and constraint.node_taints_policy != "Honor":
-                codes = view.nodes.label(constraint.topology_key).codes
+        for constraint in view.pods.objects[outcome.position].spec.topology_spread_constraints:
+            key = constraint.topology_key
+            if constraint.when_unsatisfiable != "DoNotSchedule" or constraint.node_taints_policy == "Honor":
+                continue
+            if key not in is_domain_lost_by_key:
+                codes = view.nodes.label(key).codes
                 lost_domains = set(codes[is_lost_node].tolist()) - set(codes[~is_lost_node].tolist())
-                if lost_domains - {-1}:
-                    workloads[str(find_owner(pod))] = None
-    return tuple(workloads)
+                is_domain_lost_by_key[key] = bool(lost_domains - {-1})
+            if is_domain_lost_by_key[key]:
+                return True
+    return False
+
+
+def _find_unplaced_pods_before_deletion(
+    shared: SharedCluster, loss: Loss, is_lost_node: Bools, recreated: Sequence[Position]
+) -> list[Position]:
+    """Return the pods that fit nowhere while the lost nodes still exist but are unreachable.
+
+    `is_lost_node` is a mask (N,). StatefulSets recreate no pods before the nodes are deleted, so that their pods among
+    the `recreated` ones are left out. Raises KeyboardInterrupt if the simulation was interrupted.
+    """
+    view = shared.scheduler.view
+    rows = np.flatnonzero(is_lost_node).tolist()
+    tainted = {Row(row): _taint_as_unreachable(view.nodes.objects[row]) for row in rows}
+    simulation = Simulation(
+        shared.scheduler, view.with_changes(view.cluster, tainted), seed=loss.seed, sampling=shared.sampling
+    )
+    is_on_lost_node = np.append(is_lost_node, False)[view.node]  # pods without a node have row -1
+    simulation.remove(find_positions(is_on_lost_node))
+    simulation.gone.difference_update(recreated)
+    early = [position for position in recreated if find_owner(view.pods.objects[position]).kind != "StatefulSet"]
+    outcomes = schedule_with_victims(simulation, early)
+    if simulation.interrupted:
+        raise KeyboardInterrupt
+    return [outcome.position for outcome in outcomes if outcome.row < 0]
+
+
+def _taint_as_unreachable(node: Node) -> Node:
+    """Return the node with the taints that it gets when its kubelet no longer reports.
+
+    Upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go (v1.36).
+    """
+    taints = tuple(Taint(UNREACHABLE_TAINT, "", effect) for effect in ("NoSchedule", "NoExecute"))
+    return replace(node, spec=replace(node.spec, taints=(*node.spec.taints, *taints)))
 
 
 def _find_denied_pods(

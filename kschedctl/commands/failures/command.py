@@ -46,9 +46,11 @@ def failures(
 ) -> Answer:
     """What would no longer fit if a node, a zone or a pool were lost?
 
-    Pods that controllers recreate pass the scheduling queue on the remaining nodes. PodDisruptionBudgets do not protect
-    against failures. Pods that are already pending do not count. The worst losses come first. Exits with 0 if the
-    cluster survives each loss. With --runs, pods are recreated in several orders, with the pods of Jobs last.
+    The lost nodes are deleted, and pods that controllers recreate pass the scheduling queue on the remaining nodes. If
+    pods must be spread over topology domains, the time before the deletion is checked, too, in which StatefulSets do
+    not recreate pods. PodDisruptionBudgets do not protect against failures. Pods that are already pending do not count.
+    The worst losses come first. Exits with 0 if the cluster survives each loss. With --runs, pods are recreated in
+    several orders, with the pods of Jobs last.
     """
     units = [unit for unit, is_chosen in (("node", nodes), ("zone", zones), ("pool", pools)) if is_chosen]
     if len(units) > 1:

@@ -61,7 +61,7 @@ def build_page(report: Failures, style: Style) -> Page:
         *_build_outside_note(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_build_ranking_table(report, style),
-        *_build_spread_note(report),
+        *_build_waiting_note(report),
         *(_build_worst_failure_sections(report.failures[0], report.runs, style) if report.failures else ()),
         *build_next_section(style, REPLAYED),
     )
@@ -102,11 +102,11 @@ def _build_outside_note(report: Failures) -> Page:
     return (paragraph(label, f"{names(report.outside)} (without a {unit} label, so no simulated loss includes them)"),)
 
 
-def _build_spread_note(report: Failures) -> Page:
-    """Build the note on pods that may wait until the lost nodes are deleted, unless the first line has it."""
-    if not report.spread_workloads or all(failure.safe for failure in report.failures):
-        return ()
-    return (paragraph(Marked("Not deleted yet:", Tone.WARNING), f"{report.describe_spread_workloads()}."),)
+def _build_waiting_note(report: Failures) -> Page:
+    """Build the note that names the pods that wait until lost nodes are deleted, or () if there are none."""
+    return tuple(
+        paragraph(Marked("Before the deletion:", Tone.WARNING), f"{t}.") for t in report.describe_waiting_pods()
+    )
 
 
 def _build_ranking_table(report: Failures, style: Style) -> Page:
@@ -119,6 +119,7 @@ def _build_ranking_table(report: Failures, style: Style) -> Page:
     columns += number_columns(
         "nodes", "displaced", "left pending", "preempted", "preempted and left pending", "lost for good"
     )
+    columns += number_columns("wait until deleted")
     build_row = partial(_build_failure_row, same_node_count=same_node_count)
     table = build_table(
         report.failures,
@@ -140,7 +141,9 @@ def _build_failure_row(failure: Failure, same_node_count: bool) -> Row:
     evicted = _format_number(failure, "evicted", failure.evicted)
     unplaced_evicted = _format_number(failure, "unplacedEvicted", failure.unplaced_evicted) if failure.evicted else ""
     lost = f"{failure.lost:,}" if failure.lost else ""
-    return (failure.name, nodes, f"{failure.displaced:,}", unplaced, evicted, unplaced_evicted, lost)
+    waiting = len(failure.waiting_until_deleted)
+    waiting_cell = Marked(f"{waiting:,}", Tone.BAD) if waiting else ""
+    return (failure.name, nodes, f"{failure.displaced:,}", unplaced, evicted, unplaced_evicted, lost, waiting_cell)
 
 
 def _format_number(failure: Failure, name: str, number: int) -> Cell:
@@ -155,7 +158,7 @@ def _format_number(failure: Failure, name: str, number: int) -> Cell:
 def _plot_pods_lost_by_failure(report: Failures, style: Style) -> tuple[Plot, ...]:
     """Plot how many pods each failure costs, each pod counted once. Failures without consequences are left out.
 
-    If all bars would be equal, the plot is only drawn if plots were requested.
+    Unless plots are requested, return () if all failures cost equally many pods.
     """
     amounts = {
         failure.name: {
@@ -163,9 +166,10 @@ def _plot_pods_lost_by_failure(report: Failures, style: Style) -> tuple[Plot, ..
             "evicted from other nodes, without a new node": failure.unplaced_evicted,
             "evicted elsewhere": failure.evicted - failure.unplaced_evicted - failure.lost_victims,
             "lost for good": failure.lost,
+            "waiting until the lost nodes are deleted": len(failure.waiting_until_deleted),
         }
         for failure in report.failures
-        if failure.unplaced or failure.evicted or failure.lost
+        if failure.unplaced or failure.waiting_until_deleted or failure.evicted or failure.lost
     }
     if not (style.plots or differ_in_total(amounts)):
         return ()

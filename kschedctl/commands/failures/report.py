@@ -63,9 +63,9 @@ class Failure(Document, frozen=True):
     """The pods that preemption evicts, for the worst failure only."""
     ending: int = 0
     """The number of pods of DaemonSets and of static pods on the nodes. They end with the nodes."""
-    spread_workloads: tuple[str, ...] = ()
-    """The workloads with pods that get a node once the lost nodes are deleted, and perhaps not before. While the nodes
-    still exist, topology domains without other nodes count as empty for spread constraints.
+    waiting_until_deleted: tuple[str, ...] = ()
+    """The pods that get a node only once the lost nodes are deleted. As long as these nodes exist, topology domains
+    without other nodes count as empty for spread constraints.
     """
     lost_pods: tuple[str, ...] = ()
     """The pods that no controller recreates, for the worst failure only."""
@@ -76,8 +76,8 @@ class Failure(Document, frozen=True):
 
     @property
     def safe(self) -> bool:
-        """Whether every recreated pod gets a node and no other pod is preempted."""
-        return not (self.unplaced or self.evicted or self.not_created)
+        """Whether every recreated pod gets a node, also before the lost nodes are deleted, and none is preempted."""
+        return not (self.unplaced or self.waiting_until_deleted or self.evicted or self.not_created)
 
     @property
     def unplaced_displaced(self) -> int:
@@ -88,7 +88,15 @@ class Failure(Document, frozen=True):
     def consequences(self) -> str:
         """The costs of the failure in words, or "" if it has none."""
         return ", ".join(
-            filter(None, (self._describe_displaced_pods(), self._describe_evicted_pods(), self._describe_lost_pods()))
+            filter(
+                None,
+                (
+                    self._describe_displaced_pods(),
+                    self._describe_waiting_pods(),
+                    self._describe_evicted_pods(),
+                    self._describe_lost_pods(),
+                ),
+            )
         )
 
     def _describe_displaced_pods(self) -> str:
@@ -108,6 +116,13 @@ class Failure(Document, frozen=True):
         if denied:
             texts.append(counted(denied, "pod is not recreated", "pods are not recreated"))
         return ", ".join(texts)
+
+    def _describe_waiting_pods(self) -> str:
+        """Describe how many pods wait until the lost nodes are deleted, or return an empty string."""
+        if not self.waiting_until_deleted:
+            return ""
+        waiting = counted(len(self.waiting_until_deleted), "pod waits", "pods wait")
+        return f"{waiting} until {agreeing(len(self.nodes), 'the lost node is', 'the lost nodes are')} deleted"
 
     def _describe_evicted_pods(self) -> str:
         """Describe how many pods of other nodes are evicted and get no node, or return an empty string."""
@@ -134,7 +149,10 @@ class Failures(Report, frozen=True):
     scenarios: int
     """The number of failures to simulate."""
     safe: bool
-    """Whether after each failure every recreated pod gets a node without preempting others."""
+    """Whether after each failure every recreated pod gets a node without preempting others.
+
+    This has to hold before and after the lost nodes are deleted.
+    """
     seed: int
     failures: tuple[Failure, ...] = ()
     outside: tuple[str, ...] = ()
@@ -152,25 +170,17 @@ class Failures(Report, frozen=True):
     kind: str = "Failures"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the answer in two parts, followed by what makes it uncertain.
+        """Return the answer in two parts, followed by what makes it uncertain."""
+        return (*self._build_answer(), describe_doubt(self.unknown).strip())
 
-        If all failures are safe, the second part names the workloads that may wait until lost nodes are deleted.
-        """
-        answer, consequences = self._build_answer()
-        if self.spread_workloads and all(failure.safe for failure in self.failures):
-            consequences += f"; {self.describe_spread_workloads()}"
-        return (answer, consequences, describe_doubt(self.unknown).strip())
-
-    @property
-    def spread_workloads(self) -> tuple[str, ...]:
-        """The workloads with pods that may get a node only once the lost nodes of some failure are deleted."""
-        return tuple(dict.fromkeys(workload for failure in self.failures for workload in failure.spread_workloads))
-
-    def describe_spread_workloads(self) -> str:
-        """Describe which workloads may wait until the lost nodes are deleted."""
+    def describe_waiting_pods(self) -> tuple[str, ...]:
+        """Return a text that says which pods wait until lost nodes are deleted, and why, or () if none does."""
+        pods = dict.fromkeys(pod for failure in self.failures for pod in failure.waiting_until_deleted)
+        if not pods:
+            return ()
         return (
-            "the lost nodes count as deleted, and until they are, their empty domains count for spread constraints: "
-            f"pods of {first_few(self.spread_workloads)} may wait"
+            "unreachable nodes count as empty domains for spread constraints until they are deleted, unless "
+            f"nodeTaintsPolicy is Honor: {first_few(list(pods))} {agreeing(len(pods), 'waits', 'wait')} until then",
         )
 
     def _build_answer(self) -> tuple[str, str]:
@@ -219,6 +229,7 @@ class Failures(Report, frozen=True):
                 "displaced": worst.displaced,
                 "unplaced": worst.unplaced,
                 "unplacedEvicted": worst.unplaced_evicted,
+                "waitingUntilDeleted": len(worst.waiting_until_deleted),
                 "evicted": worst.evicted,
                 "lost": worst.lost,
             },
@@ -227,7 +238,7 @@ class Failures(Report, frozen=True):
                 *_describe_lost_pods(worst),
                 *describe_data_on_nodes(worst.pinned_volumes),
                 *describe_evictions(worst.evicted_pods),
-                *((self.describe_spread_workloads(),) if self.spread_workloads else ()),
+                *self.describe_waiting_pods(),
             ),
         )
 
@@ -243,16 +254,30 @@ class Failures(Report, frozen=True):
                 loss.evicted,
                 loss.lost,
                 loss.unplaced_evicted,
+                len(loss.waiting_until_deleted),
             )
             for rank, loss in enumerate(self.failures, 1)
         ]
         return CsvTable(
-            ("rank", "failure", "nodes", "displaced", "unplaced", "evicted", "lost", "unplacedEvicted"), rows
+            (
+                "rank",
+                "failure",
+                "nodes",
+                "displaced",
+                "unplaced",
+                "evicted",
+                "lost",
+                "unplacedEvicted",
+                "waitingUntilDeleted",
+            ),
+            rows,
         )
 
     def list_pod_names(self) -> tuple[str, ...]:
-        """Return the pods that some failure leaves without a node."""
-        return tuple(pod for failure in self.failures for group in failure.reasons for pod in group.pods)
+        """Return the pods that some failure leaves without a node, at least until the lost nodes are deleted."""
+        unplaced = (pod for failure in self.failures for group in failure.reasons for pod in group.pods)
+        waiting = (pod for failure in self.failures for pod in failure.waiting_until_deleted)
+        return (*unplaced, *waiting)
 
     def describe_good_answer(self) -> str:
         """Return in a clause what a good answer says, for questions about several clusters."""

@@ -192,7 +192,7 @@ def _add_objects_waiting_elsewhere(
 def _simulate_with_seeds(
     shared: PreparedCluster, seeds: range, workers: Workers, progress: Progress
 ) -> reports.SimulationReport:
-    """Run the simulation with several seeds. Return the first run's report, extended by how the runs differ.
+    """Run the simulation with several seeds. Return the first run's report, with the differences between the runs.
 
     If the user interrupts before any run has ended, the report is empty.
     """
@@ -283,7 +283,7 @@ def _find_violated_budgets(cluster: Cluster, evicted: Iterable[EvictedPod]) -> d
 def _iter_workload_outages(simulation: Simulation, evicted: Iterable[EvictedPod]) -> Iterator[str]:
     """Yield the workloads that lost pods and have no pod with a node at the end of the simulation, in order of name.
 
-    Pods that were being deleted anyway do not count as lost. Pods without a workload are left out.
+    Pods that were already being deleted do not count as lost. Pods without a workload are left out.
     """
     displaced_pods = select_displaced_pods(evicted)
     affected = {eviction.workload for eviction in displaced_pods if not eviction.workload.startswith("Pod ")}
@@ -327,8 +327,7 @@ def _build_report_basis(
 ) -> ClusterBasis:
     """Return the report fields about what the report depends on and what was not read.
 
-    Once pods are denied, unread kinds do not make the report undecided, unless a mutating webhook could change the
-    pods.
+    If pods are denied and no mutating webhook could change them, the report is decided even if kinds were not read.
     """
     basis = build_cluster_basis(
         find_simulation_unknowns(simulation),
@@ -380,8 +379,8 @@ def carry_out_changes(
 ) -> CarriedOutChanges:
     """Carry out the changes of all workloads in a new simulation, until controllers and pods have nothing left to do.
 
-    Controllers recreate evicted pods, except old pods that a rollout removes anyway. `done` is called with the number
-    of scheduled pods after each step.
+    Controllers recreate evicted pods, except old pods that a rollout is about to remove. Evicted members of gangs are
+    recreated last. `done` is called with the number of scheduled pods after each step.
     """
     simulation = Simulation(shared.scheduler, seed=seed, sampling=shared.sampling)
     position_by_key = simulation.view.pods.index
@@ -401,9 +400,9 @@ def carry_out_changes(
 
 
 def _build_rollout_creations(shared: PreparedCluster) -> list[RolloutCreation | None]:
-    """Return one entry per change, which admits the rollout's pods when they are created.
+    """Return an object for each change, which admits the rollout's pods when they are created.
 
-    An entry is None if the pods were created, and admitted, before the simulation begins.
+    Return None for each change if the pods were created and admitted before the simulation begins.
     """
     if shared.admissions is None:
         return [None] * len(shared.changes)
@@ -588,7 +587,7 @@ def _admit_workloads_through_queues(
 ) -> _QueuedWorkloads:
     """Let Kueue admit or suspend the new workloads that name a queue.
 
-    The result has the cluster without the pods that Kueue evicts and with the pods that it starts. CronJobs are
+    In the resulting cluster, the pods that Kueue evicts are gone and the pods that it starts are there. CronJobs are
     skipped, because they create no pods yet. Existing objects are skipped, because Kueue has already created their
     Workloads. With `include_waiting`, Kueue also starts the Workloads that are already waiting. Without queues in the
     cluster, nothing changes.

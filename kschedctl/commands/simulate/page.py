@@ -170,7 +170,7 @@ def _format_running(workload: WorkloadPlacement) -> str:
 def _format_rollout(workload: WorkloadPlacement, style: Style) -> str:
     """Return the progress of the rollout and its limits, or "" if there is no rollout.
 
-    A narrow style has no column header, so that the text itself begins with "rollout".
+    Narrow output has no column header, so the text itself begins with "rollout".
     """
     if not workload.rollout:
         return ""

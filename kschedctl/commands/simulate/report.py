@@ -281,7 +281,7 @@ class SimulationReport(Report, frozen=True):
         return tuple(workload.workload for workload in self.workloads if workload.may_be_unchanged)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the verdict, the victims, and the pods that are not created, placed or admitted."""
+        """Add the verdict, the victims, and the pods that are not created, placed or admitted to the summary."""
         return replace(
             summary,
             verdict=self._summary_verdict,
@@ -312,8 +312,9 @@ class SimulationReport(Report, frozen=True):
         )
 
     def iter_harm_warnings(self) -> Iterator[str]:
-        """Yield lines about the PodDisruptionBudgets that preemption violates, the workloads that it stops, and storage
-        that is not enough.
+        """Yield warnings about the harm that the changes do.
+
+        They are about violated PodDisruptionBudgets, workloads without a running pod, and storage that is not enough.
         """
         for name, allowed in self.violated_budgets.items():
             evicted = len(list_displaced_pods(pod for pod in self.evicted if name in pod.budgets))
@@ -327,7 +328,10 @@ class SimulationReport(Report, frozen=True):
 
     @property
     def _summary_verdict(self) -> str:
-        """The verdict of the summary: whether all pods are created and scheduled, or workloads wait elsewhere."""
+        """The verdict of the summary. It says whether all pods are created and get a node.
+
+        If they do, it also says whether running pods lose their nodes, or other objects wait elsewhere.
+        """
         if self.not_created:
             return "Not all created"
         if self.unplaced:

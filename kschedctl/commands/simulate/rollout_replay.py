@@ -98,8 +98,8 @@ def replay_rollout(
 def _drop_later_attachments(cluster: Cluster, placements: Sequence[RealPlacement]) -> tuple[Cluster, tuple[str, ...]]:
     """Return the cluster without VolumeAttachments that are newer than the first placement, and a note about them.
 
-    NodeVolumeLimits would count the attached volume of a pod that has no node yet. Without its VolumeAttachment, a
-    volume counts once the replay has placed its pod.
+    NodeVolumeLimits would count the attached volume of a pod that has no node yet. Without a VolumeAttachment, a volume
+    counts from the time when the replay places its pod.
     """
     if not placements:
         return cluster, ()
@@ -392,7 +392,7 @@ class _RolloutReplay:
         return unused_pods[max(workloads, key=len)].pop(0)
 
     def _put_pod_on_real_node(self, tried: TriedPod, row: Row) -> None:
-        """Put the pod on its real node, with plugins' reservations if it fits there.
+        """Put the pod on its real node. If it fits there, plugins reserve what it needs.
 
         If a plugin fails to reserve, a note says so and the pod is placed without reservations.
         """
@@ -513,10 +513,10 @@ def _compute_score_deficit(cycle: Cycle, row: Row, best_node: str) -> _ScoreDefi
 
 
 def _is_best_of_sample(cycle: Cycle, row: Row, following: StepwiseScheduler) -> bool:
-    """Return whether the scheduler may have chosen the node because its search stopped before it reached a better node.
+    """Return whether the node may be the best that the scheduler saw because its search stopped before a better node.
 
-    The scheduler stops once it has found a certain number of feasible nodes. The node may be the best of them if it is
-    among at least as many consecutive feasible nodes, in the scheduler's order, that are no better. Scores are computed
+    The search stops once it has found a certain number of feasible nodes. This node may be the best of them if, in the
+    scheduler's order, it is among at least as many consecutive feasible nodes that are no better. Scores are computed
     as if all nodes had been searched.
     """
     offered = int(select_allowed_nodes(cycle.pre_filter, cycle.view).sum())

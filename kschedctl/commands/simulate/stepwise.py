@@ -86,7 +86,7 @@ def _iter_followed_steps(
 ) -> Iterator[FollowedStep]:
     """Yield one step per attempt, until `queue` is empty.
 
-    A pod that preempts others is tried again, at once or at the end of the queue, up to MAX_TRIES times in all.
+    A pod that preempts other pods is tried again, at once or at the end of the queue, up to MAX_TRIES times in all.
     """
     tries: Counter[Position] = Counter()
     step_number = 0
@@ -128,7 +128,7 @@ def _try_pod(scheduler: StepwiseScheduler, position: Position, choice: str | Non
 
 
 def _place_pod(scheduler: StepwiseScheduler, attempt: TriedPod, cycle: Cycle, choice: str | None) -> FollowedStep:
-    """Assume the pod on the chosen node if that is one of the best, otherwise on the first best node by name.
+    """Assume the pod on the chosen node if it is one of the best, otherwise on the best node that is first by name.
 
     The step has an error if a plugin fails to reserve. Scores are reported only if several nodes are feasible.
     """

@@ -58,8 +58,7 @@ def iter_instance_type_hints(
     """Yield hints about what nodes of the instance types lack: labels that pods select, and zones of the cluster.
 
     At most MAX_LABEL_HINTS labels are named: those selected by most of the pods still without a node. Hostnames and
-    zones are left out.
-    There is a hint about zones only if the types and the cluster have no zone in common.
+    zones are left out. There is a hint about zones only if the types and the cluster have no zone in common.
     """
     models = [model for shape in shapes for model in shape.models.values()]
     offered_labels = {label for model in models for label in model.metadata.labels.items()}

@@ -187,7 +187,7 @@ class NodeSizing(Report, frozen=True):
     def _describe_unplaced_pods(self) -> str:
         """Describe how many pods get no node and which are not created, as the end of a sentence.
 
-        The text is empty if all pods are created and get a node.
+        Return "" if all pods are created and get a node.
         """
         text = ""
         if self.never:
@@ -197,9 +197,8 @@ class NodeSizing(Report, frozen=True):
         return text
 
     def _describe_pods_losing_nodes(self) -> str:
-        """Describe the pods that run now and would get no node, as the beginning of the first line.
-
-        The text is empty if there are none.
+        """Describe the pods that run now and would get no node, as the beginning of the first line. Return "" if none
+        would.
         """
         if not self.loses_node:
             return ""

@@ -270,8 +270,8 @@ def find_places_of_pending_pods(
 ) -> Places:
     """Map the key of each pending pod to the shapes and zones where it can run, judged without other pods.
 
-    `view` has an empty node of each shape in each zone. A pod gets all places if it fits nowhere now but would without
-    its relations to other pods.
+    `view` has an empty node of each shape in each zone. A pod that fits nowhere only because of its relations to other
+    pods gets all places.
     """
     scheduler = Scheduler(view.cluster)
     place_by_node = _map_nodes_to_places(shapes)
@@ -300,7 +300,7 @@ def _map_nodes_to_places(shapes: Mapping[str, NodeShape]) -> dict[str, Place]:
 def _find_pod_places(scheduler: Scheduler, pod: Pod, place_by_node: Mapping[str, Place]) -> tuple[Place, ...]:
     """Return the shapes and zones where one pod can run, judged without other pods.
 
-    All places are returned if the pod fits somewhere only without its relations to other pods. There are no places for
+    All places are returned if the pod fits nowhere only because of its relations to other pods. There are no places for
     a gated pod, or for a pod that no profile serves.
     """
     framework = scheduler.framework(pod.spec.scheduler_name)
@@ -318,8 +318,8 @@ def _find_pod_places(scheduler: Scheduler, pod: Pod, place_by_node: Mapping[str,
 def split_shapes_by_zone(shapes: Mapping[str, NodeShape], places: Places) -> dict[str, NodeShape]:
     """Return the shapes, with an additional part of a shape for each zone to which some pod is bound.
 
-    A pod may be bound to a zone because of its volume, for example. A part has nodes in its zone only, whereas nodes of
-    a whole shape go to all its zones in turn.
+    A pod may be bound to a zone by its volume, for example. All nodes of a part are in its zone, whereas the nodes of a
+    whole shape are distributed over all its zones.
     """
     all_zones = {name: frozenset(shape.zones) for name, shape in shapes.items()}
     # Find the zones of each shape that matter to pods that can use only some of its zones.

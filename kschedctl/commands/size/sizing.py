@@ -266,7 +266,7 @@ class _Sizing:
     def _find_crowded_first_sets(
         self, search: SetSearch, plain_starts: StartingSets, progress: Progress
     ) -> Sequence[Counts]:
-        """Replay the first of the starting sets, and return it in a list of one if it is crowded, otherwise return [].
+        """Replay the first starting set, and return it in a list if it is crowded. Otherwise return an empty list.
 
         Raises KeyboardInterrupt if the user interrupts.
         """

@@ -174,8 +174,8 @@ class SolvedPacking:
         """Propose sets of few shapes and a set without that limit, mixed with sets of the greedy packing.
 
         kube-scheduler does not put each pod where the program would. With several shapes, pods that fit anywhere may
-        fill nodes meant for pods that need one shape. With few shapes, every pod finds its place all the same. If the
-        solver finds no set in time, only sets of the greedy packing are proposed.
+        fill nodes meant for pods that need one shape. With few shapes, this cannot happen as easily. If the solver
+        finds no set in time, only sets of the greedy packing are proposed.
         """
         plain_starts = PlainPacking().propose_starting_sets(program)
         cuts = find_cuts(program, self.seconds)
@@ -386,7 +386,8 @@ def find_cuts(program: PackingProgram, seconds: float) -> list[Cut]:
 def _extend_worth_to_all_shapes(program: PackingProgram, is_undominated: Bools, worth: Table) -> Table:
     """Extend the worth of the undominated shapes (K,) to all shapes (S,).
 
-    A dominated shape gets the smallest worth of the undominated shapes that dominate it, as it is worth no more.
+    A dominated shape is worth no more than any shape that dominates it, so it gets the smallest worth of those that are
+    undominated.
     """
     all_worth = np.zeros(len(is_undominated))
     all_worth[is_undominated] = worth

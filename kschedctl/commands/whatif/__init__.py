@@ -192,7 +192,7 @@ class ScenarioRun:
         return edit
 
     def _drop_denied_replacements(self, edit: StepResult) -> None:
-        """Remove the replacement pods that admission denies from the edit, and charge the others to their quotas.
+        """Remove the replacement pods that admission denies from the edit, and charge the other replacements to quotas.
 
         The replaced pods leave first, so that they no longer count against the quotas. `not_created` and `admitted` are
         extended.
@@ -208,7 +208,7 @@ class ScenarioRun:
         edit.cluster = admissions.with_current_quotas(edit.cluster)
 
     def _drop_denied_scaled_pods(self, step: parts.ScaleWorkload, edit: StepResult) -> None:
-        """Remove a scaled workload's pods that admission denies from the edit, and charge the others to their quotas.
+        """Remove a scaled workload's pods that admission denies from the edit, and charge its other new pods to quotas.
 
         All new pods after the first denied pod are removed, since the controller stops there. `not_created` and
         `admitted_namespaces` are extended.

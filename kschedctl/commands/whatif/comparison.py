@@ -144,7 +144,7 @@ class _ZoneTotals(NamedTuple):
 def _compute_zone_totals(view: Fork, zone: str) -> _ZoneTotals:
     """Count the nodes and pods of a zone, and compute the requested shares of CPU and memory.
 
-    The zone may not exist.
+    All numbers are 0 if the cluster has no such zone.
     """
     column = view.nodes.label(ZONE)
     if zone in column.values:

@@ -114,7 +114,7 @@ def _is_sufficient(
 
 
 def leaves_no_pod_pending(report: WhatIf) -> bool:
-    """Return whether the report's pods are all created and none of them becomes pending in any run."""
+    """Return whether all pods are created and, in every run, no pod becomes pending."""
     if report.not_created or any(change.change == "NewlyPending" for change in report.changes):
         return False
     newly_pending = report.over_runs.get("NewlyPending")

@@ -94,7 +94,7 @@ def _iter_summary_lines(report: WhatIf) -> Iterator[Paragraph]:
 
 
 def _build_changes_section(changes: Sequence[PodChange], style: Style) -> Page:
-    """Build the sections on pods that end up elsewhere, or nothing if there are none.
+    """Build the sections on pods that end up elsewhere. Return () if there are none.
 
     First come the newly pending pods with their messages, then a table of all changes, and a plot of the moves.
     """
@@ -137,7 +137,7 @@ def _join_causes(changed: PodChange | PodsElsewhere) -> str:
 def _build_replacement_section(replacement: Replacement | None, style: Style) -> Page:
     """Build the section on running pods that would go to other nodes if recreated, with the largest groups first.
 
-    There is no section if running pods were not compared.
+    Return () if running pods were not compared.
     """
     if replacement is None:
         return ()
@@ -179,7 +179,7 @@ def _build_newly_pending_section(changes: Sequence[PodChange], style: Style) -> 
 
 
 def _build_zones_section(balance: Sequence[DomainBalance], compared: Sequence[str]) -> Page:
-    """Build the section with a table and a plot of the zones before and after, or nothing if there are no zones."""
+    """Build the section with a table and a plot of the zones before and after. Return () if there are no zones."""
     if not balance:
         return ()
     resources = list(balance[0].requested)

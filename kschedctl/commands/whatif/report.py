@@ -209,9 +209,9 @@ class WhatIf(Report, frozen=True):
         return tuple(change.pod for change in self.changes if change.lost)
 
     def _describe_further_differences(self) -> str:
-        """Describe how many messages change and how many running pods have other best nodes, as the end of a sentence.
+        """Describe, as the end of a sentence, how many messages change and how many running pods have other best nodes.
 
-        The text is empty if there are no such differences.
+        Return "" if there are no such differences.
         """
         text = ""
         pods_with_messages = sum(len(change.pods) for change in self.messages)

@@ -92,7 +92,11 @@ def _iter_working_proposals(trials: AdmissionTrials) -> Iterator[tuple[Admission
 
 
 def _build_remedy(trials: AdmissionTrials, proposal: AdmissionProposal, trial: AdmissionTrial | None) -> Remedy:
-    """Build the report on a proposed change with its costs. Without a trial, the change is unverified advice."""
+    """Build the report on a proposed change with its costs. Without a trial, the change is unverified advice.
+
+    The costs say if not all pods get nodes, and what other Workloads lose. Patches of objects that are not in the
+    cluster are described in the summary, because no command can apply them.
+    """
     costs: list[FixCost] = []
     holds: bool | None = None
     preempted: tuple[str, ...] = ()

@@ -312,7 +312,10 @@ def _build_device_request_change(name: str, change: DeviceRequestChange) -> Spec
 
 
 def iter_missing_device_class_fixes(tried: TriedNode) -> Iterator[Fix]:
-    """Yield fixes for the first requested DeviceClass that does not exist. Allocated claims are left out."""
+    """Yield fixes for the first requested DeviceClass that does not exist.
+
+    Claims that do not exist or are allocated already are left out.
+    """
     known_classes = {class_.metadata.name for class_ in tried.cycle.view.cluster.device_classes}
     for reference in tried.trial.pod.spec.resource_claims:
         claim_name = find_claim_name(tried.trial.pod, reference)

@@ -58,7 +58,10 @@ def iter_elastic_quota_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
 
 
 def _build_quota_raise_fix(quota: Quota, field: QuotaField, new_amounts: Requests, old_amounts: Requests) -> Fix:
-    """Build the fix that raises amounts in the ElasticQuota's `field`, max or min, from the old to the new amounts."""
+    """Build the fix that raises amounts in the ElasticQuota's `field`, max or min, from the old to the new amounts.
+
+    A higher min gives up a guarantee, because the quotas then guarantee more in total.
+    """
     key = ObjectKey(KIND, quota.namespace, quota.name)
     amounts = {name: _format_exactly(name, amount) for name, amount in new_amounts.items()}
 

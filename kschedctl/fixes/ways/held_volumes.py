@@ -85,7 +85,10 @@ def _iter_limit_raise_fixes(tried: TriedNode, limit: DriverLimit) -> Iterator[Fi
 
 
 def _iter_volume_detach_fixes(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
-    """Yield fixes that each detach one of the driver's volumes that is attached to the node but not used there."""
+    """Yield fixes that each detach one of the driver's volumes that is attached to the node but not used there.
+
+    Only CSI volumes with a PersistentVolume are considered.
+    """
     view = tried.cycle.view
     storage = get_listers(view)
     node_name = view.nodes.names[tried.known_row]

@@ -353,7 +353,10 @@ def merge_scale_downs(fixes: Sequence[Fix]) -> list[Fix]:
 
 
 def _merge_scale_downs_of_workload(fixes: Sequence[Fix]) -> Fix:
-    """Return one fix that removes the pods of all these fixes, which scale down one workload step by step."""
+    """Return one fix that removes the pods of all these fixes, which scale down one workload step by step.
+
+    Its price is the highest of theirs.
+    """
     first = fixes[0]
     last = min(fixes, key=lambda fix: fix.remaining_replicas or 0)
     remaining = last.remaining_replicas or 0

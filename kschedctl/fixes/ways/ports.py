@@ -54,7 +54,11 @@ def _find_free_port(tried: TriedNode, port: HostPort) -> int:
 
 
 def _build_host_port_fix(tried: TriedNode, port: HostPort, new_port: int) -> Fix:
-    """Build the fix that replaces the pod's host port by `new_port`, or removes the host port if `new_port` is 0."""
+    """Build the fix that replaces the pod's host port by `new_port`, or removes the host port if `new_port` is 0.
+
+    All containers and init containers that use the host port are changed. With host networking, the text adds that the
+    program has to listen on the new port.
+    """
     host_network = tried.cycle.info.spec.host_network
 
     def change_container(container: Container) -> Container:

@@ -126,7 +126,10 @@ def _find_unresolved_names(context: LintContext, references: Sequence[NameRefere
 
 
 def _iter_storage_references(context: LintContext) -> Iterator[NameReference]:
-    """Yield each reference of a workload, claim or volume to a claim, volume or StorageClass."""
+    """Yield each reference of a workload, claim or volume to a claim, volume or StorageClass.
+
+    Names may be empty, if the field that refers to an object is not set.
+    """
     for subject, path, name in iter_storage_class_names(
         context.list_linted_objects(PersistentVolumeClaim), context.workloads
     ):

@@ -358,7 +358,11 @@ TT_SPECIAL_HW_UNTAINTED = Rule(
 
 
 def find_tolerations_without_taint(context: LintContext) -> Iterator[Problem]:
-    """Find tolerations of custom taints that no node has. DaemonSets are left out."""
+    """Find tolerations of custom taints that no node has.
+
+    DaemonSets are left out, and so are tolerations of the taint for add-ons. The message names another taint with the
+    same key, if there is one.
+    """
     taint_sets, _ = context.facts.view.nodes.taint_sets
     taints = {taint for taint_set in taint_sets for taint in taint_set}
     for workload in context.workloads:

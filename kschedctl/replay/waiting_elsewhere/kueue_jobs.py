@@ -137,7 +137,11 @@ def _build_held_back_spec(job: Any) -> Any:
 
 
 def _build_admitted_spec(outlook: JobOutlook, cluster: Cluster) -> Any:
-    """Return the spec of an admitted job, with the flavors in its pod template and the number of admitted pods."""
+    """Return the spec of an admitted job, with the flavors in its pod template and the number of admitted pods.
+
+    A Job is resumed. Of a workload whose pods have Workloads of their own, the replicas are the admitted ones. The
+    number of pods of other workloads stays.
+    """
     job: Any = outlook.job
     if isinstance(job, Pod):
         return add_expected_flavors(job, outlook, cluster).spec

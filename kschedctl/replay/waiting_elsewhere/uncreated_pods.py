@@ -132,7 +132,10 @@ _SCHEDULED = ("PodGroupScheduled", "PodGroupInitiallyScheduled")
 
 
 def iter_waiting_coscheduling_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield reports on the PodGroups of Coscheduling that have not started and have fewer pods than minMember."""
+    """Yield reports on the PodGroups of Coscheduling that have not started and have fewer pods than minMember.
+
+    ``now`` is the RFC 3339 time for their ages, or empty.
+    """
     if not cluster.coscheduling_pod_groups:
         return
     members: Counter[tuple[str, str]] = Counter()
@@ -157,7 +160,10 @@ def iter_waiting_coscheduling_groups(cluster: Cluster, now: str) -> Iterator[Wai
 
 
 def iter_waiting_native_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield reports on the PodGroups of Kubernetes that are not scheduled and have fewer pods than minCount."""
+    """Yield reports on the PodGroups of Kubernetes that are not scheduled and have fewer pods than minCount.
+
+    PodGroups that are no gangs are left out. ``now`` is the RFC 3339 time for their ages, or empty.
+    """
     if not cluster.pod_groups:
         return
     members: Counter[tuple[str, str | None]] = Counter()

@@ -39,7 +39,10 @@ _WAITING_JOB_PHASES = frozenset({"", "Pending"})
 
 
 def iter_waiting_volcano_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield reports on the PodGroups that are not admitted by their Queue, and on Inqueue PodGroups without pods."""
+    """Yield reports on the PodGroups that are not admitted by their Queue, and on Inqueue PodGroups without pods.
+
+    PodGroups that have ended are left out. ``now`` is the RFC 3339 time for their ages, or empty.
+    """
     queues = _Queues(cluster)
     for group in cluster.volcano_pod_groups:
         phase = group.status.phase
@@ -64,7 +67,10 @@ def iter_waiting_volcano_groups(cluster: Cluster, now: str) -> Iterator[WaitingE
 
 
 def iter_jobs_without_group(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield reports on the Jobs of Volcano that have neither a PodGroup nor a pod yet."""
+    """Yield reports on the Jobs of Volcano that have neither a PodGroup nor a pod yet.
+
+    Only Jobs in a waiting phase are considered. ``now`` is the RFC 3339 time for their ages, or empty.
+    """
     with_group = {find_pod_group_owner(group, cluster) for group in cluster.volcano_pod_groups}
     for job in cluster.volcano_jobs:
         owner, state = Owner("Job", job.metadata.namespace, job.metadata.name), job.status.state

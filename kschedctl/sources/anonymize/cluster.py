@@ -55,7 +55,7 @@ class AnonymizedCluster(NamedTuple):
 
 
 def anonymize_cluster(cluster: Cluster) -> AnonymizedCluster:
-    """Return a copy of the cluster with pseudonyms instead of names, together with the originals and what was kept.
+    """Return an anonymized copy of the cluster, with the original of each pseudonym and descriptions of what was kept.
 
     Raises ConfigurationError if kube-scheduler rejects the configuration, because its contents are then unknown.
     """
@@ -86,8 +86,8 @@ def _describe_kept_keys(kept_keys: set[str]) -> Iterator[str]:
 def _describe_strings_in_expressions(expressions: Expressions) -> Iterator[str]:
     """Yield descriptions of the strings that stay readable because CEL expressions do more than compare them.
 
-    At most two descriptions are yielded: one of the literals in these expressions and of the attributes that they use,
-    and one of the names of device drivers.
+    The first description counts these expressions and lists the attributes whose values are kept for them. The second
+    is yielded if the names of device drivers are kept.
     """
     count = len(expressions.kept_expressions)
     if count:
@@ -104,7 +104,7 @@ def _rewrite_cluster(cluster: Cluster, rewriter: Rewriter) -> Cluster:
     """Return the cluster with all objects, the configuration and the gaps rewritten.
 
     Warnings, the autoscaler's ConfigMaps and the objects' files are dropped. So are the names of the server, the
-    context and the scheduler's instances.
+    context and the scheduler's instances. If ConfigMaps were dropped, the kind ConfigMap becomes a gap.
     """
     # Objects of kinds that need no special treatment
     objects: dict[str, object] = {}

@@ -63,10 +63,10 @@ class Pseudonyms:
         return self._names.setdefault(text, text) if text else text
 
     def replace_key(self, text: str) -> str:
-        """Replace the key of a label or taint, or a name of the same form, unless it is well known.
+        """Replace the key of a label or taint, or a name of the same form, unless it is well known or empty.
 
-        The domain and the name after the slash are replaced separately. The replacement of an invalid key is invalid
-        as well.
+        The domain and the name after the slash are replaced separately. The replacement of an invalid key is invalid as
+        well. Keys that are not replaced are recorded.
         """
         if is_well_known_key(text) or not text:
             return self.keep_key(text)
@@ -158,7 +158,7 @@ class Numbers:
 
     @classmethod
     def from_cluster(cls, cluster: Cluster) -> Numbers:
-        """Rank the integer values of each label or taint key that a requirement with Gt or Lt refers to."""
+        """Rank the integers under each label or taint key that is compared with Gt or Lt."""
         structs = list(_iter_structs((*_iter_object_lists(cluster), _get_added_affinities(cluster.configuration))))
         keys = {s.key for s in structs if getattr(s, "operator", "") in _COMPARISONS}
         numbers_by_key: dict[str, set[int]] = {key: set() for key in keys}
@@ -199,7 +199,10 @@ def _is_int64(value: str) -> bool:
 
 
 def _get_added_affinities(configuration: Mapping[str, Any] | None) -> list[NodeAffinity]:
-    """Return the ``addedAffinity`` of each profile in a KubeSchedulerConfiguration, which applies to its pods."""
+    """Return the ``addedAffinity`` of each profile in a KubeSchedulerConfiguration, or [] without a configuration.
+
+    A profile adds this node affinity to all its pods.
+    """
     profiles = (configuration or {}).get("profiles") or ()
     plugin_configs = (config for profile in profiles for config in profile.get("pluginConfig") or ())
     affinities = ((config.get("args") or {}).get("addedAffinity") for config in plugin_configs)
@@ -207,7 +210,7 @@ def _get_added_affinities(configuration: Mapping[str, Any] | None) -> list[NodeA
 
 
 def find_composed_names(cluster: Cluster) -> dict[str, tuple[str, ...]]:
-    """Return the names in a cluster that consist of other parts joined by dashes, each with its parts.
+    """Return the names in a cluster that are composed of other names, each with its parts. Dashes join the parts.
 
     The claim of an ephemeral volume is named after its pod and volume, a ReplicaSet after its Deployment and the hash
     of its pod template, and a zone after its region.
@@ -220,10 +223,10 @@ def find_composed_names(cluster: Cluster) -> dict[str, tuple[str, ...]]:
 
 
 def _iter_ephemeral_claim_names(table: PodTable) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield the name of the claim of each ephemeral volume, with its two parts, the pod and the volume."""
+    """Yield the claim name of each ephemeral volume, and the pod name and volume name that it joins."""
     ephemeral_volumes = [[v.name for v in pod.spec.volumes if v.ephemeral is not None] for pod in table.templates]
-    for template, name in zip(table.template.tolist(), table.names, strict=True):
-        for volume in ephemeral_volumes[template]:
+    for template_index, name in zip(table.template.tolist(), table.names, strict=True):
+        for volume in ephemeral_volumes[template_index]:
             yield f"{name}-{volume}", (name, volume)
 
 
@@ -275,9 +278,9 @@ def _iter_structs(value: Any) -> Iterator[Any]:
 
 
 def _iter_labels_and_taints(structs: Iterable[Any]) -> Iterator[tuple[str, str]]:
-    """Yield the key and value of each label, taint, toleration and requirement.
+    """Yield the key and value of each label, taint, toleration and requirement in the structs.
 
-    A requirement may have several values.
+    A requirement yields its key with each of its values. Selectors by label count as labels.
     """
     for struct in structs:
         for field in ("labels", "match_labels", "node_selector"):

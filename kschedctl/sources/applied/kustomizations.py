@@ -45,7 +45,7 @@ class Kustomizations:
                 self._read_kustomization_folder(folder)
         self._used = {path for paths in self._bases.values() for path in paths}
         for folder in self._documents:
-            self._record_changed_bases(folder)
+            self._record_base_changes(folder)
 
     def _read_kustomization_folder(self, folder: str) -> None:
         """Store the documents, bases and other files of a folder's kustomization."""
@@ -54,7 +54,7 @@ class Kustomizations:
         self._bases[folder] = tuple(_iter_bases(folder, documents))
         self._other_files |= {os.path.abspath(os.path.join(folder, file)) for file in _iter_other_files(documents)}
 
-    def _record_changed_bases(self, folder: str) -> None:
+    def _record_base_changes(self, folder: str) -> None:
         """Record the labels and fields that a folder's kustomization sets in its bases.
 
         If a label or field was recorded before, the earlier record is kept.
@@ -84,8 +84,9 @@ class Kustomizations:
     def is_patch_object(self, file: str, document: JsonObject) -> bool:
         """Return whether an object in a file is only a patch. Patches are not applied as objects.
 
-        An object is a patch if a kustomization uses its file as a patch, if its file is named like a patch, or if it
-        contains ``$patch``. A workload is also a patch if it lacks the selector and other fields that the API requires.
+        An object is a patch if a kustomization uses its file as a patch, or if its file is named like one. Otherwise, a
+        workload without the selector that its kind requires is a patch if it lacks other required fields as well. Any
+        other object is a patch if it contains ``$patch``.
         """
         path = os.path.abspath(file)
         if path in self._other_files or _PATCH_NAME.search(os.path.basename(path)):
@@ -93,7 +94,7 @@ class Kustomizations:
         spec = document.get("spec")
         if document.get("kind") in _KINDS_WITH_SELECTOR and isinstance(spec, dict) and "selector" not in spec:
             return self._is_partial_workload(path, spec)
-        return _has_directive(document)
+        return _has_patch_directive(document)
 
     def _is_partial_workload(self, path: str, spec: JsonObject) -> bool:
         """Return whether a workload spec without selector also lacks images, containers or labels.
@@ -349,7 +350,7 @@ def _get_field(value: object, *path: str) -> object:
     return value
 
 
-def _has_directive(value: object) -> bool:
+def _has_patch_directive(value: object) -> bool:
     """Return whether the value contains, at any depth, a mapping with the key ``$patch``."""
     unvisited = [value]
     while unvisited:

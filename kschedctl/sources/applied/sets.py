@@ -227,9 +227,9 @@ class Applier(NamedTuple):
         return tuple(folder for folder in folders if folder)
 
     def _find_folder(self, path: str, repository: RepositoryFolders) -> str:
-        """Return the folder at a path relative to the top of the repository or another folder above the file.
+        """Return the folder at a path that is relative to the top of the repository or to a folder above the file.
 
-        Return "" if there is none, or if the path is empty or ``.``.
+        The topmost matching folder is returned. Return "" if there is none, or if the path is empty or ``.``.
         """
         if not path.strip("./"):
             return ""

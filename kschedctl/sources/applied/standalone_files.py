@@ -127,7 +127,10 @@ class TestScripts:
         """The files, or patterns of files, that tests name as expected results."""
 
     def add_object(self, path: str, value: JsonObject) -> None:
-        """Record the object at an absolute path if it is a test."""
+        """Record a test's folder and the files with its expected results. Objects that are not tests are ignored.
+
+        ``path`` is the absolute path of the object's file.
+        """
         if str(value.get("apiVersion") or "").partition("/")[0] in _TEST_GROUPS:
             folder = os.path.dirname(path)
             self.folders.add(folder)

@@ -132,6 +132,7 @@ class KustomizeBuild:
         Raises InputError if a field is unsafe, or with Kustomize's message if the build fails.
         """
         top = _find_repository_top(os.path.abspath(self.folder))
+        # The first unsafe field is reported
         for unsafe_field in _find_unsafe_fields(self.folder, top, with_helm=bool(self.helm)):
             raise unsafe_field.error
 

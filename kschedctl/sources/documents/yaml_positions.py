@@ -49,9 +49,13 @@ class YamlPositions:
         self._positions: dict[int, FieldPosition] = {}
 
     def locate(self, number: int, path: tuple[Key, ...]) -> tuple[int, int]:
-        """Return the line and column (from 1) of a field in a document, or of the field's nearest existing ancestor."""
+        """Return the line and column (from 1) of a field in a document, or of the field's nearest existing ancestor.
+
+        Documents are parsed on demand, and their positions are cached.
+        """
         if number not in self._positions:
-            self._positions |= self._parse_document(number) or _parse_positions(self._text, 0)
+            # If the document does not parse by itself, the whole text is parsed
+            self._positions |= self._locate_document(number) or _parse_positions(self._text, 0)
         position = self._positions[number]
         for step in path:
             if step not in position.inside:
@@ -59,8 +63,8 @@ class YamlPositions:
             position = position.inside[step]
         return position.line, position.column
 
-    def _parse_document(self, number: int) -> dict[int, FieldPosition]:
-        """Parse a document. Return its position by number, or {} if it cannot be parsed without the text before it."""
+    def _locate_document(self, number: int) -> dict[int, FieldPosition]:
+        """Return the position of a document by its number, or {} if it does not parse without the text before it."""
         if number > len(self._document_ranges):
             return {}
         start, end = self._document_ranges[number - 1]
@@ -68,6 +72,7 @@ class YamlPositions:
             positions = _parse_positions(self._text[start:end], self._text.count("\n", 0, start))
         except yaml.YAMLError:  # for example, a directive before the first document applies to this one as well
             return {}
+        # In its own text, the document has the number 1
         return {number: positions[1]} if len(positions) == 1 else {}
 
     @cached_property
@@ -84,7 +89,7 @@ class YamlPositions:
 def _parse_positions(text: str, line: int) -> dict[int, FieldPosition]:
     """Return the position of each document of a text by its number, from 1, including empty documents.
 
-    ``line`` is the number of lines before the text. Raises yaml.YAMLError.
+    ``line`` is the number of lines before the text. Raises yaml.YAMLError if the text is malformed.
     """
     positions: dict[int, FieldPosition] = {}
     stream: Iterator[Event] = iter(yaml.parse(text, Loader=LOADER))

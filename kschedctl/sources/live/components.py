@@ -255,7 +255,7 @@ def _read_scheduler_configuration(server: Server, name: str, *, key: str) -> Jso
 
 
 def _iter_mounted_config_maps(pod_spec: _Spec, path: str) -> Iterator[str]:
-    """Yield the names of the ConfigMaps that are mounted above the path."""
+    """Yield the names of the ConfigMaps whose mount path in a container is a prefix of the path."""
     mounts = (mount for container in pod_spec.containers for mount in container.volume_mounts or ())
     mounted_volumes = {mount.name for mount in mounts if path.startswith(mount.mount_path)}
     for volume in pod_spec.volumes or ():
@@ -280,7 +280,10 @@ def _parse_scheduler_flags(pod_spec: _Spec) -> dict[str, str]:
 
 
 def _build_scheduler_instance(pod: _SchedulerPod) -> SchedulerInstance:
-    """Build the description of a scheduler pod, with the tag of its first image and REPORTED_FLAGS."""
+    """Build the description of a scheduler pod, with the tag of its first image and REPORTED_FLAGS.
+
+    Credentials are removed from the flags' values, and long values are cut off.
+    """
     images = [container.image for container in pod.spec.containers]
     tag = images[0].rpartition(":")[2] if images else ""
     all_flags = _parse_scheduler_flags(pod.spec)
@@ -333,7 +336,10 @@ def list_container_owners(server: Server, path: str, selector: str) -> tuple[Con
 
 
 def read_autoscaler_flags(server: Server) -> AutoscalerInstance | None:
-    """Read the Cluster Autoscaler's flags and version, or return None if its pod is not visible."""
+    """Read the Cluster Autoscaler's flags and version, or return None if its pod is not visible.
+
+    Errors are only logged.
+    """
     for selector in AUTOSCALER_SELECTORS:
         try:
             owners = list_container_owners(server, AUTOSCALER_PODS, selector)
@@ -351,7 +357,10 @@ API_SERVER_SELECTOR = f"component={API_SERVER}"
 
 
 def read_api_server_flags(server: Server) -> ApiServerInstance:
-    """Read the kube-apiserver flags that affect scheduling, or return the defaults if its pod is not visible."""
+    """Read the kube-apiserver flags that affect scheduling, or return the defaults if its pod is not visible.
+
+    Errors are only logged.
+    """
     try:
         owners = list_container_owners(server, API_SERVER_PODS, API_SERVER_SELECTOR)
     except (RefusedError, ClusterError) as error:

@@ -174,6 +174,7 @@ class Server:
         """
         seconds = min(max(failure.seconds, 0.2 * 2**number), LONGEST_WAIT)
         is_last = number == TRIES - 1 or monotonic() + seconds >= end.at or self.closed.is_set()
+        # A server that has never answered and refuses the connection at once is not tried again
         is_unreachable = failure.at_once and not self.answered.is_set()
         if is_last or is_unreachable:
             raise ClusterError(str(failure), where=self.host, hint=failure.hint) from None

@@ -189,10 +189,10 @@ def iter_list_paths(kind: str, namespace: str = "", versions: Sequence[str] | No
 
 
 def read_list_at(server: Server, kind: str, path: str, fields: str = "") -> Listing:
-    """List all objects at a path that match the field selector.
+    """Return the complete list at a URL path, with only the objects that match the field selector ``fields``.
 
-    The list starts over if its continue token expires. Raises RefusedError if the server denies the request, and
-    ClusterError if the request fails otherwise.
+    The list starts over if its continue token expires, at most MAX_RESTARTS times. Raises RefusedError if the server
+    denies the request, and ClusterError if the request fails otherwise.
     """
     for restart in range(MAX_RESTARTS + 1):
         try:

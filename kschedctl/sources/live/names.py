@@ -47,9 +47,9 @@ class _List(msgspec.Struct):
 def list_names(config: Kubeconfig, context: str, kind: str, namespace: str) -> list[ObjectName]:
     """Return the names of the first MAX_NAMES objects of a kind, for shell completion.
 
-    For pods, the pending pods of all namespaces come first. Other pods of ``namespace``, or of all namespaces if it is
-    "", follow. Return [] if the cluster needs a credential plugin or a proxy. Raises OSError, ValueError, KeyError,
-    http.client.HTTPException if there is no response.
+    For pods, the pending pods of all namespaces come first. The other pods of ``namespace``, or of all namespaces if it
+    is "", follow. Return [] if the cluster needs a credential plugin or a proxy. Raises OSError, ValueError, KeyError
+    or http.client.HTTPException if the kubeconfig or the response cannot be used.
     """
     context_entry = config["contexts"][context or config["current-context"]]
     cluster = config["clusters"][context_entry["cluster"]]

@@ -421,8 +421,9 @@ def _synchronize_lists(
 ) -> _SynchronizedLists:
     """Bring all lists to the same point in time by applying the changes made since each was read.
 
-    A warning names the kinds that cannot be watched. The lists in ``cached_lists`` come from the cache. They are listed
-    again if the server no longer knows their version.
+    Lists that already have the same version are returned unchanged, unless some come from the cache (``cached_lists``).
+    A cached list is read again if the server no longer knows its version. A warning names the kinds that cannot be
+    watched.
     """
     if len({listing.resource_version for listing in listings.values()}) <= 1 and not cached_lists:
         return _SynchronizedLists(dict(listings), {})

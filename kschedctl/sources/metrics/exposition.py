@@ -218,9 +218,10 @@ _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 
 
 def parse_exposition(body: bytes, source: str, read_at: float | None = None) -> Exposition:
-    """Parse the samples of the catalogue in the text of /metrics. Values that are not counts are left out.
+    """Parse the catalogue's samples in the text of /metrics. Negative and non-finite values are left out and counted.
 
-    Raises InputError with the line number if a line is invalid or repeats a sample, and if there are too many samples.
+    Raises InputError with the line number if a line is invalid or repeats a sample, and InputError without it if there
+    are too many samples or the text is not UTF-8.
     """
     samples: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
     for count, (number, line) in enumerate(_iter_catalogue_lines(body, source)):

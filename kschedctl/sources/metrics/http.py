@@ -55,8 +55,8 @@ class MetricsAccess:
         """Send a GET request, and return the status and the body.
 
         The kubeconfig's credentials are used if the URL goes through a service or pod proxy of the API server. Raises
-        ClusterError if there is no response, a redirect or a denial, InputError for unusable files, and UsageError if
-        the URL is not an HTTP URL with a host.
+        UsageError if the URL is not an HTTP URL with a host, InputError if the token or CA file cannot be used, and
+        ClusterError if the server does not answer, redirects or denies the request.
         """
         if not _is_server_url(url):
             raise UsageError(f"not a server address: {strip_url(url)}", hint="http:// or https:// and a host")
@@ -95,7 +95,8 @@ class MetricsAccess:
     def _get_directly(self, url: str, query: Mapping[str, str] | None) -> tuple[int, bytes]:
         """Send the request to the URL itself, and return the status and the body.
 
-        Raises ClusterError if there is no response, a redirect or a denial, and InputError for unusable files.
+        Raises ClusterError if the server does not answer, redirects or denies the request, and InputError if the token
+        or CA file cannot be used.
         """
         shown_url = strip_url(url)
         limit = Limit(monotonic() + self.seconds, IDLE_SECONDS)
@@ -157,7 +158,7 @@ class MetricsAccess:
 
 
 def _is_server_url(url: str) -> bool:
-    """Return whether the text is an HTTP URL with a host."""
+    """Return whether ``url`` is an HTTP or HTTPS URL with a host and a valid port, if it names one."""
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

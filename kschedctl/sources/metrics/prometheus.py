@@ -133,8 +133,9 @@ def _build_increase_query(series: str, labels: str, window: int, matchers: str) 
 def _run_query(access: MetricsAccess, url: str, query: str) -> list[_Sample]:
     """Run an instant query and return its samples.
 
-    Raises ClusterError if there is no answer, if the query fails, or if the answer is not that of Prometheus. Raises
-    InputError if a file of the connection is unusable, and UsageError if ``url`` is not an HTTP URL.
+    Raises ClusterError if there is no response, if the query fails, or if the response does not have the form of
+    Prometheus' HTTP API. Raises InputError if the token or CA file cannot be used, and UsageError if ``url`` is not an
+    HTTP URL.
     """
     where = strip_url(url)
     status, body = access.get(f"{url.rstrip('/')}/api/v1/query", {"query": query})

@@ -44,3 +44,16 @@ def test_in_full_are_as_many_kinds_of_pods_as_were_asked_for() -> None:
         assert [each.pods for each in report.explained] == expected
         assert all([node.name for node in each.explanation.nodes] == ["n1"] for each in report.explained)
         assert [group.pods for group in report.groups] == [("shop/large", "shop/larger", "shop/twin")]
+
+
+def test_nodes_that_are_not_ready_are_named_first() -> None:
+    """n1 is unreachable, and the pod of 2 cpus does not fit on n2, which has 1."""
+    taints = [{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]
+    small = {"kind": "Node", "metadata": {"name": "n2"}, "status": {"allocatable": {"cpu": "1", "pods": "10"}}}
+    report = kschedctl.pending(
+        kschedctl.Cluster.from_objects([{**NODE, "spec": {"taints": taints}}, small, pod("p", "2")])
+    )
+    line = "1 pod pending in all namespaces, 1 cause; 1 node is not ready (n1)"
+    assert str(report) == report.summary().headline == line
+    assert report.unready_nodes == ("n1",)
+    assert "not ready" not in str(kschedctl.pending(kschedctl.Cluster.from_objects([small, pod("p", "2")])))

@@ -262,18 +262,39 @@ def test_terminating_pods_that_preemption_takes_are_neither_evicted_nor_lost() -
     assert (worst.evicted, worst.lost, worst.unplaced, worst.safe) == (0, 0, 0, True)
 
 
-@pytest.mark.parametrize(("policy", "may_wait"), [(None, True), ("Honor", False)])
-def test_domains_of_nodes_that_are_not_deleted_yet_count_for_spreading(policy: str | None, may_wait: bool) -> None:
-    """With n1 of zone a unreachable, 3 pods in zone b and none in zone a would be a skew of 3."""
+@pytest.mark.parametrize(("policy", "waits"), [(None, True), ("Ignore", True), ("Honor", False)])
+def test_domains_of_nodes_that_are_not_deleted_yet_count_for_spreading(policy: str | None, waits: bool) -> None:
+    """With n1 unreachable, zone a is empty, and zone b, which has 1 pod, may have no more than 1.
+
+    With n2 unreachable, zone b is empty, and zone a has 2 pods already, so that r1 waits. After the deletion, there is
+    only one zone.
+    """
     constraints = spread()
     if policy:
         constraints["topologySpreadConstraints"][0]["nodeTaintsPolicy"] = policy
     objects = [node("n1", "a"), node("n2", "b"), *(replica(f"r{i}", f"n{1 + i % 2}", **constraints) for i in range(3))]
     report = simulate_failures(Cluster.from_objects(objects))
-    text = "until they are, their empty domains count for spread constraints: pods of Deployment d/web may wait"
-    assert (text in str(report)) is may_wait
-    assert any(text in warning for warning in report.summary().warnings) is may_wait
-    assert report.spread_workloads == (("Deployment d/web",) if may_wait else ())
+    waiting = {failure.name: set(failure.waiting_until_deleted) for failure in report.failures}
+    if not waits:
+        assert waiting == {"a": set(), "b": set()}
+        assert report.safe
+        assert str(report).startswith("Any zone can be lost")
+        return
+    assert waiting == {"a": {"d/r0", "d/r2"}, "b": {"d/r1"}}
+    assert not report.safe
+    answer = "No zone can be lost without disruption. Worst is a: 2 pods wait until the lost node is deleted"
+    assert str(report) == answer == report.summary().headline
+    text = "count as empty domains for spread constraints until they are deleted"
+    assert any(text in warning for warning in report.summary().warnings)
+    assert text in RENDERERS["table"](report, Style(width=500))
+    assert [problem.object for problem in report.find_ci_gate_problems()] == ["Zone a", "Zone b"]
+
+
+def test_a_statefulset_recreates_no_pod_before_the_lost_nodes_are_deleted() -> None:
+    owner = {"kind": "StatefulSet", "name": "db"}
+    members = [pod(f"db-{i}", f"n{1 + i}", owner=owner, **spread()) for i in range(2)]
+    report = simulate_failures(Cluster.from_objects([node("n1", "a"), node("n2", "b"), *members]))
+    assert [failure.waiting_until_deleted for failure in report.failures] == [(), ()]
 
 
 def test_lost_pods_are_named_and_the_largest_group_comes_first() -> None:

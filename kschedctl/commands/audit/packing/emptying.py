@@ -139,7 +139,8 @@ def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequen
     """
     simulation = Simulation(scheduler, preemption=False)
     displaced = find_pods_to_recreate(simulation.view)
-    simulation.release(displaced)
+    simulation.remove(displaced)
+    simulation.gone.difference_update(displaced)
     simulation.schedule_or_raise_interrupt([*pending, *displaced])
     view = simulation.view
     movable_counts, movable_shares = _measure_movable_pods(view)

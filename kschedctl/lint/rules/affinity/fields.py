@@ -310,7 +310,11 @@ def _lacks_spare_domain(workload: Workload, term: RequiredTerm) -> bool:
 
 
 def find_daemon_sets_kept_off_nodes(context: LintContext) -> Iterator[Problem]:
-    """Find DaemonSets with anti-affinity or a hard spread constraint that keeps their pods away from some nodes."""
+    """Find DaemonSets with anti-affinity or a hard spread constraint that keeps their pods away from some nodes.
+
+    Only terms and constraints that select the DaemonSet's own pods are considered. Terms and constraints for hostnames
+    do no harm.
+    """
     daemon_sets = [workload for workload in context.workloads if workload.kind == "DaemonSet"]
     for workload in daemon_sets:
         for term in iter_required_anti_affinity(workload):

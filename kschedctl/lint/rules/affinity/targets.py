@@ -242,7 +242,10 @@ AF_OTHER_NAMESPACE = Rule(
 
 
 def find_more_replicas_than_domains(context: LintContext) -> Iterator[Problem]:
-    """Find required anti-affinity with fewer usable domains than replicas, confirmed by a replay."""
+    """Find required anti-affinity with fewer usable domains than replicas, confirmed by a replay.
+
+    Terms that do not match the workload's own pods are left out, and so are terms whose label some usable nodes lack.
+    """
     facts = context.facts
     for workload in context.workloads:
         for term in iter_required_anti_affinity(workload):
@@ -322,7 +325,10 @@ HP_HOSTPORT_OVER_NODES = Rule(
 
 
 def find_rollout_deadlocks(context: LintContext) -> Iterator[Problem]:
-    """Find Deployments whose rollout cannot start because an old pod is in every domain, confirmed by a replay."""
+    """Find Deployments whose rollout cannot start because an old pod is in every domain, confirmed by a replay.
+
+    Only manifests of Deployments are considered that have to start a new pod before an old one stops.
+    """
     facts = context.facts
     for workload in context.workloads:
         surge, unavailable = workload.compute_surge_and_unavailable()

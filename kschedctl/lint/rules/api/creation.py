@@ -78,7 +78,10 @@ def find_invalid_fields(context: LintContext) -> Iterator[Problem]:
 
 
 def _build_value_correction(problem: Problem) -> FieldEdit | None:
-    """Build the edit that corrects a word's case or unquotes a pod count. Return None if neither applies."""
+    """Build the edit that corrects a word's case or unquotes a pod count. Return None if neither applies.
+
+    The case is corrected only if exactly one supported value differs from the word in nothing but case.
+    """
     value = field_at(problem.subject.document, *problem.path)
     if not isinstance(value, str):
         return None

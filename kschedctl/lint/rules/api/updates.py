@@ -160,7 +160,11 @@ class _DeployedObjects:
     def validate_claim_templates(
         self, owner: Owner, templates: tuple[api.PersistentVolumeClaim, ...]
     ) -> ValidationErrors:
-        """Yield errors if the pods or claims of a StatefulSet were created from claim templates other than these."""
+        """Yield errors if the pods or claims of a StatefulSet were created from claim templates other than these.
+
+        The names of the templates are compared with the volumes of the first pod, and each template with the claims of
+        all pods.
+        """
         path = ("spec", "volumeClaimTemplates")
         error = forbidden(("spec",), updates.STATEFUL_SET_RULE)
 

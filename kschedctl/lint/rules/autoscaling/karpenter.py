@@ -228,7 +228,10 @@ KP_NO_TYPE = Rule(
 
 
 def _find_excluded_type_names(pools: Iterable[TypedObject[WrittenNodePool]]) -> Iterator[Problem]:
-    """Find NodePools whose other requirements exclude all EC2 types or families that they name."""
+    """Find NodePools whose other requirements exclude all EC2 instance types or families that they name.
+
+    If a pool names types, its families are not looked at. Pools whose requirements contradict each other are left out.
+    """
     for subject, pool in pools:
         conditions = _get_conditions(pool)
         names = conditions.by_key.get(INSTANCE_TYPE, AllowedValues()).allowed
@@ -316,7 +319,10 @@ def _find_smallest_allowed_value(sizes: AllowedValues) -> int:
 
 
 def find_shadowed_pools(context: LintContext) -> Iterator[Problem]:
-    """Find NodePools that are hardly used because a pool with a higher weight takes all their pods."""
+    """Find NodePools that are hardly used because a pool with a higher weight takes all their pods.
+
+    Each pool is reported once, with the first such pool.
+    """
     pools = context.list_linted_objects(WrittenNodePool)
     for subject, pool in pools:
         for other_subject, other_pool in pools:

@@ -54,7 +54,10 @@ class _Flaw(NamedTuple):
 
 
 def find_ineffective_annotations(context: LintContext) -> Iterator[Problem]:
-    """Find annotations of pods, workloads and nodes that are misspelt, outdated or on the wrong object."""
+    """Find annotations of pods, workloads and nodes that are misspelt, outdated or on the wrong object.
+
+    Each annotation is reported once, even if its object contains several workloads.
+    """
     reported: set[tuple[object, Path]] = set()  # a custom resource may contain several workloads
     for workload in context.workloads:
         for path, flaw in _iter_annotation_flaws(workload):

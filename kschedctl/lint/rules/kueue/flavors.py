@@ -183,7 +183,10 @@ def _may_add_nodes(context: LintContext) -> bool:
 
 
 def _list_external_flavors(context: LintContext) -> set[str]:
-    """Return the names of flavors whose admission check provides nodes or runs the pods in another cluster."""
+    """Return the names of flavors whose admission check provides nodes or runs the pods in another cluster.
+
+    These are the flavors of all known ClusterQueues to which such a check applies.
+    """
     provider_checks = {
         check.metadata.name
         for check in context.list_all_objects(AdmissionCheck)

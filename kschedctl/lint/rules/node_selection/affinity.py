@@ -54,7 +54,10 @@ NA_NO_NODE_MATCHES = Rule(
 
 
 def _suggest_label_value(facts: ClusterFacts, workload: Workload) -> str:
-    """Return "Did you mean KEY=VALUE?" for the first misspelt node label that the pod requires, or ""."""
+    """Return "Did you mean KEY=VALUE?" for the first misspelt node label that the pod requires, or "".
+
+    Labels in nodeSelector and in required node affinity with the operator In are compared with the labels of nodes.
+    """
     required_labels = list(workload.spec.node_selector.items())
     for term in get_required_node_terms(workload):
         for expression in term.match_expressions:
@@ -141,7 +144,10 @@ NA_NOT_INTEGER = Rule(
 
 
 def find_preferences_without_nodes(context: LintContext) -> Iterator[Problem]:
-    """Find preferred node affinity terms that no node matches. Invalid terms are left out."""
+    """Find preferred node affinity terms that no node matches.
+
+    Invalid terms are left out. Finds nothing in a cluster without nodes.
+    """
     facts = context.facts
     if not len(facts):
         return
@@ -237,7 +243,10 @@ def get_selection_path(workload: Workload) -> Path:
 
 
 def describe_node_conditions(workload: Workload) -> str:
-    """Describe the nodeSelector and required node affinity of a workload, such as `pool=web, zone=a or zone=b`."""
+    """Describe the nodeSelector and required node affinity of a workload, such as `pool=web, zone=a or zone=b`.
+
+    Terms after the first `MAX_TERMS` are only counted.
+    """
     conditions = [f"{key}={value}" for key, value in workload.spec.node_selector.items()]
     terms = []
     for term in get_required_node_terms(workload):

@@ -62,7 +62,10 @@ _COMMON_LABELS = ((OS, "linux"), (ARCH, "amd64"))
 
 
 def find_misspelt_node_labels(context: LintContext) -> Iterator[Problem]:
-    """Find node labels in workloads, volumes, StorageClasses and NodePools that look misspelt."""
+    """Find node labels in workloads, volumes, StorageClasses and NodePools that look misspelt.
+
+    They are compared with well-known labels. Those in workloads are also compared with the labels of the NodePools.
+    """
     pool_labels = {key for _, pool in context.list_linted_objects(WrittenNodePool) for key in pool.labels}
     for workload in context.workloads:
         for path, key in iter_node_label_keys(workload):
@@ -91,7 +94,10 @@ LB_MISSPELT = Rule(
 
 
 def find_deprecated_node_labels(context: LintContext) -> Iterator[Problem]:
-    """Find deprecated node labels in workloads and PersistentVolumes."""
+    """Find deprecated node labels in workloads and PersistentVolumes.
+
+    The former label of control-plane nodes is reported only in nodeSelector, and not in namespaces of OpenShift.
+    """
     for workload in context.workloads:
         for path, key in iter_node_label_keys(workload):
             if key in DEPRECATED_LABELS:

@@ -182,7 +182,10 @@ PC_DAEMONSET_LOW = Rule(
 
 
 def find_claims_shared_with_lower_priority(context: LintContext) -> Iterator[Problem]:
-    """Find ReadWriteOnce and ReadWriteOncePod claims that a workload shares with one of lower priority."""
+    """Find ReadWriteOnce and ReadWriteOncePod claims that a workload shares with one of lower priority.
+
+    The claim is reported at each workload with a higher priority than the lowest.
+    """
     users_by_claim: dict[tuple[str, str], list[tuple[Workload, int]]] = {}
     for workload in context.workloads:
         for volume_index, claim in context.iter_claims(workload):

@@ -41,7 +41,10 @@ class _RequiredAmount(NamedTuple):
 
 
 def find_contradictory_limit_ranges(context: LintContext) -> Iterator[Problem]:
-    """Find LimitRanges with a minimum or default above a maximum, or above a quota of the namespace."""
+    """Find LimitRanges with a minimum or default above a maximum, or above a quota of the namespace.
+
+    If an amount is above both, only the maximum is reported.
+    """
     for subject, limit_range in context.list_linted_objects(LimitRange):
         for i, item in enumerate(limit_range.spec.limits):
             for required in _iter_minimum_and_default_amounts(subject, item):

@@ -256,7 +256,10 @@ def _iter_limit_range_items(context: LintContext, subject: Subject) -> Iterator[
 
 
 def find_amounts_outside_limit_range(context: LintContext) -> Iterator[Problem]:
-    """Find requests and limits of containers, pods and claims that a LimitRange of their namespace denies."""
+    """Find requests and limits of containers, pods and claims that a LimitRange of their namespace denies.
+
+    Finds nothing if no LimitRange is linted.
+    """
     if not context.list_linted_objects(LimitRange):
         return
     for workload in context.workloads:

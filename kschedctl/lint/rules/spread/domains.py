@@ -63,7 +63,10 @@ def iter_hard_spread_constraints(context: LintContext) -> Iterator[HardSpread]:
 
 
 def find_topology_keys_on_no_node(context: LintContext) -> Iterator[Problem]:
-    """Find hard spread constraints whose topologyKey no eligible node has, confirmed by a replay."""
+    """Find hard spread constraints whose topologyKey no eligible node has, confirmed by a replay.
+
+    Workloads without an eligible node are left out.
+    """
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         eligible = context.facts.get_eligible_nodes(workload)
         labelled = context.facts.get_nodes_with_label(constraint.topology_key)
@@ -265,7 +268,10 @@ def _group_spreads_by_workload(context: LintContext) -> dict[Workload, list[Hard
 
 
 def find_conflicting_constraints(context: LintContext) -> Iterator[Problem]:
-    """Find workloads whose hard constraints can each be met alone but not together, confirmed by replays."""
+    """Find workloads whose hard constraints can each be met alone but not together, confirmed by replays.
+
+    At most `MAX_PLACED` replicas are placed. Workloads are replayed only if their constraints may conflict.
+    """
     facts = context.facts
     for workload, spreads in _group_spreads_by_workload(context).items():
         if len(spreads) < 2 or not _may_constraints_conflict(context, spreads, workload.highest_replicas):

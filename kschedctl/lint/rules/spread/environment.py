@@ -56,7 +56,10 @@ TS_BUILTIN_DEFAULT_INEFFECTIVE = Rule(
 
 
 def find_hard_defaults_with_autoscaler(context: LintContext) -> Iterator[Problem]:
-    """Find hard default spread constraints in the configuration of a cluster with a Cluster Autoscaler."""
+    """Find hard default spread constraints in the configuration of a cluster with a Cluster Autoscaler.
+
+    The autoscaler is recognized by the names of its pods.
+    """
     assert context.cluster is not None
     if not any("cluster-autoscaler" in pod.metadata.name for pod in context.cluster.pods):
         return
