@@ -65,7 +65,10 @@ def _mark_replayed(move: PodMove) -> Marked:
 
 
 def _build_commands_section(report: MakeRoom) -> Page:
-    """Build the section with the commands that carry out the moves or wait for terminating pods, or nothing."""
+    """Build the section with the commands that carry out the moves or wait for terminating pods.
+
+    Return () if there are no commands.
+    """
     if not report.moves:
         return section("Wait for", *map(Command, report.commands)) if report.commands else ()
     return section(
@@ -115,7 +118,7 @@ def _describe_fragmentation(fragmented: FragmentedResource, placed_first: Sequen
 def _build_missing_section(report: MakeRoom) -> Page:
     """Build the section on the pods that do not fit, with kube-scheduler's message for the first pod and its cause.
 
-    There is no section if all pods fit or there is no message.
+    Return () if all pods fit or if there is no message.
     """
     if not report.missing or not report.message:
         return ()
@@ -127,7 +130,7 @@ def _build_missing_section(report: MakeRoom) -> Page:
 def _build_search_section(report: MakeRoom, style: Style) -> Page:
     """Build the section on how much was searched and which pods may not be moved.
 
-    The section is empty if the pods fit or if nothing was searched.
+    Return () if the pods fit or if nothing was searched.
     """
     searched = report.searched
     if report.fits or searched is None:

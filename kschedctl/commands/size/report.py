@@ -197,8 +197,9 @@ class NodeSizing(Report, frozen=True):
         return text
 
     def _describe_pods_losing_nodes(self) -> str:
-        """Describe the pods that run now and would get no node, as the beginning of the first line. Return "" if none
-        would.
+        """Describe the pods that run now and would get no node, as the beginning of the first line.
+
+        Return "" if there are none.
         """
         if not self.loses_node:
             return ""
