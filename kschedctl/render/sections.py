@@ -388,7 +388,7 @@ def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style, fitt
         pool.pool or NO_POOL[""]: {"before": round(pool.cpu_before or 0, 1), "after": round(pool.cpu_after or 0, 1)}
         for pool in pools
     }
-    columns = [Column("pool", keep=True), *number_columns("nodes", "pods", "cpu, %", "memory, %")]
+    columns = [Column("pool", keep=True), *number_columns("nodes", "pods", "cpu %", "memory %")]
     cordoned = [f"{pool.cordoned:,} in {pool.pool or NO_POOL['']}" for pool in pools if pool.cordoned]
     cordoned_note = (
         f"Cordoned nodes and their pods are not counted: {', '.join(cordoned)}. Pods that move off such a node count "
