@@ -140,7 +140,11 @@ def _build_waiting_elsewhere(report: Remedies | RemediesOfMany, style: Style) ->
 
 
 def _build_no_fix_note(report: Remedies) -> Page:
-    """Build a note if no fix was found and other kinds of changes may help, or no change is said to be impossible."""
+    """Build a note for a report without fixes: that none was found, and that excluded kinds of changes may help.
+
+    The first part is left out if a heading of the page says it. Return () if there are fixes or if nothing is left to
+    say.
+    """
     if not report.lacks_fixes:
         return ()
     no_fix = "" if report.impossible else "no fix was found"  # a heading says so
