@@ -102,9 +102,9 @@ def _describe_fragmentation(fragmented: FragmentedResource, placed_first: Sequen
 
     Pods that are placed first are named, because `explain` does not subtract their requests from what is free.
     """
-    (requested, free, on_one), unit = format_for_sentence(
-        fragmented.resource, fragmented.requested, fragmented.free, fragmented.on_one
-    )
+    amounts = format_for_sentence(fragmented.resource, fragmented.requested, fragmented.free, fragmented.on_one)
+    (requested, free, on_one), unit = amounts
+    suffix = amounts.unit_suffix
     nodes = counted(fragmented.nodes, "node")
     after = ""
     if placed_first:
@@ -112,7 +112,7 @@ def _describe_fragmentation(fragmented: FragmentedResource, placed_first: Sequen
         count = len(placed_first)
         others = f"{counted(count, 'other waiting pod')} {agreeing(count, 'has its node', 'have their nodes')}"
         after = f", once {others}: {pods}"
-    return f"needs {requested} {unit}; {free} free on {nodes}, but at most {on_one} on one node{after}"
+    return f"needs {requested} {unit}; {free}{suffix} free on {nodes}, but at most {on_one}{suffix} on one node{after}"
 
 
 def _build_missing_section(report: MakeRoom) -> Page:

@@ -56,7 +56,7 @@ class FragmentedResource(Document, frozen=True):
 class HeldPods(Document, frozen=True):
     """The number of pods that may not be moved for one reason."""
 
-    why: Annotated[str, Column("why")]
+    why: Annotated[str, Column("reason")]
     pods: Annotated[int, Column("pods")]
 
 

@@ -50,7 +50,7 @@ class HomelessPods(Document, frozen=True):
     """Pods that got no node, and kube-scheduler's message for them."""
 
     pods: Annotated[tuple[str, ...], Column("pods", keep=True)]
-    message: Annotated[str, Column("why")]
+    message: Annotated[str, Column("reason")]
 
 
 class NodeSizing(Report, frozen=True):
