@@ -91,6 +91,16 @@ class ComparableAmounts(NamedTuple):
     numbers: tuple[str, ...]
     unit: str
 
+    @property
+    def unit_suffix(self) -> str:
+        """The short unit to append to a number that does not come first, such as " GiB"; empty unless it is of bytes.
+
+        >>> format_for_sentence("memory", 1 << 30).unit_suffix, format_for_sentence("cpu", 1000).unit_suffix
+        (' GiB', '')
+        """
+        byte_unit, separator, _ = self.unit.partition(" of ")
+        return f" {byte_unit}" if separator else ""
+
 
 def format_for_sentence(name: str, request: int, *compared: int) -> ComparableAmounts:
     """Format amounts in the unit that suits ``request``.

@@ -292,3 +292,8 @@ def get_cluster_time(cluster: Cluster, source: Source) -> str:
     if source.demo:
         return demo.DEMO_TIME
     return get_read_time(cluster)
+
+
+def has_read_time(cluster: Cluster, source: Source) -> bool:
+    """Return whether it is known when the cluster was read. It is not known for files of objects."""
+    return source.demo or cluster.provenance is not None

@@ -201,7 +201,10 @@ class Cluster(Objects):
 
     @classmethod
     def of(cls, objects: Mapping[str, Iterable[api.Struct]], **settings: Unpack[ClusterSettings]) -> Self:
-        """Build a cluster from typed objects by kind. Later objects replace earlier ones of the same name."""
+        """Build a cluster from typed objects by kind. A later object replaces an earlier one of the same name.
+
+        Missing namespaces become ``default``.
+        """
         fields: dict[str, Any] = {}
         for kind, objects_of_kind in objects.items():
             if kind == "Pod":

@@ -41,14 +41,17 @@ class RemoveDuplicates(DeschedulerPlugin[RemoveDuplicatesArgs]):
     name = "RemoveDuplicates"
 
     def run(self) -> None:
-        """Evict the pods that exceed an even share, for owners with several pods on a node."""
+        """Evict the pods of each owner beyond an even share of its pods per target node.
+
+        Pods have the same owner here if they also have the same images.
+        """
         positions = self.find_evictable_pods(self.seen.select_matching_infos(self.arguments.namespaces, None))
         info_numbers = self.seen.info[positions].tolist()
         pod_counts = Counter(owner for number in info_numbers for owner in self._owners_by_info[number])
         self._evict_duplicates(self._find_duplicate_pods(positions), pod_counts)
 
     def _find_duplicate_pods(self, positions: Rows) -> Duplicates:
-        """Return the pods at these positions by owner and node, except the first pod of each owner on each node."""
+        """Return the pods at these positions by owner and node, except the first on each node with the same owners."""
         info_numbers, rows = self.seen.info[positions].tolist(), self.view.node[positions].tolist()
         duplicates: Duplicates = defaultdict(lambda: defaultdict(list))
         owners_on_node: set[tuple[int, Sequence[DuplicateOwner]]] = set()

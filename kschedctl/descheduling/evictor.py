@@ -80,7 +80,10 @@ class DefaultEvictor:
             yield "labelSelector does not select it"
 
     def _iter_configured_protection_reasons(self, info_number: int, pod: Pod) -> Iterator[str]:
-        """Yield the reasons against eviction that the policy's pod protections cause."""
+        """Yield the reasons against eviction that the policy's pod protections cause.
+
+        A pod without an owner is protected unless it has failed. The protection FailedBarePods protects it even then.
+        """
         protections = self._protections
         priority = pod.spec.priority or 0
         if "SystemCriticalPods" in protections:

@@ -87,7 +87,10 @@ class NodeFit:
         return self._fitting_by_info[info_number]
 
     def _fits_own_node(self, position: Position) -> bool:
-        """Return whether a pod fits on its current node, not counting its requests and its anti-affinity to itself."""
+        """Return whether a pod fits on its current node, which already has room for its requests.
+
+        The pod does not repel itself by its own anti-affinity.
+        """
         info_number, row = int(self._seen.info[position]), int(self._view.node[position])
         if self._view.nodes.unschedulable[row] or not self.find_nodes_by_affinity_and_taints(info_number)[row]:
             return False

@@ -151,7 +151,8 @@ class SeenPods:
     def sibling_counts(self) -> Rows:
         """The number of pods that have the same owner as the pods of each PodInfo, (T,).
 
-        It is the maximum integer for pods that do not have exactly one owner.
+        The pods in `other_pods` count, too. The number is the maximum integer for pods that do not have exactly one
+        owner.
         """
         counts = self._pods_per_owner
         if self.other_pods is not None:

@@ -154,12 +154,13 @@ class _Balancing:
     def _sort_for_eviction(self, positions: Rows) -> list[int]:
         """Return the positions sorted so that the pods to evict first come last.
 
-        Pods without node selector and node affinity are evicted first, and among them pods of high priority.
+        Pods without node selector and node affinity are evicted before other pods. Within both kinds, pods of higher
+        priority are evicted first.
         """
         infos, info_numbers = self.plugin.seen.infos, self.plugin.seen.info
 
         def get_sort_key(position: int) -> tuple[bool, float]:
-            """Return whether a pod may use any node, and its priority."""
+            """Return whether a pod may use any node, and its priority. A missing priority is the lowest."""
             spec = infos[info_numbers[position]].spec
             has_node_affinity = spec.affinity is not None and spec.affinity.node_affinity is not None
             may_use_any_node = not spec.node_selector and not has_node_affinity
@@ -195,7 +196,8 @@ class _Balancing:
     def _count_pods_to_move(self, small_size: int, large_size: int) -> int:
         """Return how many pods should move from a large domain to a small one, given the domains' sizes.
 
-        The number is 0 if the skew is allowed. The move should take neither domain past the average.
+        The number is limited by how far either domain is from the average, rounded up. It is 0 if the skew is allowed,
+        and may be negative if a domain is already past the average.
         """
         skew = large_size - small_size
         max_skew = self.rule.max_skew

@@ -94,12 +94,13 @@ def _describe_shortage(fact: Insufficient, doubted: bool = False) -> str:
     name = fact.resource
     requested = fact.requested
     largest = fact.largest
-    (request_text, largest_text, shortage_text), unit = format_for_sentence(
-        name, requested, largest, requested - largest
-    )
+    amounts = format_for_sentence(name, requested, largest, requested - largest)
+    (request_text, largest_text, shortage_text), unit = amounts
     if not largest:
         return f"needs {request_text} {unit}, which no node offers"
-    sizes_text = f"needs {request_text} {unit}; the largest node has {largest_text} ({shortage_text} short)"
+    suffix = amounts.unit_suffix
+    largest_clause = f"the largest node has {largest_text}{suffix} ({shortage_text}{suffix} short)"
+    sizes_text = f"needs {request_text} {unit}; {largest_clause}"
     text = f"no node is large enough: {sizes_text}"
     if doubted and not is_plausible_machine_size(name, requested, largest):
         text += "; no known machine is that large, so the request looks wrong"
@@ -120,6 +121,6 @@ def _explain_no_preemption(search: RemedySearch) -> Iterator[str]:
         return
     if not search.trials.find_single_trials(FixKind.USE_PRIORITY_CLASS):
         priority = search.trials.base.pod.spec.priority or 0
-        yield f"a higher PriorityClass: no non-system class above its priority of {priority:,} lets pods preempt"
+        yield f"a higher PriorityClass: none above priority {priority:,} lets pods preempt (system classes aside)"
     else:
-        yield "a higher PriorityClass: no non-system class would let the scheduler preempt pods"
+        yield "a higher PriorityClass: preemption would not make the pod fit with any of them (system classes aside)"

@@ -32,7 +32,7 @@ from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.report import PlainReport
 from kschedctl.reports.summary import CostKind, ShortFix, ShortPods, Summary
 from kschedctl.text.counts import counted
-from kschedctl.text.printable import printable, rewrite_fit_error
+from kschedctl.text.printable import describe_misfit, printable, rewrite_fit_error
 
 MAX_LINES = 12
 MORE = "more: "
@@ -167,10 +167,16 @@ def _list_summary_entries(summary: Summary) -> tuple[str, ...]:
     if _get_list_field(summary) == "advice":
         return summary.advice
     return tuple(
-        f"{_describe_entry_subject(summary, pods)}: {describe_verdict(rewrite_fit_error(pods.why))}"
+        _describe_misfit(_describe_entry_subject(summary, pods), pods)
         for pods in summary.pods
         if not _is_in_headline(pods, summary.headline)
     )
+
+
+def _describe_misfit(subject: str, pods: ShortPods) -> str:
+    """Return a sentence about why the pods, which `subject` names, do not run."""
+    is_fit_error = rewrite_fit_error(pods.why) != pods.why
+    return describe_misfit(subject, pods.why, pods.pods) if is_fit_error else f"{subject}: {describe_verdict(pods.why)}"
 
 
 def _is_in_headline(pods: ShortPods, headline: str) -> bool:

@@ -106,7 +106,7 @@ def build_fixes_section(
         if gets_new_node and not remedies:
             page.append(paragraph("No fix is needed: a new node would come"))
         title_of_impossible = (
-            "What cannot help" if remedies or gets_new_node else "No fix was found; these changes cannot help"
+            "What would not help" if remedies or gets_new_node else "No fix was found; these changes would not help"
         )
         page += section(title_of_impossible, Bullets(tuple(impossible)))
     return tuple(page)
@@ -136,10 +136,11 @@ def build_fix_lines(
     """
     lines: list[Cell] = [*facts]
     if remedy.alternatives:
-        lines.append(Marked(f"or {names(tuple(map(_drop_repeated_places, remedy.alternatives)))}", Tone.FAINT))
+        alternatives = names(tuple(map(_drop_repeated_places, remedy.alternatives)))
+        lines.append(Marked(f"works as well with {alternatives}", Tone.FAINT))
     lines += _iter_fix_drawbacks(remedy)
     if not facts:
-        lines.append(Marked(f"{TEAMS[remedy.by]} team; {describe_opened_nodes(remedy)}", Tone.FAINT))
+        lines.append(Marked(describe_fix_effect(remedy), Tone.FAINT))
     if remedy.edits:
         lines.append(f"in the manifest: {'; '.join(remedy.edits)}")
     blocks: list[Block] = [paragraph(Marked(f"{number}", Tone.STRONG), remedy.summary), Bullets(tuple(lines))]
@@ -163,7 +164,7 @@ def _iter_manifests(remedy: Remedy, style: Style) -> Iterator[Block]:
 def _iter_fix_drawbacks(remedy: Remedy) -> Iterator[Cell]:
     """Yield the drawbacks of a fix. If the fix also places other pods, a note on this gain follows."""
     for drawback in remedy.drawbacks:
-        yield Marked(f"but {drawback}", Tone.WARNING)
+        yield Marked(f"caveat: {drawback}", Tone.WARNING)
     if remedy.gain:
         yield Marked(remedy.gain, Tone.FAINT)
 
@@ -178,7 +179,11 @@ def _drop_repeated_places(alternative: str) -> str:
     return " and ".join(places)
 
 
-def describe_opened_nodes(remedy: Remedy) -> str:
-    """Describe the nodes on which the pod fits with the fix, if it does not lose the room to other waiting pods."""
+def describe_fix_effect(remedy: Remedy) -> str:
+    """Describe which team makes the change, and the nodes on which the pod then fits.
+
+    If other waiting pods take the room first, these are the nodes on which the pod would fit without them.
+    """
     nodes = remedy.opens[0] if len(remedy.opens) == 1 else f"{len(remedy.opens):,} nodes: {names(remedy.opens)}"
-    return f"alone, the pod would fit on {nodes}" if remedy.holds is False else f"the pod then fits on {nodes}"
+    effect = "the pod, if it were alone, would fit" if remedy.holds is False else "the pod fits"
+    return f"to be done by the {TEAMS[remedy.by]} team; then {effect} on {nodes}"

@@ -130,20 +130,15 @@ def _build_cards(table: Table, room: int) -> Layout:
     """Build one card per row: its first text, and indented below it the other texts and a line with the numbers.
 
     Numbers are the cells of right-aligned columns. The name of its column precedes each number, and each text except
-    for the first. Cells without text are left out. A number with a later value is shown as "nodes 7 → 6".
+    for the first. Cells without text are left out.
     """
     cards = Layout.grid()
     cards.add_column(overflow="fold")
     for row in table.rows:
         texts: list[Stack] = []
         numbers: list[str] = []
-        earlier = ""
         for column, cell in zip(table.columns, row, strict=True):
             first, *others = list_lines(cell)
-            if column.later and earlier and first.text:
-                numbers[-1] = f"{column.later} {earlier} → {first.text}"
-                continue
-            earlier = first.text if column.right else ""
             if not first.text:
                 continue
             is_number = column.right

@@ -49,7 +49,7 @@ from kschedctl.reports.placements import (
 from kschedctl.reports.plugin_answers import SearchedNodes, SearchStart
 from kschedctl.reports.unknown import VERDICT, UnknownKind, advise_reading, describe_unread
 from kschedctl.text.counts import agreeing, counted, first_few, first_of, format_percentage
-from kschedctl.text.printable import rewrite_fit_error
+from kschedctl.text.printable import describe_misfit, rewrite_fit_error
 
 TIES_SHOWN = 3
 WIDE_WIDTH = 140
@@ -166,9 +166,9 @@ def build_pods_section(title: str, pods: Sequence[str], style: Style) -> Page:
 
 def build_unplaced_section(groups: Sequence[UnplacedPods], style: Style) -> Page:
     """Build the table of pods without a node, with kube-scheduler's reasons."""
-    columns = [Column("pods", right=True), Column("workload and why")]
+    columns = [Column("pods", right=True), Column("workload, reason")]
     if style.width >= WIDE_WIDTH:
-        columns = [Column("pods", right=True), Column("workload", keep=True), Column("verdict"), Column("why")]
+        columns = [Column("pods", right=True), Column("workload", keep=True), Column("verdict"), Column("reason")]
     return build_table(groups, columns, partial(_build_unplaced_row, style=style), style, title="Not scheduled")
 
 
@@ -180,25 +180,30 @@ def _build_unplaced_row(group: UnplacedPods, style: Style) -> Row:
     pods = Marked(names(pod_names, len(pod_names)) if style.wide else names(pod_names), Tone.FAINT)
     number = f"{len(group.pods):,}"
     verdict = mark_verdict(group.verdict)
-    message, *verbatim = describe_message(group.message, style)
-    message = f"{group.cause}. {message}" if group.cause else message
+    message, *verbatim = describe_message(group.message, style, len(group.pods))
+    is_fit_error = message != group.message
+    message = f"{message}; {group.cause}" if group.cause else message
     if style.width >= WIDE_WIDTH:
         return (number, group.workload, verdict, Stack((message, pods, *verbatim)))
-    why = describe_verdict(f"{group.verdict}: {message}" if message else group.verdict)
+    why = message if is_fit_error else describe_verdict(f"{group.verdict}: {message}" if message else group.verdict)
     return (number, Stack((Marked(group.workload, Tone.STRONG), why, pods, *verbatim)))
 
 
-def describe_message(message: str, style: Style) -> tuple[str, *tuple[Cell, ...]]:
-    """Rewrite kube-scheduler's message as a sentence. With `-o wide` the literal message follows."""
-    plain = rewrite_fit_error(message)
-    return (plain, Marked(message, Tone.VERBATIM)) if style.wide and plain != message else (plain,)
+def describe_message(message: str, style: Style, pods: int = 1) -> tuple[str, *tuple[Cell, ...]]:
+    """Rewrite kube-scheduler's message as a clause about that many pods. With `-o wide` the literal message follows."""
+    plain = rewrite_fit_error(message, pods)
+    return (plain, *quote_message(message, style))
+
+
+def quote_message(message: str, style: Style) -> tuple[Cell, ...]:
+    """Return kube-scheduler's literal message if the style is wide and pages show the message in other words."""
+    return (Marked(message, Tone.VERBATIM),) if style.wide and rewrite_fit_error(message) != message else ()
 
 
 def build_why_cell(why: str, style: Style) -> Stack:
     """Build the cell with the reason why a node stays: a message about one of its pods begins with the pod's name."""
     pod, separator, message = why.partition(": ")
-    plain, *verbatim = describe_message(message, style)
-    return Stack((f"{pod}{separator}{plain}", *verbatim))
+    return Stack((describe_misfit(pod, message), *quote_message(message, style)) if separator else (why,))
 
 
 EVENT_NAMES = {
@@ -372,20 +377,25 @@ def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style, fitt
     """
     if not pools:
         return ()
-    note = f'The columns "then" also count {counted(fitting, "pending pod that fits", "pending pods that fit")} now.'
+    fitting_pods = counted(fitting, "pending pod that fits", "pending pods that fit")
+    note = f"The numbers after the arrows include {fitting_pods} without these changes."
     changes: dict[str, dict[str, float]] = {
-        pool.pool or NO_POOL[""]: {"now": pool.nodes_before, "then": pool.nodes_after}
+        pool.pool or NO_POOL[""]: {"before": pool.nodes_before, "after": pool.nodes_after}
         for pool in pools
         if pool.nodes_before != pool.nodes_after
     }
     requested: dict[str, dict[str, float]] = {
-        pool.pool or NO_POOL[""]: {"now": round(pool.cpu_before or 0, 1), "then": round(pool.cpu_after or 0, 1)}
+        pool.pool or NO_POOL[""]: {"before": round(pool.cpu_before or 0, 1), "after": round(pool.cpu_after or 0, 1)}
         for pool in pools
     }
+    columns = [Column("pool", keep=True), *number_columns("nodes", "pods", "cpu %", "memory %")]
     cordoned = [f"{pool.cordoned:,} in {pool.pool or NO_POOL['']}" for pool in pools if pool.cordoned]
-    cordoned_note = f"Cordoned nodes and their pods are not counted: {', '.join(cordoned)}."
+    cordoned_note = (
+        f"Cordoned nodes and their pods are not counted: {', '.join(cordoned)}. Pods that move off such a node count "
+        "only after the arrows."
+    )
     return (
-        *build_struct_table(pools, style, title="Pools, before and after"),
+        *build_table(pools, columns, _build_pool_row, limit=None, title="Pools, before → after"),
         *([paragraph(Marked(cordoned_note, Tone.FAINT))] if cordoned else ()),
         *([paragraph(Marked(note, Tone.FAINT))] if fitting else ()),
         *build_bar_plot("Nodes by pool, before and after", ("pool", "nodes"), changes, len(changes)),
@@ -393,6 +403,31 @@ def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style, fitt
             "Requested cpu by pool, before and after", ("pool", "% of allocatable"), requested, len(requested)
         ),
     )
+
+
+def _build_pool_row(pool: PoolChange) -> Row:
+    """Build the row of a pool, with each of its numbers before and after the plan."""
+    return (
+        pool.pool or NO_POOL[""],
+        _format_change(f"{pool.nodes_before:,}", f"{pool.nodes_after:,}"),
+        _format_change(f"{pool.pods_before:,}", f"{pool.pods_after:,}"),
+        _format_change(_format_share(pool.cpu_before), _format_share(pool.cpu_after)),
+        _format_change(_format_share(pool.memory_before), _format_share(pool.memory_after)),
+    )
+
+
+def _format_share(percentage: float | None) -> str:
+    """Format a percentage with one decimal, or return "-" if the pool has none of the resource."""
+    return "-" if percentage is None else f"{percentage:.1f}"
+
+
+def _format_change(before: str, after: str) -> str:
+    """Return both numbers with an arrow between them, or one number if nothing changes.
+
+    >>> _format_change("7", "6"), _format_change("2", "2")
+    ('7 → 6', '2')
+    """
+    return before if before == after else f"{before} → {after}"
 
 
 def build_still_pending_section(

@@ -111,8 +111,8 @@ class GroupIncrease(Document, frozen=True, rename={"source": "from", "target": "
     """A node group that grows."""
 
     group: Annotated[str, Column("node group", keep=True)]
-    source: Annotated[int, Column("nodes")]
-    target: Annotated[int, Column("then")]
+    source: Annotated[int, Column("nodes before")]
+    target: Annotated[int, Column("nodes after")]
 
 
 class GroupTemplate(Document, frozen=True):

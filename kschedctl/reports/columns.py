@@ -62,8 +62,6 @@ class Column(msgspec.Struct, frozen=True):
     """Columns with a smaller place stand more to the left; otherwise the order of the fields decides."""
     narrow: bool = False
     """Whether narrow terminals show the cell beneath the first one."""
-    later: str = ""
-    """What the number counts, if it is the later value of the number at its left."""
     csv: str = ""
     """The heading in CSV, if it differs."""
     csv_only: bool = False

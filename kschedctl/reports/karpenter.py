@@ -14,7 +14,7 @@ from kschedctl.reports.report import Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.text.counts import agreeing, counted, first_few, format_price
-from kschedctl.text.printable import rewrite_fit_error
+from kschedctl.text.printable import describe_misfit
 
 _LISTS = re.compile(r" \(counts = [^;]*|, requirements=.*?(?=, resources=|$)")
 
@@ -248,7 +248,7 @@ class Provisioning(Report, frozen=True):
         for event in self.rejected:
             yield event.name, event.message
         for pod, message in self.still_pending.items():
-            yield pod, f"stays pending although a node is launched: {rewrite_fit_error(message)}"
+            yield pod, describe_misfit("stays pending although a node is launched; it", message)
 
     def _iter_warnings(self) -> Iterator[str]:
         """Yield warnings about missing instance types, and about NodePools that launch nothing."""
@@ -358,7 +358,7 @@ class NodeFate(Document, frozen=True):
     """The node's price per hour."""
     pods: Annotated[int | None, Column("pods")] = None
     """The number of pods that would have to move."""
-    why: Annotated[str, Column("why")] = ""
+    why: Annotated[str, Column("reason")] = ""
     """Why the node stays, in Karpenter's words."""
     cause: Annotated[str, Column("underlying cause")] = ""
     """Which pod or constraint is behind ``why``, in our words; empty if ``why`` says it all."""

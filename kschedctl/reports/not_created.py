@@ -77,7 +77,7 @@ class CreationFix(Document, frozen=True):
         if self.costs:
             text += f", but {'; '.join(list_clauses(self.costs))}"
         if self.then:
-            text += f"; the pods are then created, but stay Pending: {rewrite_fit_error(self.then)}"
+            text += f"; the pods are then created, but stay Pending: {rewrite_fit_error(self.then, pods=2)}"
         return text
 
 

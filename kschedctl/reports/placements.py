@@ -53,9 +53,9 @@ class RetriedPods(Document, frozen=True):
 
     workload: Annotated[str, Column(keep=True)]
     pods: Annotated[tuple[str, ...], Column(counted=True, place=-1)]
-    after: Annotated[dict[str, int], Column("again after", beneath="again after")]
+    after: Annotated[dict[str, int], Column("retried after", beneath="retried after")]
     """kube-scheduler's label of the event that requeued them -> how often it did."""
-    queue: Annotated[str, Column("then", beneath="then")] = ""
+    queue: Annotated[str, Column("outcome", beneath="then")] = ""
     """The queue in which they wait; empty if they have a node in the end."""
     rejectors: tuple[str, ...] = ()
     """The plugins that rejected the pods; empty if they have a node in the end."""
@@ -102,7 +102,7 @@ class EvictedPod(Document, frozen=True):
 
     pod: Annotated[str, Column("evicted pod", keep=True)]
     node: Annotated[str, Column(keep=True, beneath="on")]
-    by: Annotated[str, Column("for", keep=True, beneath="for", place=1, narrow=True)]
+    by: Annotated[str, Column("evicted for", keep=True, beneath="evicted for", place=1, narrow=True)]
     """The pod for which it is evicted."""
     priority: Annotated[int, Column(form="")]
     workload: str
@@ -112,7 +112,7 @@ class EvictedPod(Document, frozen=True):
     """Moved, Pending if its replacement fits nowhere, Lost if no controller recreates it, or Deleted if it was being
     deleted anyway; empty if it is not known.
     """
-    target: Annotated[str, Column("then", keep=True, beneath="then", place=1)] = ""
+    target: Annotated[str, Column("afterwards", keep=True, beneath="then", place=1)] = ""
     """The node to which the replacement moves."""
     round: int = 1
     """1 if the preemptor was not evicted before, 2 if the preemptor replaces a pod of round 1, and so on."""
@@ -404,14 +404,14 @@ class PoolChange(Document, frozen=True):
     Utilization is in percent of the pool's allocatable resources, or None if it has none.
     """
 
-    pool: Annotated[str, Column(keep=True, words=NO_POOL)]
-    nodes_before: Annotated[int, Column("nodes now", beneath="nodes")]
-    nodes_after: Annotated[int, Column("nodes then", beneath="then", later="nodes")]
-    pods_before: Annotated[int, Column("pods now", beneath="pods")]
-    pods_after: Annotated[int, Column("pods then", beneath="then", later="pods")]
-    cpu_before: Annotated[float | None, Column("cpu now, %", form=".1f", beneath="cpu, %")]
-    cpu_after: Annotated[float | None, Column("cpu then, %", form=".1f", beneath="then", later="CPU %")]
-    memory_before: Annotated[float | None, Column("memory now, %", form=".1f", beneath="memory, %")]
-    memory_after: Annotated[float | None, Column("memory then, %", form=".1f", beneath="then", later="memory %")]
+    pool: str
+    nodes_before: int
+    nodes_after: int
+    pods_before: int
+    pods_after: int
+    cpu_before: float | None
+    cpu_after: float | None
+    memory_before: float | None
+    memory_after: float | None
     cordoned: int = 0
     """The number of nodes that are cordoned now. These nodes and their pods are not counted."""

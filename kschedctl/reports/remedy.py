@@ -97,7 +97,9 @@ class Remedy(Document, frozen=True):
     @property
     def gain(self) -> str:
         """A clause with the number of other waiting pods that the fix places, or "" if it places none."""
-        return f"also places {counted(len(self.also_places), 'other')}" if self.also_places else ""
+        if not self.also_places:
+            return ""
+        return f"also lets {counted(len(self.also_places), 'other pending pod')} schedule"
 
     def to_short_fix(self, clears: int = 0) -> ShortFix:
         """Return the fix as a summary shows it. `clears` is the number of pods that it lets schedule."""

@@ -256,8 +256,9 @@ class Fork:
         return self.sum_by_node(self.nonzero_requests)
 
     def sum_by_node(self, values: Counts) -> Counts:
-        """Return the sum of the values over each node's pods, as an array (nodes, …). `values` has one entry per
-        PodInfo.
+        """Return the sum of the values over each node's pods, as an array (nodes, …).
+
+        `values` has one entry per PodInfo, which may be a number or an array.
         """
         has_value = np.asarray(values.any(axis=tuple(range(1, values.ndim))))
         # Only placed pods with a value other than 0 count.
@@ -308,7 +309,7 @@ class Fork:
         if tally is not None:
             return tally
         if self.part_of is not None and pod_key is not None:
-            shared_tally = self.part_of.find_tally(by_node or pod_key, weights, domains)
+            shared_tally = self.part_of.find_shared_tally(by_node or pod_key, weights, domains)
             if shared_tally is not None:
                 drop_oldest_if_full(self._tallies, MAX_TALLIES)
                 self._tallies[pod_key] = shared_tally
@@ -528,24 +529,25 @@ class PartOfFork(NamedTuple):
         return self.whole.share_column((key, self.moves), compute).take(self.rows)
 
     def find_answer(self, key: Hashable, compute: Callable[[Fork], V]) -> V | None:
-        """Return an answer that depends neither on the nodes nor on where pods are, computed once for the whole fork.
+        """Return what `compute` derives from the whole fork, computed once for all its parts.
 
-        Return None if pods have moved in the whole fork since the nodes were left out.
+        The answer must be the same for the part, or the caller has to adapt it. Return None if pods have moved in the
+        whole fork since the nodes were left out.
         """
         if len(self.whole.trail) != self.moves:
             return None
         return self.whole.share_answer((key, self.moves), lambda: compute(self.whole))
 
-    def find_tally(self, key: Hashable, weights: Weigh, domains: Domains | None) -> Tally | None:
-        """Return a tally by node, or by these domains of the remaining nodes, before any move in the part.
+    def find_shared_tally(self, key: Hashable, weights: Weigh, domains: Domains | None) -> Tally | None:
+        """Return a tally by node, or by `domains`, for the nodes of this part before any pod moves in it.
 
-        `key` identifies the weights. They and their sums by node are computed once for all forks that leave out some
-        nodes of the whole fork. Return None if too many pods or nodes count for that, or if pods have moved in the
-        whole fork since the nodes were left out.
+        The sums of the whole fork are computed once per `key`, which identifies the weights, and shared by all its
+        parts. Return None if they cannot be shared: if too many pods or nodes have a weight other than 0, or if pods
+        have moved in the whole fork since the nodes were left out.
         """
 
         def build_shared_sums(whole: Fork) -> SharedSums | None:
-            """Sum the weights by node of the whole fork, and return None if too many pods or nodes count."""
+            """Sum the weights by node of the whole fork. Return None if too many pods or nodes have a weight."""
             weight_by_pod = weights()
             shared_sums = SharedSums(weight_by_pod, whole.sum_by_node(weight_by_pod))
             return shared_sums if shared_sums.is_small else None

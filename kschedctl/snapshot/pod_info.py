@@ -180,9 +180,7 @@ class PodInfo:
 
     @cached_property
     def affinity_errors(self) -> list[str]:
-        """Upstream's error for each kind of affinity term with a selector that cannot be parsed, in upstream's
-        order.
-        """
+        """Upstream's error for each kind of affinity term with an invalid selector, in upstream's order."""
         groups = {
             "requiredAffinityTerms": _list_required_terms(self._pod_affinity),
             "requiredAntiAffinityTerms": _list_required_terms(self._pod_anti_affinity),

@@ -282,7 +282,7 @@ class PodInfos:
         return sets, np.array(index_of_info, np.int32)
 
     @cached_property
-    def _label_sets_by_namespace(self) -> dict[str, list[int]]:
+    def _label_set_indexes_by_namespace(self) -> dict[str, list[int]]:
         """The distinct label sets by namespace, as indexes into the list of `_label_sets`."""
         indexes: dict[str, list[int]] = {}
         label_sets, _ = self._label_sets
@@ -298,7 +298,7 @@ class PodInfos:
         """
         required_label = _find_required_label(selector)
         if required_label is None:
-            return self._label_sets_by_namespace.get(namespace, ())
+            return self._label_set_indexes_by_namespace.get(namespace, ())
         key, value = required_label
         return self._index_label_sets(key).get((namespace, value), ())
 
@@ -400,10 +400,10 @@ class DistinctInfos(Sequence[PodInfo]):
 
     def __init__(self, pods: PodTable, rows: Rows, stored: Callable[[Pod], Pod], options: Options) -> None:
         self._pods, self.rows, self._stored, self._options = pods, rows, stored, options
-        self._made: list[PodInfo | None] = [None] * len(rows)
+        self._built_infos: list[PodInfo | None] = [None] * len(rows)
 
     def __len__(self) -> int:
-        return len(self._made)
+        return len(self._built_infos)
 
     @overload
     def __getitem__(self, number: int) -> PodInfo: ...
@@ -412,7 +412,7 @@ class DistinctInfos(Sequence[PodInfo]):
     def __getitem__(self, number: int | slice) -> PodInfo | Sequence[PodInfo]:
         if isinstance(number, slice):
             return [self[i] for i in range(*number.indices(len(self)))]
-        return self._made[number] or self._build_pod_info(int(number))
+        return self._built_infos[number] or self._build_pod_info(int(number))
 
     def __iter__(self) -> Iterator[PodInfo]:
         return map(self.__getitem__, range(len(self)))
@@ -430,10 +430,11 @@ class DistinctInfos(Sequence[PodInfo]):
         return [has_name[code] for code in self._pods.node.codes[self.rows].tolist()]
 
     def _build_pod_info(self, number: int) -> PodInfo:
-        """Build the info with this number, and store it for later use."""
+        """Build and store the distinct PodInfo with index `number`, converted to what the API server stores."""
+        # Without resource claims, an info is its own first equivalent
         pod = self._pods[int(self.rows[number])]
         info = PodInfo(self._stored(pod), self._options, number, self._first_equivalents.get(number, number))
-        self._made[number] = info
+        self._built_infos[number] = info
         return info
 
     @cached_property

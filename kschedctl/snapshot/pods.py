@@ -145,7 +145,7 @@ class PodColumns:
 
     @cached_property
     def positions_by_group(self) -> Mapping[GroupKey, npt.NDArray[np.int64]]:
-        """The positions of the pods that name each PodGroup, in order."""
+        """The positions of the pods that name each PodGroup, by group and in ascending order."""
         groups: dict[GroupKey, list[int]] = {}
         for number, template in enumerate(self.distinct.infos.templates):
             if key := get_group_key(template):

@@ -100,7 +100,7 @@ class Trail:
                 yield Move(row, info, sign)
 
     def copy(self) -> Trail:
-        """Return an independent copy."""
+        """Return an independent copy. It builds its own index of moves by PodInfo when needed."""
         copied = copy(self)
         copied._moves = self._moves.copy()
         copied._numbers_by_info = defaultdict(list)
@@ -126,7 +126,7 @@ class Arrivals:
         self.came = np.zeros(len(node), np.bool_)
 
     def copy(self) -> Arrivals:
-        """Return an independent copy."""
+        """Return an independent copy of the order."""
         copied = copy(self)
         copied.node = self.node.copy()
         copied.place = self.place.copy()
@@ -134,7 +134,7 @@ class Arrivals:
         return copied
 
     def bring_up_to_date(self, trail: Trail, pods: int) -> Arrivals:
-        """Include all moves of the trail, and return the order itself. `pods` is the total number of pods.
+        """Include all moves of the trail, and return this object. `pods` is the total number of pods.
 
         >>> trail = Trail()
         >>> for position, sign in ((0, -1), (3, 1)):

@@ -237,20 +237,32 @@ def describe_shared_reason(reason: str) -> str:
     return f"{words} ({reason})" if words else reason
 
 
-def rewrite_fit_error(message: str) -> str:
-    """Rewrite a FitError message as a sentence, most frequent reason first.
+def describe_misfit(subject: str, message: str, pods: int = 1) -> str:
+    """Return a sentence that says why the subject fits nowhere, or the subject and the message if it is no FitError.
+
+    The subject stands for that many pods.
+
+    >>> describe_misfit("2 pods", "0/3 nodes are available: 3 Insufficient cpu.", 2), describe_misfit("a", "no quota")
+    ('2 pods fit none of 3 nodes: 3 lack CPU', 'a: no quota')
+    """
+    predicate = rewrite_fit_error(message, pods)
+    return f"{subject}: {message}" if predicate == message else f"{subject} {predicate}"
+
+
+def rewrite_fit_error(message: str, pods: int = 1) -> str:
+    """Rewrite a FitError message as the predicate of a sentence about that many pods, most frequent reason first.
 
     Other messages, and reasons that have no rewording, are returned unchanged.
 
     >>> rewrite_fit_error("0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu.")
-    'None of 3 nodes fits: 2 lack CPU, 1 is cordoned'
+    'fits none of 3 nodes: 2 lack CPU, 1 is cordoned'
     >>> rewrite_fit_error('0/3 nodes are available: persistentvolumeclaim "data" not found.')
-    'None of 3 nodes fits: persistentvolumeclaim "data" not found'
+    'fits none of 3 nodes: persistentvolumeclaim "data" not found'
     >>> rewrite_fit_error("0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: "
     ... "2 node(s) didn't match pod anti-affinity rules.")
-    'None of 2 nodes fits: 2 lack CPU; even without pods of lower priority, 2 have pods that its anti-affinity avoids'
+    'fits none of 2 nodes: 2 lack CPU; even without pods of lower priority, 2 have pods that its anti-affinity avoids'
     >>> rewrite_fit_error("0/2 nodes are available: 2 Insufficient cpu. deallocation of ResourceClaim completed, ")
-    'None of 2 nodes fits: 2 lack CPU'
+    'fits none of 2 nodes: 2 lack CPU'
     >>> rewrite_fit_error("waiting for scheduling gates: [a]")
     'waiting for scheduling gates: [a]'
     """
@@ -260,7 +272,10 @@ def rewrite_fit_error(message: str) -> str:
     nodes, all_sentences = match.groups()
     sentences = _PREEMPTION.sub("", all_sentences).removesuffix(".")
     counted_reasons = _parse_reasons(sentences)
-    headline = f"None of {int(nodes):,} nodes fits" if nodes != "1" else "The only node does not fit"
+    if nodes == "1":
+        headline = f"{'does' if pods == 1 else 'do'} not fit on the only node"
+    else:
+        headline = f"{'fits' if pods == 1 else 'fit'} none of {int(nodes):,} nodes"
     if not counted_reasons:
         return f"{headline}: {WHOLE_REASON_WORDS.get(sentences, sentences)}"
     text = f"{headline}: {_describe_reasons(counted_reasons)}"

@@ -13,7 +13,7 @@ POD, FILE = "kube-system/dns-6bb-bbbbb", "02-coredns-one-worker/in.yaml"
 
 def test_explain_names_the_policy_as_the_best_fix(capsys: pytest.CaptureFixture[str]) -> None:
     screen = first_screen(capsys, "explain", POD, FILE)
-    assert "Best fix: Spread across kubernetes.io/hostname without counting nodes whose taints" in screen
+    assert "Best fix: Spread across kubernetes.io/hostname, counting only nodes whose taints" in screen
     assert "nodeTaintsPolicy: Honor" in screen.partition("How to apply it")[0]
 
 
@@ -21,5 +21,5 @@ def test_remedies_have_the_policy_first_and_never_tolerate_the_control_plane(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     fixes = fixes_in(first_screen(capsys, "remedies", POD, FILE))
-    assert fixes.startswith("Spread across kubernetes.io/hostname without counting nodes whose taints")
+    assert fixes.startswith("Spread across kubernetes.io/hostname, counting only nodes whose taints")
     assert "olerate the taint" not in fixes

@@ -27,4 +27,4 @@ def test_the_cause_says_that_there_are_fewer_domains_than_min_domains() -> None:
 def test_the_fixes_wait_for_the_zone_or_lower_min_domains_to_two() -> None:
     report = kschedctl.remedies(kschedctl.Cluster.from_paths([SITUATION]), "default/front-7-d")
     assert report.remedies[0].kinds == ("RepairNode",)
-    assert any("minDomains 2 instead of 3" in remedy.summary for remedy in report.remedies)
+    assert any("minDomains from 3 to 2" in remedy.summary for remedy in report.remedies)

@@ -12,5 +12,5 @@ POD, FILE = "default/front-7-d", "03-zone-outage-mindomains/in.yaml"
 def test_the_zone_comes_back_before_min_domains_is_lowered(capsys: pytest.CaptureFixture[str], command: str) -> None:
     fixes = fixes_in(first_screen(capsys, command, POD, FILE))
     assert fixes.startswith("Make node nc ready again (unreachable)")
-    assert "2 Spread across topology.kubernetes.io/zone with minDomains 2 instead of 3" in fixes
+    assert "2 Lower minDomains from 3 to 2 for topology.kubernetes.io/zone" in fixes
     assert "Add a node" not in fixes

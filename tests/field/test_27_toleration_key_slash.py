@@ -27,5 +27,5 @@ def test_the_selector_is_corrected_with_the_toleration(capsys: pytest.CaptureFix
     fixes = fixes_in(first_screen(capsys, command, "data/etl-driver", FILE))
     first = fixes.partition(" 2 ")[0]
     assert TOLERATION in first
-    assert "elect nodes with applications=platform-amd64 instead of cx-platform-amd64" in first
-    assert "the pod then fits on d1" in first
+    assert "et nodeSelector applications=platform-amd64 instead of cx-platform-amd64" in first
+    assert "then the pod fits on d1" in first

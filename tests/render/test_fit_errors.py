@@ -32,25 +32,25 @@ OF_1_36 = (
 @pytest.mark.parametrize(
     ("message", "said"),
     [
-        (OF_1_30, "None of 5 nodes fits: 3 lack CPU, 2 lack memory, 1 has the untolerated taint a=b, c"),
-        (OF_1_36, "None of 12 nodes fits: 7 are full of pods, 4 have untolerated taints, 1 is cordoned"),
-        ("0/1 nodes are available: 1 Insufficient cpu.", "The only node does not fit: 1 lacks CPU"),
+        (OF_1_30, "fits none of 5 nodes: 3 lack CPU, 2 lack memory, 1 has the untolerated taint a=b, c"),
+        (OF_1_36, "fits none of 12 nodes: 7 are full of pods, 4 have untolerated taints, 1 is cordoned"),
+        ("0/1 nodes are available: 1 Insufficient cpu.", "does not fit on the only node: 1 lacks CPU"),
         (
             "0/1 nodes are available: 1 Some plugin's own words.",
-            "The only node does not fit: 1 Some plugin's own words",
+            "does not fit on the only node: 1 Some plugin's own words",
         ),
         (
             "0/12 nodes are available: 11 node(s) didn't satisfy plugin(s) [NodeAffinity], 1 Insufficient cpu.",
-            "None of 12 nodes fits: 11 are not named by the pod, 1 lacks CPU",
+            "fits none of 12 nodes: 11 are not named by the pod, 1 lacks CPU",
         ),
         (
             "0/3 nodes are available: 3 node(s) didn't satisfy plugin(s) [A B] simultaneously.",
-            "None of 3 nodes fits: 3 are ruled out by A and B",
+            "fits none of 3 nodes: 3 are ruled out by A and B",
         ),
         (
             "0/3 nodes are available: pod affinity terms conflict. preemption: 0/3 nodes are available: 3 Preemption "
             "is not helpful for scheduling.",
-            "None of 3 nodes fits: its node affinity requires different nodes at once",
+            "fits none of 3 nodes: its node affinity requires different nodes at once",
         ),
         ("no nodes available to schedule pods", "no nodes available to schedule pods"),
         ("", ""),

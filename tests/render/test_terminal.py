@@ -82,15 +82,6 @@ def test_rows_become_cards_if_the_columns_do_not_fit() -> None:
     ]
 
 
-def test_a_card_shows_a_number_with_its_later_value() -> None:
-    pair = (Column("nodes now", right=True), Column("nodes then", right=True, later="nodes"))
-    table = Table((Column("pool"), *pair, Column("price", right=True)), (("general-machines", "7", "6", "8.5"),))
-    assert render_text((table,), Style(width=30)).splitlines() == [
-        "  general-machines",
-        "    nodes 7 → 6, price: 8.5",
-    ]
-
-
 @given(BLOCKS, st.integers(40, 200))
 def test_colours_change_nothing_else(block: Block, width: int) -> None:
     for room in (width, UNFOLDED):

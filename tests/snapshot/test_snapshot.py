@@ -150,7 +150,7 @@ def test_an_info_is_made_when_it_is_asked_for():
     assert infos[-1] is infos[4]
     other = snapshot({"nodes": [node("n0")], "pods": [pod(f"p{i}", "n0", i, labels={"i": str(i)}) for i in range(5)]})
     assert other.requested[0, other.resources["pods"]] == 5
-    assert sum(made is not None for made in other.pods.distinct.infos._made) == 1  # they all request nothing
+    assert sum(made is not None for made in other.pods.distinct.infos._built_infos) == 1  # they all request nothing
 
 
 def test_ended_pods_do_not_count():

@@ -146,13 +146,17 @@ class ClusterSnapshot:
     # -- pods -----------------------------------------------------------------------------------------------------
 
     def put_pod(self, position: Position, row: Row) -> None:
-        """Put a pod on a node of the universe without running filters, as the last pod in the order of arrival."""
+        """Put a pod on a node without running filters. The pod is the last to arrive there.
+
+        The node may be one that is not added yet. The cached view of the existing nodes is kept up to date.
+        """
         self.universe.assume(position, row)
         self._pods_by_row[row] = (*self._pods_by_row.get(row, ()), position)
         if self._view is not None:  # keep the view of existing nodes up to date instead of building it anew
             view, rows = self._view
-            if rows[row] >= 0:
-                view.assume(position, Row(int(rows[row])))
+            row_in_view = int(rows[row])
+            if row_in_view >= 0:
+                view.assume(position, Row(row_in_view))
 
     def remove_pod(self, position: Position) -> Row:
         """Remove a pod from its node, and return the node's row."""
@@ -267,7 +271,7 @@ class ClusterSnapshot:
     def find_accepting_nodes(self, position: Position) -> Bools | None:
         """Return an (M,) mask of the existing nodes that accept a pod. Cordoned nodes are left out.
 
-        Return None if a node's answer depends on the pods of other nodes.
+        Return None if whether a node accepts the pod depends on pods on other nodes.
         """
         view, rows = self._get_current_view()
         fitting = Placements(view).find_feasible_mask(self.framework, position)
@@ -343,8 +347,8 @@ def place_pods(
     """Place pods one after the other, and return the node's row of each placed pod by the pod's key.
 
     ``acceptable`` is an (M,) mask that limits which nodes are tried. ``hints`` are the nodes to try first, and are
-    updated. With ``all_or_none``, the placement ends with the first pod that does not fit. Pods that are similar to a
-    pod that did not fit are not tried.
+    updated. With ``all_or_none``, the placement ends with the first pod that does not fit. A pod that is similar to a
+    pod that did not fit is only tried on the node of its hint.
     """
     unplaceable = _UnplaceablePods()
     placed: dict[str, Row] = {}

@@ -91,11 +91,11 @@ class Drainability:
         return next(obstacles, DrainAction.MOVES)
 
     def _iter_obstacles(self, pod: Pod) -> Iterator[str]:
-        """Yield the reasons why a running pod that no DaemonSet controls blocks its node's removal, in upstream's
-        order.
+        """Yield the reasons why a running pod blocks its node's removal, in upstream's order.
 
-        With ``--skip-nodes-with-system-pods``, a pod of kube-system that no budget selects blocks the removal. Once it
-        is older than the timeout for system pods, only a missing controller still counts.
+        The pod must not belong to a DaemonSet. With ``--skip-nodes-with-system-pods``, a pod of kube-system that no
+        budget selects blocks the removal. Once it is older than the timeout for system pods, only a missing controller
+        still counts.
         """
         options = self.options
         if not self._is_replicated(pod):

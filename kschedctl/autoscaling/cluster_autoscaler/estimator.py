@@ -59,7 +59,10 @@ class Estimator:
         self._created_count = 0
 
     def estimate_node_count(self, groups: Sequence[EquivalenceGroup]) -> Estimate:
-        """Pack the groups of pods, largest pods first. Return the number of nodes needed and the pods that fit."""
+        """Pack the groups of pods, largest pods first. Return the number of nodes needed and the pods that fit.
+
+        Once the maximum number of nodes is reached, later groups only use the nodes that were added before.
+        """
         may_add_nodes = True
         for group in sorted(groups, key=self._compute_pod_size, reverse=True):
             waiting = self._place_pods_on_added_nodes(group.pods)
@@ -84,13 +87,12 @@ class Estimator:
         return ()
 
     def _place_pods_on_new_nodes(self, pods: Sequence[Pod]) -> bool:
-        """Add nodes and place the pods on them, until a pod does not fit on an empty node or no more nodes may be
-        added.
+        """Add nodes and place the pods on them, until a pod does not fit even on an empty node.
 
         Return False if the maximum number of nodes is reached. In this case, later groups may not add nodes either.
         """
         for pod in pods:
-            if self.added and self._place_pod_on_last_node(pod):
+            if self.added and self._place_pod_preferring_last_node(pod):
                 continue
             if self.added and self.added[-1] not in self.used:  # the last node is still empty, so another is no help
                 return True
@@ -102,7 +104,7 @@ class Estimator:
             self._record_placement(pod, self.added[-1])
         return True
 
-    def _place_pod_on_last_node(self, pod: Pod) -> bool:
+    def _place_pod_preferring_last_node(self, pod: Pod) -> bool:
         """Try to place a pod on the last added node, and return whether it was placed.
 
         If a spread constraint over nodes rejects the pod there, any other node that accepts it is used.

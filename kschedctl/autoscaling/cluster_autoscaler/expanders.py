@@ -68,7 +68,7 @@ class Expanders:
         """Apply the expanders in the comma-separated chain one after another, and return the chosen option.
 
         If several options remain, upstream chooses one at random. This method chooses the first by name, and also
-        returns the names of all remaining groups.
+        returns the names of all remaining groups. If the expanders leave no option, none is chosen.
         """
         remaining = list(options)
         for name in chain.split(","):
@@ -113,10 +113,10 @@ class Expanders:
     def _filter_by_priority(self, options: list[Option]) -> list[Option]:
         """Return the options with the highest priority, or all options if there is no usable priority.
 
-        The priority of a group is the highest number with an expression that matches the group's name. It is usable if
-        it is at least LOWEST_PRIORITY. All options are also returned if the ConfigMap is missing or invalid, or if an
-        expression cannot be evaluated. The latter is recorded in `doubts`. Events report groups without a match and
-        invalid configurations.
+        The priority of a group is the highest number with an expression that matches the group's name. Priorities below
+        LOWEST_PRIORITY are not usable. All options are also returned if the ConfigMap is missing or invalid, or if an
+        expression cannot be evaluated, which is recorded in `doubts`. Events report groups without a match and invalid
+        configurations.
         """
         if self.config_map is None:
             return options

@@ -47,10 +47,9 @@ class GrowingGroups:
         return (*unknown, *self._node_groups.doubts, *self._node_groups.faults, *faults)
 
     def find_obstacles(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
-        """Return the gaps in the templates of empty groups that keep pods from getting a node, as pod key ->
-        descriptions.
+        """Return descriptions of the gaps in templates that keep each pod from getting a node, by pod key.
 
-        Raises InputError if the cluster has a malformed object.
+        Only empty groups have such gaps. Raises InputError if the cluster has a malformed object.
         """
         groups = list(self._groups.values())
         options = self._node_groups.options

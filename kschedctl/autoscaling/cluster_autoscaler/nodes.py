@@ -249,12 +249,12 @@ class ResourceTracker:
         ``group_by_node`` maps the names of nodes to their groups. Nodes of virtual kubelets do not count.
         """
         maxima = {name: limit.max for name, limit in options.resource_limits.items() if limit.max is not None}
-        tracker = cls(options, dict(maxima))
+        tracker = cls(options, maxima)
         for node in nodes:
             if not _is_virtual_kubelet_node(node):
-                tracker._add_to_remaining_amounts(
-                    tracker.get_node_amounts(group_by_node.get(node.metadata.name), node), -1
-                )
+                # -1 subtracts what the node has
+                amounts = tracker.get_node_amounts(group_by_node.get(node.metadata.name), node)
+                tracker._add_to_remaining_amounts(amounts, -1)
         return tracker
 
     @classmethod
@@ -283,7 +283,7 @@ class ResourceTracker:
         return self._amounts_by_group[group]
 
     def find_exceeded_limits(self, group: str, node: Node, count: int) -> tuple[str, ...]:
-        """Return the sorted names of the resources whose remaining amount ``count`` nodes would exceed.
+        """Return the sorted names of the resources of which ``count`` nodes would need more than remains.
 
         ``node`` represents the group's nodes. Resources without a limit are never exceeded.
         """

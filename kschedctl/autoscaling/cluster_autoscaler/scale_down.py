@@ -198,8 +198,9 @@ class ScaleDownPlan:
         return "NotUnderutilized" if utilization.value > self._get_utilization_threshold(node, group) else ""
 
     def _get_utilization_threshold(self, node: Node, group: AutoscaledGroup) -> float:
-        """Return the highest utilization at which a node of the group may be removed. GPU nodes have their own
-        threshold.
+        """Return the highest utilization at which a node of the group may be removed.
+
+        The group's own threshold takes precedence over the flag. GPU nodes have separate thresholds.
         """
         options = self.loop.options
         if has_gpu_label(node, options):
@@ -220,9 +221,9 @@ class ScaleDownPlan:
         }
 
     def collect_binding_minimum_sizes(self) -> dict[str, int]:
-        """Return the minimum size of the group of each started node that this minimum keeps from being a candidate.
+        """Return the group's minimum size for each started node that stays because of this minimum, by node name.
 
-        The sizes are by node name.
+        These are the nodes of groups that are not larger than their minimum size.
         """
         groups = self.loop.groups.of_node
         started_groups = {node.metadata.name: groups.get(node.metadata.name) for node in self._list_started_nodes()}
@@ -233,11 +234,10 @@ class ScaleDownPlan:
     # -- trial removals -------------------------------------------------------------------------------------------
 
     def _record_unneeded_nodes(self, eligible: Sequence[Node]) -> None:
-        """Try to remove the eligible nodes one by one, and record the unneeded nodes and the reasons why other nodes
-        stay.
+        """Try to remove the eligible nodes one by one, and record the unneeded nodes.
 
-        The trials end when there are twice as many unneeded nodes as may be removed in parallel, not counting atomic
-        groups.
+        The reasons why other nodes stay are recorded, too. The trials end when there are twice as many unneeded nodes
+        as may be removed in parallel, not counting atomic groups.
         """
         loop = self.loop
         max_count = 2 * self.loop.options.max_scale_down_parallelism

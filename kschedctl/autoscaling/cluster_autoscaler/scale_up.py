@@ -292,9 +292,10 @@ class ScaleUpRun:
                 yield UnhelpedPods(pods.first, list_pod_keys(pods.pods), self._get_pod_requests(pods.first))
 
     def build_rejection_details(self) -> dict[str, dict[str, str]]:
-        """Return the figures behind the rejections of pods that no node group accepts, by pod and node group.
+        """Return why a new node of each group would reject the pods that no node group accepts, by pod and node group.
 
-        Similar pods share the figures. At most MAX_DETAILED kinds of pods are included.
+        The texts give the requested and the available amounts. Similar pods share them. At most MAX_DETAILED kinds of
+        pods are included.
         """
         details: dict[str, dict[str, str]] = {}
         at_maximum = [group for group, reasons in self.skipped.items() if reasons == (AT_MAXIMUM,)]

@@ -105,7 +105,8 @@ class CandidateSearch:
     def _build_candidate(self, state: StateNode) -> NodeCandidate | None:
         """Return the node as a candidate, or None if it cannot be one.
 
-        The reason is logged, except for nodes without a NodeClaim.
+        With ``eventual``, pods do not block a node whose NodeClaim has a terminationGracePeriod. The reason why a node
+        cannot be a candidate is logged, except for nodes without a NodeClaim.
         """
         if fault := _describe_node_blocker(state):
             if state.claim is not None:

@@ -96,7 +96,10 @@ class ReplacementClaim:
         return describe_unmet_min_values(too_few) if too_few else ""
 
     def get_cheapest_price(self) -> float:
-        """Return the lowest price of the first instance type, or 0 if no type is left or the type is not offered."""
+        """Return the lowest price at which the first remaining instance type is offered.
+
+        Return 0 if no type remains or the type is not offered.
+        """
         if not self.order:
             return 0.0
         price = float(self.columns.compute_cheapest_prices(self.claim.requirements)[self.order[0]])
@@ -261,9 +264,9 @@ class Consolidation:
     def _restrict_to_one_cheaper_replacement(
         self, offers: Sequence[ReplacementClaim], candidates: Sequence[NodeCandidate]
     ) -> str:
-        """Restrict the only replacement, if any, to cheaper types. Return an error, or "" if this succeeds.
+        """Restrict the only replacement to cheaper types. Return an error if there are several, or if no type is left.
 
-        Several replacements are an error.
+        Return "" if this succeeds or if no replacement is needed.
         """
         if not offers:
             return ""
@@ -363,9 +366,10 @@ def _find_uninitialized_placements(run: SchedulerRun, deleting_keys: set[str]) -
 
 
 def _describe_scheduling_errors(errors: dict[str, str]) -> str:
-    """Describe in Karpenter's words the errors of the first pods by key, or return "" if there is none."""
+    """Describe the errors of the first few pods, sorted by key, in Karpenter's words. Return "" without errors."""
     if not errors:
         return ""
     shown = "".join(f"{key} => {errors[key]} " for key in sorted(errors)[:MAX_LISTED_ERRORS])
+    # As in upstream, exactly MAX_LISTED_ERRORS errors end with "and 0 other(s)"
     suffix = f" and {len(errors) - MAX_LISTED_ERRORS} other(s)" if len(errors) >= MAX_LISTED_ERRORS else ""
     return f"Not all pods would schedule, {shown}{suffix}"

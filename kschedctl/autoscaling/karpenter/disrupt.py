@@ -360,10 +360,11 @@ class DisruptionReplay:
         return removal
 
     def _record_soft_constraints(self, candidate: NodeCandidate, totals: PoolTotals) -> None:
-        """Record in `soft_constraints` which pods' soft constraints prevent the node's disruption, if any.
+        """Record in `soft_constraints` which pods' soft constraints prevent the node's disruption.
 
         A pod is recorded if the node could be disrupted without this pod's constraints. If there is no such pod, all
-        pods with soft constraints are recorded.
+        pods with soft constraints are recorded. Nothing is recorded if Karpenter ignores preferences, or if the node
+        would stay even without any soft constraints.
         """
         soft = [pod for pod in candidate.pods if describe_soft_constraints(pod)]
         if not soft or self.setting.options.ignores_preferences:

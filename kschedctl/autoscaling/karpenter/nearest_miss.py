@@ -265,8 +265,8 @@ class _ObstacleSearch:
     def _find_limit_obstacle(self) -> _Obstacle | None:
         """Return the pool's limits as an obstacle, or None if they allow a type that takes the pod.
 
-        The obstacle has an edited pool without limits. If the pool was not edited before, the limits that would be
-        enough are stored in ``sufficient_limits``.
+        The result is also None if the pool has no limits. The obstacle has an edited pool without limits. If the pool
+        was not edited before, the limits that would be enough are stored in ``sufficient_limits``.
         """
         pool, columns = self.template.pool, self.template.columns
         remaining = self.setting.compute_remaining_limits((), [pool]).get(pool.metadata.name)
@@ -303,10 +303,9 @@ class _ObstacleSearch:
         return _Obstacle("; ".join(descriptions), unlimited)
 
     def _find_smallest_type_for_pod(self, pool: NodePool) -> InstanceType | None:
-        """Return the smallest instance type that an edited form of the pool would launch for the pod, or None.
+        """Return the smallest instance type that ``pool``, an edited form of this pool, would launch for the pod.
 
-        Types are compared by CPU, then memory, then name. Return None if ``pool``, the edited form, would launch no
-        node.
+        Types are compared by CPU, then memory, then name. Return None if the edited pool would launch no node.
         """
         edited = _ObstacleSearch(self.setting, self.pod, self.existing, self.template)
         edited.replace_pool(pool)

@@ -195,7 +195,7 @@ def _find_affected_offerings(
 
 
 def _adjust_offering_price(offering: Offering, prices: Mapping[str, _PriceChange]) -> Offering:
-    """Return the offering with the price that overlays set, or unchanged if they set no price."""
+    """Return the offering with the price change of the overlays applied, or unchanged if there is none."""
     price_change = prices.get(str(offering.requirements))
     if price_change is None or not price_change.change:
         return offering

@@ -166,8 +166,9 @@ class EvictionLimits:
     def _find_forbidding_budgets(self, pod: Pod, forbids: BudgetPredicate) -> tuple[str, ...]:
         """Return ``namespace/name`` of the budgets that select the pod and forbid its eviction.
 
-        If a single budget selects the pod, ``forbids`` decides. If several budgets do, all of them forbid the eviction.
-        Return () if the eviction is allowed.
+        If a single budget selects the pod, ``forbids`` decides, unless the budget always allows evicting unready pods
+        and the pod is one. If several budgets select the pod, all of them forbid the eviction. Return () if the
+        eviction is allowed, or if Karpenter does not evict such a pod anyway.
         """
         if not self._budgets or not is_evictable(pod, self.now):
             return ()

@@ -197,7 +197,10 @@ class ProvisioningRun:
         return truncate_instance_types(claim, options.max_instance_types, strict=not options.relaxes_min_values)
 
     def _iter_exceeded_limits(self) -> Iterator[tuple[str, str]]:
-        """Yield the name of each pool whose nodes already exceed a limit, with the resulting error."""
+        """Yield the name of each pool whose nodes already exceed a limit, with the resulting error.
+
+        The error names only the first exceeded limit.
+        """
         for pool in self.setting.pools.pools:
             limits = parse_quantities(pool.spec.limits or {})
             used = self.setting.used_capacity.get(pool.metadata.name, {})
@@ -211,7 +214,7 @@ class ProvisioningRun:
     def _collect_pool_answers(
         self, existing: ExistingColumns, pods: dict[str, Pod]
     ) -> dict[str, dict[str, PoolAnswer]]:
-        """Return, by pod and pool, the answer of each pool to each of the first MAX_SEPARATE_ANSWERS pending pods.
+        """Return each pool's answer to each of the first MAX_SEPARATE_ANSWERS pending pods, by pod and pool.
 
         ``pods`` are the pods by key, and are replaced by their relaxed forms.
         """
@@ -247,7 +250,7 @@ class ProvisioningRun:
 
 
 def _build_pod_kind_key(pod: Pod, errors: tuple[str, ...]) -> bytes:
-    """Return a key that is equal for pods with equal errors and equal demands on NodePools."""
+    """Return a key that is equal for pods with equal errors, namespace, labels and scheduling demands."""
     spec = pod.spec
     claims = [volume.persistent_volume_claim for volume in spec.volumes if volume.persistent_volume_claim]
     demands = (spec.node_selector, spec.affinity, spec.tolerations, spec.topology_spread_constraints, claims)
@@ -343,7 +346,7 @@ def _find_cheapest_offering(columns: TypeColumns, claim: NewClaim) -> CheapestOf
 
 
 def _narrow_to_named_types(claim: NewClaim, named_types: Sequence[int]) -> Requirements:
-    """Return the claim's requirements, narrowed to the named instance types and the capacity types that these have.
+    """Return the claim's requirements, narrowed to the named instance types and their capacity types.
 
     ``named_types`` are rows of the template's columns.
     """

@@ -54,7 +54,7 @@ class LabelRequirement:
     ) -> LabelRequirement:
         """Create a requirement from an operator, such as In, and its values. Deprecated labels are normalized.
 
-        An unknown operator is treated like Exists.
+        An unknown operator is treated like Exists. A bound that is not an integer counts as 0.
         """
         key = NORMALIZED.get(key, key)
         match operator:
@@ -309,7 +309,10 @@ def parse_integer(text: str) -> int | None:
 
 
 def _build_bounded_requirement(key: str, operator: str, bound: int, min_values: int | None) -> LabelRequirement:
-    """Build the requirement that a label is an integer above or below ``bound``, depending on ``operator``."""
+    """Build the requirement that a label is an integer above or below ``bound``, depending on ``operator``.
+
+    If no 64-bit integer is above the bound, the requirement allows no value.
+    """
     if operator == "Gt" and bound == INT64_MAX:
         return LabelRequirement(key, complement=False)  # no integer is larger
     minimum = {"Gt": bound + 1, "Gte": bound}.get(operator)

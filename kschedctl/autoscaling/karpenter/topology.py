@@ -115,6 +115,7 @@ class RunTopology:
         """
         for group in self.groups.values():
             group.owners.discard(pod.key)
+        # Without node labels, because the pod has no node yet
         self._record_anti_affinity(pod, {})
 
         constraints = tuple(
@@ -175,8 +176,7 @@ class RunTopology:
     def iter_domain_predicates(
         self, pod: Pod, pod_requirements: Requirements
     ) -> Iterator[tuple[str, Callable[[str], bool]]]:
-        """Yield each topology key that the pod's constraints use, with a predicate that tells whether a domain is
-        allowed.
+        """Yield each topology key of the pod's constraints, with a predicate that says whether a domain is allowed.
 
         Constraints on hostnames are left out.
         """
@@ -261,7 +261,10 @@ class RunTopology:
         )
 
     def _resolve_term_namespaces(self, term: PodAffinityTerm, pod: Pod) -> frozenset[str]:
-        """Return the namespaces to which an affinity term applies, by default the pod's namespace."""
+        """Return the namespaces to which an affinity term applies: those it lists and those its selector matches.
+
+        Without both, it applies to the pod's namespace.
+        """
         if term.namespace_selector is None:
             return frozenset(term.namespaces or (pod.metadata.namespace,))
         selector = selector_from_api(term.namespace_selector)

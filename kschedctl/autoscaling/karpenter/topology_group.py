@@ -254,7 +254,8 @@ class TopologyGroup:
         """Return the domains of the node that have matching pods.
 
         If no domain has matching pods, a pod that matches its own term may be the first. It may use the first domain by
-        name that both the pod and the node allow, and also the first domain that the pod allows.
+        name that both the pod and the node allow, and also the first domain that the pod allows. If the node has a
+        single hostname, only this domain is considered.
         """
         if host := self._get_single_hostname(node_domains):
             if not pod_domains.allows_value(host):
@@ -285,7 +286,10 @@ class TopologyGroup:
     def _find_anti_affinity_domains(
         self, pod_domains: LabelRequirement, node_domains: LabelRequirement
     ) -> Iterable[str]:
-        """Return the domains without matching pods that the pod and the node allow."""
+        """Return the domains without matching pods that the pod and the node allow.
+
+        If the node has a single hostname, only this domain is considered, even if the pod does not allow it.
+        """
         if host := self._get_single_hostname(node_domains):
             return () if self.domains.get(host, 0) else (host,)
         return [
@@ -354,7 +358,7 @@ class DomainTallies:
 
     @cached_property
     def _pod_counts_by_labels(self) -> dict[tuple[str, frozenset[tuple[str, str]]], Counter[StateNode]]:
-        """Namespace and labels -> number of pods with this namespace and these labels on each node."""
+        """Namespace and labels -> number of such pods on each node. Pods that are being deleted do not count."""
         by_labels: dict[tuple[str, frozenset[tuple[str, str]]], Counter[StateNode]] = {}
         for node in self.nodes:
             for pod in node.pods:
@@ -384,10 +388,9 @@ class DomainTallies:
         return _NodeAndPodCounts(+nodes, +pods)  # unary plus drops counts of zero
 
     def _count_staying_nodes_and_selected_pods(self, rule: TopologyRule) -> _NodeAndPodCounts:
-        """Count, in each domain of a rule, the nodes that count for the rule and stay, and the pods that the rule
-        selects.
+        """Count the nodes and the selected pods in each domain of a rule. The result is cached.
 
-        The result is cached.
+        Nodes count if they are not being deleted and the rule's node filter accepts them.
         """
         key = rule.count_key
         if key not in self._counts:

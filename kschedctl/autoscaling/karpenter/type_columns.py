@@ -133,7 +133,7 @@ class TypeColumns:
         return int(has_value.sum())
 
     def _build_value_table(self, key: str) -> Bools:
-        """Build a boolean table, types by values, of the values of a label that each type allows."""
+        """Build a boolean table (types, values) that says which values of a label each type allows."""
         values_by_type = [instance_type.requirements.get_requirement(key).values for instance_type in self.types]
         all_values = sorted(frozenset().union(*values_by_type))
         column_by_value = {value: column for column, value in enumerate(all_values)}

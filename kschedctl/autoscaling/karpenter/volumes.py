@@ -175,7 +175,10 @@ class Volumes:
         return None if storage_class is None else list(_iter_class_requirements(storage_class))
 
     def map_claims_by_driver(self, pod: Pod) -> DriverVolumes:
-        """Return the pod's claims, grouped by CSI driver. Claims whose driver is unknown are left out."""
+        """Return ``namespace/name`` of the pod's claims, grouped by CSI driver.
+
+        Claims that do not exist or whose driver is unknown are left out.
+        """
         volumes: dict[str, frozenset[str]] = {}
         for volume in pod.spec.volumes:
             key = find_claim_key(pod, volume)
@@ -215,7 +218,7 @@ def find_claim_key(pod: Pod, volume: Volume) -> str:
 
 
 def _iter_volume_requirements(volume: PersistentVolume) -> Iterator[Requirements]:
-    """Yield the requirements of each node affinity term of a volume.
+    """Yield the requirements of each node affinity term of a volume. Terms without expressions are skipped.
 
     Hostnames of local volumes are ignored, because a new node has another hostname.
     """

@@ -134,9 +134,10 @@ class _GroupMerger:
         self.faults: list[str] = []
 
     def merge_groups(self) -> _SourcedGroups:
-        """Return the user's groups, with missing fields taken from the cluster's groups, then the other cluster groups.
+        """Return the user's groups, followed by the cluster's other groups.
 
-        Cluster groups that are known only from node labels are left out, unless the user specified no groups.
+        Fields that the user did not specify are taken from the cluster's group of the same name. Cluster groups that
+        are known only from node labels are left out, unless the user specified no groups.
         """
         cluster_groups = self._read_groups_of_cluster()
         user_documents = self._user_groups.groups

@@ -93,10 +93,10 @@ class Flags(NamedTuple):
 
 
 def parse_autoscaler_flags(instance: AutoscalerInstance | None) -> Flags:
-    """Parse the flags of the autoscaler's instance into options and node groups. Both are empty without an instance.
+    """Parse the flags of the autoscaler's instance into options, node groups and waiting times.
 
-    Defaults of its release that differ from the defaults of 1.36 are included. Invalid values are left out and
-    described as faults.
+    Without an instance, there are no options and groups, and the waiting times are the defaults. Defaults of its
+    release that differ from the defaults of 1.36 are included. Invalid values are left out and described as faults.
     """
     flag_values = instance.flags if instance else {}
     options: dict[str, object] = dict(_iter_older_defaults(instance))

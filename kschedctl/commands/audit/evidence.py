@@ -34,11 +34,12 @@ from kschedctl.render.page import (
     section,
 )
 from kschedctl.render.plots.plot import build_bar_plot
-from kschedctl.render.sections import build_why_cell, describe_message
+from kschedctl.render.sections import build_why_cell
 from kschedctl.render.tables import ROWS_SHOWN, build_struct_table, build_table, format_rounded, keep_row
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.placements import NO_POOL, EvictionFate
 from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.printable import describe_misfit
 
 MAX_ROWS = 5
 MAIN_RESOURCES = ("cpu", "memory")
@@ -276,7 +277,8 @@ def _build_tiers_table(report: PrioritiesSection, style: Style) -> Page:
     if style.wide:
         requested = dict.fromkeys(name for tier in report.tiers for name in tier.requests if name != "pods")
         resources = tuple(dict.fromkeys((*MAIN_RESOURCES, *requested)))
-    number_columns = ("priority", "pods", "pending", "nodes", *resources, "serving")
+    request_columns = (f"{name} requests" for name in resources)
+    number_columns = ("priority", "pods", "pending", "nodes", *request_columns, "serving")
     columns = (Column("tier", keep=True), *(Column(name, right=True) for name in number_columns), Column("preempts"))
     note = "serving: pods behind a Service"
     return build_table(
@@ -306,15 +308,15 @@ def _build_growth_section(report: PrioritiesSection, style: Style) -> Page:
     verb = agreeing(grown.placed, "finds", "find")
     outcome = f"{grown.placed:,} of {count(grown.asked, 'more pod')} like {grown.like} ({grown.workload}) {verb} a node"
     if grown.message:
-        reason, *_ = describe_message(grown.message, style)
-        subject = "the others: " if grown.placed else ""
-        outcome += f"; {subject}{reason}"
+        others = grown.asked - grown.placed
+        subject = ("the other one" if others == 1 else "the others") if grown.placed else agreeing(others, "it", "they")
+        outcome += f"; {describe_misfit(subject, grown.message, others)}"
 
     columns = (
-        Column("evicted", keep=True),
+        Column("preempted", keep=True),
         Column("tier", keep=True, beneath="tier"),
         Column("pods", right=True),
-        Column("then"),
+        Column("outcome"),
         Column("behind", beneath="behind"),
     )
     victims = build_table(report.victims, columns, lambda victim: _build_victim_row(victim, style), style, full=False)

@@ -236,7 +236,7 @@ def _build_findings_table(findings: Sequence[Finding], style: Style, limit: int)
     if not findings:
         return (), ()
     shown_findings, note = limit_rows_by_style(findings, style, limit)
-    columns = (Column("severity", keep=True), Column("found"))
+    columns = (Column("severity", keep=True), Column("finding"))
     rows = []
     findings_above: tuple[Finding, ...] = ()
     for finding in shown_findings:
@@ -304,7 +304,7 @@ def build_waiting_table(section: PendingSection, style: Style, limit: int) -> tu
     if not rows:
         return (), ()
     shown_rows, note = limit_rows_by_style(rows, style, limit)
-    columns = (Column("severity", keep=True), Column("pods", right=True), Column("age"), Column("found"))
+    columns = (Column("severity", keep=True), Column("pods", right=True), Column("age"), Column("finding"))
     cells = []
     findings_above: tuple[Finding, ...] = ()
     for row in shown_rows:

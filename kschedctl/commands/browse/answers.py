@@ -25,7 +25,7 @@ from kschedctl.commands.explain.html_widgets import FITS, OTHERS, LegendEntry, N
 from kschedctl.commands.explain.page import build_explanation_page, iter_verdict_blocks
 from kschedctl.commands.explain.report import Explanation, NodeReport
 from kschedctl.commands.remedies.report import Remedies
-from kschedctl.render.fixes import describe_opened_nodes
+from kschedctl.render.fixes import describe_fix_effect
 from kschedctl.render.page import (
     Block,
     Heading,
@@ -255,7 +255,9 @@ def list_remedies(remedies: Remedies, width: int) -> list[ListLine]:
         lines += _list_remedy(number, remedy, width)
     if remedies.impossible:
         lines.append(
-            ListLine("What cannot help" if remedies.remedies else "No fix was found; these changes cannot help", "bold")
+            ListLine(
+                "What would not help" if remedies.remedies else "No fix was found; these changes would not help", "bold"
+            )
         )
         lines += [ListLine(text) for why in remedies.impossible for text in wrap_text(f"- {why}", width, "  ")]
     for text in _describe_search_limits(remedies):
@@ -274,16 +276,11 @@ def _list_remedy(number: int, remedy: Remedy, width: int) -> list[ListLine]:
     summary_lines = wrap_text(f"{number:>2} {remedy.summary}", width, "   ")
     lines = [ListLine(line, "", subject) for line in summary_lines]
     for drawback in remedy.drawbacks:
-        lines += list_detail(f"but {drawback}", WARNING)
+        lines += list_detail(f"caveat: {drawback}", WARNING)
     if remedy.gain:
         lines += list_detail(remedy.gain, "dim")
-    lines += list_detail(_describe_fix_effect(remedy), "dim", max_lines=2)
+    lines += list_detail(describe_fix_effect(remedy), "dim", max_lines=2)
     return lines
-
-
-def _describe_fix_effect(remedy: Remedy) -> str:
-    """Describe who can apply the fix, and on which nodes the pod would then fit."""
-    return f"{TEAMS[remedy.by]} team; {describe_opened_nodes(remedy)}"
 
 
 def _describe_search_limits(remedies: Remedies) -> list[str]:
@@ -304,13 +301,14 @@ def _describe_search_limits(remedies: Remedies) -> list[str]:
 
 def describe_remedy(remedy: Remedy) -> Sequence[str]:
     """Return the lines of a fix's screen: its summary, effects, owner and commands."""
+    fits = "if the pod were alone, would fit on" if remedy.holds is False else "then fits on"
     details = [
-        ("or", names(remedy.alternatives, 10)),
-        ("but", "; ".join(remedy.drawbacks)),
-        ("also places", names(remedy.also_places, 20)),
+        ("works as well with", names(remedy.alternatives, 10)),
+        ("caveats", "; ".join(remedy.drawbacks)),
+        ("also lets these pods schedule", names(remedy.also_places, 20)),
         ("evicts", names(remedy.victims, 20)),
-        ("alone, would fit on" if remedy.holds is False else "the pod then fits on", names(remedy.opens, 20)),
-        ("owner", TEAMS[remedy.by]),
+        (fits, names(remedy.opens, 20)),
+        ("to be done by", f"the {TEAMS[remedy.by]} team"),
     ]
     return [remedy.summary, *(f"{label}: {text}" for label, text in details if text), *remedy.commands]
 

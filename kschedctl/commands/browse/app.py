@@ -181,6 +181,7 @@ class Browser(TidyApp):
         session, shown = self.session, self.pod_listing
 
         def answer() -> None:
+            """Lay out the list, and show it."""
             self.show_later(self._show_list, session, shown, lay_out_listing(session, shown))
 
         self.questions.ask(Urgency.LIST, answer)
@@ -194,7 +195,7 @@ class Browser(TidyApp):
             self._note_why_chosen_pod_is_not_pending()
 
     def _note_why_chosen_pod_is_not_pending(self) -> None:
-        """Note why the chosen pod is no longer pending. If it still is, there is no note.
+        """Note why the chosen pod is no longer pending. If it is still pending, there is no note.
 
         If the list no longer contains the pod, choose the pod under the cursor instead, except during a search.
         """
@@ -289,7 +290,7 @@ class Browser(TidyApp):
     def explain_chosen_pod(self, assumptions: str) -> None:
         """Explain the chosen pod under assumptions in the background, then search for fixes.
 
-        A note says so if the answer takes long, and another one if an error occurs.
+        If the answer takes long, or if an error occurs, a note says so.
         """
         key, session, room = self.chosen_key, self.session, self.answer_pane.room
 
@@ -431,7 +432,7 @@ class Browser(TidyApp):
     def action_describe(self) -> None:
         """Open the chosen line of the focused list, like Enter.
 
-        Without such a line, open the tab "why" of the chosen pod.
+        If no line is chosen there, open the tab "why" of the chosen pod.
         """
         focused = self.focused
         if isinstance(focused, LineList) and focused.chosen is not None:
@@ -447,7 +448,7 @@ class Browser(TidyApp):
     def action_leave(self) -> None:
         """Go back one step: leave the input line, node filter, right pane, assumptions, search or namespace.
 
-        Only the first of these that applies is left. The note is cleared.
+        Only the first of these that is active is left. The note is cleared.
         """
         self.note("")
         if self.ask_line.purpose:
@@ -472,7 +473,7 @@ class Browser(TidyApp):
         self.close_ask_line()
 
     def action_sort(self) -> None:
-        """Sort the focused list, of nodes or of pods, by the next order."""
+        """Sort the focused list by its next order. This is the list of nodes or, otherwise, the list of pods."""
         if self.answer_pane.current_tab == NODES and self.answer_pane.node_list.has_focus:
             self.note(f"nodes by {self.answer_pane.sort_nodes_by_next_order()}")
         else:
@@ -527,6 +528,7 @@ class Browser(TidyApp):
         session = self.session
 
         def answer() -> None:
+            """Lay out the contents of the screen, and show them."""
             layout = lay_out_details(session, subject, self.questions.answer_more_urgent_questions)
             self.show_later(self._show_details, screen, layout)
 

@@ -97,7 +97,8 @@ class QuestionQueue:
     def _answer_question(self, kind: Urgency, question: Question) -> None:
         """Run a question taken from the queue, and then allow the next question of this urgency.
 
-        A question that is outdated meanwhile is dropped. Any other exception is passed to the callback `failed`.
+        A question that becomes outdated while it runs is dropped. Any other exception is passed to the callback
+        `failed`.
         """
         try:
             question()
@@ -143,8 +144,8 @@ class SessionFollower:
     def _deliver_sessions(self, sessions: Callable[[], Iterator[BrowseSession]]) -> None:
         """Deliver each session when it is ready, until there are no more or an error occurs.
 
-        Results that the UI would have to wait for are computed before the delivery. After each session there is a pause
-        of at most MAX_REST_SECONDS, in proportion to the time that the session took. A lost connection and other
+        Results that the UI would have to wait for are computed before the delivery. The pause after each session is in
+        proportion to the time that the session took, and lasts at most MAX_REST_SECONDS. A lost connection and other
         KschedctlErrors are reported to `on_lost`, unexpected exceptions to `on_bug`.
         """
         try:

@@ -107,7 +107,7 @@ def _find_obstacle(scheduler: Scheduler, row: int, pod: Pod) -> str:
     stored = scheduler.view.stored(pod)
     framework = scheduler.framework(stored.spec.scheduler_name)
     if framework is None:
-        return f'no profile serves scheduler name "{stored.spec.scheduler_name}"'
+        return f'no scheduler profile is named "{stored.spec.scheduler_name}"'
     cycle = scheduler.run_cycle(framework.without_extenders(), stored)
     if cycle.error is not None:
         return cycle.error

@@ -86,7 +86,7 @@ def _build_table_lines(
 
 
 def _list_free_resources(contents: NodeContents, width: int) -> list[ListLine]:
-    """List how much of each resource is free and allocatable. Return nothing if the node has no resources."""
+    """List how much of each resource is free and allocatable. Return [] if the node has no resources."""
     if not contents.resources:
         return []
     rows = [("resource", "free", "of")]
@@ -163,9 +163,9 @@ def lay_out_workload(workload_pods: WorkloadPods) -> Layout:
 
 
 def _list_pods_by_zone(workload_pods: WorkloadPods, width: int) -> list[ListLine]:
-    """List how many of the workload's pods and their nodes are in each zone, with bars.
+    """List how many of the workload's pods are in each zone and on how many nodes, with bars.
 
-    Return nothing if there are no zones.
+    Return [] if there are no zones.
     """
     if not workload_pods.zones:
         return []

@@ -285,7 +285,7 @@ class LineList(ScrollView, can_focus=True):
             self._scroll_to_chosen()
 
     def action_move_cursor(self, count: int) -> None:
-        """Move the cursor by `count` items, or scroll by `count` lines if that is beyond the first or last item."""
+        """Move the cursor by `count` items. If there is no item that far away, scroll by `count` lines instead."""
         if 0 <= self.cursor + count < len(self.starts):
             self.move_to(self.cursor + count)
         else:
@@ -297,7 +297,7 @@ class LineList(ScrollView, can_focus=True):
         self.scroll_to(y=0 if to >= 0 else len(self.lines), animate=False)
 
     def action_page(self, count: int) -> None:
-        """Move the cursor by a number of pages, and scroll if no other subject is that far away.
+        """Move the cursor by `count` pages, and scroll if no other subject is that far away.
 
         A negative number moves the cursor up.
         """

@@ -199,7 +199,7 @@ def _list_pods_by_cause(pending: PendingPods, shown: Mapping[str, PendingPod], w
 def _build_section(title: str, subjects: Sequence[Openable], more: int, width: int) -> list[ListLine]:
     """Build the lines of a section: a title, the subjects, and the number of further subjects, `more`.
 
-    Without subjects, there is no section.
+    Return [] if there are no subjects.
     """
     if not subjects:
         return []

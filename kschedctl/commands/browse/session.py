@@ -124,6 +124,7 @@ class BrowseSession:
         """
 
         def on_tried(replays: int) -> None:
+            """Call `checkpoint` without the number of replays."""
             checkpoint()
 
         return find_pod_remedies(target, tried=on_tried)
@@ -166,7 +167,8 @@ class BrowseSession:
     def search(self, text: str) -> SearchHits:
         """Search for pending pods by name or cause, and for nodes and workloads by name, ignoring case.
 
-        All matching pods are returned, but only the first nodes and workloads.
+        All matching pods are returned, but at most MAX_HITS nodes and as many workloads, with the numbers of further
+        ones.
         """
         lowered = text.lower()
         pods = {pod for pod, cause in self.causes.items() if lowered in pod.lower() or lowered in cause.lower()}

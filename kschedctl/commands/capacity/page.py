@@ -21,13 +21,14 @@ from kschedctl.render.sections import (
     build_headroom_section,
     build_interruption_line,
     build_search_start_line,
-    describe_message,
+    quote_message,
 )
 from kschedctl.render.tables import build_table, number_columns
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.placements import describe_missing_namespaces
 from kschedctl.reports.unknown import describe_verdict_doubts
 from kschedctl.text.counts import counted
+from kschedctl.text.printable import describe_misfit
 
 NODES_SHOWN = 10
 NO_REQUESTS_SENTENCE = "The pods request no resources: only the maximum number of pods per node limits them"
@@ -68,10 +69,9 @@ def _build_shape_part(shape: ShapeCapacity, style: Style, *, named: bool, condit
     admission_line = (paragraph(Marked(shape.limit_sentence, limit_tone)),)
     quota_tone = Tone.BAD if shape.by_quota is not None and shape.by_quota < shape.fits else Tone.PLAIN
     quota_line = (paragraph(Marked(shape.quota_sentence, quota_tone)),) if shape.quota_sentence else ()
-    next_pod_label = (
-        "The next one:" if is_limited_by_nodes else f"With {counted(shape.fits, 'pod')} the nodes are full:"
-    )
-    message_line = (paragraph(next_pod_label, *describe_message(shape.message, style)),) if shape.message else ()
+    full_clause = "" if is_limited_by_nodes else f"The nodes are full with {counted(shape.fits, 'pod')}. "
+    next_pod_sentence = describe_misfit(f"{full_clause}One more pod", shape.message)
+    message_line = (paragraph(next_pod_sentence, *quote_message(shape.message, style)),) if shape.message else ()
     return (
         headline,
         *((paragraph(Marked(shape.cause, Tone.BAD)),) if shape.cause else ()),

@@ -38,13 +38,13 @@ def build_page(report: NodeConsolidation, style: Style) -> Page:
             report.staying,
             style,
             {"why": lambda node: build_why_cell(node.why, style)},
-            title="Must stay once those are removed" if report.removable else "Must stay",
+            title="Nodes that must stay after these removals" if report.removable else "Nodes that must stay",
             full=False,
         ),
         *([paragraph(Marked(CORDONED_IN_REPLAY, Tone.FAINT))] if report.staying else ()),
         *(section("Not tried", Bullets(left_out)) if left_out else ()),
         *build_struct_table(report.requested, style, title="Requested share of the ready worker nodes"),
-        *build_struct_table(report.zones, style, title="Loss of a zone"),
+        *build_struct_table(report.zones, style, title="Pods without a node if a zone is lost"),
         *build_pools_before_and_after(report.pools, style, report.fitting),
         *([paragraph(Marked(ZONES_NOT_EXAMINED, Tone.FAINT))] if report.removable and not report.zones else ()),
         *(section("Commands", *costs, *commands) if report.commands else ()),
@@ -60,7 +60,7 @@ def _describe_left_out_nodes(report: NodeConsolidation, reason: str, style: Styl
 
 def _build_removable_table(report: NodeConsolidation, style: Style) -> Page:
     """Build a table of the removable nodes, in the order in which they could be removed."""
-    title = "Could be removed, in this order"
+    title = "Nodes that could be removed, in this order"
     return build_struct_table(
         report.removable, style, {"node": _mark_replayed}, numbered="step", title=title, full=False
     )

@@ -14,7 +14,7 @@ from kschedctl.reports.report import Report
 from kschedctl.reports.summary import CostKind, FixCost, ShortFix, ShortPods, Summary
 from kschedctl.reports.unknown import VERDICT, UnknownKind, describe_doubt
 from kschedctl.text.counts import agreeing, counted, first_few, format_price
-from kschedctl.text.printable import rewrite_fit_error
+from kschedctl.text.printable import describe_misfit, rewrite_fit_error
 
 ZONES_NOT_EXAMINED = "not checked: whether losing a zone would then cost more pods (--keep-zone-loss checks it)"
 
@@ -42,7 +42,7 @@ class StayingNode(Document, frozen=True):
 
     node: Annotated[str, Column("node", keep=True)]
     pool: Annotated[str, Column(keep=True, words=NO_POOL)]
-    why: Annotated[str, Column("keeps it")]
+    why: Annotated[str, Column("reason")]
     pod: str = ""
     """The pod that keeps the node, if a pod does."""
     autoscaler: Annotated[str, Column("autoscaler")] = ""
@@ -53,26 +53,25 @@ class StayingNode(Document, frozen=True):
     def short_why(self) -> str:
         """The reason in plain words. If a pod fits nowhere, it says which nodes only count as cordoned."""
         pod, separator, message = self.why.partition(": ")
-        plain = rewrite_fit_error(message)
-        if plain == message:
+        if not separator or rewrite_fit_error(message) == message:
             return self.why
-        return f"{pod}{separator}{plain} (this node and those removed before count as cordoned)"
+        return f"{describe_misfit(pod, message)} (this node and those removed before count as cordoned)"
 
 
 class ZoneLoss(Document, frozen=True):
     """The number of pods without a node after the loss of a zone, now and once the nodes are removed."""
 
-    zone: Annotated[str, Column("loss of zone", keep=True)]
-    before: Annotated[int, Column("not scheduled now")]
-    after: Annotated[int, Column("then")]
+    zone: Annotated[str, Column("zone", keep=True)]
+    before: Annotated[int, Column("before")]
+    after: Annotated[int, Column("after")]
 
 
 class RequestedShare(Document, frozen=True):
     """The requested share of a resource of all workers in percent, now and once the nodes are removed."""
 
     resource: Annotated[str, Column("requested", keep=True)]
-    before: Annotated[float, Column("now, %", form=".1f")]
-    after: Annotated[float, Column("then, %", form=".1f")]
+    before: Annotated[float, Column("before, %", form=".1f")]
+    after: Annotated[float, Column("after, %", form=".1f")]
 
 
 class NodeConsolidation(Report, frozen=True):

@@ -74,9 +74,9 @@ def drain(
 ) -> Drain:
     """Find where the pods of these nodes would go, and what blocks the drain.
 
-    The report's `remedy` is a scenario for `whatif`. It adds nodes so that the drain leaves no pod without a node.
-
-    Raises UsageError for unknown nodes, and ConfigurationError for an invalid configuration of the scheduler.
+    The nodes are those in `nodes` and those that match the label `selector`. If the drain leaves pods without a node,
+    the report's `remedy` is a scenario for `whatif` that adds enough nodes, if one was found. Raises UsageError for
+    unknown nodes, and ConfigurationError for an invalid configuration of the scheduler.
 
     >>> import kschedctl
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"pods": "9"}}}

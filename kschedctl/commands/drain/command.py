@@ -43,9 +43,8 @@ def drain(
     a new node before the next one is evicted. As with kubectl drain --ignore-daemonsets --delete-emptydir-data --force,
     DaemonSet and static pods stay, and pods without a controller are lost. Exits with 0 if every evicted pod gets
     another node, none is lost, no pending pod loses its nominated or only node, and the nodes are ready: a kubelet that
-    does not work leaves evicted pods Terminating. With --runs, all runs but the first
-    evict pods in parallel and recreate them in random order. The answer then shows which pods fit in no order, and
-    which only in some.
+    does not work leaves evicted pods Terminating. With --runs, all runs but the first evict pods in parallel and
+    recreate them in random order. The answer then shows which pods fit in no order, and which only in some.
     """
     if not nodes and not selector:
         raise UsageError("no node to drain", hint="name the nodes, or select them with -l")

@@ -87,7 +87,7 @@ def _describe_settled_pod(report: Explanation, pod: Pod, profiles: Collection[st
     if report.verdict == "Bound":
         return f"the pod is already bound to node {pod.spec.node_name}"
     if pod.spec.scheduler_name not in profiles:
-        return f'no profile serves scheduler name "{pod.spec.scheduler_name}" (served: {", ".join(profiles)})'
+        return f'no scheduler profile is named "{pod.spec.scheduler_name}" (profiles: {", ".join(profiles)})'
     return "the pod is being deleted"
 
 

@@ -130,7 +130,7 @@ def build_plugin_matrix(report: Explanation) -> Matrix:
         GridColumn("pool and answer"),
         GridColumn("node", keep=True),
         GridColumn("zone", keep=True),
-        GridColumn("why"),
+        GridColumn("reason"),
         GridColumn("total", has_numbers=True),
     ]
     cells: list[list[Tonal]] = [

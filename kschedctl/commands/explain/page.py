@@ -274,10 +274,10 @@ def _build_elimination_row(elimination: Elimination, stacked: bool) -> Row:
 
 def _build_node_groups_table(groups: tuple[NodeGroup, ...], style: Style) -> Page:
     """Build the table of node groups, each with the same reasons for rejection."""
-    columns = [*number_columns("nodes"), Column("pool, such as"), Column("rejected by")]
+    columns = [*number_columns("nodes"), Column("pool, examples"), Column("plugin, reason")]
     if style.width >= WIDE_WIDTH:
-        columns = [*number_columns("nodes"), Column("pool"), Column("such as"), Column("rejected by", keep=True)]
-        columns += [Column("why"), Column("also rejected by")]
+        columns = [*number_columns("nodes"), Column("pool"), Column("examples"), Column("rejected by", keep=True)]
+        columns += [Column("reason"), Column("also rejected by")]
     return build_table(
         groups,
         columns,
@@ -354,7 +354,7 @@ def _build_node_table(report: Explanation, style: Style) -> Page:
     """Build the table of all nodes: feasible nodes, then rejected nodes, the closest to fitting first."""
     nodes = [node for node in report.nodes if node.refusals or node.feasible]
     columns = [Column("node", keep=True), Column("zone/pool", keep=True), Column("rejected by", keep=True)]
-    columns += [Column("why"), Column("also rejected by")]
+    columns += [Column("reason"), Column("also rejected by")]
     if style.narrow:
         columns = [Column("node", keep=True), Column("rejected by")]
     return build_table(nodes, columns, partial(_build_node_row, style=style), limit=None, title="All nodes", full=False)

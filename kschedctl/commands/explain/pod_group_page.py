@@ -53,7 +53,7 @@ def build_pod_group_section(group: PodGroupReport | None, style: Style) -> Page:
 
 def _build_tree_table(tree: GroupTreeReport, style: Style) -> Page:
     """Build the table of the tree's groups, starting at the root, with notes on victims and on random order."""
-    columns = (Column("group", verbatim=True), Column("of"), Column("needs"), Column("tried"), Column("why"))
+    columns = (Column("group", verbatim=True), Column("of"), Column("needs"), Column("tried"), Column("reason"))
     blocks: list[Block] = [
         paragraph("placed with the groups of CompositePodGroup", Marked(tree.name, Tone.STRONG)),
         *build_table(tree.groups, columns, _build_group_row, style, limit=SHOWN, full=False, each_node=True),
@@ -150,7 +150,7 @@ def _build_placement_row(placement: PlacementReport) -> Row:
 def _build_members_table(group: PodGroupReport, style: Style) -> Page:
     """Build the table of the group's pods. Pods that are not placed come first."""
     ordered = sorted(group.members, key=lambda member: member.verdict in ("Placed", "Preempting"))
-    columns = (Column("pod", keep=True), Column("tried"), Column("why"))
+    columns = (Column("pod", keep=True), Column("tried"), Column("reason"))
     return build_table(ordered, columns, _build_member_row, style, limit=SHOWN, full=False, each_node=True)
 
 

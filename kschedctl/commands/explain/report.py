@@ -169,7 +169,7 @@ class Cause(Document, frozen=True):
         eligible.
 
         >>> Cause("", "Insufficient cpu", 9, 9, "w4").describe_scope(12)
-        ' (closest: w4; all 9 eligible nodes fail)'
+        ' (all 9 eligible nodes; closest: w4)'
         """
         if not self.nearest:
             return ""
@@ -180,8 +180,7 @@ class Cause(Document, frozen=True):
             return f" ({self.nearest})"
         if self.within == self.nodes == 1:
             return f" ({self.nearest}, {share})"
-        node = f"closest: {self.nearest}" if self.within else f"for example {self.nearest}"
-        return f" ({node}; {share} {agreeing(self.nodes, 'fails', 'fail')})"
+        return f" ({share}; closest: {self.nearest})" if self.within else f" ({share}, for example {self.nearest})"
 
 
 class Advice(Document, frozen=True):

@@ -320,7 +320,7 @@ def _build_waiting_pod(pod: Pod, report: Explanation, audited: ReplayedCluster, 
 def _get_other_scheduler_cause(name: str, report: Explanation, audited: ReplayedCluster) -> WaitCause:
     """Return why a pod of another scheduler waits: no such scheduler runs, or the scheduler has not placed it yet."""
     if name not in audited.compute_once(find_other_schedulers):
-        return WaitCause("unserved", f'no profile serves scheduler name "{name}"')
+        return WaitCause("unserved", f'no scheduler profile is named "{name}"')
     if report.pod_group and report.pod_group.decided_by:
         cause = "gang" if _is_group_stuck(report.pod_group) else "elsewhere"
         return WaitCause(cause, report.headline)

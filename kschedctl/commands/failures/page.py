@@ -117,7 +117,7 @@ def _build_ranking_table(report: Failures, style: Style) -> Page:
     same_node_count = len({len(failure.nodes) for failure in report.failures}) == 1
     columns = [Column(report.unit, keep=True)]
     columns += number_columns(
-        "nodes", "displaced", "not scheduled", "evicted elsewhere", "evicted, not scheduled", "lost for good"
+        "nodes", "displaced", "left pending", "preempted", "preempted and left pending", "lost for good"
     )
     columns += number_columns("wait until deleted")
     build_row = partial(_build_failure_row, same_node_count=same_node_count)

@@ -80,7 +80,7 @@ def _build_fixed_table(report: Findings) -> Page:
 
 
 def _build_rule_count_table(report: Findings) -> Page:
-    """Build a table with the number of findings of each rule, or nothing if it would mostly repeat the findings."""
+    """Build a table with the number of findings of each rule. Return () if it would mostly repeat the findings."""
     if len(report.rules) == 1 or len(report.findings) < MIN_FINDINGS_PER_RULE * len(report.rules):
         return ()
     counts = Counter((finding.severity, finding.rule) for finding in report.findings)
@@ -126,7 +126,7 @@ def _describe_skipped_files(report: Findings, style: Style) -> str:
 
 
 def _build_fix_hint(report: Findings, style: Style) -> Page:
-    """Build the line on the options that show and apply fixes, or nothing if the fixes are shown."""
+    """Build the line on the options that show and apply fixes. Return () if the fixes are already shown."""
     if not report.findings or style.wide or style.fixes or style.answer_first:
         return ()
     corrected = f"; --fix corrects {report.fixable:,} of them" if report.fixable else ""
@@ -136,7 +136,7 @@ def _build_fix_hint(report: Findings, style: Style) -> Page:
 def _build_summary_cells(report: Findings) -> list[Cell]:
     """Build the cells of the summary line, with the verdict in the color of the worst severity.
 
-    Without findings, it is green, or a warning if nothing was checked or something is unknown.
+    If there are no findings, the verdict is green, or yellow if nothing was checked or something is unknown.
     """
     verdict, *details = report.build_first_line()
     if report.findings:

@@ -79,8 +79,8 @@ def make_room_for_waiting_pods(
 ) -> MakeRoom:
     """Make room for waiting pods and the other waiting pods of their groups or workloads.
 
-    The other arguments and the errors are those of `find_room`. It also raises UsageError for a pod that was never
-    created, has a node, or is in another cluster than the first pod.
+    The other arguments and the errors are those of `find_room`. UsageError is also raised for a pod that was never
+    created, that has a node, or that is in another cluster than the first pod.
     """
     failures = [target.never_created for target in targets if target.never_created]
     if failures:
@@ -103,7 +103,7 @@ def make_room_for_manifests(
     """Make room for all pods that the manifests create.
 
     `written` maps workloads to their manifests as written, as for `simulate`. The other arguments and the errors are
-    those of `find_room`. It also raises UsageError if the manifests create no pod.
+    those of `find_room`. UsageError is also raised if the manifests create no pod.
     """
     prepared = prepare_simulation(cluster, manifests, documents=dict(written or {}))
     if not prepared.workload_by_pod:
@@ -168,7 +168,8 @@ class SharedRoom:
 def judge_drafts(shared: SharedRoom, task: DraftTask) -> list[bool]:
     """Return for each draft plan in the task whether it works.
 
-    This runs in a worker process, which first adopts the plans that the main process has adopted in the meantime.
+    This runs in a worker process. The worker first adopts the plans that the main process has adopted since the last
+    task.
     """
     with STATE_LOCK:
         if shared.room is None:

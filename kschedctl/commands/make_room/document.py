@@ -101,7 +101,10 @@ def _iter_pod_moves(room: RoomMaking, part: PlanPart) -> Iterator[PodMove]:
 
 
 def _iter_commands(room: RoomMaking, terminating_room: TerminatingRoom | None) -> Iterator[str]:
-    """Yield the commands that carry out the plan. Without a plan, they wait for the terminating pods, if this helps."""
+    """Yield the commands that carry out the plan.
+
+    If no pod moves and waiting for terminating pods is enough, yield commands that wait for them.
+    """
     for part in room.parts:
         yield from _iter_plan_commands(room, part)
     has_moves = any(part.moved for part in room.parts)
@@ -115,10 +118,9 @@ def _iter_commands(room: RoomMaking, terminating_room: TerminatingRoom | None) -
 def find_terminating_room(room: RoomMaking) -> TerminatingRoom | None:
     """Find out whether the pods only have to wait until terminating pods are gone.
 
-    All waiting pods pass the queue of a cluster without terminating pods. If the only pod to make room for gets no node
-    there and none by moves, but would get one if it were tried first, the result names the pods that take the room.
-    Return None if no search was needed, if terminating pods make no room, or if extenders would have to be called for
-    all pods.
+    All waiting pods pass the queue of a cluster without terminating pods. A single pod may get no node there because
+    other waiting pods take the room first. The result then names these pods. Return None if no search was needed, if
+    terminating pods make no room, or if extenders would have to be called for all pods.
     """
     scheduler, pods = room.before.scheduler, room.before.view.pods.objects
     terminating = {
@@ -180,8 +182,8 @@ def _iter_plan_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
 def _find_preempted_pods(room: RoomMaking) -> tuple[str, ...]:
     """Return the keys of the pods that kube-scheduler would preempt for the first pod that needs room.
 
-    kube-scheduler does so as soon as it tries the pod, before anyone can carry out the plan. The result is empty if all
-    pods fit without a search.
+    kube-scheduler does so as soon as it tries the pod, before anyone can carry out the plan. Return () if all pods fit
+    without a search.
     """
     if not room.searches:
         return ()
@@ -194,7 +196,7 @@ def _find_preempted_pods(room: RoomMaking) -> tuple[str, ...]:
 def _find_rivals(room: RoomMaking) -> tuple[str, ...]:
     """Return the waiting pods of the same workload that the queue pops before the pod for which room is made.
 
-    The result is empty if room is made for several pods, or for a pod without a workload.
+    Return () if room is made for several pods, or for a pod without a workload.
     """
     if len(room.wanted) != 1:
         return ()

@@ -50,7 +50,7 @@ class MovablePods(NamedTuple):
 def find_movable_pods(
     simulation: Simulation, among: Bools, keep: Selector | None, spared: Collection[Position]
 ) -> MovablePods:
-    """Find the pods that may be moved off the nodes in the mask `among` (N,), and count the others by reason.
+    """Find the pods that may be moved off the nodes in the mask `among` (N,). Count the pods that may not, by reason.
 
     Pods that the selector `keep` matches are not movable. `spared` pods are ignored: they are neither movable nor
     counted.
@@ -152,7 +152,7 @@ MAX_SHARE = 10**6
 def _compute_moving_costs(view: Fork, budgeted: Bools) -> tuple[Rows, Rows, Amounts]:
     """Compute three arrays (P,) of costs: the reluctance, the priority and the size of each pod.
 
-    `MovablePods` describes them. `budgeted` is the mask (T,) of PodInfos that some PDB selects.
+    `MovablePods` describes these costs. `budgeted` is the mask (T,) of PodInfos that some PDB selects.
     """
     pods = view.pods
     stateful = pods.where(lambda info: find_owner(info.pod).kind == "StatefulSet" or has_scratch_data(info.pod))

@@ -65,7 +65,10 @@ def _mark_replayed(move: PodMove) -> Marked:
 
 
 def _build_commands_section(report: MakeRoom) -> Page:
-    """Build the section with the commands that carry out the moves or wait for terminating pods, or nothing."""
+    """Build the section with the commands that carry out the moves or wait for terminating pods.
+
+    Return () if there are no commands.
+    """
     if not report.moves:
         return section("Wait for", *map(Command, report.commands)) if report.commands else ()
     return section(
@@ -99,9 +102,9 @@ def _describe_fragmentation(fragmented: FragmentedResource, placed_first: Sequen
 
     Pods that are placed first are named, because `explain` does not subtract their requests from what is free.
     """
-    (requested, free, on_one), unit = format_for_sentence(
-        fragmented.resource, fragmented.requested, fragmented.free, fragmented.on_one
-    )
+    amounts = format_for_sentence(fragmented.resource, fragmented.requested, fragmented.free, fragmented.on_one)
+    (requested, free, on_one), unit = amounts
+    suffix = amounts.unit_suffix
     nodes = counted(fragmented.nodes, "node")
     after = ""
     if placed_first:
@@ -109,13 +112,13 @@ def _describe_fragmentation(fragmented: FragmentedResource, placed_first: Sequen
         count = len(placed_first)
         others = f"{counted(count, 'other waiting pod')} {agreeing(count, 'has its node', 'have their nodes')}"
         after = f", once {others}: {pods}"
-    return f"needs {requested} {unit}; {free} free on {nodes}, but at most {on_one} on one node{after}"
+    return f"needs {requested} {unit}; {free}{suffix} free on {nodes}, but at most {on_one}{suffix} on one node{after}"
 
 
 def _build_missing_section(report: MakeRoom) -> Page:
     """Build the section on the pods that do not fit, with kube-scheduler's message for the first pod and its cause.
 
-    There is no section if all pods fit or there is no message.
+    Return () if all pods fit or if there is no message.
     """
     if not report.missing or not report.message:
         return ()
@@ -127,7 +130,7 @@ def _build_missing_section(report: MakeRoom) -> Page:
 def _build_search_section(report: MakeRoom, style: Style) -> Page:
     """Build the section on how much was searched and which pods may not be moved.
 
-    The section is empty if the pods fit or if nothing was searched.
+    Return () if the pods fit or if nothing was searched.
     """
     searched = report.searched
     if report.fits or searched is None:

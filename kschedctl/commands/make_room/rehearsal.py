@@ -96,10 +96,7 @@ class Rehearsal:
         return Simulation(self.scheduler, self.view, seed=self.seed, preemption=False)
 
     def fits_no_waiting_pod(self) -> bool:
-        """Try the waiting pods without preemption, and return whether none of them fits in the current state.
-
-        The current state does not change.
-        """
+        """Return whether no waiting pod fits in the current state without preemption. The state does not change."""
         tried = self.fork()
         if tried._unplaced:
             tried._schedule_waiting_pods(tried._build_simulation_without_preemption())
@@ -135,8 +132,8 @@ class Rehearsal:
         """Schedule the replacement of a pod that was evicted from the node `source`, and return the outcome.
 
         If the evicted pod lingers while it terminates, its replacement is first tried beside it, and may preempt other
-        pods. If the replacement is not attempted then, it is tried once the evicted pod is gone. Return None if it is
-        never attempted, because it is not recreated.
+        pods. If the replacement is not attempted at that time, it is tried once the evicted pod is gone. Return None if
+        the evicted pod does not linger and is not recreated.
         """
         terminating_position = self.lingering.get(position)
         if terminating_position is not None:
@@ -170,7 +167,7 @@ class Rehearsal:
         return [position for position in self.waiting if self.view.node[position] < 0]
 
     def place_all_waiting_pods(self) -> dict[Position, Row] | None:
-        """Schedule the waiting pods, and map each one to the row of its node, or to -1 if it gets no node.
+        """Schedule the waiting pods, and map each to the row of its node, or to -1 if it gets no node.
 
         Return None if one of the pods would preempt other pods. Pods may have been placed even then.
         """
@@ -293,7 +290,7 @@ class PlanCourse(NamedTuple):
 def add_terminating_pods(course: PlanCourse) -> PlanCourse | None:
     """Return the course in a cluster where evicted pods still terminate when their replacements are tried.
 
-    The result is None if no evicted pod may linger in a way that matters to its replacement.
+    Return None if no evicted pod may linger in a way that affects its replacement.
     """
     stage, view = course.stage, course.stage.view
     waiting_jobs = find_jobs_awaiting_termination(view.cluster)

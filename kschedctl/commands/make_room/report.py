@@ -56,7 +56,7 @@ class FragmentedResource(Document, frozen=True):
 class HeldPods(Document, frozen=True):
     """The number of pods that may not be moved for one reason."""
 
-    why: Annotated[str, Column("why")]
+    why: Annotated[str, Column("reason")]
     pods: Annotated[int, Column("pods")]
 
 
@@ -180,7 +180,7 @@ class MakeRoom(Report, frozen=True):
         return ("No room can be made:", f"no {plan} makes room for {self._pronoun}")
 
     def _describe_terminating_room(self, room: TerminatingRoom) -> str:
-        """Describe which nodes take the pods once terminating pods are gone, or which waiting pods do so first."""
+        """Describe which nodes take the pods once terminating pods are gone, or which waiting pods take them first."""
         leave = counted(len(room.pods), "terminating pod leaves", "terminating pods leave")
         nodes = first_few(room.nodes)
         if room.rivals:

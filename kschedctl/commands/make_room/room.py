@@ -198,7 +198,7 @@ class RoomMaking:
     def make_room(self) -> None:
         """Let as many gangs and single pods fit as possible, starting with those that need no moves.
 
-        If a gang or pod does not fit, others that have an equal pod are not tried. The search ends early if the user
+        If a gang or pod does not fit, no gang or pod with an equal pod is tried. The search ends early if the user
         interrupts.
         """
         deadline = time.monotonic() + self.wishes.seconds
@@ -367,7 +367,7 @@ class RoomMaking:
         return PlacedMembers(replace(stage, nodes=uncordoned_nodes), row)
 
     def _replay_all_outcomes(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
-        """Return the replays of a plan for a gang or single pod, one for each possible outcome of random choices.
+        """Return the replays of a plan for a gang or single pod, with several outcomes of random choices.
 
         The list is empty if the plan fails in one of the replays: a move is not safe, or a pod of the gang does not
         fit. The replays in which evicted pods linger come last. The latest result is cached.
@@ -378,9 +378,10 @@ class RoomMaking:
         return self.latest_replays[key]
 
     def _compute_replays(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
-        """Replay a plan for all outcomes of random choices, and again with lingering pods if evicted pods may linger.
+        """Replay a plan for several outcomes of random choices.
 
-        The list is empty if the plan fails in one of the replays.
+        If evicted pods may linger, the plan is replayed with lingering pods as well. The list is empty if the plan
+        fails in one of the replays.
         """
         course = PlanCourse(self.stage, unit, tuple(self.unplaced), plan)
         replays = self._replay_course(course, emptied)

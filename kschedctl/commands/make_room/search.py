@@ -284,10 +284,10 @@ class PlanSearch:
         moved_before: Plan,
         spared: frozenset[Row],
     ) -> Iterator[Plan]:
-        """Yield plans that move a set of pods off their node, in each order that works.
+        """Yield plans that move a set of pods off their node, in each order that may work.
 
         Before that, exactly `further_moves` moves of other pods make room for the set. Without further moves, at most
-        one plan is yielded. All nodes in `spared` and the emptied node are cordoned meanwhile.
+        one plan is yielded. The `spared` nodes and the emptied node are cordoned during the plan.
         """
         stage = accepting_nodes.stage
         row = Row(int(stage.view.node[pod_set[0]]))

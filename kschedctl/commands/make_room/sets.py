@@ -64,8 +64,8 @@ class ReleasableHoldings:
     def find_fitting_nodes(self, leaving_pods: Rows, delta: Delta, among: Bools) -> Bools:
         """Return the mask (N,) of nodes in the mask `among` where the incoming pod fits once `leaving_pods` have left.
 
-        `delta` takes the pods off their nodes, and what they hold in other objects is released during the judgment. No
-        node passes if a plugin fails.
+        `delta` takes the pods off their nodes. What they hold in other objects is released while the filters run. No
+        node is in the result if a plugin fails.
         """
         original_objects = self._release_holdings(leaving_pods)
         try:
@@ -191,8 +191,7 @@ class SetsOnNodes:
     def _find_holders_elsewhere(self) -> Bools:
         """Return the mask (T,) of the PodInfos whose pods may hold resources that a promising node lacks.
 
-        No PodInfo is in the mask if each promising node runs such pods itself, since pods on other nodes need not leave
-        then.
+        If each promising node runs such pods itself, no pods on other nodes have to leave, and the mask has no PodInfo.
         """
         if not self.holdings:
             return self.holdings.holders.copy()

@@ -173,11 +173,11 @@ def _build_rejected_pods_tables(report: Provisioning, style: Style) -> Page:
         pools = report.templates if has_reason_per_pool else [""] * len(reasons)
         rows += [(first_of(pods), pool, reason) for pool, reason in zip(pools, reasons, strict=True)]
     limits = list(report.limits_exceeded.items())
-    columns = (Column("pods"), POOL, Column("why, in Karpenter's words"))
+    columns = (Column("pods"), POOL, Column("reason, in Karpenter's words"))
     return (
         *_build_pool_obstacles_table(report, style),
         *build_table(rows, columns, lambda row: row, style, title="No new node", full=False),
-        *build_table(limits, (POOL, Column("why")), lambda row: row, style, title="Launch nothing more"),
+        *build_table(limits, (POOL, Column("reason")), lambda row: row, style, title="Launch nothing more"),
     )
 
 

@@ -87,7 +87,7 @@ class QueuedWorkload(Document, frozen=True):
     """Namespace and name."""
     priority: Annotated[int, Column(beneath="priority")]
     pods: Annotated[int, Column(beneath="pods")]
-    waits: Annotated[str, Column("why")]
+    waits: Annotated[str, Column("reason")]
     """What it waits for, in one line."""
     flavors: Annotated[tuple[str, ...], Column("would get", beneath="would get")] = ()
     """The flavors in which Kueue would admit it, if nothing else changes."""

@@ -139,7 +139,7 @@ class _DeschedulerReplay:
     def run_rounds(self, rounds: int, progress: Progress) -> None:
         """Replay rounds until one evicts no pod, a placement recurs, or there were `rounds` rounds.
 
-        If the user interrupts, the rounds so far remain, including the evictions of the unfinished one. Raises
+        If the user interrupts, the rounds until then remain, with the evictions of the unfinished one. Raises
         InputError if a PriorityClass in the policy does not exist.
         """
         done = progress.begin("Rounds", rounds)
@@ -154,7 +154,7 @@ class _DeschedulerReplay:
     def _run_round(self, progress: Progress) -> None:
         """Replay one round and record its evictions, its denials and the resulting placement.
 
-        If the user interrupts, the evictions and denials so far are recorded. The first round also records the pods
+        If the user interrupts, the evictions and denials until then are recorded. The first round also records the pods
         that the evictor protects.
         """
         replay = self.replay

@@ -49,7 +49,7 @@ def _build_ignored_line(report: Rebalancing) -> Page:
 def _describe_target(step: RebalancingStep) -> Marked:
     """Return the target node with a check mark if the step helps, otherwise with a cross.
 
-    The cross also says if the pod gets back to its node, or was evicted before.
+    After the cross, the text also says if the pod gets back to its node, or was evicted before.
     """
     if step.helps:
         return Marked(f"✓ {step.target}", Tone.GOOD)

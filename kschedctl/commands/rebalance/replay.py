@@ -242,8 +242,9 @@ class LingeringPods(NamedTuple):
 def add_stand_ins(cluster: Cluster, grace_seconds: int | None) -> tuple[Cluster, dict[str, str]]:
     """Add a stand-in for each pod template whose evicted pods may still terminate while their replacements are placed.
 
-    Return the cluster, and a mapping from one pod of each such template to its stand-in, both as `namespace/name`.
-    `grace_seconds` is the grace period of evictions in seconds, or None if each pod's own period counts.
+    A stand-in takes the place of such an evicted pod. Return the cluster, and a mapping from one pod of each template
+    to its stand-in, both as `namespace/name`. `grace_seconds` is the grace period of evictions in seconds, or None if
+    each pod's own period counts.
     """
     pods = cluster.pods
     waiting_jobs = find_jobs_awaiting_termination(cluster)

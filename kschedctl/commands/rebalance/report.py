@@ -54,9 +54,9 @@ class HeldBack(Document, frozen=True):
     """Pods that a plugin wants to evict but that stay: because of a limit, a PDB, or the harm of the eviction."""
 
     plugin: Annotated[str, Column("plugin", keep=True)]
-    why: Annotated[str, Column("why it stays", tone=Tone.WARNING)]
+    why: Annotated[str, Column("reason for staying", tone=Tone.WARNING)]
     pods: Annotated[int, Column("pods")]
-    names: Annotated[tuple[str, ...], Column("such as")] = ()
+    names: Annotated[tuple[str, ...], Column("examples")] = ()
 
 
 class DeschedulerRound(Document, frozen=True):
@@ -64,7 +64,7 @@ class DeschedulerRound(Document, frozen=True):
 
     number: Annotated[int, Column("round", right=True)]
     evicted: Annotated[int, Column("evicted")]
-    refused: Annotated[int, Column("denied in the round")]
+    refused: Annotated[int, Column("evictions denied")]
 
 
 class Rebalancing(Report, frozen=True):

@@ -169,10 +169,10 @@ def find_remedies_with_room(
 ) -> Remedies:
     """Return the fixes of a pod, a plan that moves other pods, and changes that make the autoscaler add a node.
 
-    There is no plan if one of the fixes only moves pods. `user_groups` are node groups that the user names, `types` and
-    `settings` are Karpenter's instance types and options. `now` is the RFC 3339 time of the autoscaler's loop, by
-    default the time when the cluster was read. Raises InputError if groups, types or settings are invalid. If the user
-    interrupts, the report has the fixes so far.
+    There is no plan if one of the fixes only moves pods. `user_groups` are node groups that the user names. `types` and
+    `settings` are Karpenter's instance types and options. `now` is the RFC 3339 time of the autoscaler's loop and
+    defaults to the time when the cluster was read. Raises InputError if groups, types or settings are invalid. If the
+    user interrupts, the report has the fixes that were found until then.
     """
     report = find_pod_remedies(target, wishes, tried, progress=progress)
     if report.interrupted:

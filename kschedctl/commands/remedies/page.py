@@ -115,14 +115,15 @@ def _build_chosen_fix(number: int, chosen: ChosenRemedy, style: Style) -> Page:
     """Build the blocks of a chosen fix: the workloads that it changes, how many pods it clears, and its commands."""
     facts = []
     if chosen.workloads:
-        facts.append(Marked(f"of {names(chosen.workloads)}", Tone.FAINT))
-    facts.append(Marked(f"{TEAMS[chosen.remedy.by]}; clears {counted(len(chosen.clears), 'pod')}", Tone.FAINT))
+        facts.append(Marked(f"changes {names(chosen.workloads)}", Tone.FAINT))
+    team, cleared = TEAMS[chosen.remedy.by], counted(len(chosen.clears), "pod")
+    facts.append(Marked(f"to be done by the {team} team; lets {cleared} schedule", Tone.FAINT))
     return build_fix_lines(number, chosen.remedy, style, with_manifests=True, facts=tuple(facts))
 
 
 def _build_still_waiting_table(helpless_pods: Sequence[HelplessPods], style: Style) -> Page:
     """Build a table of the pods that still wait after all chosen fixes, with kube-scheduler's messages."""
-    columns = (Column("pods", right=True), Column("workload and why"))
+    columns = (Column("pods", right=True), Column("workload, reason"))
     return build_table(helpless_pods, columns, partial(_build_waiting_row, style=style), style, title="Still waiting")
 
 
@@ -130,7 +131,7 @@ def _build_waiting_row(pods: HelplessPods, style: Style) -> Row:
     """Build the table row for similar pods that still wait: number, workload, kube-scheduler's message, and own fix."""
     workload = Marked(pods.workload, Tone.STRONG)
     own_fix = (f"Fix for this alone: {pods.alone}",) if pods.alone else ()
-    return (f"{len(pods.pods):,}", Stack((workload, *describe_message(pods.message, style), *own_fix)))
+    return (f"{len(pods.pods):,}", Stack((workload, *describe_message(pods.message, style, len(pods.pods)), *own_fix)))
 
 
 def _build_waiting_elsewhere(report: Remedies | RemediesOfMany, style: Style) -> Page:
@@ -139,7 +140,11 @@ def _build_waiting_elsewhere(report: Remedies | RemediesOfMany, style: Style) ->
 
 
 def _build_no_fix_note(report: Remedies) -> Page:
-    """Build a note if no fix was found and other kinds of changes may help, or no change is said to be impossible."""
+    """Build a note for a report without fixes: that none was found, and that excluded kinds of changes may help.
+
+    The first part is left out if a heading of the page says it. Return () if there are fixes or if nothing is left to
+    say.
+    """
     if not report.lacks_fixes:
         return ()
     no_fix = "" if report.impossible else "no fix was found"  # a heading says so
@@ -188,9 +193,10 @@ def _render_remedy(number: int, remedy: Remedy) -> str:
 
     A remedy without such a patch consists of comments only.
     """
-    fits = "alone, the pod would fit" if remedy.holds is False else "the pod then fits"
-    notes = [f"{number}: {remedy.summary} ({TEAMS[remedy.by]} team; {fits} on {', '.join(remedy.opens)})"]
-    notes += [f"but {drawback}" for drawback in remedy.drawbacks]
+    fits = "the pod, if it were alone, would fit" if remedy.holds is False else "the pod fits"
+    effect = f"to be done by the {TEAMS[remedy.by]} team; then {fits} on {', '.join(remedy.opens)}"
+    notes = [f"{number}: {remedy.summary} ({effect})"]
+    notes += [f"caveat: {drawback}" for drawback in remedy.drawbacks]
     if remedy.gain:
         notes.append(remedy.gain)
     if remedy.owner:

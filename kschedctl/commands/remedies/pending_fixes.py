@@ -80,8 +80,8 @@ class Proposal:
     def with_node_count(self, count: int) -> Proposal | None:
         """Return the proposal with `count` added nodes instead of one, replayed again.
 
-        `count` is limited to MAX_ADDED_NODES. Return None if the count is less than 2, if the fix has no scheduling
-        cycle, or if it consists of anything but adding a node.
+        At most MAX_ADDED_NODES nodes are added. Return None if the count is less than 2, if the fix has no scheduling
+        cycle, or if it does anything but add a node.
         """
         trial = self.fix.trial
         only_adds_node = [fix.kind for fix in trial.changes] == [FixKind.ADD_NODE]
@@ -206,8 +206,8 @@ class GreedyChoice:
         """Return the proposal with as many nodes as its pods may need.
 
         Return None if the proposal does not add exactly one node, if that node takes no pods, or if one node is enough.
-        `cleared` is the number of relevant pods that one node clears. If it is 0, other pods took the node. The nodes
-        must then be enough for these pods, too.
+        `cleared` is the number of relevant pods that one node clears. If it is 0, other pods took the node. There must
+        then be enough nodes for these pods, too.
         """
         if proposal not in self.proposals:
             return None  # it has several nodes already

@@ -100,8 +100,8 @@ def _build_unhelped_pods_table(report: ScaleUp, style: Style) -> Page:
             groups_by_reason.setdefault(reason, []).append(group)
         lines = (f"{', '.join(groups)}: {reason}" for reason, groups in groups_by_reason.items())
         rows.append((f"{len(pods):,}", Stack((Marked(names(pods), Tone.STRONG), *lines))))
-    columns = (Column("pods", right=True), Column("names, and why each node group does not grow"))
-    return build_table(rows, columns, lambda row: row, style, title="No group grows for", full=False)
+    columns = (Column("pods", right=True), Column("names, and the reason of each node group"))
+    return build_table(rows, columns, lambda row: row, style, title="Pods for which no group grows", full=False)
 
 
 def _group_pods_by_reasons(report: ScaleUp, style: Style) -> dict[tuple[tuple[str, str], ...], list[str]]:
@@ -135,7 +135,7 @@ def build_scale_down_page(report: ScaleDown, style: Style) -> Page:
     """Build the page of a scale-down: the deleted nodes, then the other nodes, each with the reason."""
     headline, *details = report.build_first_line()
     deleted = (*report.deleted_now.empty, *report.deleted_now.drain)
-    columns = (Column("node", keep=True), GROUP, Column("verdict"), *number_columns("used"), Column("why"))
+    columns = (Column("node", keep=True), GROUP, Column("verdict"), *number_columns("used"), Column("reason"))
 
     def get_sort_key(name: str) -> tuple[bool, bool, str]:
         """Return a key that sorts deleted nodes first, then other unneeded nodes, and each by name."""

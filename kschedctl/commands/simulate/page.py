@@ -249,7 +249,7 @@ def _iter_verdict_lines(report: FollowedRollout) -> Iterator[Paragraph]:
 
 def _build_placements_table(title: str, placements: Sequence[FollowedPlacement], style: Style) -> Page:
     """Build a table of placements, each with lines that say how the replay differs."""
-    columns = (Column("pod", keep=True), Column("node", keep=True), Column("why"))
+    columns = (Column("pod", keep=True), Column("node", keep=True), Column("reason"))
     return build_table(
         placements,
         columns,

@@ -214,7 +214,7 @@ def _search_nodes_for_pod(
     unknown.update(dict.fromkeys(unknowns))
     start = searches.start
     if framework is None:
-        return _build_untried_pod(name, start, f'no profile serves scheduler name "{pod.spec.scheduler_name}"')
+        return _build_untried_pod(name, start, f'no scheduler profile is named "{pod.spec.scheduler_name}"')
     if not is_pending(pod):
         why = "it is being deleted" if pod.metadata.deletion_timestamp else "it does not wait for a node"
         return _build_untried_pod(name, start, why)

@@ -43,7 +43,7 @@ def build_page(report: NodeSizing, style: Style) -> Page:
         *build_struct_table(
             report.never,
             style,
-            {"message": lambda pods: Stack(describe_message(pods.message, style))},
+            {"message": lambda pods: Stack(describe_message(pods.message, style, len(pods.pods)))},
             title="Without a node",
         ),
         *build_pools_before_and_after(report.pools, style),

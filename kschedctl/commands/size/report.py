@@ -50,7 +50,7 @@ class HomelessPods(Document, frozen=True):
     """Pods that got no node, and kube-scheduler's message for them."""
 
     pods: Annotated[tuple[str, ...], Column("pods", keep=True)]
-    message: Annotated[str, Column("why")]
+    message: Annotated[str, Column("reason")]
 
 
 class NodeSizing(Report, frozen=True):
@@ -197,8 +197,9 @@ class NodeSizing(Report, frozen=True):
         return text
 
     def _describe_pods_losing_nodes(self) -> str:
-        """Describe the pods that run now and would get no node, as the beginning of the first line. Return "" if none
-        would.
+        """Describe the pods that run now and would get no node, as the beginning of the first line.
+
+        Return "" if there are none.
         """
         if not self.loses_node:
             return ""

@@ -246,9 +246,7 @@ class _Growth:
             self._slack = SlackRange(lower=smaller_slack, upper=slack)
 
     def _find_smallest_costly_slack(self) -> float | None:
-        """Return the smallest value in SLACK with which the set costs more than it does now, or None if there is
-        none.
-        """
+        """Return the smallest value in SLACK with which the set costs more than now, or None if there is none."""
         compute_cost = self._search.program.compute_cost
         cost_now = compute_cost(self.counts)
         costly_slacks = (share for share in SLACK if compute_cost(self._pack_with_slack(share)) > cost_now)

@@ -74,8 +74,9 @@ def find_wakes_between(
 ) -> WakesBetween:
     """Find what woke the pods that were pending both before and after. Pods that nothing woke in time come first.
 
-    `keys` (`namespace/name`) limits the pods, and `names` label the two states in the report. Once `max_waking_changes`
-    changes wake a pod, no further changes are tried. `include_ended` includes pods that no longer wait in ``after``.
+    `keys` (`namespace/name`) limits the pods, and `names` are the names of the two states in the report. Once
+    `max_waking_changes` changes wake a pod, no further changes are tried. `include_ended` includes pods that no longer
+    wait in ``after``.
 
     Each pod is tried in ``before``. Because the order of the changes is unknown, each change is judged separately, with
     the claims and classes in ``after``.
@@ -148,10 +149,10 @@ class AnsweredPod(NamedTuple):
 def _iter_wake_up_answers(
     rejected: RejectedPod, equal_pods: Sequence[Pod], moments: Moments, max_waking_changes: int | None
 ) -> Iterator[AnsweredPod]:
-    """Yield the answer for each of these equal pods, which says what woke the pod.
+    """Yield the answer for each of the equal pods, which says what woke the pod.
 
-    `rejected` is the attempt to schedule one of the pods at the first moment. Pods that neither changed nor stopped
-    waiting share the answer for this attempt. Each other pod gets an attempt and an answer of its own.
+    `rejected` is the attempt to schedule one of the pods at the first moment. Pods that still wait unchanged share the
+    answer for this attempt. Each other pod gets an attempt and an answer of its own.
     """
     changed_pods = {watched.change.object.key for watched in moments.watched if watched.change.kind == POD}
     shared_answer = None

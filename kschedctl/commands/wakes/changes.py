@@ -108,9 +108,9 @@ def iter_changes(before: Fork, after: Fork) -> Iterator[ChangedObject]:
 def _convert_to_event(document: JsonObject, view: Fork) -> JsonObject:
     """Convert a watch event or a plain object to an event `{action, old, new}`.
 
-    An object that exists in the cluster is updated, any other object is added. If only the identity of a deleted object
-    is given, the cluster's version of the object replaces it, if there is one. Apart from that, a document that already
-    has an action is returned as it is. Raises InputError if the type of a watch event is unknown.
+    An object that exists in the cluster is updated, any other object is added. A document that already has an action
+    stays as it is, except for a deleted object: if only its identity is given, the cluster's version replaces it.
+    Raises InputError if the type of a watch event is unknown.
     """
     # An event {action, old, new}
     if "action" in document:

@@ -145,8 +145,9 @@ def _iter_rejection_reasons(rejected: RejectedPod, plugin: str) -> Iterator[str]
         is_before_filter = elimination.plugin == ""  # these reasons are not of one plugin
         if is_before_filter or elimination.plugin == plugin:
             nearest = elimination.nearest
-            closest_text = f", closest {nearest.node}: {nearest.fact}" if nearest else ""
-            yield f"{elimination.reason} ({elimination.nodes:,} of {node_count}{closest_text})"
+            nodes_text = f"{elimination.reason} on {elimination.nodes:,} of {node_count}"
+            nearest_label = "" if elimination.nodes == 1 else "closest is "
+            yield f"{nodes_text} ({nearest_label}{nearest.node}: {nearest.fact})" if nearest else nodes_text
 
 
 class WakeQuery(NamedTuple):
@@ -169,7 +170,7 @@ REACHING = {NODE: " that would then take it", POD: " that its pod affinity or sp
 REACHING_CLAUSES = {NODE: ", and would then take the pod", POD: ", and the pod's own affinity may consider that pod"}
 """Kind of object -> a clause about which changes reach the pod, to follow a plugin's own description."""
 ITSELF = "the pod itself is updated, in more than its status"
-ANY_TAINTS = "any taint of a node changes (the scheduler adds this so that no new node is missed)"
+ANY_TAINTS = "any taint of a node changes (the scheduler watches this so that no new node is missed)"
 
 
 def iter_wake_triggers(

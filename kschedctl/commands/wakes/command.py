@@ -142,9 +142,9 @@ def _report_effects_of_changes(
 def _answer_between_snapshots(
     files: tuple[str, str], source: Source, scope: Scope, words: tuple[str, ...], view: Untabled
 ) -> Answer:
-    """Compare the snapshots in two files, and answer which pods their changes woke or missed.
+    """Compare the snapshots in two files, and answer which pods the changes woke and which pods were missed.
 
-    The exit code tells whether a pod was missed. `words` limits the pods.
+    The exit code says whether a pod was missed. `words` limit the pods.
     """
     before, after = (load_cluster(replace(source, snapshot=[file])) for file in files)
     keys = _find_pod_keys(before, scope, words, replace(source, snapshot=[files[0]]))

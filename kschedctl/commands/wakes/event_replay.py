@@ -267,7 +267,7 @@ def replay_queueing_hints(
 
 
 def _apply_updates_to_pod_info(info: PodInfo, occurrences: Iterable[Occurrence]) -> PodInfo:
-    """Return the pod's info after the events. It is a new info if an event updates the pod itself, otherwise `info`."""
+    """Return the PodInfo after the events. It is `info` unless an event updates the pod itself."""
     for occurrence in occurrences:
         if occurrence.itself:
             return PodInfo(occurrence.change.new, info.options)

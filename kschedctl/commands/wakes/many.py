@@ -50,7 +50,7 @@ def find_wake_ups_of_pods(
     """Find what would wake each of the cluster's pods.
 
     Pods that no profile serves are only named. `scope` describes the pods in the report. If the user interrupts, the
-    report has the pods so far. Raises KeyboardInterrupt if there are none yet.
+    report has the pods that were finished. Raises KeyboardInterrupt if no pod was finished.
     """
     served = [pod for pod in pods if _is_pod_served(scheduler, pod)]
     done = progress.begin("Pods", len(served))
@@ -93,9 +93,9 @@ def _build_wakes_report(
 ) -> WakesOfMany:
     """Build the report on what the changes do to groups of equal pods.
 
-    Pods that fit anyway, and changes that the scheduler does not watch, are only listed. `scope` describes the pods,
-    and `unserved` are the pods that no profile serves. If the user interrupts, the report has the answers so far.
-    Raises KeyboardInterrupt if there are none yet.
+    Pods that already fit, and changes that the scheduler does not watch, are only listed. `scope` describes the pods,
+    and `unserved` are the pods that no profile serves. If the user interrupts, the report has the answers until then.
+    Raises KeyboardInterrupt if there are none.
     """
     answers: list[Wakes] = []
     interrupted = False

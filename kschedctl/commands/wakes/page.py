@@ -33,6 +33,7 @@ from kschedctl.render.sections import build_caveats, build_interruption_line, bu
 from kschedctl.render.tables import Row, build_struct_table, build_table
 from kschedctl.render.unseen_pods import build_not_created_section, iter_not_created_lines
 from kschedctl.reports.columns import Column, Tone
+from kschedctl.scheduler.framework.events import join_words
 
 CHANGES_SHOWN = 5
 SECTIONS_SHOWN = 10
@@ -55,8 +56,8 @@ def build_wake_ups_page(report: WakeUps, style: Style) -> Page:
     page += build_pod_group_section(report.pod_group, style)
     for rejector in report.rejectors:
         page += _build_rejector_section(rejector)
-    if report.last_resort:
-        page.append(paragraph(Marked(report.last_resort, Tone.FAINT)))
+    if last_resort := report.last_resort:
+        page.append(paragraph(Marked(f"{last_resort[0].upper()}{last_resort[1:]}", Tone.FAINT)))
     return tuple(page)
 
 
@@ -70,24 +71,38 @@ def _build_rejector_section(rejector: RejectorReport) -> Page:
 
     If there are no such changes, a line says so.
     """
-    until = paragraph(Marked(f"{rejector.why}, until" if rejector.why else "waits until", Tone.FAINT))
-    changes: tuple[Cell, ...] = tuple(wake_up.words for wake_up in rejector.wake_ups)
-    if not changes:
-        changes = ("(no change in the cluster wakes it)",)
-    return section(rejector.plugin, until, Bullets(changes))
+    reason = (paragraph(Marked(rejector.why, Tone.FAINT)),) if rejector.why else ()
+    if not rejector.wake_ups:
+        return section(rejector.plugin, *reason, paragraph("No change in the cluster makes the scheduler retry it"))
+    changes = Bullets(tuple(wake_up.words for wake_up in rejector.wake_ups))
+    return section(rejector.plugin, *reason, paragraph("The scheduler retries the pod when"), changes)
 
 
 def build_many_wake_ups_page(report: WakeUpsOfMany, style: Style) -> Page:
-    """Build the page on several pods, with a row for each pod, or a line that nothing is pending."""
+    """Build the page on several pods, with a row for each pod. If there are no pods, a line says so."""
     title, *scope = report.build_first_line()
+    columns = (Column("pod", keep=True), Column("state"), Column("waking changes", right=True))
     if not report.pods:
         return (paragraph(Marked(title, Tone.GOOD), *scope), *_build_unserved_line(report))
     return (
         *build_interruption_line(report.interrupted, "the pods so far"),
-        *build_struct_table(report.pods, style, title=title),
+        *build_table(report.pods, columns, _build_pod_row, style, title=title, full=False),
+        *([paragraph(Marked(HOW_TO_LIST_CHANGES, Tone.FAINT))] if any(pod.rejectors for pod in report.pods) else ()),
         *build_caveats(report.not_replayed, report.ignored, unknown=report.unknown),
         *_build_unserved_line(report),
     )
+
+
+HOW_TO_LIST_CHANGES = "kschedctl wakes POD lists the kinds of changes after which the scheduler retries a pod."
+
+
+def _build_pod_row(pod: WakeUps) -> Row:
+    """Build the row of a pod: what rejected it, or else its state, and the number of kinds of changes that wake it."""
+    plugins = join_words([rejector.plugin for rejector in pod.rejectors])
+    is_rejected_alone = plugins and not pod.pod_group
+    state = f"{'held back' if pod.gating_plugin else 'rejected'} by {plugins}" if is_rejected_alone else pod.headline
+    kinds = {wake_up.words for rejector in pod.rejectors for wake_up in rejector.wake_ups}
+    return (Marked(pod.pod, Tone.STRONG), state, f"{len(kinds):,}" if plugins else "")
 
 
 def build_wakes_page(report: WakesOfMany, style: Style) -> Page:

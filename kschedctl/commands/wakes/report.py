@@ -45,8 +45,8 @@ class RejectorReport(Document, frozen=True):
 class WakeUps(Report, frozen=True):
     """The changes that would make the scheduler retry a pod."""
 
-    pod: Annotated[str, Column(keep=True, tone=Tone.STRONG)]
-    headline: Annotated[str, Column("what wakes it")]
+    pod: str
+    headline: str
     queue: str
     """"unschedulable", "backoff" if the pod waits for nothing, or "" if it fits."""
     message: str | None = None

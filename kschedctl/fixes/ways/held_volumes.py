@@ -78,7 +78,7 @@ def _iter_limit_raise_fixes(tried: TriedNode, limit: DriverLimit) -> Iterator[Fi
         by="operator",
         edits=edits,
         cost=RAISE,
-        weakens="a volume beyond the machine's limit is never attached",
+        weakens="this only helps if the machine itself can attach as many volumes",
         variant_of=limit.driver,
         where=name,
     )

@@ -217,9 +217,7 @@ def build_added_nodes_fix(
     sizes_text = ", ".join(_describe_size(resource, size) for resource, size in sizes.items())
     if unoffered_resources:
         where = ""
-        names = ", ".join(sorted(unoffered_resources))
-        check = "check the resource name and the device plugin first"
-        text = f"add {nodes_text} with {sizes_text}: no node offers {names}, so {check}"
+        text = f"add {nodes_text} with {sizes_text}, but check the resource name and the device plugin first"
     elif has_rare_devices:
         text = f"add {nodes_text} with the devices of {name}, which most nodes of pool {pool} lack"
     else:

@@ -258,7 +258,7 @@ def _price_requirement_loss(requirement: SelectorRequirement) -> tuple[str, Pric
 def _build_requirement_removal_fix(tried: TriedNode, located: LocatedRequirement) -> Fix:
     """Build the fix that drops the requirement from its term of the pod's required node affinity."""
     edits = build_pod_edits(tried.trial.pod, _build_requirement_change(located, None))
-    text = f"do not require nodes with {located.text}"
+    text = f"remove {located.text} from the required node affinity"
     target = (
         located.term,
         located.field,
@@ -289,7 +289,7 @@ def _build_preferred_terms_fix(tried: TriedNode) -> Fix:
         for requirement in term.match_expressions:
             if price is None:
                 weakens, price = _price_requirement_loss(requirement)
-    text = "prefer the nodes of its required node affinity instead of requiring them"
+    text = "make its required node affinity a preference"
     edits = build_pod_edits(tried.trial.pod, change)
     return Fix(
         FixKind.SOFTEN_NODE_AFFINITY, "all", text, by="author", edits=edits, cost=SOFTEN, weakens=weakens, price=price

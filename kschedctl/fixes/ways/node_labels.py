@@ -37,7 +37,7 @@ SYNONYMS = {"x86_64": "amd64", "x86-64": "amd64", "x64": "amd64", "aarch64": "ar
 TOPOLOGIES = ("topology.kubernetes.io/zone", HOSTNAME)
 ROLE_VALUES = ("", "true", "yes", "enabled")
 """Values of labels that give nodes a role. Labels with other values describe a node."""
-ANYWHERE = "the pod may land on nodes from which it was kept away"
+ANYWHERE = "the pod may be placed on nodes that it excludes now"
 NUMBER_SUFFIX = re.compile(r"(?:[0-9]+|(?<=[-_.])[a-z0-9]{1,2})$", re.IGNORECASE)
 """The ends of names that tell things of one kind apart, as in zone-a and node12."""
 
@@ -52,7 +52,7 @@ def iter_selector_fixes(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
     key = unmet.key
     value = unmet.values[0]
     for similar_key in find_similar_keys(key, tried):
-        text = f"select nodes by the label {similar_key} instead of {key}"
+        text = f"use the label {similar_key} instead of {key} in nodeSelector"
         change = _build_selector_change(_build_key_change(key, similar_key))
         yield Fix(
             FixKind.CORRECT_SELECTOR,
@@ -70,7 +70,7 @@ def iter_selector_fixes(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
 
     weakens, price = describe_label_loss(key, value)
     change = _build_selector_change(lambda selector: {k: v for k, v in selector.items() if k != key})
-    text = f"do not select nodes by {key}={value}"
+    text = f"remove nodeSelector {key}={value}"
     yield Fix(
         FixKind.DROP_SELECTOR,
         key,
@@ -88,7 +88,7 @@ def _build_fix_selecting_node_value(tried: TriedNode, key: str, value: str, node
 
     The fix is a correction, which gives up nothing, if the pod's value is misspelt.
     """
-    text = f"select nodes with {key}={node_value} instead of {value}"
+    text = f"set nodeSelector {key}={node_value} instead of {value}"
     change = _build_selector_change(lambda selector: {**selector, key: node_value})
     target = (key, node_value)
     edits = build_pod_edits(tried.trial.pod, change)

@@ -261,13 +261,14 @@ def _describe_lowered_amount(resource: str, new_amount: int, old_amount: int) ->
     """Describe the new and the old amount in one unit. CPUs keep all digits, because the patch does so too.
 
     >>> _describe_lowered_amount("cpu", 1000, 1500), _describe_lowered_amount("memory", 7299 << 20, 8 << 30)
-    ('1 CPU instead of 1.5', '7.13 GiB of memory instead of 8')
+    ('1 CPU instead of 1.5', '7.13 GiB of memory instead of 8 GiB')
     """
     if resource == CPU:
         unit = "CPU" if new_amount == 1000 else "CPUs"
         return f"{new_amount / 1000:,.10g} {unit} instead of {old_amount / 1000:,.10g}"
-    (old_number, new_number), unit = format_for_sentence(resource, old_amount, new_amount)
-    return f"{new_number} {unit} instead of {old_number}"
+    amounts = format_for_sentence(resource, old_amount, new_amount)
+    old_number, new_number = amounts.numbers
+    return f"{new_number} {amounts.unit} instead of {old_number}{amounts.unit_suffix}"
 
 
 def get_reduction_price(share: float) -> Price | None:

@@ -98,11 +98,11 @@ def _iter_relaxation_fixes(
     loss_text = UNEVEN_TEXT.format(key=key)
     domain_count = max(int(counts.exists.sum()), 1)
     if constraint.min_domains is not None and constraint.min_domains > domain_count:
-        text = f"spread across {key} with minDomains {domain_count} instead of {constraint.min_domains}"
+        text = f"lower minDomains from {constraint.min_domains} to {domain_count} for {key}"
         yield _build_constraint_field_fix(
             tried, index, FixKind.MIN_DOMAINS, text, MIN_DOMAINS, weakens=loss_text, min_domains=domain_count
         )
-    text = f"allow a skew of {skew} instead of {constraint.max_skew} over {key}"
+    text = f"raise maxSkew from {constraint.max_skew} to {skew} for {key}"
     yield _build_constraint_field_fix(tried, index, FixKind.MAX_SKEW, text, MORE_SKEW, weakens=loss_text, max_skew=skew)
     yield _build_soft_constraint_fix(tried, index, constraint)
 
@@ -120,13 +120,15 @@ def _iter_narrower_counting_fixes(
         keys = (*constraint.match_label_keys, TEMPLATE_HASH)
         yield _build_constraint_field_fix(tried, index, FixKind.MATCH_LABEL_KEYS, text, ROLLOUT, match_label_keys=keys)
     if constraint.node_taints_policy != "Honor":
-        text = f"spread across {key} without counting nodes whose taints it does not tolerate (nodeTaintsPolicy: Honor)"
+        counted_nodes = "nodes whose taints the pod tolerates"
+        text = f"spread across {key}, counting only {counted_nodes} (nodeTaintsPolicy: Honor)"
         price = Price.CORRECTION if _is_emptiest_domain_tainted(tried, counts) else None
         yield _build_constraint_field_fix(
             tried, index, FixKind.NODE_TAINTS_POLICY, text, HONOUR, price=price, node_taints_policy="Honor"
         )
     if constraint.node_affinity_policy == "Ignore":
-        text = f"spread across {key} without counting nodes that it does not select (nodeAffinityPolicy: Honor)"
+        counted_nodes = "nodes that match the pod's node selector and affinity"
+        text = f"spread across {key}, counting only {counted_nodes} (nodeAffinityPolicy: Honor)"
         yield _build_constraint_field_fix(
             tried, index, FixKind.NODE_AFFINITY_POLICY, text, HONOUR, node_affinity_policy="Honor"
         )

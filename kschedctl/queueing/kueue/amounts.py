@@ -41,7 +41,7 @@ def saturate(value: int) -> int:
 
 
 def add_amounts(a: int, b: int) -> int:
-    """Add two amounts, limited to int64. The sum is unlimited if one of the amounts is."""
+    """Add two amounts, limited to int64. The sum is unlimited if either amount is unlimited."""
     if a == UNLIMITED or b == UNLIMITED:  # noqa: PLR1714 - a tuple takes longer, and this is called very often
         return UNLIMITED
     total = a + b
@@ -63,7 +63,7 @@ def subtract_amounts(a: int, b: int) -> int:
 
 
 def parse_quota(resource: str, text: str | int | float) -> int:
-    """Parse a quota into the units of its resource.
+    """Parse a quota into an integer amount: milli-units for cpu, whole units for any other resource.
 
     Amounts that do not fit into an int64 count as unlimited. Raises QuantityError if the text is malformed.
     """
@@ -122,7 +122,7 @@ def scale_requests(requests: Mapping[str, int], count: int) -> Requests:
 def divide_requests(requests: Mapping[str, int], count: int) -> Requests:
     """Divide requests by a number of pods, rounding toward zero as Go does.
 
-    Amounts of 0 stay 0, even if the number of pods is 0.
+    Amounts of 0 stay 0, even if the number of pods is 0. Any other amount then raises ZeroDivisionError.
     """
     divided = {}
     for name, amount in requests.items():

@@ -192,7 +192,11 @@ class Assignment:
         return next(pod_set for pod_set in self.pod_sets if pod_set.name == name)
 
     def add_pod_set(self, pod_set: PodSetAssignment, requests: Requests) -> None:
-        """Add a pod set's assignment, and record its quota, its borrowing and the flavors that were tried."""
+        """Add a pod set's assignment, and update the quota, the borrowing and the tried flavors of the whole.
+
+        The quota of the chosen flavors grows by ``requests``. The borrowing becomes that of the flavor that borrows
+        most.
+        """
         self.pod_sets.append(pod_set)
         tried_indexes = {}
         for resource, choice in pod_set.flavors.items():
@@ -203,7 +207,10 @@ class Assignment:
         self.progress.tried_flavors.append(tried_indexes)
 
     def set_placements(self, results: Mapping[str, TopologyResult]) -> None:
-        """Record the placements by pod set. A pod set that waited for its placement becomes ready."""
+        """Record the placement of each pod set in ``results``, or None if it was not placed.
+
+        A pod set whose placement was delayed becomes ready if it has a placement now.
+        """
         for name, result in results.items():
             pod_set = self.get_pod_set(name)
             pod_set.topology = result.placement

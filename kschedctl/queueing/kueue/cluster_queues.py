@@ -98,7 +98,10 @@ def read_queue_settings(queue: ClusterQueue) -> ClusterQueueSettings:
 
 
 def _read_admission_checks(spec: ClusterQueueSpec, all_flavors: frozenset[str]) -> dict[str, frozenset[str]]:
-    """Return the flavors for which each admission check of a ClusterQueue is required, by default all."""
+    """Return the admission checks of a ClusterQueue, each with the flavors for which it is required.
+
+    A check without a list of flavors is required for all flavors of the queue.
+    """
     checks = dict.fromkeys(spec.admission_checks, all_flavors)
     if spec.admission_checks_strategy is not None:
         for rule in spec.admission_checks_strategy.admission_checks:
@@ -172,7 +175,7 @@ class CachedQueue:
         return Readiness(self.status == QueueStatus.ACTIVE, "Ready", "Can admit new workloads")
 
     def update_status(self, inventory: ReferencedObjects, gates: FeatureGates) -> None:
-        """Look up the objects that the queue refers to, and update its problems and its status.
+        """Look up the objects that the queue refers to, and update its topologies, its problems and its status.
 
         The queue is active if it has no problems, and otherwise pending. Upstream: inactiveReason.
         """
@@ -390,8 +393,8 @@ class QueueCache:
     def update_workload(self, info: WorkloadInfo) -> bool:
         """Add a Workload with quota to its ClusterQueue, or remove it if it no longer holds quota.
 
-        A Workload that moved to another ClusterQueue is removed from the former one. Return whether the Workload is now
-        in a ClusterQueue.
+        Return whether the Workload is now in a ClusterQueue. A Workload that moved to another ClusterQueue is removed
+        from the former one. If its ClusterQueue does not exist, nothing changes and the result is False.
         """
         workload = info.workload
         if not (workload.has_quota and workload.active and not workload.is_finished):
@@ -416,7 +419,8 @@ class QueueCache:
     def build_snapshot(self, topologies: Mapping[str, TopologySnapshot]) -> CycleSnapshot:
         """Copy the active ClusterQueues and their cohorts. ``topologies`` maps a flavor to its topology.
 
-        Cohorts whose ancestors form a circle are not copied, and neither are their queues.
+        Cohorts whose chain of parents has a cycle are not copied. Their queues, like queues that are not active, are
+        only listed as inactive.
         """
         # The cohorts are copied first and then linked to their parents
         cohorts = {
@@ -461,9 +465,9 @@ def build_empty_queue_cache(
 ) -> QueueCache:
     """Build the tree of cohorts and ClusterQueues, without Workloads.
 
-    A cohort that only exists as a name in a ClusterQueue or another cohort is created without quota. Cohorts that form
-    a circle are reported in the cache's ``problems``, as upstream reports them when it adds objects one by one. Raises
-    QuantityError or SelectorError if a quantity or selector is invalid.
+    A cohort that only exists as a name in a ClusterQueue or another cohort is created without quota. Cohorts whose
+    parents form a cycle are reported in the cache's ``problems``, as upstream reports them when it adds objects one by
+    one. Raises QuantityError or SelectorError if a quantity or selector is invalid.
     """
     cache = QueueCache(gates, inventory)
 
@@ -508,7 +512,7 @@ def build_empty_queue_cache(
 
 
 def is_cohort_in_circle(name: str, parents: Mapping[str, str]) -> bool:
-    """Return whether the ancestors of a cohort form a circle. ``parents`` maps cohorts to their parents."""
+    """Return whether a cohort's chain of parents has a cycle. ``parents`` maps cohorts to their parents, by name."""
     seen = set()
     while name in parents:
         if name in seen:

@@ -44,7 +44,7 @@ Conditions = Mapping[str, WorkloadCondition]
 
 
 def read_conditions(conditions: Iterable[api.Condition]) -> Conditions:
-    """Convert an object's list of conditions to conditions by type. Raises InputError for a malformed time.
+    """Convert the conditions of an object, and key them by type. Raises InputError for a malformed time.
 
     A condition without a time gets 0, which is 1970.
     """
@@ -62,7 +62,8 @@ def read_conditions(conditions: Iterable[api.Condition]) -> Conditions:
 def set_condition(conditions: Conditions, kind: ConditionType, condition: WorkloadCondition) -> tuple[Conditions, bool]:
     """Return a copy of the conditions with the condition of type ``kind`` set, and whether anything changed.
 
-    If the condition's status does not change, it keeps its transition time. A message that is too long is cut.
+    If the condition's status does not change, it keeps its transition time. A message that is too long is cut. If
+    nothing changes, the given mapping is returned instead of a copy.
     """
     message = _truncate(condition.message, _CONDITION_LIMIT)
     current = conditions.get(kind)

@@ -252,9 +252,10 @@ class _QueueOrder:
         return next(cohort for cohort in queue.node.iter_ancestors() if cohort in self._ancestors)
 
     def _find_next_queue(self, cohort: CohortNode) -> QueueSnapshot | None:
-        """Return the queue with the highest share in a cohort, descending into the child cohort if its share is higher.
+        """Return the queue with the highest share below a cohort, or None if the cohort was dropped.
 
-        If a cohort has no queues left, drop it and return None. The caller then has to search again from the root.
+        A child cohort whose share is at least as high is searched instead. Idle children are dropped first. A cohort
+        without queues or children left is dropped as well, and the caller then has to search again from the root.
         """
         self._drop_idle_children(cohort)
         queue, queue_share = self._find_queue_with_highest_share(cohort)

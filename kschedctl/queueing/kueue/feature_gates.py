@@ -61,7 +61,7 @@ FeatureGates = frozenset[Gate]
 
 
 def build_feature_gates(release: KueueRelease, overrides: Mapping[str, object]) -> FeatureGates:
-    """Return the gates that a release enables by default or that Kueue's configuration enables.
+    """Return the enabled gates: a release's defaults, changed by ``overrides`` from Kueue's configuration.
 
     Overrides of gates that are not in ``Gate`` are ignored. Raises InputError for a value that is not a boolean.
     """

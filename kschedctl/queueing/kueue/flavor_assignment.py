@@ -140,11 +140,11 @@ class FlavorAssigner:
         assignment = Assignment(progress)
         for group in self._group_pod_sets(counts):
             if not self._assign_pod_set_group(assignment, group):
-                self._set_no_fit_reason(assignment)
+                self._set_reason_if_no_fit(assignment)
                 return assignment
         if assignment.mode != AssignmentMode.NO_FIT and Gate.TOPOLOGY_AWARE_SCHEDULING in self.gates:
             self._place_in_topology(assignment)
-        self._set_no_fit_reason(assignment)
+        self._set_reason_if_no_fit(assignment)
         return assignment
 
     def _group_pod_sets(self, counts: Sequence[int] | None) -> list[list[_GroupPodSet]]:
@@ -164,9 +164,10 @@ class FlavorAssigner:
         return list(groups.values())
 
     def _begin_assignment(self, pod_set: PodSetRequests, index: int) -> PodSetAssignment:
-        """Return an assignment of the pod set without chosen flavors, except flavors that must be kept.
+        """Start the assignment of a pod set. ``index`` is the pod set's index in the Workload.
 
-        The assignment counts pods as a resource if the ClusterQueue has a quota for pods.
+        Flavors are already chosen only if the pod set has former ones and the gate TopologyAwareScheduling is on. The
+        pods count as a resource if the ClusterQueue has a quota for pods.
         """
         requests = dict(pod_set.requests)
         if self.queue.settings.find_resource_group(_PODS) is not None:
@@ -178,9 +179,9 @@ class FlavorAssigner:
         return assignment
 
     def _keep_former_flavors(self, assignment: PodSetAssignment, requested: PodSetRequests, index: int) -> None:
-        """Copy a pod set's former flavors and placement into its assignment.
+        """Copy a pod set's former flavors, and its former placement if any, into its assignment.
 
-        ``index`` is the index of the pod set.
+        ``index`` is the pod set's index in the Workload.
         """
         for resource, flavor in requested.flavors.items():
             assignment.flavors[resource] = FlavorChoice(flavor, AssignmentMode.FIT)
@@ -509,10 +510,10 @@ class FlavorAssigner:
                 attempt.reasons = sorted({*attempt.reasons, message})
                 attempt.no_fit_reason = self._get_observed_reason(NoFitReason.NO_MATCHING_FLAVOR)
 
-    def _set_no_fit_reason(self, assignment: Assignment) -> None:
-        """Set the reason why an assignment does not fit. Upstream: resolveNoFitReason.
+    def _set_reason_if_no_fit(self, assignment: Assignment) -> None:
+        """Set the reason if an assignment does not fit. Upstream: resolveNoFitReason.
 
-        It is the most severe reason of all pod sets and resource groups. A resource group needs only one fitting
+        The reason is the most severe of all pod sets and resource groups. A resource group needs only one fitting
         flavor, so its reason is the mildest reason of its flavors. Without the gate UnadmittedWorkloadsObservability,
         no reason is set.
         """
@@ -527,9 +528,9 @@ class FlavorAssigner:
         assignment.no_fit_reason = find_most_severe_reason(reasons)
 
     def _find_mildest_reasons(self, attempts: Sequence[FlavorAttempt]) -> list[NoFitReason]:
-        """Return the mildest reason of each resource group for which its flavors did not fit.
+        """Return the mildest reason why a flavor did not fit, for each resource group with such a flavor.
 
-        Groups without such flavors are left out. A flavor outside all groups counts as a group.
+        A flavor outside all groups counts as a group.
         """
         groups = self.queue.settings.groups
         mildest: dict[tuple[str, int], NoFitReason] = {}
@@ -583,9 +584,9 @@ class FlavorAssigner:
     def build_placement_requests(self, assignment: Assignment) -> PlacementRequests:
         """Return, by flavor, the requests of the pod sets to place in a topology in this cycle.
 
-        The assignment is changed: a pod set without exactly one flavor with a topology gets an error. A pod set that is
-        placed later, after a ProvisioningRequest or by MultiKueue, is marked as pending. Upstream:
-        WorkloadsTopologyRequests.
+        Pod sets with an error, without pods or with a placement are skipped. The assignment is changed: a pod set
+        without exactly one flavor with a topology gets an error, and a pod set that is placed later, after a
+        ProvisioningRequest or by MultiKueue, is marked as pending. Upstream: WorkloadsTopologyRequests.
         """
         requests: PlacementRequests = {}
         workload = self.info.workload
@@ -665,7 +666,10 @@ class FlavorAssigner:
 
 
 def requests_topology(pod_set: KueuePodSet) -> bool:
-    """Return whether a pod set itself requests a topology. Upstream: IsExplicitlyRequestingTAS."""
+    """Return whether a pod set explicitly requests a topology: a level, slices, or an unconstrained placement.
+
+    Upstream: IsExplicitlyRequestingTAS.
+    """
     request = pod_set.topology_request
     if request is None:
         return False

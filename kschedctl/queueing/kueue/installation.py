@@ -94,7 +94,10 @@ def _detect_release(cluster: Cluster) -> KueueInstallation:
 
 
 def _choose_release(minor: int) -> KueueInstallation:
-    """Return the release with which to replay Kueue 0.``minor``: 0.19 if ``minor`` is up to 19, otherwise 0.20."""
+    """Return the release with which to replay Kueue 0.``minor``: 0.19 if ``minor`` is up to 19, otherwise 0.20.
+
+    If the installed release is older than 0.19, the result's ``doubt`` says so.
+    """
     if minor < _MINOR_OF_OLDEST:
         doubt = f"Kueue 0.{minor} is installed, and is replayed as 0.{_MINOR_OF_OLDEST}"
         return KueueInstallation(KueueRelease.V0_19, doubt=doubt)

@@ -96,7 +96,7 @@ class PriorityClasses:
         """Return the WorkloadPriorityClass with this name, or None."""
         return next((stored for stored in self.workload_classes if stored.metadata.name == name), None)
 
-    def find_pod_class(self, name: str) -> PriorityClass | None:
+    def find_pod_priority_class(self, name: str) -> PriorityClass | None:
         """Return the PriorityClass with this name, or None. The two system classes always exist.
 
         An empty name means the global default, the one with the lowest value if there are several.
@@ -381,7 +381,7 @@ def resolve_workload_priority(
     # The PriorityClass, of the first pod set that names one or else the global default
     class_names_of_pods = (pod_set.template.spec.priority_class_name for pod_set in pod_sets)
     pod_class_name = pod_class_name or next(filter(None, class_names_of_pods), "")
-    pod_class = classes.find_pod_class(pod_class_name)
+    pod_class = classes.find_pod_priority_class(pod_class_name)
     if pod_class is None and pod_class_name and classes.are_pod_classes_known:
         raise InputError(f"PriorityClass {pod_class_name} does not exist")
     if pod_class is None:

@@ -124,7 +124,7 @@ def _is_suspended_as_whole(kind: str) -> bool:
 def _read_frameworks(configuration: JsonObject) -> frozenset[str] | None:
     """Return the integrations that the Configuration enables, or None if the Configuration is empty.
 
-    Raises InputError if the integrations are not a list.
+    A Configuration that lists none enables Kueue's defaults. Raises InputError if the integrations are not a list.
     """
     if not configuration:
         return None

@@ -41,9 +41,10 @@ def matches_flavor(spec: PodSpec, node_labels: Mapping[str, str]) -> bool:
 
 
 def _restrict_spec_to_labels(spec: PodSpec, keys: Mapping[str, str]) -> PodSpec:
-    """Return the pod spec with only the node selector and affinity requirements on these labels.
+    """Return the pod spec with only the node selector and the required node affinity on these labels.
 
-    If an affinity term has no such requirement, the affinity is dropped, because the term then always matches.
+    Preferred terms are dropped. If a required term has no requirement on the labels, the whole affinity is dropped,
+    because that term then always matches.
     """
     selector = {key: value for key, value in spec.node_selector.items() if key in keys}
     affinity = spec.affinity.node_affinity if spec.affinity else None

@@ -179,7 +179,7 @@ def predict_outlook(replay: KueueReplay) -> Outlook:
 
 
 def _record_queue_positions(replay: KueueReplay, outlooks: dict[str, WorkloadOutlook]) -> dict[str, bytes]:
-    """Record each Workload's place in its queue in ``outlooks``, and return the shapes of the queued Workloads.
+    """Record each Workload's place in its queue in ``outlooks``, and return the shape of each queued Workload by key.
 
     Kueue treats Workloads of the same shape alike, so all of them fail if one fails. A shape begins with the name of
     the ClusterQueue, because Workloads in different queues may fare differently.
@@ -237,6 +237,7 @@ class _StateHistory:
             if self._workloads.get(key) is not workload:
                 self._workloads[key] = workload
                 updated = hash((key, _build_workload_key(workload)))
+                # XOR takes the former hash out of the total and puts the new one in
                 self._total ^= self._hashes.get(key, 0) ^ updated
                 self._hashes[key] = updated
 

@@ -132,11 +132,12 @@ class PendingQueue:
     def requeue_workload(self, info: WorkloadInfo, reason: RequeueReason, quota_reason: str) -> bool:
         """Put a Workload that was tried back into the queue, as active or inadmissible. Return whether it was added.
 
-        It becomes active if its reason allows an immediate retry, if it has flavors left to try, or if inadmissible
-        Workloads were moved since it was popped, unless it waits for a backoff. It is not added if it is waiting
-        already, except that an inadmissible Workload may become active. ``quota_reason`` is the reason in the
-        Workload's condition QuotaReserved. Inadmissible Workloads of the same shape get this reason, too. Upstream:
-        RequeueIfNotPresent.
+        It becomes active if its reason allows an immediate retry, if it has flavors left to try, or if quota was
+        released while it was tried. A Workload that waits for a backoff becomes inadmissible in any case. A Workload
+        that is already waiting is not added, but if it is inadmissible it may become active.
+
+        ``quota_reason`` is the reason in the Workload's condition QuotaReserved. Inadmissible Workloads of the same
+        shape get this reason, too. Upstream: RequeueIfNotPresent.
         """
         key = info.workload.key
         if self.settings.is_strict:

@@ -196,7 +196,7 @@ def _merge_resource_lists(
 
 
 def find_resource_errors(pod_sets: Iterable[KueuePodSet]) -> list[str]:
-    """Return an error for each container or pod that requests more than its limit.
+    """Return an error for each container or pod that requests more than its limit. Malformed lists are skipped.
 
     Upstream: ValidateResources of pkg/workload/resources.go.
     """

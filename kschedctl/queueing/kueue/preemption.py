@@ -225,7 +225,7 @@ class _CandidateList:
     def _collect_queue_candidates(self, queue: QueueSnapshot, policy: str) -> list[RankedCandidate]:
         """Return the Workloads in a ClusterQueue that the policy allows to be preempted, sorted by rank.
 
-        They must use a resource of which the request needs more. If the policy is Never, there are none.
+        Only Workloads that use one of the resources to free are included. If the policy is Never, there are none.
         """
         if policy == NEVER:
             return []
@@ -243,7 +243,8 @@ class _CandidateList:
         """Return the candidates of other queues in two lists: for hierarchical reclaim, and for reclaim by priority.
 
         Hierarchical reclaim takes the candidates outside of a subtree whose quota covers the request. Both lists are
-        empty if the queue must not reclaim quota from its cohort. Upstream: collectCandidatesForHierarchicalReclaim.
+        empty if the queue must not reclaim quota from its cohort. The origin of each searched queue is recorded.
+        Upstream: collectCandidatesForHierarchicalReclaim.
         """
         queue = self._request.queue
         hierarchical: list[RankedCandidate] = []

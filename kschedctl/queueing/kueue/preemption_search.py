@@ -101,7 +101,10 @@ class PreemptionSearch:
         return [candidate for candidate in candidates if candidate.info.workload.key in queue.workloads]
 
     def _rank_workloads(self) -> None:
-        """Record the ranks of all Workloads that hold quota at the start of the cycle."""
+        """Record the ranks of all Workloads that hold quota at the start of the cycle.
+
+        Workloads with equal candidate keys share a rank. The Workloads with rank 0 are preempted first.
+        """
         sorted_workloads = sorted(
             (self.build_candidate_key(info, ""), info.workload.key)
             for queue in self.snapshot.queues.values()

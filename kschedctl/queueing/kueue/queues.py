@@ -229,7 +229,7 @@ class Queues:
     def _list_queues_in_tree(self, name: str) -> Sequence[str]:
         """Return the names of all ClusterQueues in the cohort tree of a ClusterQueue, including its own.
 
-        There are none if its cohorts form a circle.
+        The result is empty if the parents of its cohort form a cycle.
         """
         node = self.cache.queues[name].node
         if node.parent is None:

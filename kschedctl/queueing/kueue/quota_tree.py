@@ -310,7 +310,11 @@ LOWEST_SHARE = DominantShare(ratio=-1.0)
 
 
 def compute_share(node: QuotaNode) -> DominantShare:
-    """Compute the dominant share of a node. It is 0 if the node has no parent or borrows nothing."""
+    """Compute the dominant share of a node: the highest ratio of borrowed amount to capacity among its resources.
+
+    Ratios are in thousandths. The capacity is what the parent could use in all flavors. The share is 0 if the node has
+    no parent or borrows nothing.
+    """
     if node.parent is None:
         return DominantShare(weight=node.weight)
     borrowed_by_resource: dict[str, int] = {}

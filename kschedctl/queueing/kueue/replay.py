@@ -286,9 +286,9 @@ class KueueReplay:
         return state
 
     def _render_cohort_shares(self) -> dict[str, str]:
-        """Return the weighted share of each Cohort object, or {} without fair sharing.
+        """Return the weighted share of each Cohort object by name, or {} without fair sharing.
 
-        Cohorts in a circle and cohorts without an object are left out.
+        Cohorts whose parents form a cycle and cohorts without an object are left out.
         """
         if not self.has_fair_sharing:
             return {}
@@ -338,6 +338,7 @@ class _Topologies:
         for queue in cache.queues.values():
             for info in queue.workloads.values():
                 for flavor, domains in info.compute_usage(self._gates).topology.items():
+                    # Flavors may share nodes, so usage may count in several topologies
                     for snapshot in self._list_overlapping_topologies(snapshots, flavor):
                         snapshot.change_usage(domains, 1)
         return snapshots
@@ -420,7 +421,10 @@ def _resolve_priority(workload: KueueWorkload, priorities: Mapping[str, int]) ->
 
 
 def _render_requeued_workloads(result: CycleResult) -> dict[str, dict[str, Any]]:
-    """Return, by namespace and name, the reason, result and status of each requeued Workload as JSON values."""
+    """Return why each Workload was requeued, whether it was added to its queue, and its status, as JSON values.
+
+    The keys are namespace/name.
+    """
     return {
         key: {"reason": entry.reason.value, "added": entry.added, "status": entry.status.value}
         for key, entry in sorted(result.requeued.items())

@@ -181,7 +181,8 @@ class AdmissionScheduler:
     def run_cycle(self, topologies: Mapping[str, TopologySnapshot], now: int) -> CycleResult | None:
         """Run a cycle, which tries the first Workload of each active queue. Return None if all active queues are empty.
 
-        ``topologies`` maps each flavor to a snapshot of its topology with the Workloads' usage.
+        Workloads that did not get quota are put back into their queues. ``topologies`` maps each flavor to a snapshot
+        of its topology with the Workloads' usage.
         """
         heads = self._pop_queue_heads()
         if not heads:
@@ -254,7 +255,7 @@ class AdmissionScheduler:
 
         Outdated progress of an earlier search for flavors is cleared. Upstream: getAssignments.
         """
-        if self._is_progress_outdated(info, queue):
+        if self._must_restart_flavor_search(info, queue):
             info.last_assignment = None
         assigner = self._build_assigner(info, queue)
         outcome = self._compute_initial_assignment(assigner)
@@ -274,11 +275,12 @@ class AdmissionScheduler:
             uses_fair_sharing=self._settings.fair_strategies is not None,
         )
 
-    def _is_progress_outdated(self, info: WorkloadInfo, queue: QueueSnapshot) -> bool:
-        """Return whether the search for flavors has to start again from the first flavor.
+    def _must_restart_flavor_search(self, info: WorkloadInfo, queue: QueueSnapshot) -> bool:
+        """Return whether the search for flavors must start over. It need not if there is no earlier search.
 
-        This is the case if quota was released since the last search, or if the Workload changed. Upstream:
-        lastAssignmentOutdated.
+        It must start over if quota was released since the earlier search. With the gate
+        FlavorFungibilityPreserveScanProgress, it must also start over if the Workload changed, and otherwise continues
+        a search of the previous cycle even if quota was released. Upstream: lastAssignmentOutdated.
         """
         progress = info.last_assignment
         if progress is None:
@@ -480,7 +482,10 @@ class AdmissionScheduler:
         self._admit_entry(entry, queue, assignment)
 
     def _skip_entry(self, entry: _Entry, message: str) -> None:
-        """Leave an entry for the next cycle, with a message that says why it was skipped in this cycle."""
+        """Leave an entry for the next cycle, with a message that says why it was skipped in this cycle.
+
+        Without the gate FlavorFungibilityPreserveScanProgress, the next search for flavors starts over.
+        """
         entry.status = EntryStatus.SKIPPED
         entry.message = message
         entry.quota_reason = QuotaReason.WAITING_FOR_QUOTA.value
@@ -549,7 +554,8 @@ class AdmissionScheduler:
     ) -> _FitCheck:
         """Return whether a usage fits into quota and topology once the preempted Workloads and the targets are gone.
 
-        The snapshot is restored afterwards.
+        The topology is checked only if the quota suffices, and otherwise counts as sufficient. The snapshot is restored
+        afterwards.
         """
         # What fits beside victims fits all the more without them, so the many victims of other entries come last
         own_victims = {target.info.workload.key: target.info for target in targets}
@@ -673,8 +679,8 @@ def find_required_checks(admission: QuotaAdmission | None, checks: Mapping[str, 
 def _compute_reservation(assignment: Assignment, queue: QueueSnapshot) -> Usage:
     """Return how much quota to keep free for an assignment that waits although nothing can be preempted for it.
 
-    The amounts are limited to the unused nominal quota, plus the borrowing limit if the assignment borrows. Upstream:
-    quotaResourcesToReserve.
+    Without borrowing, the amounts are limited to the unused nominal quota. With borrowing, they are limited to that
+    plus the borrowing limit, or not at all if there is no such limit. Upstream: quotaResourcesToReserve.
     """
     reserved: Usage = {}
     for key, amount in assignment.quota.items():

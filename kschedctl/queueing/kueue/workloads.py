@@ -515,8 +515,7 @@ def _compute_admitted_requests(
 
 
 def build_shape_key(workload: WorkloadState, pod_sets: Sequence[PodSetRequests]) -> bytes:
-    """Return a key of the fields that decide how a Workload is scheduled: its pod sets, their requests, and its
-    priority.
+    """Return a key built from everything that decides how a Workload is scheduled: pod sets, requests, priority.
 
     Workloads with equal keys are treated alike in a ClusterQueue. Upstream: computeSchedulingHash.
     """
@@ -551,8 +550,9 @@ def build_shape_key(workload: WorkloadState, pod_sets: Sequence[PodSetRequests])
 def get_queue_time(workload: WorkloadState, gates: FeatureGates) -> int:
     """Return the time that determines a Workload's place in its queue, in microseconds since 1970.
 
-    It is usually the creation time. After some evictions and preemptions, it is the time of the eviction or preemption.
-    Upstream: GetQueueOrderTimestamp.
+    It is usually the creation time. For a Workload evicted by its admission checks or by the timeout for ready pods, it
+    is the time of the eviction. Without the gate PrioritySortingWithinCohort, it is just after the preemption if the
+    Workload was preempted by a queue that reclaimed quota while borrowing. Upstream: GetQueueOrderTimestamp.
     """
     evicted = workload.conditions.get(ConditionType.EVICTED)
     if evicted is not None and evicted.status and evicted.reason in (ADMISSION_CHECK, "PodsReadyTimeout"):

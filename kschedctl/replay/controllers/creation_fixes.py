@@ -473,7 +473,7 @@ def _try_scheduling(scheduler: Scheduler, stored: AdmissionRequest) -> _Scheduli
     pod = view.merge_label_keys(view.stored(pod))
     framework = scheduler.framework(pod.spec.scheduler_name)
     if framework is None:
-        return _SchedulingAttempt(message=f'no profile serves scheduler name "{pod.spec.scheduler_name}"')
+        return _SchedulingAttempt(message=f'no scheduler profile is named "{pod.spec.scheduler_name}"')
     cycle = scheduler.run_cycle(framework.without_extenders(), pod)
     if cycle.schedulable:
         return _SchedulingAttempt(tuple(cycle.passed.names))

@@ -23,7 +23,7 @@ from kschedctl.replay.controllers.workload_change import resolve_share
 from kschedctl.scheduler.engine.preemption.budgets import get_budget_key, get_disruption_headroom
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.indexes import ClusterObjects
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import counted, first_few
 
 MORE_THAN_ONE = "more than one PodDisruptionBudget selects it, which the eviction API does not support"
 
@@ -36,6 +36,7 @@ class Evictions:
         pdbs = simulation.view.objects.of("PodDisruptionBudget")
         self._budgets = {get_budget_key(pdb): _with_computed_status(pdb, simulation) for pdb in pdbs}
         self._headroom = {name: get_disruption_headroom(pdb) for name, pdb in self._budgets.items()}
+        self._unreplaced: dict[Position, None] = {}  # evicted pods whose successors are not healthy
 
     def find_budgets(self, position: Position) -> tuple[str, ...]:
         """Return the budgets that select a pod, as ``namespace/name``."""
@@ -80,9 +81,20 @@ class Evictions:
             return ""
         if reason := explain_strict_budget(pdb):
             return f"never allows an eviction: {reason}"
+        if used_up := self._describe_evicted_pods(name):
+            return used_up
         needs = f": it needs {counted(desired, 'healthy pod')} and has {healthy:,}" if desired else ""
         used_up = describe_used_up_budget(pdb, self._find_unevicted_pods(name))
         return f"allows no disruption now{needs}{'; ' if used_up else ''}{used_up}"
+
+    def _describe_evicted_pods(self, name: str) -> str:
+        """Describe the evicted pods that use up a budget that allowed disruptions at first, or return ""."""
+        if get_disruption_headroom(self._budgets[name]) <= 0:
+            return ""
+        evicted = [self._get_pod(position).key for position in self._unreplaced if name in self.find_budgets(position)]
+        if not evicted:
+            return ""
+        return f"is used up by {first_few(evicted)}, evicted before and without a new node"
 
     def find_unhealthy_pods(self, position: Position) -> tuple[str, ...]:
         """Return the keys of the unhealthy pods that use up the pod's budgets.
@@ -111,6 +123,7 @@ class Evictions:
         if not self._ignores_budgets(position) and _is_ready(self._get_pod(position)):
             self.simulation.budgets.record_evicted_pods([position])
             self.change_allowed_disruptions([position], -1)
+            self._unreplaced[position] = None
 
     def undo_eviction(self, position: Position, *, runs: bool) -> None:
         """Undo what was recorded about an eviction that did not happen after all.
@@ -132,6 +145,7 @@ class Evictions:
         """
         self.simulation.budgets.record_running_pods([position])
         self.change_allowed_disruptions([position], 1)
+        self._unreplaced.pop(position, None)
 
     def change_allowed_disruptions(self, positions: Iterable[Position], by: int) -> None:
         """Change the number of allowed disruptions by ``by``, once per pod, for all budgets that select the pod."""

@@ -262,7 +262,7 @@ class ServingProfiles:
     def format_not_served(self, info: PodInfo) -> str:
         """Return the message for a pod that no profile serves."""
         served = ", ".join(self.scheduler.configuration.profiles)
-        return f'no profile serves scheduler name "{info.spec.scheduler_name}" (served: {served})'
+        return f'no scheduler profile is named "{info.spec.scheduler_name}" (profiles: {served})'
 
     def find_gate_message(self, framework: Framework, info: PodInfo) -> str:
         """Return why a PreEnqueue plugin keeps the pod out of the active queue, or "" if no plugin does."""

@@ -246,7 +246,7 @@ def test_html_shows_sections_with_warnings_unfolded(run: Run) -> None:
     summaries = re.findall(r'<details class="part"( open)?><summary><h2[^>]*>([^<]*)<', page)
     assert [title for is_open, title in summaries if is_open] == [
         "Pending, by cause",
-        "Priorities and starvation",
+        "Priority tiers",
         "Drains that budgets block",
         "Fragmentation and packing",
     ]

@@ -190,7 +190,7 @@ def test_where_extenders_score_as_many_nodes_are_looked_for() -> None:
 def test_a_pod_that_nobody_serves() -> None:
     found = scheduler(10, 1, pod("web", schedulerName="volcano"))
     asked = PodKind(found, found.view.stored(found.cluster.pods[0]), "Pod shop/web")
-    with pytest.raises(UsageError, match='no profile serves scheduler name "volcano"'):
+    with pytest.raises(UsageError, match='no scheduler profile is named "volcano"'):
         compute_sampling_costs(found, [asked], "named")
 
 

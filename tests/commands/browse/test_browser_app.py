@@ -53,9 +53,7 @@ def test_the_list_has_pending_pods_under_their_causes_and_the_first_is_explained
         assert flat(browser).startswith("batch/embedder-t7x4w Unschedulable: taint nvidia.com/gpu=present:NoSchedule")
         assert text(browser, "#head") == "10 pending pods · in all namespaces · 12 nodes"
         await press(browser, pilot, "down")
-        assert flat(browser).startswith(
-            "batch/etl-ln6zq Handled by another scheduler: no profile serves scheduler name"
-        )
+        assert flat(browser).startswith("batch/etl-ln6zq Handled by another scheduler: no scheduler profile is named")
 
     drive(demo(), steps)
 

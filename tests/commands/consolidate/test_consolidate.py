@@ -352,7 +352,8 @@ def test_pools_before_and_after() -> None:
     report = consolidated(objects)
     assert report.pools == (PoolChange("general", 2, 1, 2, 2, 25.0, 50.0, 0.0, 0.0),)
     page = RENDERERS["table"](report, Style())
-    assert "Pools, before and after" in page
+    assert "Pools, before → after" in page
+    assert "2 → 1" in page
     assert "✓ n" in page
 
 
@@ -375,7 +376,9 @@ def test_a_pending_pod_that_fits_counts_only_afterwards() -> None:
     assert report.fitting == 1
     assert report.pools == (PoolChange("general", 2, 1, 2, 3, 25.0, 75.0, 0.0, 0.0),)
     assert [(share.before, share.after) for share in report.requested if share.resource == "cpu"] == [(25.0, 75.0)]
-    assert 'The columns "then" also count 1 pending pod that fits now.' in RENDERERS["table"](report, Style())
+    assert "The numbers after the arrows include 1 pending pod that fits without these changes." in RENDERERS["table"](
+        report, Style()
+    )
 
 
 def test_dearer_nodes_may_save_more_than_the_emptiest() -> None:

@@ -229,7 +229,8 @@ def test_a_budget_holds_back_what_has_no_successor() -> None:
     objects = [node("n1"), node("n2", cpu="2"), budget(1), *(replica(f"r{i}", "n1") for i in range(4))]
     report = drained(objects, "n1")
     assert (len(report.moved), sum(len(g.pods) for g in report.unplaced), len(report.blocked)) == (2, 1, 1)
-    assert report.blocked[0].why == "PodDisruptionBudget d/b allows no disruption now"
+    used_up = "PodDisruptionBudget d/b is used up by d/r2, evicted before and without a new node"
+    assert report.blocked[0].why == used_up
     assert (report.drained, report.safe) == (False, False)
 
 
@@ -304,6 +305,19 @@ def test_the_room_of_terminating_pods_is_taken_without_an_eviction() -> None:
     brief = report.summary()
     assert (brief.victims, brief.figures["evicted"], brief.figures["lost"]) == ((), 0, 0)
     assert brief.warnings == ("waits until d/leaving, already terminating, is gone",)
+
+
+def test_a_budget_that_the_drain_itself_uses_up_says_so() -> None:
+    """The budget allows one disruption. r1 fits nowhere else, so that r2 cannot be evicted any more."""
+    objects = [node("n1"), node("n2"), replica("r1", "n1", "4"), replica("r2", "n2", "4"), budget(1)]
+    report = drained(objects, "n1", "n2")
+    why = "PodDisruptionBudget d/b is used up by d/r1, evicted before and without a new node"
+    assert [(blocked.pod, blocked.why) for blocked in report.blocked] == [("d/r2", why)]
+    assert report.summary().headline == f"Cannot be drained: n1, n2 – {why} (d/r2)"
+
+    # A budget that allows none from the start says how many healthy pods it needs
+    objects[-1] = budget(0)
+    assert "allows no disruption now" in drained(objects, "n1", "n2").blocked[0].why
 
 
 def test_moved_pods_preempt_on_other_nodes() -> None:

@@ -33,10 +33,10 @@ def memory(request: str, limit: str = "31Gi", used: str = "") -> Explanation:
 @pytest.mark.parametrize(
     ("request_", "used", "said"),
     [
-        ("200Gi", "5760Mi", "needs 200 GiB of memory; 25.4 of 31 free; no node is that large"),
-        ("31Gi", "1Ki", "needs 31 GiB of memory; 30.999999 of 31 free"),
-        ("512Mi", "30.9Gi", "needs 512 MiB of memory; 102 of 31,744 free"),
-        ("2Gi", "31Gi", "needs 2 GiB of memory; 0 of 31 free"),
+        ("200Gi", "5760Mi", "needs 200 GiB of memory; 25.4 of 31 GiB free; no node is that large"),
+        ("31Gi", "1Ki", "needs 31 GiB of memory; 30.999999 of 31 GiB free"),
+        ("512Mi", "30.9Gi", "needs 512 MiB of memory; 102 of 31,744 MiB free"),
+        ("2Gi", "31Gi", "needs 2 GiB of memory; 0 of 31 GiB free"),
     ],
 )
 def test_amounts_of_one_line_have_one_unit_and_differ_where_they_do(request_: str, used: str, said: str) -> None:
@@ -51,7 +51,9 @@ def test_millicores_and_cores_are_not_mixed() -> None:
 def test_a_resource_that_nobody_offers() -> None:
     asking = pod("p")
     asking["spec"]["containers"][0]["resources"]["requests"]["example.com/fpga"] = "1"
-    assert fact(explain_pod(node("n1"), asking), "NodeResourcesFit") == ("needs 1 example.com/fpga; no node offers any")
+    assert fact(explain_pod(node("n1"), asking), "NodeResourcesFit") == (
+        "needs 1 example.com/fpga, which no node offers"
+    )
 
 
 def affinity(*terms: Json) -> Json:

@@ -403,7 +403,7 @@ def test_the_plan_so_far_is_told_where_the_rest_of_the_pods_find_no_room() -> No
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ({"schedulerName": "volcano"}, 'no profile serves scheduler name "volcano" (served: default-scheduler)'),
+        ({"schedulerName": "volcano"}, 'no scheduler profile is named "volcano" (profiles: default-scheduler)'),
         ({"schedulingGates": [{"name": "hold"}]}, "waiting for scheduling gates: [hold]"),
     ],
     ids=["another scheduler's", "gated"],

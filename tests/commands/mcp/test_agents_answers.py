@@ -99,7 +99,7 @@ CASES: dict[str, Case] = {
     "holmes 13b: which label, and a fix": Case(
         "explain_pod",
         {"pod": "n13/user-profile-import"},
-        ("needs label=someLabel", "has no label label", "Do not select nodes by label=someLabel"),
+        ("needs label=someLabel", "has no label label", "Remove nodeSelector label=someLabel"),
         [SELECTING],
     ),
     "holmes 14: GPUs": Case(

@@ -144,7 +144,7 @@ def test_a_narrow_page_keeps_amounts_in_their_columns() -> None:
     page = RENDERERS["table"](_report(), Style(width=80))
     words_beneath = ("priority ", "pods ", "reserving ", "admitted ")
     assert not any(line.strip().startswith(words_beneath) for line in page.splitlines())
-    assert "PRIORITY  PODS  WHY, WOULD GET" in page
+    assert "PRIORITY  PODS  REASON, WOULD GET" in page
     assert "would get gpu" in page
 
 

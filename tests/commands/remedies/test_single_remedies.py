@@ -97,7 +97,11 @@ CASES: dict[str, tuple[str, Json, list[Json]]] = {
         asked(**named("node1")),
         [node("node-1")],
     ),
-    "two names at once": ("do not require nodes with the name n2", asked(**named("n1", "n2")), [node("n1")]),
+    "two names at once": (
+        "remove the name n2 from the required node affinity",
+        asked(**named("n1", "n2")),
+        [node("n1")],
+    ),
     "a resource that no node has": (
         f"drop the request for {GPU}, which no node offers",
         asked(**SOME_GPU),
@@ -145,12 +149,12 @@ CASES: dict[str, tuple[str, Json, list[Json]]] = {
         [node("n1"), WEB],
     ),
     "a domain that it cannot go to": (
-        f"spread across {ZONE} without counting nodes whose taints it does not tolerate (nodeTaintsPolicy: Honor)",
+        f"spread across {ZONE}, counting only nodes whose taints the pod tolerates (nodeTaintsPolicy: Honor)",
         asked(**spread()),
         TWO_ZONES,
     ),
     "too few domains": (
-        f"spread across {ZONE} with minDomains 2 instead of 3",
+        f"lower minDomains from 3 to 2 for {ZONE}",
         asked(**spread(minDomains=3)),
         [node("n1"), node("n2", "b"), WEB, pod("web-2", node_name="n2")],
     ),

@@ -104,7 +104,7 @@ def test_each_pod_without_a_group_stands_once_above_its_reasons(run: Run, write:
     waiting = [pod(name, "9") | {"status": {"phase": "Pending", "conditions": unschedulable}} for name in ("p", "q")]
     file = write(*nodes, *waiting)
     output = run("scale", "up", "-f", file, "--pool-label", "example.com/crew", "--assume-complete").out
-    table = output.split("No group grows for\n")[1]
+    table = output.split("Pods for which no group grows\n")[1]
     assert table.count("default/p") == table.count("default/q") == 1
     assert table.count("blue, green: needs 9 CPUs") == 1
 

@@ -64,7 +64,8 @@ def test_pools_before_and_after_as_characters_and_as_a_picture(run: Run) -> None
     assert "Nodes by pool, before and after" in out
     assert run("size", "--demo", "-o", "svg").out.startswith("<svg ")
     page = run("size", "--demo", "-o", "html").out
-    assert "Pools, before and after" in page
+    assert "Pools, before → after" in page
+    assert "2 → 1" in page
     assert "Nodes by pool, before and after" in page
 
 

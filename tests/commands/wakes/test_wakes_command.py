@@ -159,8 +159,8 @@ def test_the_later_snapshot_first(run: Run, tmp_path: Path) -> None:
 
 def test_a_pod_that_is_held_back_is_not_flushed(run: Run, cluster: str) -> None:
     """The flush of the unschedulable pods is an event for which no gating plugin asks."""
-    assert run("wakes", "gated", "-f", cluster).out.splitlines()[-1].startswith("otherwise it is never tried")
-    assert run("wakes", "waits", "-f", cluster).out.splitlines()[-1].startswith("otherwise it is retried after five")
+    assert run("wakes", "gated", "-f", cluster).out.splitlines()[-1].startswith("Otherwise it is never tried")
+    assert run("wakes", "waits", "-f", cluster).out.splitlines()[-1].startswith("Otherwise it is retried after five")
     brief = " ".join(run("wakes", "waits", "-f", cluster, "--brief").out.split())
     assert "; otherwise it is retried after five minutes" in brief
 

@@ -331,7 +331,7 @@ def test_members_in_another_scheduler_are_not_waited_for() -> None:
     there, messages = placed(node("n"), *gang, group("pg1", 2))
     assert there == {}
     assert "timeout" in messages["a"]
-    assert 'no profile serves scheduler name "other"' in messages["b"]
+    assert 'no scheduler profile is named "other"' in messages["b"]
 
 
 @settings(max_examples=60, deadline=None)

@@ -125,7 +125,7 @@ def _build_wide_only_tables(report: LatencySection, style: Style) -> Page:
         "Events in flight": report.in_flight_events,
     }
     blocks += [block for title, counts in numbers.items() for block in _build_counts_table(title, counts)]
-    missing_columns = (Column("metric", keep=True), Column("why"))
+    missing_columns = (Column("metric", keep=True), Column("reason"))
     missing = list(report.missing.items())
     return (*blocks, *build_table(missing, missing_columns, keep_row, limit=None, title="Missing metrics"))
 

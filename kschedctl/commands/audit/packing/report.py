@@ -53,7 +53,7 @@ class StrandedRoom(Document, frozen=True, kw_only=True):
     """The reason that keeps most of the pods off these nodes."""
     nodes: Annotated[int, Column(place=-1)]
     """The number of nodes."""
-    examples: Annotated[tuple[str, ...], Column("such as", beneath="such as", place=1)]
+    examples: Annotated[tuple[str, ...], Column("examples", beneath="such as", place=1)]
     free: Annotated[dict[str, int], Column("free there", beneath="free")]
 
 

@@ -299,11 +299,14 @@ def _build_deferred_resize_finding(node: OvercommittedNode) -> Finding:
     first, *others = node.deferred_resizes
     more_than_running = sum(resize.reserved - resize.running for resize in node.deferred_resizes)
     amounts = (first.reserved, first.running, node.requested, node.requested - more_than_running, node.allocatable)
-    (reserved, running, requested, in_use, allocatable), unit = format_for_sentence(node.resource, *amounts)
+    formatted = format_for_sentence(node.resource, *amounts)
+    (reserved, running, requested, in_use, allocatable), unit = formatted
+    suffix = formatted.unit_suffix
     others_text = f" (as {agreeing(len(others), 'does', 'do')} {counted(len(others), 'more pod')})" if others else ""
     message = (
-        f"{first.pod} reserves {reserved} {unit} for a deferred resize but runs with {running}{others_text}: the "
-        f"scheduler counts {requested} of {allocatable} as requested, but the kubelet has allocated {in_use}"
+        f"{first.pod} reserves {reserved} {unit} for a deferred resize but runs with {running}{suffix}{others_text}: "
+        f"the scheduler counts {requested} of {allocatable}{suffix} as requested, but the kubelet has allocated "
+        f"{in_use}{suffix}"
     )
     fix = f"Revert the resize of {first.pod}, or make room for it on the node"
     return DEFERRED_RESIZE.build_finding(f"Node {node.node}", message, fix, path=node.resource)

@@ -19,7 +19,7 @@ class MisplacedPods(Document, frozen=True, kw_only=True):
     """The reason in the scheduler's words."""
     workload: Annotated[str, Column("pods of", keep=True, place=-1)]
     pods: Annotated[int, Column(place=-1)]
-    examples: Annotated[tuple[str, ...], Column("such as", beneath="such as")]
+    examples: Annotated[tuple[str, ...], Column("examples", beneath="such as")]
     """Some of the pods, each with its node."""
 
 

@@ -122,7 +122,7 @@ def _build_starving_pods(
     )
 
 
-TITLE = "Priorities and starvation"
+TITLE = "Priority tiers"
 STARVING = AuditRule(
     "audit-priorities-starving",
     WARNING,

@@ -20,7 +20,7 @@ class LongWaitingWorkload(Document, frozen=True, kw_only=True):
     """When it was created, or evicted for the last time."""
     age: Annotated[str, Column(right=True)] = ""
     """The age of `since`, empty if the time of the cluster is unknown."""
-    why: Annotated[str, Column("why")] = ""
+    why: Annotated[str, Column("reason")] = ""
     """What it waits for, in one line."""
 
 

@@ -303,9 +303,7 @@ def compute_sampling_costs(
     """
     names = dict.fromkeys(kind.pod.spec.scheduler_name for kind in kinds)
     for name in names.keys() - scheduler.configuration.profiles.keys():
-        raise UsageError(
-            f'no profile serves scheduler name "{name}"', hint="specify its configuration with --config FILE"
-        )
+        raise UsageError(f'no scheduler profile is named "{name}"', hint="specify its configuration with --config FILE")
 
     done = progress.begin("Searches", len(kinds) * (len(limits.percentages) + 1))
     # Ordered sets of what was not read and of what is not replayed

@@ -417,16 +417,20 @@ class TopologySnapshot:
             uncounted = uncounted & ~is_short
 
     def _match_nodes(self, spec: PodSpec) -> _NodeMatches:
-        """Return the leaves that a pod may use. Pods with the same constraints share a cached result."""
+        """Return which leaves a pod may use, their affinity scores, and why others are excluded.
+
+        Pods with the same constraints share a cached result.
+        """
         key = _build_match_key(spec)
         if key not in self._matches:
             self._matches[key] = self._compute_matches(spec)
         return self._matches[key]
 
     def _compute_matches(self, spec: PodSpec) -> _NodeMatches:
-        """Check the taints, node selector and affinity of the pod against each node.
+        """Check the taints, node selector and affinity of the pod against each leaf, and score its preferred affinity.
 
-        If the domains of the lowest level are not nodes, the pod may use all of them.
+        If the domains of the lowest level are not nodes, the pod may use all of them. Without the gate
+        TASRespectNodeAffinityPreferred, all scores are 0.
         """
         nodes = self.tree.leaf_nodes
         exclusions = Exclusions(len(nodes))

@@ -180,7 +180,10 @@ class PodsOutside:
         """What a pod of each template requests, or None if such pods take no room."""
 
     def compute_free_capacity(self, tree: TopologyTree) -> Counts:
-        """Return a topology's capacity minus the requests of these pods, as an array (resources, leaves)."""
+        """Return a topology's capacity minus the requests of these pods on its nodes, as an array (resources, leaves).
+
+        Pods on nodes outside the topology take no room.
+        """
         pods = self._pods
         if not len(pods):
             return tree.capacity

@@ -127,12 +127,11 @@ class Insufficient(Fact, frozen=True):
         >>> Insufficient("nvidia.com/gpu", requested=1, free=0, offered=0, largest=4).describe()
         'needs 1 nvidia.com/gpu; the node has none'
         """
-        (requested, free, offered), unit = names.format_for_sentence(
-            self.resource, self.requested, self.free, self.offered
-        )
+        amounts = names.format_for_sentence(self.resource, self.requested, self.free, self.offered)
+        (requested, free, offered), unit = amounts
         if not self.largest:
-            return f"needs {requested} {unit}; no node offers any"
-        stock = f"{free} of {offered} free" if self.offered else "the node has none"
+            return f"needs {requested} {unit}, which no node offers"
+        stock = f"{free} of {offered}{amounts.unit_suffix} free" if self.offered else "the node has none"
         return f"needs {requested} {unit}; {stock}{self._describe_size_limit()}{self._describe_resizes()}"
 
     def describe_cause(self, node: str, scope: str) -> str:
@@ -156,14 +155,17 @@ class Insufficient(Fact, frozen=True):
         >>> print(Insufficient("cpu", 3500, 600, 3900, 3900).describe_cause_with_full_node("a4", "", "a6", full))
         needs 3.5 CPUs; the most free is 0.6, on a4, not counting a6 (2.2 free), which is full of pods
         """
-        amounts = (self.requested, self.free, full.free if full else 0)
-        (requested, free, free_on_full), unit = names.format_for_sentence(self.resource, *amounts)
+        full_node_amount = full.free if full else 0
+        amounts = names.format_for_sentence(self.resource, self.requested, self.free, full_node_amount)
+        (requested, free, free_on_full), unit = amounts
+        suffix = amounts.unit_suffix
         if not self.largest:
-            return f"needs {requested} {unit}; no node offers any{scope}"
-        uncounted = f", not counting {full_node} ({free_on_full} free), which is full of pods" if full else ""
+            return f"needs {requested} {unit}, which no node offers"
+        uncounted = f", not counting {full_node} ({free_on_full}{suffix} free), which is full of pods" if full else ""
         nominated = ", after reserving room for nominated pods" if self.nominated else ""
         limits = f"{self._describe_size_limit()}{self._describe_resizes()}"
-        return f"needs {requested} {unit}; the most free is {free}, on {node}{nominated}{uncounted}{limits}{scope}"
+        most_free = f"the most free is {free}{suffix}, on {node}"
+        return f"needs {requested} {unit}; {most_free}{nominated}{uncounted}{limits}{scope}"
 
     def _describe_size_limit(self) -> str:
         """Return a clause that says that no node is large enough, or "" if some node is."""
@@ -177,8 +179,9 @@ class Insufficient(Fact, frozen=True):
         if not self.deferred_resizes:
             return ""
         first, *others = self.deferred_resizes
-        (reserved, running), _unit = names.format_for_sentence(self.resource, first.reserved, first.running)
-        clause = f"; {first.pod} reserves {reserved} for a deferred resize but runs with {running}"
+        amounts = names.format_for_sentence(self.resource, first.reserved, first.running)
+        (reserved, running), suffix = amounts.numbers, amounts.unit_suffix
+        clause = f"; {first.pod} reserves {reserved}{suffix} for a deferred resize but runs with {running}{suffix}"
         if others:
             clause += f", and {counted(len(others), 'more pod')} {agreeing(len(others), 'does', 'do')} so"
         return clause
@@ -475,7 +478,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         demand = join_words(amounts) or "room for one more pod"
         resources = join_words(list(requests), "or") or "pods"
 
-        yield WakeTrigger(POD, DELETE, f"any pod leaves a node (this one then needs {demand} on that node)")
+        yield WakeTrigger(POD, DELETE, f"any pod leaves a node (the waiting pod needs {demand} there)")
         less_requested = f"a pod on a node, or the pod itself, requests less {resources}"
         yield WakeTrigger(POD, ActionType.UPDATE_POD_SCALE_DOWN, less_requested)
 
@@ -483,7 +486,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
             yield WakeTrigger(NODE, ADD | UPDATE, f"a node that offers {demand} is added or changes")
         else:
             yield WakeTrigger(NODE, ADD, f"a node that offers {demand} is added")
-            more_offered = f"a node offers more {resources}, in total {demand}"
+            more_offered = f"a node's allocatable {resources} grows, to at least {demand} in total"
             yield WakeTrigger(NODE, ActionType.UPDATE_NODE_ALLOCATABLE, more_offered)
 
         extended_resources = [name for name in requests if is_dra_extended(name)]
