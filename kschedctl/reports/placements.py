@@ -258,8 +258,9 @@ class PinnedVolume(Document, frozen=True):
 
 
 def describe_data_on_nodes(volumes: Iterable[PinnedVolume]) -> tuple[str, ...]:
-    """Return a text that names the local volumes, whose data is lost if their nodes are deleted, or () if there are
-    none.
+    """Return a text that names the local volumes, whose data is lost if their nodes are deleted.
+
+    Return () if there are no local volumes.
     """
     local = {volume.volume: volume for volume in volumes if volume.local}
     if not local:
@@ -347,7 +348,8 @@ class EvictionChain(Document, frozen=True):
         """The outcomes of the evicted pods, as the end of a sentence about their eviction.
 
         The text starts with a colon, or with a comma for a single pod: ``: 3 come back elsewhere, 2 stay Pending`` or
-        ``, which stays Pending``. It also names the pods that replacements evict in turn.
+        ``, which stays Pending``. It also names the pods that replacements evict, and preemptors whose node
+        replacements take before them.
         """
         verbs_by_outcome = (
             (self.moved, ("comes back elsewhere", "come back elsewhere")),
