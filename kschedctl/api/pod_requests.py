@@ -66,6 +66,7 @@ def compute_pod_requests(
 ) -> Quantities:
     """Compute the requests of a pod: the larger of its needs during startup and while running.
 
+    Depending on the options, pod-level requests replace those of the containers, and the overhead is added.
     ``from_devices`` has the node resources that the devices of each claim provide. By default, they are read from the
     pod's status. Raises QuantityError for a quantity that cannot be parsed.
     """

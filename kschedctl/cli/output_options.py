@@ -325,7 +325,7 @@ def get_output_width(wide: bool) -> int:
     """Return the width of the output in columns.
 
     On a terminal, it is the terminal's width. Piped output is as wide as $COLUMNS or else PIPED_WIDTH, or has no limit
-    if `wide`.
+    if `wide` is set and $COLUMNS is not. A width below LEAST_WIDTH is raised to it.
     """
     if sys.stdout.isatty():
         return max(shutil.get_terminal_size().columns, LEAST_WIDTH)

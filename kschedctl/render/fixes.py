@@ -33,9 +33,9 @@ REMEDIES_SHOWN = 7
 
 
 def build_best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
-    """Build the lines about the first fix with its commands.
+    """Build the lines about the first fix. Its commands are included if each of them fits on a line.
 
-    Return () for a page with patches, because it lists all fixes anyway.
+    Return () if there is no fix, and for a page with patches, because it lists all fixes anyway.
     """
     if not remedies or style.patches:
         return ()

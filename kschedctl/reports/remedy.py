@@ -119,10 +119,10 @@ class Remedy(Document, frozen=True):
 
 
 def sort_incomplete_fixes(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
-    """Sort the remedies that need values to the end, and keep the order otherwise.
+    """Sort the remedies that need values from the user to the end, and keep the order otherwise.
 
     A remedy that needs values comes first if it has fewer changes than every remedy that needs none. Among the remedies
-    that hold, those that cost more pods than they place come last.
+    that hold when all waiting pods are tried, those that cost more pods than they place come last.
     """
     listed = tuple(remedies)
     fewest_changes = min((len(remedy.kinds) for remedy in listed if not remedy.needs_values), default=0)

@@ -248,7 +248,10 @@ def _validate_restart_policy(pods: Template) -> ValidationErrors:
 
 
 def add_claim_volumes(spec: WorkloadSpec) -> Template:
-    """Return a StatefulSet's template with the volumes of its claim templates."""
+    """Return a StatefulSet's template with the volumes of its claim templates.
+
+    They replace volumes of the same name.
+    """
     claim_volumes = tuple(
         Volume(claim_template.metadata.name, PersistentVolumeClaimVolumeSource(claim_template.metadata.name))
         for claim_template in spec.volume_claim_templates

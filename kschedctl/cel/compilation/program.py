@@ -168,7 +168,10 @@ class Planner:
     # -- calls ---------------------------------------------------------------------------------------------------
 
     def _plan_call(self, node: Call) -> Computation:
-        """Plan a call to an operator or function. Constant conversions are computed once."""
+        """Plan a call to an operator or function. Conversions of constants are computed in advance.
+
+        Raises CompileError if such a conversion fails, or if a literal pattern is invalid.
+        """
         special = _SPECIAL.get(node.function)
         if special is not None and node.target is None:
             return special(self, node)
