@@ -239,14 +239,20 @@ class PinnedVolume(Document, frozen=True):
     """The only nodes from which the volume can be used."""
     local: bool
     """Whether the data is on the node itself, so that it is lost with the node."""
+    domain: str = ""
+    """The topology domain from which the volume can be used, such as ``zone a``; empty if the volume names nodes."""
 
     @property
     def cause(self) -> str:
         """The reason why the pod fits nowhere else."""
         if self.local:
             place = f"is local to {first_few(self.nodes)}"
+        elif self.domain:
+            nodes = f"{first_few(self.nodes)} {agreeing(len(self.nodes), 'is the only node', 'are the only nodes')}"
+            place = f"can be used only from {self.domain}, where {nodes}"
+            return f"volume {self.volume} (claim {self.claim}) {place}, so the pod needs a node there"
         else:
-            place = f"can be used only from {first_few(self.nodes)}, of the nodes that exist"
+            place = f"can be used only from {first_few(self.nodes)}"
         there = agreeing(len(self.nodes), "there", "on these nodes")
         return f"volume {self.volume} (claim {self.claim}) {place}, so the pod can run only {there}"
 
