@@ -253,6 +253,7 @@ def _compute_pod_level_requests(pod: Pod, resources: ResourceRequirements, optio
         effective_requests = _compute_requests_during_resize(
             pod, requests, pod.status.resources, pod.status.allocated_resources
         )
+    # Since 1.37, resources that only the status names count as well
     if options.sums_before_comparing:
         return {name: amount for name, amount in effective_requests.items() if resource_names.is_pod_level(name)}
     zero = parse_quantity("0")

@@ -185,6 +185,7 @@ def parse_quantity(text: str | int | float) -> Quantity:
         scale = exponent - len(fraction)
         mantissa = _parse_digits(digits, scale, text)
         fits_int64 = len(digits) <= _INT64_DIGITS and scale >= NANO
+    # A text without digits is 0 if its exponent is small enough, and otherwise an error
     if not (fits_int64 or zeros or whole or fraction):
         raise QuantityError(_WRONG_NUMBER, hint=f"got {_shorten(text)}")
     if sign == "-":

@@ -144,6 +144,7 @@ def _complete_argument(subcommands: Iterable[str], metavars: Sequence[str], type
         return _complete_names("nodes", typed)
     words = [(word, "") for word in subcommands]
     words += [pair for metavar in metavars for pair in _iter_choices(metavar)]
+    # Scenarios, and the snapshots that are compared, are files
     takes_file = re.search(r"FILE|SCENARIO|BEFORE|AFTER", metavar_text)
     return Completions(words, FILES_TOO if takes_file else NO_FILES)
 

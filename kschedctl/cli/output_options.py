@@ -152,8 +152,9 @@ class Output:
     ) -> Answer:
         """Build the answer for a document in the format that the options select.
 
-        `commands` are suggested to people as next steps. `places` maps an object, such as `Pod shop/web`, to the place
-        of its manifest, to which findings point.
+        Depending on the options, the document is first converted to findings or to a shorter form. `commands` are
+        suggested to people as next steps. `places` maps an object, such as `Pod shop/web`, to the place of its
+        manifest, to which findings point.
         """
         wide = self.output.name == "wide"
         style = Style(

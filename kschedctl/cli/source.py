@@ -160,7 +160,11 @@ def connect_to_cluster(source: Source) -> Connection:
 def build_live_request(
     source: Source, namespace: str | None, pods_alone: bool = False, live: LiveKinds = NOTHING_MORE
 ) -> ReadingOptions:
-    """Turn the options into settings for reading a live cluster and its scheduler."""
+    """Build the settings for reading a live cluster and its scheduler from the options.
+
+    `namespace` is the namespace of the pods in question. `pods_alone` reads only what answers about existing pods need,
+    and `live` names additional kinds to read.
+    """
     from kschedctl.sources.live.reading import ReadingOptions  # noqa: PLC0415
 
     return ReadingOptions(

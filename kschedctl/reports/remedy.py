@@ -71,7 +71,10 @@ class Remedy(Document, frozen=True):
 
     @property
     def all_costs(self) -> tuple[FixCost, ...]:
-        """All costs of the fix. If the pod would still wait, this is the first cost."""
+        """All costs of the fix. If the pod would still wait after the fix, this is the first cost.
+
+        If no costs are given, the guarantee that the fix gives up is the only other cost.
+        """
         costs = self.costs
         if not costs and self.weakens:
             costs = (FixCost(CostKind.GIVES_UP, self.weakens),)
@@ -102,7 +105,10 @@ class Remedy(Document, frozen=True):
         return f"also lets {counted(len(self.also_places), 'other pending pod')} schedule"
 
     def to_short_fix(self, clears: int = 0) -> ShortFix:
-        """Return the fix as a summary shows it. `clears` is the number of pods that it lets schedule."""
+        """Return the fix as a summary shows it. `clears` is the number of pods that it lets schedule.
+
+        At most three nodes and three rivals are listed, and no commands if there are more than MOST_FIX_COMMANDS.
+        """
         return ShortFix(
             summary=self.summary,
             owner=TEAMS[self.by],

@@ -183,7 +183,7 @@ def _validate_job_spec(spec: WorkloadSpec, path: Path, options: ValidationOption
 
 
 def _validate_completion_mode(spec: WorkloadSpec, path: Path) -> ValidationErrors:
-    """Validate the completion mode and the fields that an indexed Job requires."""
+    """Validate the completion mode of a Job, and the completions and parallelism of an indexed Job."""
     mode = spec.completion_mode
     if mode is not None and mode not in COMPLETION_MODES:
         yield not_supported((*path, "completionMode"), TypedString(mode), COMPLETION_MODES)

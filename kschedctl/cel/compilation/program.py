@@ -208,6 +208,7 @@ class Planner:
             else:
                 frame[COST] += 1
             result = function(*values)
+            # Building a long result is work as well, which a limit of its own bounds
             if type(result) in TEXTS:
                 spend_work(len(result) // CHARACTERS_PER_UNIT)
             elif type(result) is list:

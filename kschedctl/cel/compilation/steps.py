@@ -360,7 +360,10 @@ class Loop:
 
 
 def build_loop(loop: Loop) -> Run:
-    """Build the function that runs a comprehension."""
+    """Build the function that runs a comprehension.
+
+    An error in a step becomes the value of the accumulator, and is raised only if the accumulator is read afterwards.
+    """
     ranged, initial, condition, step, result = loop.ranged, loop.initial, loop.condition, loop.step, loop.result
     accumulator, variables = loop.accumulator, loop.variables
 

@@ -228,6 +228,7 @@ class _Parser:
         ``target`` is the receiver of a method, or None. Raises CompileError if the call is malformed.
         """
         args = tuple(self.parse_sequence(")", self.parse_expression))
+        # Only a call with a target adds a level to the depth that is limited
         height = _compute_height(target, *args) if target else _get_max_height(args)
         call = Call(parenthesis.offset, height, function, target, args)
         try:
@@ -274,7 +275,10 @@ class _Parser:
         return self.parse_literal()
 
     def parse_literal(self) -> SyntaxNode:
-        """Parse a literal, whose minus sign belongs to a negative number."""
+        """Parse a literal. A minus sign before a number is part of it.
+
+        Raises CompileError if the next token is not a literal, or if its value is invalid.
+        """
         token = self.token
         negative = self._is_negative_number()
         if negative:
