@@ -82,7 +82,7 @@ DEFAULT_API_SERVER = ApiServerInstance()
 
 
 def find_api_server(owners: Iterable[ContainerOwner], kind: str = "") -> ApiServerInstance | None:
-    """Return the flags of the first kube-apiserver among these owners of containers, or None.
+    """Return the first kube-apiserver that one of the pods or workloads runs, with its flags, or None.
 
     Only owners in kube-system whose kube-apiserver has at least one relevant flag count. ``kind`` is the kind of owners
     that do not state their kind.
@@ -97,7 +97,7 @@ def find_api_server(owners: Iterable[ContainerOwner], kind: str = "") -> ApiServ
 
 
 def read_api_server(document: JsonObject) -> ApiServerInstance | None:
-    """Return the flags of the kube-apiserver that a document describes.
+    """Return the kube-apiserver that a pod's document runs, with its flags.
 
     Return None if the document is not a pod of kube-apiserver or is malformed.
     """
@@ -193,7 +193,7 @@ class AutoscalerInstance(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def find_cluster_autoscaler(owners: Iterable[ContainerOwner], kind: str = "") -> AutoscalerInstance | None:
-    """Return the flags of the first Cluster Autoscaler among these owners of containers, or None.
+    """Return the first Cluster Autoscaler that one of the pods or workloads runs, with its flags, or None.
 
     ``kind`` is the kind of owners that do not state their kind.
     """
@@ -205,7 +205,7 @@ def find_cluster_autoscaler(owners: Iterable[ContainerOwner], kind: str = "") ->
 
 
 def read_autoscaler(document: JsonObject) -> AutoscalerInstance | None:
-    """Return the flags of the Cluster Autoscaler that a document describes.
+    """Return the Cluster Autoscaler that the document of a pod or workload runs, with its flags.
 
     Return None if the document is not a pod or workload of the Cluster Autoscaler or is malformed.
     """
@@ -321,7 +321,7 @@ def iter_flags(words: tuple[str, ...], switches: Collection[str] = ()) -> Iterat
     """Yield the name and value of each flag in a command line.
 
     A flag is written ``--name=value`` or ``--name value``. A flag in ``switches`` may stand alone and then has the
-    value ``true``.
+    value ``true``. Any other flag at the end of the command line has the value "".
     """
     for word, following in zip(words, [*words[1:], ""], strict=True):
         if word.startswith("--"):

@@ -109,7 +109,7 @@ def _select_notable_statuses(statuses: Statuses) -> Statuses:
 
 
 def _apply_notable_states(statuses: Statuses, notable_statuses: Statuses) -> Statuses:
-    """Return the statuses with the restart counts and states of the notable statuses of the same names."""
+    """Return the statuses, each with the restart count and state of the notable status of the same name, if any."""
     notable_by_name = {status.name: status for status in notable_statuses}
     completed = list(statuses)
     for index, status in enumerate(statuses):

@@ -95,8 +95,8 @@ def _apply_container_defaults(container: Container, host_network: bool) -> Conta
 def _apply_pod_level_resource_defaults(pod: Pod, resources: ResourceRequirements) -> ResourceRequirements:
     """Return the pod-level resources with missing limits and requests filled in.
 
-    Limits for huge pages default to the containers' limits. Requests for cpu and memory default to the containers'
-    requests, and all requests default to the limits.
+    Limits for huge pages default to the containers' limits unless the pod requests them. If there are limits, requests
+    for cpu and memory default to the containers' requests, and all other requests default to the limits.
     """
     limits: Resources = dict(resources.limits)
     for name, limit in aggregate_container_limits(pod.spec.containers, pod.spec.init_containers).items():

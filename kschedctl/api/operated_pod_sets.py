@@ -117,7 +117,7 @@ def _read_ray_pod_sets(spec: JsonObject, annotations: Mapping[str, str]) -> Oper
 
 
 def _iter_training_pod_sets(replica_specs: JsonObject, roles: tuple[str, ...]) -> Iterator[OperatedPodSet]:
-    """Yield a pod set for each of the roles that a training job has."""
+    """Yield a pod set for each of the roles for which the training job has a replica spec."""
     for role in roles:
         if isinstance(replica_specs.get(role), Mapping):
             replica_spec = object_at(replica_specs, role)
@@ -125,7 +125,10 @@ def _iter_training_pod_sets(replica_specs: JsonObject, roles: tuple[str, ...]) -
 
 
 def _iter_job_set_pod_sets(spec: JsonObject) -> Iterator[OperatedPodSet]:
-    """Yield a pod set for each replicated job of a JobSet."""
+    """Yield a pod set for each replicated job of a JobSet.
+
+    It counts the pods of all replicas that run at the same time: the parallelism of a Job, but at most its completions.
+    """
     for replicated_job in objects_at(spec, "replicatedJobs"):
         job = object_at(replicated_job, "template", "spec")
         parallelism = _read_count(job, "parallelism")
@@ -191,7 +194,7 @@ def _with_container(pod_set: OperatedPodSet, container: Container) -> OperatedPo
 def _raise_requests_for_redis_cleanup(head: OperatedPodSet) -> OperatedPodSet:
     """Return Ray's head with its first container's requests raised to what the cleanup of Redis needs.
 
-    Raises QuantityError if a request cannot be parsed.
+    A head without containers is returned unchanged. Raises QuantityError if a request cannot be parsed.
     """
     spec = head.template.spec
     if not spec.containers:

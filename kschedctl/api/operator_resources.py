@@ -113,7 +113,8 @@ class CustomResource(OperatorResource, frozen=True):
 def may_create_pods(document: JsonObject) -> bool:
     """Return whether the document looks like a custom resource whose operator creates pods.
 
-    Its API group is not Kubernetes' own, and its specification contains a number of replicas or a pod template.
+    Its API group is not Kubernetes' own, and its specification contains a number of replicas or a pod template. Known
+    kinds that create no pods, installers and machines do not count.
 
     >>> kafka = {"apiVersion": "example.com/v1", "kind": "Db", "spec": {"replicas": 3}}
     >>> may_create_pods(kafka), may_create_pods({**kafka, "kind": "KafkaTopic"}), may_create_pods({"kind": "Pod"})
@@ -174,14 +175,15 @@ def count_requested_pods(spec: JsonObject) -> int | None:
     >>> count_requested_pods({"version": 16}) is None
     True
     """
-    return _count_pods_of_part(spec, (*_COUNT_FIELDS, *_TOP_LEVEL_COUNT_FIELDS))
+    return _count_pods_of_nested_object(spec, (*_COUNT_FIELDS, *_TOP_LEVEL_COUNT_FIELDS))
 
 
-def _count_pods_of_part(part: JsonObject, fields: tuple[str, ...]) -> int | None:
-    """Count the pods that a part of a custom resource and its nested parts ask for.
+def _count_pods_of_nested_object(part: JsonObject, fields: tuple[str, ...]) -> int | None:
+    """Count the pods that an object in a custom resource's specification and its nested objects ask for.
 
-    The part's own count is the first number among `fields`. It multiplies the counts in nested parts if the part has a
-    template. Otherwise, all counts are added up. Returns None if neither the part nor a nested part states a number.
+    The object's own count is the first number among `fields`. It multiplies the counts of nested objects if the object
+    has a template. Otherwise, all counts are added up. Returns None if neither the object nor a nested one states a
+    number.
     """
     stated_counts = [_as_count(part.get(field)) for field in fields]
     own_count = next((count for count in stated_counts if count is not None), None)
@@ -214,7 +216,7 @@ def _count_pods_of_field(field: str, part: object) -> int | None:
     if not isinstance(part, dict):
         return None
     count_fields = (*_COUNT_FIELDS, "size") if field == "leaderWorkerTemplate" else _COUNT_FIELDS
-    inner_count = _count_pods_of_part(part, count_fields)
+    inner_count = _count_pods_of_nested_object(part, count_fields)
     if field in _SINGLE_POD_PARTS:
         return 1 + (inner_count or 0)
     return inner_count

@@ -38,7 +38,10 @@ class PodTexts(NamedTuple):
 
     @classmethod
     def from_pod(cls, pod: Pod) -> PodTexts:
-        """Collect the strings in which pods of the same template differ."""
+        """Collect the strings in which pods of the same template differ.
+
+        A missing time is "", and long messages are cut off.
+        """
         meta = pod.metadata
         status = pod.status
         scheduled = get_condition(pod, "PodScheduled")

@@ -66,6 +66,7 @@ def compute_pod_requests(
 ) -> Quantities:
     """Compute the requests of a pod: the larger of its needs during startup and while running.
 
+    Depending on the options, pod-level requests replace those of the containers, and the overhead is added.
     ``from_devices`` has the node resources that the devices of each claim provide. By default, they are read from the
     pod's status. Raises QuantityError for a quantity that cannot be parsed.
     """
@@ -252,6 +253,7 @@ def _compute_pod_level_requests(pod: Pod, resources: ResourceRequirements, optio
         effective_requests = _compute_requests_during_resize(
             pod, requests, pod.status.resources, pod.status.allocated_resources
         )
+    # Since 1.37, resources that only the status names count as well
     if options.sums_before_comparing:
         return {name: amount for name, amount in effective_requests.items() if resource_names.is_pod_level(name)}
     zero = parse_quantity("0")

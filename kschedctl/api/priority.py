@@ -33,8 +33,9 @@ POLICIES = ("PreemptLowerPriority", "Never")
 def resolve_priority(pod: Pod, classes: Iterable[PriorityClass]) -> Pod:
     """Return the pod with the priority of its PriorityClass or of the global default.
 
-    A pod that has a priority is returned unchanged. The lowest of several global defaults counts. If the class does not
-    exist, the pod stays without a priority, which counts as 0.
+    The class also sets the preemption policy if the pod has none. A pod that has a priority is returned unchanged. The
+    lowest of several global defaults counts. If the class does not exist, the pod stays without a priority, which
+    counts as 0.
     """
     if pod.spec.priority is not None:
         return pod

@@ -185,12 +185,13 @@ def parse_quantity(text: str | int | float) -> Quantity:
         scale = exponent - len(fraction)
         mantissa = _parse_digits(digits, scale, text)
         fits_int64 = len(digits) <= _INT64_DIGITS and scale >= NANO
+    # A text without digits is 0 if its exponent is small enough, and otherwise an error
     if not (fits_int64 or zeros or whole or fraction):
         raise QuantityError(_WRONG_NUMBER, hint=f"got {_shorten(text)}")
     if sign == "-":
         mantissa = -mantissa
     if not (fits_int64 and _is_int64(mantissa)):
-        return _build_big_quantity(mantissa, scale, format)
+        return _build_big_decimal_quantity(mantissa, scale, format)
     written = text if _is_canonical_on_sight(digits, scale, format) else ""
     return Quantity(mantissa, scale if mantissa else 0, format, written=written)
 
@@ -245,10 +246,10 @@ def _is_canonical_on_sight(digits: str, scale: int, format: Format) -> bool:
     return scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
 
 
-def _build_big_quantity(mantissa: int, scale: int, format: Format) -> Quantity:
-    """Build a quantity beyond int64, in nano units and rounded up.
+def _build_big_decimal_quantity(mantissa: int, scale: int, format: Format) -> Quantity:
+    """Build a quantity that upstream stores as a decimal of any length (inf.Dec), rounded up to nano units.
 
-    BinarySI is limited to the largest int64, and becomes DecimalSI below 1.
+    A BinarySI quantity is limited to the largest int64, and one below 1 becomes DecimalSI.
     """
     nanos = _multiply_by_power_of_ten(mantissa, scale - NANO)
     if format is Format.BINARY_SI and abs(nanos) > INT64_MAX * 10**9:

@@ -119,7 +119,11 @@ class TopologyLevelValues(Struct, frozen=True):
     individual: TopologyLevelParts | None = None
 
     def get_value(self, index: int) -> str:
-        """Return the value of the level in the domain at this index, or "" if it has none."""
+        """Return the value of the level in the domain at this index, or "" if it has none.
+
+        Either all domains share one value, or each value consists of a common prefix, the domain's root and a common
+        suffix.
+        """
         parts = self.individual
         if parts is None:
             return self.universal or ""

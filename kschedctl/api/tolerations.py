@@ -25,7 +25,7 @@ _DECIMAL_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 def tolerates(toleration: Toleration, taint: Taint, comparison_operators: bool = False) -> bool:
     """Return whether a toleration tolerates a taint. An empty key or effect of the toleration matches any.
 
-    The operators Gt and Lt only match with ``comparison_operators``.
+    The operators Gt and Lt only match with ``comparison_operators``, and unknown operators never match.
     """
     if toleration.effect and toleration.effect != taint.effect:
         return False
@@ -76,7 +76,10 @@ def _satisfies_comparison(operator: str, taint_value: str, toleration_value: str
 
 
 def _parse_decimal_integer(text: str) -> int | None:
-    """Parse an int64 without plus sign and leading zeros. Return None for any other string."""
+    """Parse a decimal int64 that has no plus sign and no leading zeros.
+
+    Return None for any other string, including a number that exceeds an int64.
+    """
     if _DECIMAL_INTEGER.fullmatch(text) is None:
         return None
     number = int(text)

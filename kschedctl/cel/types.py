@@ -223,6 +223,7 @@ class Unification:
         if kinds <= {"opaque", "list", "map"}:
             has_same_name = left.kind == right.kind and left.name == right.name
             return has_same_name and self._unify_all(left.parameters, right.parameters)
+        # Types of types are assignable to each other whatever their parameters
         return kinds == {"type"} or left == right
 
     def _bind_or_check(self, cel_type: Type, parameter: Type) -> tuple[bool, bool]:

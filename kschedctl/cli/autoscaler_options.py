@@ -93,7 +93,10 @@ class KarpenterInput(InstanceTypeInput):
         return arguments
 
     def parse_settings(self) -> JsonObject:
-        """Parse the values of `--karpenter` into one document. Raises UsageError if a setting or value is unknown."""
+        """Parse the values of `--karpenter` into one document, with feature gates under `featureGates`.
+
+        Raises UsageError if a setting or value is unknown.
+        """
         settings: dict[str, object] = {}
         gates: dict[str, bool] = {}
         for text in self.karpenter or ():

@@ -46,7 +46,7 @@ class Completions(NamedTuple):
 
 
 def print_completions(words: Sequence[str]) -> int:
-    """Print the completions of the last word and return the exit code."""
+    """Print the completions of the last word, then the directive for the shell. Return the exit code 0."""
     completions = find_completions(words)
     lines = [f"{word}\t{_collapse_whitespace(meaning)}" if meaning else word for word, meaning in completions.words]
     sys.stdout.write("".join(f"{line}\n" for line in (*lines, f":{completions.directive}")))
@@ -132,7 +132,11 @@ def _complete_value(option: OptionOutline, typed: Sequence[str]) -> Completions:
 
 
 def _complete_argument(subcommands: Iterable[str], metavars: Sequence[str], typed: Sequence[str]) -> Completions:
-    """Return the completions of an argument. The command's metavars decide what is completed."""
+    """Return the completions of an argument.
+
+    These are names of pods or nodes if a metavar names them. Otherwise, they are the subcommands and the choices in the
+    metavars, together with files if a metavar stands for a file.
+    """
     metavar_text = " ".join(metavars)
     if "POD" in metavar_text:
         return _complete_names("pods", typed)
@@ -140,6 +144,7 @@ def _complete_argument(subcommands: Iterable[str], metavars: Sequence[str], type
         return _complete_names("nodes", typed)
     words = [(word, "") for word in subcommands]
     words += [pair for metavar in metavars for pair in _iter_choices(metavar)]
+    # Scenarios, and the snapshots that are compared, are files
     takes_file = re.search(r"FILE|SCENARIO|BEFORE|AFTER", metavar_text)
     return Completions(words, FILES_TOO if takes_file else NO_FILES)
 
@@ -365,7 +370,10 @@ def iter_candidates(kind: str, words: Sequence[str]) -> Iterator[str]:
 
 
 def _iter_names(kind: str, line: SourceWords) -> Iterator[str]:
-    """Yield all names of objects of a kind, in the order in which they are offered."""
+    """Yield all names of a kind in the order in which they are offered.
+
+    The kind is a kind of objects, lint's "rules", or a section of the kubeconfig such as "contexts".
+    """
     if kind == "rules":
         page = (Path(__file__).parents[1] / "lint" / "RULES.md").read_text(encoding="utf-8")
         yield from re.findall(r"^\| `([a-z0-9-]+)`", page, re.MULTILINE)
@@ -416,9 +424,10 @@ class _ObjectNames(NamedTuple):
 
 
 def _list_objects(kind: str, line: SourceWords) -> _ObjectNames:
-    """List all objects of a kind in the files, the snapshot or the live cluster.
+    """List the objects of a kind in the files, the snapshot or the live cluster, with the default namespace.
 
-    From a live cluster, only one namespace is listed: the one in the current word, or else the default one.
+    From a live cluster, only one namespace is listed: the one in the current word, or else the default one. Pending
+    pods of all namespaces are added.
     """
     from kschedctl.sources.completion_names import iter_names_in_files, list_names_in_snapshot, merge_kubeconfigs  # noqa: PLC0415
 

@@ -146,7 +146,10 @@ def _is_read_from_live_cluster(inquiry: Inquiry, source: Source) -> bool:
 
 
 def _add_extras_from_files(full_pods: MutableMapping[str, PodExtras], keys: Iterable[str], inquiry: Inquiry) -> None:
-    """Add the fields of pods that come from files, by reading these again. Skip large or faulty files."""
+    """Read the pods' files again, and add the fields that snapshots omit to ``full_pods``.
+
+    Large and faulty files are skipped.
+    """
     from kschedctl.sources.extender_recording import PodExtras, iter_pod_documents  # noqa: PLC0415
 
     keys = list(keys)

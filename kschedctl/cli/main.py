@@ -104,7 +104,10 @@ class _HelpFormatter(_CONTEXT.formatter_class):  # type: ignore[misc]  # typer e
 
 
 def _fold_choices(choices: str, room: int) -> str:
-    """Fold choices such as `a|b|c` into lines that fit."""
+    """Break choices such as `a|b|c` after bars into lines of at most ``room`` characters.
+
+    All lines but the first are indented. A choice that is longer than a line is not broken.
+    """
     lines = [""]
     for part in re.split(r"(?<=\|)", choices):
         if len(lines[-1] + part) > room:

@@ -51,7 +51,7 @@ def _iter_man_page_lines() -> Iterator[str]:
         for entry in entries:
             yield from _iter_entry(rf"\fB{_escape(entry.name)}\fR", entry.summary)
             for name, outline in _iter_outlines(entry.name):
-                yield from _iter_command_options(name, outline, common)
+                yield from _iter_usage_and_options(name, outline, common)
     yield ".SH COMMON OPTIONS"
     for option in common:
         yield from _iter_entry(_format_option(option), option.help)
@@ -77,8 +77,8 @@ def _iter_outlines(command: str) -> Iterator[tuple[str, CommandOutline]]:
         yield f"{command} {name}", subcommand
 
 
-def _iter_command_options(name: str, outline: CommandOutline, common: Iterable[OptionOutline]) -> Iterator[str]:
-    """Yield indented lines with the usage of a command and its options, except for the common options."""
+def _iter_usage_and_options(name: str, outline: CommandOutline, common: Iterable[OptionOutline]) -> Iterator[str]:
+    """Yield the roff lines with a command's usage and options. The common options are left out."""
     usage = " ".join(rf"\fI{_escape(metavar)}\fR" for metavar in outline.argument_metavars if metavar)
     yield ".RS"
     yield ".PP"

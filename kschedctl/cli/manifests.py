@@ -215,6 +215,7 @@ def build_cluster_from_files(source: Source, reading: ReadResult, objects: Mappi
     Without an option for the configuration, it comes from the files. A kind without objects is a gap, unless the files
     are declared complete.
     """
+    # Even if the files are complete, the kinds of objects that could not be read are gaps
     gaps = reading.left_out if source.assume_complete else reading.gaps
     cluster = Cluster.of(
         objects,

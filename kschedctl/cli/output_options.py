@@ -152,8 +152,9 @@ class Output:
     ) -> Answer:
         """Build the answer for a document in the format that the options select.
 
-        `commands` are suggested to people as next steps. `places` maps an object, such as `Pod shop/web`, to the place
-        of its manifest, to which findings point.
+        Depending on the options, the document is first converted to findings or to a shorter form. `commands` are
+        suggested to people as next steps. `places` maps an object, such as `Pod shop/web`, to the place of its
+        manifest, to which findings point.
         """
         wide = self.output.name == "wide"
         style = Style(
@@ -325,7 +326,7 @@ def get_output_width(wide: bool) -> int:
     """Return the width of the output in columns.
 
     On a terminal, it is the terminal's width. Piped output is as wide as $COLUMNS or else PIPED_WIDTH, or has no limit
-    if `wide`.
+    if `wide` is set and $COLUMNS is not. A width below LEAST_WIDTH is raised to it.
     """
     if sys.stdout.isatty():
         return max(shutil.get_terminal_size().columns, LEAST_WIDTH)

@@ -26,17 +26,17 @@ class ProgressBars:
         self._shown = sys.stderr.isatty() and logging.getLogger("kschedctl").isEnabledFor(logging.WARNING)
 
     def begin(self, what: str, total: int) -> Callable[[int], None]:
-        """Start a bar for `total` parts (0 if unknown), and return a function that takes the number of finished parts.
+        """Start a task of `total` steps (0 if unknown). Return a function that reports how many further steps are done.
 
-        The bar appears after PATIENCE_SECONDS, or at once if another bar is there already. It replaces an earlier bar
-        of this title, and is updated at most every STEP_SECONDS.
+        The task's bar appears after PATIENCE_SECONDS, or at once if another bar is there already. It replaces an
+        earlier bar with the title `what`, and is updated at most every STEP_SECONDS.
         """
         started = last_update = monotonic()
         finished = 0
         task = None if self._bars is None else self._restart_bar(what, total)
 
         def report_done(number: int) -> None:
-            """Count finished parts, and update the bar if it is due."""
+            """Count further steps as done, and update the bar if it is due."""
             nonlocal finished, last_update, task
             finished += number
             now = monotonic()

@@ -157,9 +157,9 @@ def get_scope_namespace(scope: Scope) -> str | None:
 
 
 def check_namespace(cluster: Cluster, scope: Scope) -> None:
-    """Raise UsageError if the scope's namespace does not exist, unless not all namespaces were read.
+    """Raise UsageError if the scope's namespace does not exist.
 
-    A namespace that contains pods or workloads is assumed to exist.
+    A namespace that contains pods or workloads is assumed to exist. Nothing is checked if not all namespaces were read.
     """
     name = scope.namespace or DEFAULT_NAMESPACE
     namespaces = [namespace.metadata.name for namespace in cluster.namespaces]

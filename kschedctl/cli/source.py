@@ -160,7 +160,11 @@ def connect_to_cluster(source: Source) -> Connection:
 def build_live_request(
     source: Source, namespace: str | None, pods_alone: bool = False, live: LiveKinds = NOTHING_MORE
 ) -> ReadingOptions:
-    """Turn the options into settings for reading a live cluster and its scheduler."""
+    """Build the settings for reading a live cluster and its scheduler from the options.
+
+    `namespace` is the namespace of the pods in question. `pods_alone` reads only what answers about existing pods need,
+    and `live` names additional kinds to read.
+    """
     from kschedctl.sources.live.reading import ReadingOptions  # noqa: PLC0415
 
     return ReadingOptions(
@@ -292,3 +296,8 @@ def get_cluster_time(cluster: Cluster, source: Source) -> str:
     if source.demo:
         return demo.DEMO_TIME
     return get_read_time(cluster)
+
+
+def has_read_time(cluster: Cluster, source: Source) -> bool:
+    """Return whether it is known when the cluster was read. It is not known for files of objects."""
+    return source.demo or cluster.provenance is not None

@@ -250,7 +250,7 @@ def _resolve_reference(inquiry: Inquiry, reference: Reference, scope: Scope, hom
             f'"node/{name}" is a node', hint="explain takes pods; use drain to see where a node's pods would go"
         )
     if kind == "Service":
-        raise _build_service_error(inquiry.cluster, namespace or scope.namespace or home, name)
+        raise _build_service_reference_error(inquiry.cluster, namespace or scope.namespace or home, name)
     if namespace and scope.namespace not in (None, namespace):
         raise UsageError(f'"{namespace}/{name}" is not in namespace "{scope.namespace}"', hint="leave -n out")
     everywhere = scope.all_namespaces and not namespace
@@ -282,7 +282,7 @@ def _resolve_reference(inquiry: Inquiry, reference: Reference, scope: Scope, hom
     return next(iter(workloads), owner)
 
 
-def _build_service_error(cluster: Cluster, namespace: str, name: str) -> UsageError:
+def _build_service_reference_error(cluster: Cluster, namespace: str, name: str) -> UsageError:
     """Build the error for a Service, which hints at the labels that select its pods."""
     services = cluster.list_in_namespace("services", namespace)
     service = next((service for service in services if service.metadata.name == name), None)

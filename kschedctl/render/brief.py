@@ -69,6 +69,7 @@ def to_markdown_brief(document: Document, style: Style) -> str:
     """Render the brief form of a document as Markdown: the first part in bold, the others as items of a list."""
     page: list[Block] = []
     for part, lines in _choose_brief_parts(document, replace(style, width=MARKDOWN_WIDTH)):
+        # The last lines are the commands in `more`, which become blocks of their own
         texts = lines[: len(lines) - len(part.more)]
         left_out: list[str] = []
         if part.is_entry and _LEFT_OUT.fullmatch(texts[-1]):  # the number of entries left out is an item of its own
@@ -373,8 +374,8 @@ def _has_node(summary: Summary) -> bool:
 def _iter_cause_parts(summary: Summary, *, headline_lists_causes: bool) -> Iterator[BriefText]:
     """Yield the two most important causes in plain words, unless the pod fits.
 
-    A conflict between demands comes before the causes. Without a conflict, a headline that is not just the list of
-    causes does. If the pod is gated or has no causes, only the headline is yielded.
+    A conflict between demands comes before the causes. Without a conflict, the headline comes before them, unless it
+    only lists the causes. If the pod is gated or has no causes, only the headline is yielded.
     """
     if _has_node(summary):
         return
@@ -398,8 +399,9 @@ def _wrap_part(part: BriefText, width: int) -> list[str]:
 
 
 def _wrap_text(text: str, width: int, max_lines: int, indent: str) -> list[str]:
-    """Wrap text to the width, in at most `max_lines` lines (0 for no limit). All lines but the first begin with
-    `indent`.
+    """Wrap text to the width, in at most `max_lines` lines (0 for no limit).
+
+    All lines but the first begin with `indent`. A text that is cut ends with an ellipsis.
     """
     wrapper = _KeyWrapper(
         width,

@@ -28,7 +28,8 @@ def to_yaml(document: JsonObject) -> str:
 def _format_value(value: Json, depth: int) -> str:
     """Format a value, on one line if it fits.
 
-    Otherwise each part has a line of its own. A list of integers has as many of them on each line as fit.
+    Otherwise, each item or field gets its own line, but integers are packed as many to a line as fit. ``depth`` is the
+    number of containers around the value, by which its lines are indented.
     """
     if isinstance(value, dict):
         opening, closing = "{", "}"
@@ -42,7 +43,7 @@ def _format_value(value: Json, depth: int) -> str:
     if len(line) + depth <= _LINE and "\n" not in line:
         return line
     inner = " " * (depth + 1)
-    if isinstance(value, list) and all(type(item) is int for item in value):
+    if isinstance(value, list) and all(type(item) is int for item in value):  # not bools
         parts = wrap(line[1:-1], _LINE - depth - 1)
         return f"{opening}\n{inner}" + f"\n{inner}".join(parts) + f"\n{' ' * depth}{closing}"
     return f"{opening}\n{inner}" + f",\n{inner}".join(parts) + f"\n{' ' * depth}{closing}"

@@ -33,9 +33,9 @@ REMEDIES_SHOWN = 7
 
 
 def build_best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
-    """Build the lines about the first fix with its commands.
+    """Build the lines about the first fix. Its commands are included if each of them fits on a line.
 
-    Return () for a page with patches, because it lists all fixes anyway.
+    Return () if there is no fix, and for a page with patches, because it lists all fixes anyway.
     """
     if not remedies or style.patches:
         return ()
@@ -137,7 +137,7 @@ def build_fix_lines(
     lines: list[Cell] = [*facts]
     if remedy.alternatives:
         alternatives = names(tuple(map(_drop_repeated_places, remedy.alternatives)))
-        lines.append(Marked(f"works as well with {alternatives}", Tone.FAINT))
+        lines.append(Marked(f"alternatively: {alternatives}", Tone.FAINT))
     lines += _iter_fix_drawbacks(remedy)
     if not facts:
         lines.append(Marked(describe_fix_effect(remedy), Tone.FAINT))
@@ -186,4 +186,4 @@ def describe_fix_effect(remedy: Remedy) -> str:
     """
     nodes = remedy.opens[0] if len(remedy.opens) == 1 else f"{len(remedy.opens):,} nodes: {names(remedy.opens)}"
     effect = "the pod, if it were alone, would fit" if remedy.holds is False else "the pod fits"
-    return f"to be done by the {TEAMS[remedy.by]} team; then {effect} on {nodes}"
+    return f"done by the {TEAMS[remedy.by]} team; then {effect} on {nodes}"

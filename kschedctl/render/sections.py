@@ -372,8 +372,8 @@ def _build_count_plot(unit: str, counts: Sequence[PodCount], what: str) -> tuple
 def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style, fitting: int = 0) -> Page:
     """Build a table and plots of how a plan changes node pools.
 
-    ``fitting`` is the number of pending pods that fit without the plan. They count only afterwards. Return () without
-    pools.
+    ``fitting`` is the number of pending pods that fit without the plan. They count only afterwards. Notes say this and
+    name the cordoned nodes, which are not counted. Return () without pools.
     """
     if not pools:
         return ()
@@ -388,7 +388,7 @@ def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style, fitt
         pool.pool or NO_POOL[""]: {"before": round(pool.cpu_before or 0, 1), "after": round(pool.cpu_after or 0, 1)}
         for pool in pools
     }
-    columns = [Column("pool", keep=True), *number_columns("nodes", "pods", "cpu, %", "memory, %")]
+    columns = [Column("pool", keep=True), *number_columns("nodes", "pods", "cpu %", "memory %")]
     cordoned = [f"{pool.cordoned:,} in {pool.pool or NO_POOL['']}" for pool in pools if pool.cordoned]
     cordoned_note = (
         f"Cordoned nodes and their pods are not counted: {', '.join(cordoned)}. Pods that move off such a node count "

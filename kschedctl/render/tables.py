@@ -83,10 +83,11 @@ def build_struct_table(
     note: str = "",
     full: bool = True,
 ) -> Page:
-    """Build a table of structs from the columns declared with their fields. `cells` overrides fields.
+    """Build a table of structs from the columns declared with their fields.
 
-    `numbered` is the name of an additional first column that counts the rows. In a narrow style, some columns are
-    stacked below the first cell. Return () if there are no structs.
+    `cells` has a function for each field whose cells are not built from its value. `numbered` is the name of an
+    additional first column that counts the rows. In a narrow style, some columns are stacked below the first cell.
+    Return () if there are no structs.
     """
     if not rows:
         return ()

@@ -61,7 +61,8 @@ def render_jsonpath(document: JsonObject, template: str) -> str:
 def render_custom_columns(document: JsonObject, template: str) -> str:
     """Render a table with columns such as `NAME:.path` and one row per item.
 
-    Raises UsageError if the template is invalid.
+    Several values at a path are joined by commas, and a missing value is shown as `<none>`. Raises UsageError if the
+    template is invalid.
     """
     columns = [part.partition(":") for part in _COLUMN_SEPARATOR.split(template)]
     if not all(name and path for name, _, path in columns):
@@ -178,6 +179,9 @@ def _find_path_values(path: str, root: Json, item: Json) -> list[Json]:
 
 def _translate_path(path: str, text: str) -> str:
     r"""Translate kubectl's path to RFC 9535, with all names quoted.
+
+    ``text`` is the path without a leading `$` or `@`, and ``path`` is the whole path. Raises UsageError if it is
+    invalid.
 
     >>> _translate_path("", ".metadata.labels.app\\.kubernetes\\.io/name"), _translate_path("", "..name")
     ("['metadata']['labels']['app.kubernetes.io/name']", "..['name']")

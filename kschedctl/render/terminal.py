@@ -38,7 +38,10 @@ _END = re.compile(r"(?: *(\x1b\[0m))?(?: |\x1b\[[\d;]+m)*$")
 
 
 def render_text(page: Page, style: Style) -> str:
-    """Render the page as text that ends with a newline, with ANSI colors if the style has them."""
+    """Render the page as text that ends with a newline, with ANSI colors if the style has them.
+
+    Plots are left out unless the style asks for them.
+    """
     lines: list[str] = []
     previous: Block | None = None
     for block in page if style.plots else without_plots(page):

@@ -69,7 +69,10 @@ def _iter_fix_paragraphs(workloads: Sequence[NotCreated]) -> Iterator[Paragraph 
 
 
 def build_not_created_section(workloads: Sequence[NotCreated], style: Style) -> Page:
-    """Build a table of the workloads that lack pods, with the reasons, followed by fixes and commands."""
+    """Build a table of the workloads that lack pods, with the reasons, followed by fixes and commands.
+
+    Unless the style is wide, only the first workloads and commands are shown.
+    """
     columns = (Column("missing", right=True), Column("age"), Column("workload, reason"))
     title = f"{count(len(workloads), 'workload')} with pods that could not be created"
     shown_workloads, _ = limit_rows_by_style(workloads, style, WORKLOADS_SHOWN)

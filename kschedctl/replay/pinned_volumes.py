@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kschedctl.api.arrays import Position, Rows
+from kschedctl.api.objects import VolumeNodeAffinity
 from kschedctl.reports.placements import PinnedVolume
 from kschedctl.scheduler.plugins.helper.volumes.listers import format_claim_key, get_listers, iter_claim_volumes
 from kschedctl.snapshot.fork import Fork
+from kschedctl.text.counts import agreeing, first_few
 
 
 def find_pinned_volumes(view: Fork, rows: Rows, positions: Iterable[Position]) -> tuple[PinnedVolume, ...]:
@@ -38,4 +40,28 @@ def _iter_pinned_volumes(view: Fork, rows: Rows, position: Position) -> Iterator
                 pod=pod.key,
                 nodes=tuple(view.nodes.names[row] for row in reachable),
                 local=volume.spec.local is not None or volume.spec.host_path is not None,
+                domain=_describe_domain(volume.spec.node_affinity),
             )
+
+
+def _describe_domain(affinity: VolumeNodeAffinity | None) -> str:
+    """Describe the zones, or the values of another node label, from which a volume can be used, such as `zone a`.
+
+    Return "" if the volume names nodes, or if its node affinity has other forms.
+    """
+    terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
+    if len(terms) != 1 or terms[0].match_fields:
+        return ""
+    values_by_key = {
+        requirement.key: requirement.values or ()
+        for requirement in terms[0].match_expressions
+        if requirement.operator == "In" and not requirement.key.endswith("/region")
+    }
+    has_other_operators = any(requirement.operator != "In" for requirement in terms[0].match_expressions)
+    if has_other_operators or len(values_by_key) != 1:
+        return ""
+    [(key, values)] = values_by_key.items()
+    if key.endswith("/hostname"):
+        return ""
+    label = agreeing(len(values), "zone", "zones") if key.endswith("/zone") else key
+    return f"{label} {first_few(values)}"

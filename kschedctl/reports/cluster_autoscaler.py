@@ -246,9 +246,7 @@ class ScaleUp(Report, frozen=True):
         return f"{wait} for a later loop: {first_few(self.later_pods)}{of_groups}"
 
     def describe_ignored_pods(self) -> str:
-        """Describe the pods that the autoscaler ignores because of their low priority, or return "" if there are
-        none.
-        """
+        """Describe the pods that the autoscaler ignores because of their low priority, or return "" without any."""
         if not self.ignored:
             return ""
         pods = list(self.ignored)
@@ -280,11 +278,10 @@ class ScaleUp(Report, frozen=True):
         return f"{reasons}; one more node would not take it either: {figures}" if figures else reasons
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the pods that get no node, each with the reasons of all groups, and the pods still
-        pending.
+        """Return the summary with the pods that get no node or stay pending, each with the reason.
 
-        Also add the number of unschedulable pods and of those that get a node, a warning about pods that are ignored,
-        and a fix for each group without nodes whose template lacks tags.
+        Also add the number of unschedulable pods and of those that get a node, warnings about pods that are ignored or
+        stay pending, and a fix for each group without nodes whose template lacks tags.
         """
         unhelped: list[ShortPods] = []
         for reasons, unhelped_pods in self.group_pods_by_reasons().items():
@@ -384,11 +381,11 @@ def _add_code(text: str, code: str) -> str:
     return f"{text} ({code})"
 
 
-def _describe_unblocking(kept: NodeKeepers | None) -> str:
-    """Describe what would have to change about the pods that keep a node, as the end of a sentence.
+def _describe_changes_that_free_node(kept: NodeKeepers | None) -> str:
+    """Describe which changes to the pods that keep a node would let it be deleted, as the end of a sentence.
 
-    If the node's pods would have no room elsewhere even then, the text says so. Return an empty string if nothing is
-    known.
+    At most MAX_KEEPERS pods are named. If the node's pods would have no room elsewhere even then, the text says so
+    instead. Return "" if nothing is known.
     """
     if kept is None:
         return ""
@@ -524,7 +521,7 @@ class ScaleDown(Report, frozen=True):
             reason = (
                 f"kept by {blocking.pod}: {_add_code(code_text, blocking.reason) if code_text else blocking.reason}"
             )
-            reason += _describe_unblocking(self.kept.get(name))
+            reason += _describe_changes_that_free_node(self.kept.get(name))
             return reason if code == BLOCKED else f"{self._describe_node_reason(name)}; {reason}"
         is_removable_alone = code == NO_PLACE and node.alone is not None and node.alone.removable
         reason = self._describe_node_reason(name)

@@ -21,7 +21,7 @@ class DownNode(Document, frozen=True):
     """The pods among them whose controllers create no replacement as long as the pods exist."""
 
     def iter_gate_problems(self) -> Iterator[GateProblem]:
-        """Yield a problem for each pod, for a CI gate to report."""
+        """Yield a problem for the CI gate for each pod that stays Terminating on the node."""
         for pod in self.pods:
             yield GateProblem(
                 "eviction-blocked", f"Pod {pod}", f"stays Terminating: {self.node} is {self.health.adjective}"

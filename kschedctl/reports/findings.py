@@ -160,9 +160,9 @@ class Findings(Report, frozen=True):
         return replace(summary, advice=findings, figures={level: self.count(level) for level in SEVERITIES_BY_GRAVITY})
 
     def describe_problem(self, finding: Finding) -> str:
-        """Return the message of a finding, followed by its fix if that is more than the advice of the rule.
+        """Return the message of a finding, followed by its fix.
 
-        A fix that only says to write a word of the message is left out.
+        The fix is left out if it is the general fix of the rule, or if it only says to write a word of the message.
         """
         rule_fixes = {rule.id: rule.fix for rule in self.rules}
         is_general = finding.fix.startswith(rule_fixes.get(finding.rule, finding.fix))

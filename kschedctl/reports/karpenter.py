@@ -196,10 +196,10 @@ class Provisioning(Report, frozen=True):
         return not (refused or self.limits_exceeded or self.still_pending)
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return three texts: the number of new nodes, the number of pending pods, and how many of these pods get no
-        node.
+        """Return three texts: how many nodes are launched, for how many pending pods, and a remark.
 
-        The last two texts are empty if there are no pending pods.
+        The remark says how many pods get no node or stay pending or, if no node is launched, which instance types are
+        known. It may be "". Without pending pods, the last two texts are "".
         """
         pod_count = len(self.pending) + len({event.name for event in self.rejected})
         if not pod_count:
@@ -403,9 +403,7 @@ class Disruption(Report, frozen=True):
 
     @property
     def budget_blocked(self) -> dict[str, str]:
-        """The nodes that only disruption budgets keep from being disrupted, with the NodePools that have the
-        budgets.
-        """
+        """The NodePool of each node that only the NodePool's disruption budgets keep from being disrupted."""
         blocked: dict[str, str] = {}
         for method in self.methods.values():
             for candidate in method.candidates:

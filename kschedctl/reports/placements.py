@@ -239,21 +239,28 @@ class PinnedVolume(Document, frozen=True):
     """The only nodes from which the volume can be used."""
     local: bool
     """Whether the data is on the node itself, so that it is lost with the node."""
+    domain: str = ""
+    """The topology domain from which the volume can be used, such as ``zone a``; empty if the volume names nodes."""
 
     @property
     def cause(self) -> str:
         """The reason why the pod fits nowhere else."""
         if self.local:
             place = f"is local to {first_few(self.nodes)}"
+        elif self.domain:
+            nodes = f"{first_few(self.nodes)} {agreeing(len(self.nodes), 'is the only node', 'are the only nodes')}"
+            place = f"can be used only from {self.domain}, where {nodes}"
+            return f"volume {self.volume} (claim {self.claim}) {place}, so the pod needs a node there"
         else:
-            place = f"can be used only from {first_few(self.nodes)}, of the nodes that exist"
+            place = f"can be used only from {first_few(self.nodes)}"
         there = agreeing(len(self.nodes), "there", "on these nodes")
         return f"volume {self.volume} (claim {self.claim}) {place}, so the pod can run only {there}"
 
 
 def describe_data_on_nodes(volumes: Iterable[PinnedVolume]) -> tuple[str, ...]:
-    """Return a text that names the local volumes, whose data is lost if their nodes are deleted, or () if there are
-    none.
+    """Return a text that names the local volumes, whose data is lost if their nodes are deleted.
+
+    Return () if there are no local volumes.
     """
     local = {volume.volume: volume for volume in volumes if volume.local}
     if not local:
@@ -341,7 +348,8 @@ class EvictionChain(Document, frozen=True):
         """The outcomes of the evicted pods, as the end of a sentence about their eviction.
 
         The text starts with a colon, or with a comma for a single pod: ``: 3 come back elsewhere, 2 stay Pending`` or
-        ``, which stays Pending``. It also names the pods that replacements evict in turn.
+        ``, which stays Pending``. It also names the pods that replacements evict, and preemptors whose node
+        replacements take before them.
         """
         verbs_by_outcome = (
             (self.moved, ("comes back elsewhere", "come back elsewhere")),

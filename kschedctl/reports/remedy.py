@@ -71,7 +71,10 @@ class Remedy(Document, frozen=True):
 
     @property
     def all_costs(self) -> tuple[FixCost, ...]:
-        """All costs of the fix. If the pod would still wait, this is the first cost."""
+        """All costs of the fix. If the pod would still wait after the fix, this is the first cost.
+
+        If no costs are given, the guarantee that the fix gives up is the only other cost.
+        """
         costs = self.costs
         if not costs and self.weakens:
             costs = (FixCost(CostKind.GIVES_UP, self.weakens),)
@@ -102,7 +105,10 @@ class Remedy(Document, frozen=True):
         return f"also lets {counted(len(self.also_places), 'other pending pod')} schedule"
 
     def to_short_fix(self, clears: int = 0) -> ShortFix:
-        """Return the fix as a summary shows it. `clears` is the number of pods that it lets schedule."""
+        """Return the fix as a summary shows it. `clears` is the number of pods that it lets schedule.
+
+        At most three nodes and three rivals are listed, and no commands if there are more than MOST_FIX_COMMANDS.
+        """
         return ShortFix(
             summary=self.summary,
             owner=TEAMS[self.by],
@@ -119,10 +125,10 @@ class Remedy(Document, frozen=True):
 
 
 def sort_incomplete_fixes(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
-    """Sort the remedies that need values to the end, and keep the order otherwise.
+    """Sort the remedies that need values from the user to the end, and keep the order otherwise.
 
     A remedy that needs values comes first if it has fewer changes than every remedy that needs none. Among the remedies
-    that hold, those that cost more pods than they place come last.
+    that hold when all waiting pods are tried, those that cost more pods than they place come last.
     """
     listed = tuple(remedies)
     fewest_changes = min((len(remedy.kinds) for remedy in listed if not remedy.needs_values), default=0)

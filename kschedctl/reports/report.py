@@ -68,7 +68,7 @@ class PlainReport(Document, frozen=True):
     def summary(self, commands: Iterable[str] = ()) -> Summary:
         """Build a summary of the decisive facts, at most 12 KB of JSON.
 
-        `commands` are command lines to run next.
+        `commands` are command lines to run next, of which the first MOST_COMMANDS are included.
 
         >>> PlainReport().summary().summarizes
         'PlainReport'

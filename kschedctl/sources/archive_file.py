@@ -83,8 +83,8 @@ class Archive:
     def read_member(self, name: str, max_size: int = MAX_FILE_SIZE) -> bytes:
         """Return the content of the member with this name.
 
-        Raises KeyError if the member does not exist, InputError if it is too large, ValueError if its size differs from
-        the size in the zip directory, and zipfile's errors if it is damaged.
+        Raises KeyError if the member does not exist, InputError if it or its objects would take too much memory,
+        ValueError if its size differs from the size in the zip directory, and zipfile's errors if it is damaged.
         """
         info = self._zip.getinfo(name)
         if info.file_size > max_size:

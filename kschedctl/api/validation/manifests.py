@@ -183,7 +183,7 @@ def _validate_job_spec(spec: WorkloadSpec, path: Path, options: ValidationOption
 
 
 def _validate_completion_mode(spec: WorkloadSpec, path: Path) -> ValidationErrors:
-    """Validate the completion mode and the fields that an indexed Job requires."""
+    """Validate the completion mode of a Job, and the completions and parallelism of an indexed Job."""
     mode = spec.completion_mode
     if mode is not None and mode not in COMPLETION_MODES:
         yield not_supported((*path, "completionMode"), TypedString(mode), COMPLETION_MODES)
@@ -248,7 +248,10 @@ def _validate_restart_policy(pods: Template) -> ValidationErrors:
 
 
 def add_claim_volumes(spec: WorkloadSpec) -> Template:
-    """Return a StatefulSet's template with the volumes of its claim templates."""
+    """Return a StatefulSet's template with the volumes of its claim templates.
+
+    They replace volumes of the same name.
+    """
     claim_volumes = tuple(
         Volume(claim_template.metadata.name, PersistentVolumeClaimVolumeSource(claim_template.metadata.name))
         for claim_template in spec.volume_claim_templates

@@ -103,7 +103,7 @@ def validate_stateful_set_update(new: Document, old: Document) -> ValidationErro
 def validate_job_update(new: Document, old: Document) -> ValidationErrors:
     """Validate the update of a Job's spec. Upstream: ValidateJobSpecUpdate.
 
-    The pod template may only change while the Job is suspended.
+    The pod template may only change while the Job is suspended, and completions only if the Job is indexed.
     """
     immutable_fields = ["completions", "completionMode"]
     if old.get("completionMode") == "Indexed":

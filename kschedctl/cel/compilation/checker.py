@@ -101,7 +101,7 @@ _Functions = Mapping[str, tuple[Overload, ...]]
 
 @cache
 def get_functions() -> _Functions:
-    """Return the overloads of all functions by name."""
+    """Return the overloads of all functions by name. Functions that the planner evaluates have no implementation."""
     table: dict[str, Callable[..., Value] | None] = dict.fromkeys(_LAZY_SIGNATURES)
     for library in _LIBRARIES:
         table.update(library.FUNCTIONS)
@@ -268,7 +268,8 @@ class Checker:
     def _resolve_call(self, node: Call, name: str, target: SyntaxNode | None) -> Type:
         """Record the overloads that accept the argument types, and return the type of the result.
 
-        The type is dyn if the results of several overloads differ. An unknown function is an error.
+        The type is dyn if the results of several overloads differ. An error is recorded if the function is unknown or
+        no overload matches. The operands of `&&` and `||` must be booleans.
         """
         overloads = self.functions.get(name)
         if overloads is None:
@@ -391,7 +392,10 @@ class Checker:
     # -- comprehensions ------------------------------------------------------------------------------------------
 
     def _check_comprehension(self, node: Fold) -> Type:
-        """Return the type of a comprehension, whose variables are visible only inside it."""
+        """Return the type of a comprehension, whose variables are visible only inside it.
+
+        Record an error unless the condition is a boolean and the step has the type of the accumulator.
+        """
         range_type = self.unification.resolve(self.get_type(node.range))
         accumulator_type = self.get_type(node.initial)
         self.scopes.append({node.accumulator: accumulator_type})

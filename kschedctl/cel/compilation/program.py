@@ -168,7 +168,10 @@ class Planner:
     # -- calls ---------------------------------------------------------------------------------------------------
 
     def _plan_call(self, node: Call) -> Computation:
-        """Plan a call to an operator or function. Constant conversions are computed once."""
+        """Plan a call to an operator or function. Conversions of constants are computed in advance.
+
+        Raises CompileError if such a conversion fails, or if a literal pattern is invalid.
+        """
         special = _SPECIAL.get(node.function)
         if special is not None and node.target is None:
             return special(self, node)
@@ -205,6 +208,7 @@ class Planner:
             else:
                 frame[COST] += 1
             result = function(*values)
+            # Building a long result is work as well, which a limit of its own bounds
             if type(result) in TEXTS:
                 spend_work(len(result) // CHARACTERS_PER_UNIT)
             elif type(result) is list:

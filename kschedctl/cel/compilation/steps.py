@@ -135,7 +135,10 @@ def _always_matches(wanted_type: Type, given_type: Type) -> bool:
 
 
 def _build_type_guard(cel_type: Type) -> Guard:
-    """Build a test of a value's type at run time, which looks at one element of a list or map."""
+    """Build a test of a value's type at run time, which looks at one element of a list or map.
+
+    Types that values do not show, such as dyn, accept every value.
+    """
     if cel_type.kind in _CLASSES:
         wanted_class = _CLASSES[cel_type.kind]
         return lambda value: type(value) is wanted_class
@@ -206,7 +209,10 @@ def charge_call(frame: Frame, cost: costs.Cost, arguments: Sequence[Value]) -> N
 
 
 def build_dispatcher(overloads: list[tuple[Callable[..., bool] | None, Overload]]) -> Callable[..., Value]:
-    """Build a function that calls the first overload that accepts the values."""
+    """Build a function that calls the first overload that accepts the values.
+
+    The first overload's implementation itself is returned if it needs no test, or if it tests the types itself.
+    """
     first_guard, first_overload = overloads[0]
     first = first_overload.implementation
     assert first is not None
@@ -354,7 +360,10 @@ class Loop:
 
 
 def build_loop(loop: Loop) -> Run:
-    """Build the function that runs a comprehension."""
+    """Build the function that runs a comprehension.
+
+    An error in a step becomes the value of the accumulator, and is raised only if the accumulator is read afterwards.
+    """
     ranged, initial, condition, step, result = loop.ranged, loop.initial, loop.condition, loop.step, loop.result
     accumulator, variables = loop.accumulator, loop.variables
 

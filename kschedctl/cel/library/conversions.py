@@ -98,7 +98,7 @@ def _build_conversion_error(source: str, target: str) -> CelError:
 
 
 def _parse_integer(text: str, low: int, high: int, target: str) -> int:
-    """Parse a decimal integer from `low` to `high`.
+    """Parse a decimal integer from `low` to `high`. ``target`` is the name of the type, int or uint.
 
     Raises CelError if the text is not a decimal integer, is out of range, or is signed while `target` is uint.
     """

@@ -129,7 +129,10 @@ def flatten(values: list[Value], depth: int = 1) -> list[Value]:
 
 
 def sort_by_keys(values: list[Value], keys: list[Value]) -> list[Value]:
-    """Return the values in the order of their keys. Raises CelError if the keys have different types."""
+    """Return the values in the order of their keys.
+
+    Raises CelError if the keys have different types, or if there are more or fewer keys than values.
+    """
     if len(values) != len(keys):
         what = "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, but got"
         raise CelError(f"{what} {len(values)} and {len(keys)} elements respectively")
@@ -234,7 +237,10 @@ def insert_entries(target: Map, added: Map) -> Map:
 
 
 def _insert_pairs_into_map(target: Map, pairs: list[tuple[Value, Value]]) -> Map:
-    """Return the map with the pairs of keys and values inserted. Raises CelError if a key already exists."""
+    """Return the map with the pairs of keys and values inserted. Raises CelError if a key already exists.
+
+    A loop's accumulator is extended in place, and any other map is copied.
+    """
     extended = target if isinstance(target, GrowingMap) else Map((key, target.find(key)) for key in target)
     for key, value in pairs:
         if extended.find(key) is not MISSING:

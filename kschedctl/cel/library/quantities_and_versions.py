@@ -239,7 +239,7 @@ def _build_version_part_getter(name: str) -> Callable[[Opaque], int]:
     """Build a function that returns the named part of a version as a signed 64-bit integer."""
 
     def get_part(value: Opaque) -> int:
-        """Return the part, quantity to a signed number."""
+        """Return the part of the version as a signed number."""
         number: int = getattr(value.wrapped, name)
         return number if number <= INT_MAX else number - 2**64  # as the conversion of Go wraps
 

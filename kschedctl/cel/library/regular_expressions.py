@@ -252,7 +252,10 @@ class _Translation:
         return whole
 
     def _translate_repetition(self) -> _TranslatedPart:
-        """Translate an atom with its repetition, if there is one."""
+        """Translate an atom with its repetition, if there is one.
+
+        Raises NotSimpleError for a repeated group, nested repetitions, and too many repetitions.
+        """
         part = self._translate_atom()
         repetition = _REPETITION.match(self.pattern, self.position)
         if repetition is None:
@@ -279,7 +282,7 @@ class _Translation:
         return _TranslatedPart(text, lengths)
 
     def _translate_atom(self) -> _TranslatedPart:
-        """Translate a group, class, escape, anchor or character."""
+        """Translate a group, class, escape, anchor or character. Raises NotSimpleError for any other syntax."""
         character = self._get_next_character()
         if character == "(":
             return self._translate_group()
@@ -295,7 +298,7 @@ class _Translation:
         return _TranslatedPart("." if character == "." else re.escape(character), character=True)
 
     def _translate_escape(self) -> _TranslatedPart:
-        r"""Translate an escape such as `\d`, after its backslash."""
+        r"""Translate an escape such as `\d`, after its backslash. Raises NotSimpleError if it is not in the subset."""
         escaped = _ESCAPES.get(self._get_next_character())
         if escaped is None:
             raise NotSimpleError(self.pattern)
@@ -303,7 +306,10 @@ class _Translation:
         return _TranslatedPart(escaped, character=escaped not in _EMPTY_WIDTH)
 
     def _translate_group(self) -> _TranslatedPart:
-        """Translate a group in parentheses into one that does not capture."""
+        """Translate a group in parentheses into one that does not capture.
+
+        Raises NotSimpleError if the group is not closed or has flags.
+        """
         self.position += 1
         if self.pattern.startswith("?:", self.position):
             self.position += 2
@@ -314,7 +320,7 @@ class _Translation:
         return part._replace(text=f"(?:{part.text})")
 
     def _translate_class(self) -> _TranslatedPart:
-        """Translate a character class in brackets."""
+        """Translate a character class in brackets. Raises NotSimpleError if it is not in the subset."""
         character_class = _CLASS.match(self.pattern, self.position)
         if character_class is None:
             raise NotSimpleError(self.pattern)

@@ -82,7 +82,10 @@ class _Loop:
 
 
 def _build_comprehension(call: Call, count: int, loop: _Loop) -> Fold:
-    """Build a comprehension over the call's target with `count` loop variables."""
+    """Build a comprehension over the call's target with `count` loop variables.
+
+    Raises CompileError if the name of a loop variable is invalid.
+    """
     assert call.target is not None
     return Fold(
         call.offset,
@@ -98,7 +101,7 @@ def _build_comprehension(call: Call, count: int, loop: _Loop) -> Fold:
 
 
 def _expand_has(call: Call) -> SyntaxNode:
-    """Expand `has(a.b)` into a test whether the field is present."""
+    """Expand `has(a.b)` into a test whether the field is present. Raises CompileError for any other argument."""
     operand = call.args[0]
     if not isinstance(operand, Select):
         raise CompileError(operand.offset, "invalid argument to has() macro")
@@ -200,7 +203,10 @@ def _build_binding(near: SyntaxNode, name: str, value: SyntaxNode, result: Synta
 
 
 def _expand_bind(call: Call) -> SyntaxNode | None:
-    """Expand `cel.bind(name, value, expression)`, or return None if the target is not `cel`."""
+    """Expand `cel.bind(name, value, expression)`, or return None if the target is not `cel`.
+
+    Raises CompileError if the first argument is not a simple name.
+    """
     if not (isinstance(call.target, Ident) and call.target.name == "cel"):
         return None
     name = _get_name(call.args[0], "cel.bind() variable names must be simple identifiers")
@@ -208,7 +214,10 @@ def _expand_bind(call: Call) -> SyntaxNode | None:
 
 
 def _expand_optional_map(call: Call) -> SyntaxNode:
-    """Expand `optMap` or `optFlatMap` into a conditional on `hasValue`."""
+    """Expand `optMap` or `optFlatMap` into a conditional on `hasValue`.
+
+    Raises CompileError if the first argument is not a simple name.
+    """
     assert call.target is not None
     name = _get_name(call.args[0], f"{call.function}() variable name must be a simple identifier")
     value = _build_call(call, "value", target=call.target)
@@ -221,7 +230,10 @@ def _expand_optional_map(call: Call) -> SyntaxNode:
 
 
 def _expand_sort_by(call: Call) -> SyntaxNode:
-    """Expand `list.sortBy(x, key)` into a sort by a list of computed keys."""
+    """Expand `list.sortBy(x, key)` into a sort by a list of computed keys.
+
+    Raises CompileError if the target is a map or a simple literal.
+    """
     if isinstance(call.target, Literal | MapOf):
         fault = "sortBy can only be applied to a list, identifier, comprehension, call or select expression"
         raise CompileError(call.target.offset, fault)

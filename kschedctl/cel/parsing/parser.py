@@ -223,8 +223,12 @@ class _Parser:
         return self.parse_call(parenthesis, name.text, node)
 
     def parse_call(self, parenthesis: Token, function: str, target: SyntaxNode | None) -> SyntaxNode:
-        """Parse the arguments of a call after its parenthesis, and expand macros."""
+        """Parse the arguments after the opening parenthesis, and return the call, or its expansion if it is a macro.
+
+        ``target`` is the receiver of a method, or None. Raises CompileError if the call is malformed.
+        """
         args = tuple(self.parse_sequence(")", self.parse_expression))
+        # Only a call with a target adds a level to the depth that is limited
         height = _compute_height(target, *args) if target else _get_max_height(args)
         call = Call(parenthesis.offset, height, function, target, args)
         try:
@@ -271,7 +275,10 @@ class _Parser:
         return self.parse_literal()
 
     def parse_literal(self) -> SyntaxNode:
-        """Parse a literal, whose minus sign belongs to a negative number."""
+        """Parse a literal. A minus sign before a number is part of it.
+
+        Raises CompileError if the next token is not a literal, or if its value is invalid.
+        """
         token = self.token
         negative = self._is_negative_number()
         if negative:
@@ -417,8 +424,12 @@ def parse_literal(token: Token, negative: bool = False) -> Value:
 
 
 def _parse_number(text: str, low: int, high: int, fault: str) -> int:
-    """Parse a decimal or hexadecimal integer. Raises ValueError if it is out of range."""
-    if len(text) > 40 and text.lstrip("-0x")[40:]:  # beyond 64 bits, however it is written
+    """Parse a decimal or hexadecimal integer, which may be negative.
+
+    Raises ValueError with the message ``fault`` if it is not from ``low`` to ``high``.
+    """
+    # Reject more than 40 digits at once: they exceed 64 bits in either base, and int() limits decimal digits
+    if len(text) > 40 and text.lstrip("-0x")[40:]:
         raise ValueError(fault)
     value = int(text.replace("0x", ""), 16) if "0x" in text else int(text)
     if not low <= value <= high:

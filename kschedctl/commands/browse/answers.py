@@ -303,12 +303,12 @@ def describe_remedy(remedy: Remedy) -> Sequence[str]:
     """Return the lines of a fix's screen: its summary, effects, owner and commands."""
     fits = "if the pod were alone, would fit on" if remedy.holds is False else "then fits on"
     details = [
-        ("works as well with", names(remedy.alternatives, 10)),
+        ("alternatively", names(remedy.alternatives, 10)),
         ("caveats", "; ".join(remedy.drawbacks)),
         ("also lets these pods schedule", names(remedy.also_places, 20)),
         ("evicts", names(remedy.victims, 20)),
         (fits, names(remedy.opens, 20)),
-        ("to be done by", f"the {TEAMS[remedy.by]} team"),
+        ("done by", f"the {TEAMS[remedy.by]} team"),
     ]
     return [remedy.summary, *(f"{label}: {text}" for label, text in details if text), *remedy.commands]
 

@@ -27,6 +27,7 @@ from kschedctl.cli.source import (
     NOTHING_MORE,
     LiveKinds,
     get_cluster_time,
+    has_read_time,
     with_context_namespace,
 )
 from kschedctl.cluster import Cluster
@@ -411,4 +412,5 @@ def summarize_pending_pods(scheduler: Scheduler, source: Source, scope: Scope, i
     from kschedctl.commands.explain.pending_pods import report_pending_pods  # noqa: PLC0415 - not for a named pod
 
     now = get_cluster_time(scheduler.cluster, source)
-    return report_pending_pods(scheduler, references.get_scope_namespace(scope), scope.selector, now, in_full)
+    report = report_pending_pods(scheduler, references.get_scope_namespace(scope), scope.selector, now, in_full)
+    return replace(report, aged_until_now=not has_read_time(scheduler.cluster, source))

@@ -38,6 +38,7 @@ from kschedctl.reports.columns import Column, Tone
 from kschedctl.text.printable import describe_shared_reason
 
 GROUPS_SHOWN, WORKLOADS_SHOWN, ANSWERS_SHOWN = 25, 3, 3
+AGED_UNTIL_NOW = "Ages are those of today, since the files do not say when the cluster was read."
 
 
 def build_pending_page(report: PendingPods, style: Style) -> Page:
@@ -57,8 +58,10 @@ def build_pending_page(report: PendingPods, style: Style) -> Page:
     next_section = build_next_section(style)
     if style.wide and style.width < UNFOLDED:
         next_section = _build_next_commands_section(report.groups, style)
+    ages = (paragraph(Marked(AGED_UNTIL_NOW, Tone.FAINT)),) if report.has_uncertain_ages else ()
     return (
         *table,
+        *ages,
         *build_caveats(report.not_replayed, report.ignored, unknown=report.unknown),
         *build_upstream_fault_lines(report.upstream_faults),
         *build_not_created_section(report.not_created, style),

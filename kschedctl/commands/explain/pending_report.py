@@ -104,7 +104,14 @@ class PendingPods(Report, frozen=True):
     """The objects that the question named, if all of them wait elsewhere."""
     unready_nodes: tuple[str, ...] = ()
     """The nodes that are unreachable, not ready or not initialized, so that no pending pod gets them."""
+    aged_until_now: bool = False
+    """Whether the ages extend to the present time, because it is not known when the cluster was read."""
     kind: str = "PendingPods"
+
+    @property
+    def has_uncertain_ages(self) -> bool:
+        """Whether ages are shown that extend to the present time instead of the time of the cluster."""
+        return self.aged_until_now and any(group.age for group in self.groups)
 
     def build_first_line(self) -> tuple[str, ...]:
         """Return the parts of the first line: the numbers of pending pods and causes, or what else waits.

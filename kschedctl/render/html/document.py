@@ -221,7 +221,10 @@ def build_tiles(report: PlainReport) -> list[Tile]:
 
 
 def _build_figure_tiles(summary: Summary) -> list[Tile]:
-    """Build a tile for each of the first figures. Figures of zero are left out if there are too many."""
+    """Build a tile for each of the first figures. Figures of zero are left out if there are too many.
+
+    An Audit's tiles sum up its figures, and an Explanation's tiles are about nodes.
+    """
     figures = summary.figures
     if summary.summarizes == "Audit":
         findings = [number for name, number in figures.items() if name != PENDING_PODS]

@@ -134,7 +134,10 @@ class HtmlSection:
 
 
 def split_into_sections(page: Page) -> list[HtmlSection]:
-    """Split a page at its headings. Blocks before the first heading form a section without a title."""
+    """Split a page at its headings. Blocks before the first heading form a section without a title.
+
+    A section of a lower level becomes a part of the section above it. Sections without blocks and parts are left out.
+    """
     top = [HtmlSection("")]
     for block in page:
         if isinstance(block, Heading):

@@ -194,7 +194,11 @@ class AxisScale:
 
 
 def build_scale(axis: Axis, values: Sequence[float]) -> AxisScale:
-    """Build an axis scale that includes all values. Scales of counts have no fractions."""
+    """Build an axis scale that includes all values, or one around 0 or 1 if there are none.
+
+    An axis with decades gets a logarithmic scale with a tick for each power of ten. On other axes, the ticks are
+    integers if all values are.
+    """
     if not axis.decades:
         chosen = choose_ticks(values or (0.0,))
         if all(float(value).is_integer() for value in values):
@@ -207,7 +211,7 @@ def build_scale(axis: Axis, values: Sequence[float]) -> AxisScale:
 
 
 def choose_ticks(values: Sequence[float]) -> list[float]:
-    """Return evenly spaced round numbers that include all values.
+    """Return evenly spaced round numbers, of which the first and last enclose all values.
 
     >>> choose_ticks([5, 100]), choose_ticks([0, 0.37])
     ([0.0, 20.0, 40.0, 60.0, 80.0, 100.0], [0.0, 0.1, 0.2, 0.3, 0.4])

@@ -79,7 +79,7 @@ class Pseudonyms:
         return pseudonym if is_qualified_name(text) else f"{pseudonym}{INVALID_SUFFIX}"
 
     def keep_key(self, text: str) -> str:
-        """Record that a key is not replaced, and return the key."""
+        """Record that a key and its domain are not replaced, and return the key."""
         domain, slash, _ = text.rpartition("/")
         self._kept_heads.add(f"{domain}/" if slash else text)
         self.kept_keys.add(text)

@@ -284,3 +284,15 @@ def test_what_cannot_be_supposed_is_one_line(words: str, run: Run, write: Write)
     file = write(node("small", "1"), pod("web", "12"))
     code, out, err = run("explain", "web", "-f", file, "--as-if", words)
     assert (code, out, err.count("\n")) == (2, "", 1)
+
+
+def test_ages_of_files_without_a_time_are_those_of_today(run: Run, write: Write, tmp_path: Path) -> None:
+    """A snapshot says when the cluster was read, and the demo has a time of its own."""
+    waiting = pod("web", "9")
+    waiting["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    note = "Ages are those of today"
+    file = write(node("small", "1"), waiting)
+    assert note in run("explain", "-A", "-f", file).out
+    assert json.loads(run("explain", "-A", "-f", file, "-o", "json").out)["agedUntilNow"] is True
+    assert note not in run("explain", "-A", "-f", write(node("small", "1"), pod("web", "9"))).out  # no age is shown
+    assert note not in run("explain", "-A", "--demo").out

@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from small import ZONE, Json, node, pod, replica, spread
+from small import HOSTNAME, ZONE, Json, node, pod, replica, spread
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.failures import Loss, list_losses, simulate_failures, simulate_loss
@@ -91,9 +91,28 @@ def test_pods_bound_to_a_zone_by_their_volume() -> None:
     ).failures[0]
     assert worst.unplaced == 1
     assert "2 node(s) didn't match PersistentVolume's node affinity" in worst.reasons[0].message
-    volume_text = "volume v (claim d/c) can be used only from n0, of the nodes that exist"
-    assert worst.reasons[0].cause == f"{volume_text}, so the pod can run only there"
+    volume_text = "volume v (claim d/c) can be used only from zone a, where n0 is the only node"
+    assert worst.reasons[0].cause == f"{volume_text}, so the pod needs a node there"
     assert [(pinned.pod, pinned.local) for pinned in worst.pinned_volumes] == [("d/db", False)]
+
+    # The label of a CSI driver, with the region beside it, names the zone, too
+    expression["key"] = "topology.ebs.csi.aws.com/zone"
+    terms["required"]["nodeSelectorTerms"][0]["matchExpressions"].append(
+        {"key": "topology.kubernetes.io/region", "operator": "In", "values": ["r"]}
+    )
+    nodes = zones(0)
+    for number, each in enumerate(nodes[:3]):
+        each["metadata"]["labels"] |= {"topology.ebs.csi.aws.com/zone": "abc"[number]}
+        each["metadata"]["labels"] |= {"topology.kubernetes.io/region": "r"}
+    objects = [*nodes, claim, volume, replica("db", "n0", volumes=mounted)]
+    assert "only from zone a, where" in simulate_failures(Cluster.from_objects(objects)).failures[0].reasons[0].cause
+
+    # A volume that names a node can be used only there
+    expression["key"], expression["values"] = HOSTNAME, ["n0"]
+    del terms["required"]["nodeSelectorTerms"][0]["matchExpressions"][1]
+    objects = [*zones(0), claim, volume, replica("db", "n0", volumes=mounted)]
+    cause = simulate_failures(Cluster.from_objects(objects)).failures[0].reasons[0].cause
+    assert cause.endswith("can be used only from n0, so the pod can run only there")
 
 
 def test_without_the_labels() -> None:
