@@ -100,6 +100,7 @@ class ClusterSnapshot:
 
         The cluster may contain further nodes, which can be added later. Pods are filtered by the default profile.
         """
+        # Without a configuration, the scheduler has only the default profile
         scheduler = Scheduler(replace(cluster, configuration=None))
         framework = scheduler.framework(DEFAULT_SCHEDULER_NAME)
         assert framework is not None
@@ -179,6 +180,7 @@ class ClusterSnapshot:
     def set_arrival_order(self, positions: Iterable[Position]) -> None:
         """Set the order in which pods arrived on their nodes. Pods that are not listed come last."""
         node_rows = self.universe.node.tolist()
+        # Each position once, the listed ones first
         listed_first = dict.fromkeys((*positions, *range(len(node_rows))))
         by_row: dict[Row, list[Position]] = {}
         for position in listed_first:

@@ -76,7 +76,7 @@ class GrowingGroups:
     def add_nodes(self, run: ScaleUpRun, cluster: Cluster) -> NewNodes:
         """Create the nodes that a run adds to its groups, and keep them for later loops.
 
-        The result has no reasons.
+        Earlier scale-ups count as completed from now on. The result has no reasons.
         """
         self._active = {}  # the nodes of earlier scale-ups are assumed to exist by now
         nodes: dict[str, tuple[Node, ...]] = {}

@@ -211,6 +211,7 @@ class SingleRemovals:
         lifted = self._removal_simulator.rules.lifted
         while removal.blocking_pod is not None:
             blocking_pods.append(removal.blocking_pod)
+            # The next trial ignores this obstacle
             lifted.add((removal.blocking_pod.pod, removal.blocking_pod.reason))
             removal = self._try_single_removal(row)
         lifted.clear()
@@ -310,7 +311,9 @@ def _compute_requested_share(
 ) -> float | None:
     """Return the share of a resource that pods request, or None if the node does not offer the resource.
 
-    The requests of pods that the rules skip are subtracted from the available amount.
+    The requests of pods that the rules skip are subtracted from the available amount. Pods that have been terminating
+    for long are ignored. If the skipped pods request all of the resource, the share is infinite, or NaN without other
+    requests.
     """
     available = allocatable.get(name, 0)
     requested = 0

@@ -458,7 +458,10 @@ class ScaleUpRun:
         return max_nodes - current if max_nodes - current >= 1 else None
 
     def _grow_groups(self, best: Option, count: int, growable: Sequence[AutoscaledGroup]) -> None:
-        """Divide the new nodes among the best option's group and similar groups, within the resource limits."""
+        """Divide the new nodes among the best option's group and similar groups, within the resource limits.
+
+        The new sizes are added to ``increases``, and events report them.
+        """
         loop, limits = self.loop, self.limits
         count = limits.limit_node_count(best.group.id, loop.templates[best.group.id].node, count)
         similar_groups = [

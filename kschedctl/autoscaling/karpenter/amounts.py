@@ -101,7 +101,7 @@ class AmountColumns:
                 self.values[index, self.names[name]] = amount
         self._has_no_negative: Bools = np.all(self.values >= 0, axis=1)
 
-    def find_fitting_rows(self, amounts: Amounts, values: npt.NDArray[np.int64] | None = None) -> Bools:
+    def mask_fitting_rows(self, amounts: Amounts, values: npt.NDArray[np.int64] | None = None) -> Bools:
         """Return a (rows,) mask of the rows that have at least these amounts and no negative amount.
 
         If ``values`` is given, this table is compared in place of the stored amounts. The stored amounts must still not

@@ -287,8 +287,9 @@ class DisruptionReplay:
     def _plan_multi_node_consolidation(self, round: MethodRound) -> PlannedRemoval | None:
         """Plan to consolidate the first candidates together, as many as possible and at least two.
 
-        Candidates are sorted by savings ratio, and their number is found by bisection. Return None if no number works
-        or, with an error in the round, if no pool launches nodes.
+        Candidates are sorted by savings ratio, and their number is found by bisection. Pools whose policy Balanced
+        approves the move are logged. Return None if no number works or, with an error in the round, if no pool launches
+        nodes.
         """
         budgeted = round.take_candidates_within_budgets(_sort_by_savings_ratio(round.candidates))
         # Both bounds are indexes of the last candidate, so that at least two candidates are consolidated.
@@ -306,7 +307,7 @@ class DisruptionReplay:
             scores: dict[str, MoveScore] = {}
             if removal and _drop_expensive_shared_types(removal):
                 scores = round.totals.score_move_by_pool(removal.candidates, removal.savings)
-            is_valid = removal is not None and _have_all_replacements_types(removal)
+            is_valid = removal is not None and _has_type_for_each_replacement(removal)
             if is_valid and all(score.is_approved for score in scores.values()):
                 best = removal
                 low = middle + 1
@@ -487,10 +488,10 @@ def _drop_expensive_shared_types(removal: PlannedRemoval) -> bool:
     for offer in removal.replacements:
         if offer.keep_cheaper_types(_compute_cheapest_same_type_price(offer, removal.candidates)):
             offer.truncate_types(0)
-    return _have_all_replacements_types(removal)
+    return _has_type_for_each_replacement(removal)
 
 
-def _have_all_replacements_types(removal: PlannedRemoval) -> bool:
+def _has_type_for_each_replacement(removal: PlannedRemoval) -> bool:
     """Return whether every replacement has an instance type left."""
     return all(offer.order for offer in removal.replacements)
 

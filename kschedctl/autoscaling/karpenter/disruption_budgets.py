@@ -111,6 +111,7 @@ def is_schedule_active(schedule: str, now: int, nanoseconds: int) -> bool:
     cron = _CronSchedule.parse(schedule)
     end = datetime.fromtimestamp(now // 1_000_000, UTC)
     begin = end - timedelta(microseconds=nanoseconds // 1000)
+    # The first whole minute after the beginning
     moment = begin.replace(second=0, microsecond=0) + timedelta(minutes=1)
     # Skip whole days and hours that do not match, because a window may last for months.
     while moment <= end:

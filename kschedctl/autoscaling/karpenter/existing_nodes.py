@@ -155,7 +155,7 @@ class RunNodes:
             possible &= columns.find_nodes_by_label_value(key, holds)
         possible[list(self._used)] = True
 
-        possible &= self._is_included & columns.rooms.find_fitting_rows(data.amounts, self._room)
+        possible &= self._is_included & columns.rooms.mask_fitting_rows(data.amounts, self._room)
         return possible if movable else possible & ~columns.settling
 
     def _subtract_room(self, row: int, data: PodData) -> None:

@@ -215,7 +215,8 @@ class _ObstacleSearch:
     def _describe_missing_subnet(self, refusal: ClaimRefusal) -> str:
         """Describe the zones in which the pool's node class lacks a subnet, or return "" if it lacks none.
 
-        The text also says how many instance types are offered in these zones.
+        The text also says how many instance types are offered in these zones. It is "" as well if the zones of the
+        subnets are unknown or no zone is required.
         """
         zones = self.setting.node_classes.find_subnet_zones(self.template.pool)
         required_zone = refusal.requirements.get(ZONE) if refusal.requirements is not None else None

@@ -21,7 +21,10 @@ BudgetPredicate = Callable[[PodDisruptionBudget], bool]
 
 
 def is_provisionable(pod: Pod) -> bool:
-    """Return whether the pod is unschedulable and Karpenter may launch a node for it."""
+    """Return whether the pod is unschedulable and Karpenter may launch a node for it.
+
+    Karpenter launches none for pods that are bound or nominated, for pods of DaemonSets, and for mirror pods.
+    """
     if pod.spec.node_name or pod.status.nominated_node_name or is_daemon_set_pod(pod) or is_mirror_pod(pod):
         return False
     return any(

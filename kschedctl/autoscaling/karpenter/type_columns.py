@@ -31,7 +31,7 @@ class RequirementColumns:
                 self._by_key.setdefault(key, {}).setdefault(requirement, []).append(index)
         self._agreeing: dict[LabelRequirement, Bools] = {}
 
-    def find_agreeing_rows(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
+    def mask_agreeing_rows(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
         """Return an (R,) mask of the rows whose requirements can be met together with ``requirements``.
 
         Labels on which only one side has a requirement are ignored.
@@ -39,10 +39,10 @@ class RequirementColumns:
         agreeing = np.ones(self._count, np.bool_)
         for key, requirement in requirements.items():
             if key in self._by_key:
-                agreeing &= self._find_rows_agreeing_with_requirement(requirement)
+                agreeing &= self._mask_rows_agreeing_with_requirement(requirement)
         return agreeing
 
-    def _find_rows_agreeing_with_requirement(self, requirement: LabelRequirement) -> Bools:
+    def _mask_rows_agreeing_with_requirement(self, requirement: LabelRequirement) -> Bools:
         """Return an (R,) mask of the rows that agree with one requirement. The result is cached."""
         if requirement not in self._agreeing:
             agreeing = np.ones(self._count, np.bool_)
@@ -94,11 +94,11 @@ class TypeColumns:
 
         Labels that a type does not have are ignored, and offerings are not checked.
         """
-        return self._requirements.find_agreeing_rows(requirements)
+        return self._requirements.mask_agreeing_rows(requirements)
 
     def find_matching_offerings(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
         """Return an (O,) mask of the offerings that meet the requirements."""
-        return self._terms.find_agreeing_rows(requirements)
+        return self._terms.mask_agreeing_rows(requirements)
 
     def find_offered_types(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
         """Return a (T,) mask of the types with an offering that meets the requirements."""
@@ -108,7 +108,7 @@ class TypeColumns:
 
     def find_fitting_types(self, requests: Amounts) -> Bools:
         """Return a (T,) mask of the types whose nodes have room for the requests."""
-        return self.allocatable.find_fitting_rows(requests)
+        return self.allocatable.mask_fitting_rows(requests)
 
     def compute_cheapest_prices(self, requirements: Mapping[str, LabelRequirement]) -> npt.NDArray[np.float64]:
         """Return each type's lowest price among the offerings that meet the requirements, as an array (T,).

@@ -161,7 +161,7 @@ class MakeRoom(Report, frozen=True):
         """Return the verdict of a search without a plan, and a sentence on why there is none."""
         if self.searched and not self.searched.complete:
             if self.searched.plans:
-                why = f"none of the tried plans makes room for {self._pronoun}"
+                why = f"no plan tried so far makes room for {self._unplaced_words}"
             else:
                 moves = counted(self.searched.max_moves, "move")
                 why = f"no plan of up to {moves} was found that could make room"
@@ -177,7 +177,7 @@ class MakeRoom(Report, frozen=True):
             plan = "single move"
         else:
             plan = f"plan of up to {counted(self.searched.max_moves, 'move')}"
-        return ("No room can be made:", f"no {plan} makes room for {self._pronoun}")
+        return ("No room can be made:", f"no {plan} makes room for {self._unplaced_words}")
 
     def _describe_terminating_room(self, room: TerminatingRoom) -> str:
         """Describe which nodes take the pods once terminating pods are gone, or which waiting pods take them first."""
@@ -222,9 +222,12 @@ class MakeRoom(Report, frozen=True):
         return f"kube-scheduler itself preempts {pods} as soon as it tries {pod}: {first_few(self.preempts)}"
 
     @property
-    def _pronoun(self) -> str:
-        """The words for the pods that do not fit: "it" if there is a single target pod, otherwise "N of them"."""
-        return "it" if len(self.pods) == 1 else f"{len(self.missing):,} of them"
+    def _unplaced_words(self) -> str:
+        """The words for the target pods that do not fit: "it", "any of them", or "more than 2 of them"."""
+        if len(self.pods) == 1:
+            return "it"
+        placed = len(self.pods) - len(self.missing)
+        return f"more than {placed:,} of them" if placed > 0 else "any of them"
 
     def to_short_fix(self) -> ShortFix:
         """Return all moves as a single fix, with the pods that it evicts and the data that it loses.

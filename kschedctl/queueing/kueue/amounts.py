@@ -106,7 +106,7 @@ def _build_resource_hash_key(name: str) -> tuple[int, str]:
 
 
 def sum_requests(terms: Iterable[Mapping[str, int]]) -> Requests:
-    """Add up requests by resource, limiting each amount to int64. The resources are in Kueue's order."""
+    """Add up requests by resource, limiting each amount to int64. The resources are sorted by hash, as in Kueue."""
     total: Requests = {}
     for term in terms:
         for name, amount in term.items():

@@ -246,7 +246,7 @@ class Assignment:
         return " | ".join(pod_sets)
 
     def find_resources_needing_preemption(self) -> frozenset[FlavorResource]:
-        """Return the resources of flavors for which Workloads would have to be preempted."""
+        """Return the combinations of flavor and resource for which other Workloads would have to be preempted."""
         return frozenset(
             FlavorResource(choice.flavor, resource)
             for pod_set in self.pod_sets

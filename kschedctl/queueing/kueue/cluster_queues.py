@@ -304,14 +304,14 @@ class QueueSnapshot:
         return max(0, self.node.compute_available_quota(key))
 
     def add_usage(self, usage: WorkloadUsage, *, with_topology: bool = True) -> None:
-        """Add a usage of quota and, with ``with_topology``, of room in topology domains."""
+        """Count a Workload's usage against the quota and, with ``with_topology``, against its topology domains."""
         for key, amount in usage.quota.items():
             self.node.add_usage(key, amount)
         if with_topology:
             self._change_topology_usage(usage, 1)
 
     def remove_usage(self, usage: WorkloadUsage, *, with_topology: bool = True) -> None:
-        """Subtract a usage that was added by ``add_usage`` with the same arguments."""
+        """Subtract a usage that was counted by ``add_usage`` with the same arguments."""
         for key, amount in usage.quota.items():
             self.node.remove_usage(key, amount)
         if with_topology:

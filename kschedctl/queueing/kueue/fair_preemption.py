@@ -56,9 +56,10 @@ def find_fair_sharing_targets(
 
 
 def _find_preemption_candidates(preemptor: PreemptionSearch, request: PreemptionRequest) -> list[WorkloadInfo]:
-    """Return the Workloads that use a requested resource and that the queue's preemption policies allow to preempt.
+    """Return the Workloads that use a requested resource and may be preempted under the queue's policies.
 
-    Upstream: findCandidates.
+    The queue's own Workloads and those of borrowing queues in its cohort have separate policies. Upstream:
+    findCandidates.
     """
     policies = request.queue.settings.preemption
     queues: list[tuple[QueueSnapshot, str]] = []
@@ -100,9 +101,9 @@ class _FairSearch:
     def preempt_by_strategy(self, candidates: Sequence[WorkloadInfo], strategy: str) -> tuple[bool, list[WorkloadInfo]]:
         """Preempt candidates until the request fits. Return whether it fits, and the candidates that were spared.
 
-        Candidates in the preemptor's queue are always preempted. So are candidates in other queues if the preemptor
-        stays within its nominal quota and the feature gate for this is on. Otherwise, the strategy compares the queues'
-        shares.
+        Candidates in the preemptor's queue are always preempted. With the gate FairSharingPreemptWithinNominal, so are
+        candidates in other queues if the preemptor stays within its nominal quota. Otherwise, the strategy compares the
+        queues' shares.
 
         Upstream: runFirstFsStrategy.
         """

@@ -156,14 +156,14 @@ class FlavorAssigner:
         groups: dict[str, list[_GroupPodSet]] = {}
         for index, requested in enumerate(self.info.pod_sets):
             scaled = requested if counts is None else requested.scale_to_count(counts[index])
-            member = _GroupPodSet(index, scaled, self._begin_assignment(scaled, index))
+            member = _GroupPodSet(index, scaled, self._start_pod_set_assignment(scaled, index))
 
             request = self.info.workload.pod_sets[index].topology_request
             group = None if request is None else request.pod_set_group_name
             groups.setdefault(str(index) if group is None else group, []).append(member)
         return list(groups.values())
 
-    def _begin_assignment(self, pod_set: PodSetRequests, index: int) -> PodSetAssignment:
+    def _start_pod_set_assignment(self, pod_set: PodSetRequests, index: int) -> PodSetAssignment:
         """Start the assignment of a pod set. ``index`` is the pod set's index in the Workload.
 
         Flavors are already chosen only if the pod set has former ones and the gate TopologyAwareScheduling is on. The
@@ -175,10 +175,12 @@ class FlavorAssigner:
 
         assignment = PodSetAssignment(pod_set.name, requests, pod_set.count)
         if Gate.TOPOLOGY_AWARE_SCHEDULING in self.gates:
-            self._keep_former_flavors(assignment, pod_set, index)
+            self._copy_former_flavors_and_placement(assignment, pod_set, index)
         return assignment
 
-    def _keep_former_flavors(self, assignment: PodSetAssignment, requested: PodSetRequests, index: int) -> None:
+    def _copy_former_flavors_and_placement(
+        self, assignment: PodSetAssignment, requested: PodSetRequests, index: int
+    ) -> None:
         """Copy a pod set's former flavors, and its former placement if any, into its assignment.
 
         ``index`` is the pod set's index in the Workload.
@@ -682,7 +684,8 @@ def find_placements(
 ) -> dict[str, TopologyResult]:
     """Find a placement for each pod set. Return, by pod set, the placement or the reason why there is none.
 
-    With ``assume_empty``, the usage of other Workloads is ignored. Upstream: FindTopologyAssignmentsForWorkload.
+    Within a flavor, pod sets after the first failure are not tried and have no result. With ``assume_empty``, the usage
+    of other Workloads is ignored. Upstream: FindTopologyAssignmentsForWorkload.
     """
     # Flavors may share nodes, so that pods placed in one flavor take room in the others
     usage_of_shared_nodes: AssumedUsage = {}

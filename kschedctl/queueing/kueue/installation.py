@@ -35,8 +35,8 @@ class KueueInstallation(NamedTuple):
 def detect_installation(cluster: Cluster) -> KueueInstallation:
     """Detect which release of Kueue is installed and how it is configured.
 
-    The release is taken from Kueue's Deployment and is the newest one if there is none. The Configuration is taken from
-    Kueue's ConfigMap. If it cannot be read, the defaults are assumed and ``doubt`` says so.
+    The release is the one recorded with the cluster, else that of Kueue's Deployment, else the newest one. The
+    Configuration is taken from Kueue's ConfigMap. If it cannot be read, the defaults are assumed and ``doubt`` says so.
 
     >>> detect_installation(Cluster.from_objects([])).release.value
     '0.20'

@@ -364,8 +364,9 @@ def resolve_workload_priority(
     """Return the priority of the job's WorkloadPriorityClass or, without one, of its pods' PriorityClass.
 
     ``class_name`` is the WorkloadPriorityClass that the job names. If it is empty, the class ``default`` may apply.
-    ``pod_class_name`` is a PriorityClass that takes precedence over the pods' classes, or "". Raises InputError if a
-    class does not exist.
+    ``pod_class_name`` is a PriorityClass that takes precedence over the pods' classes, or "". Without any class, the
+    priority is 0. Raises InputError if a class does not exist. A missing PriorityClass counts as 0 instead if not all
+    of them are known.
     """
     # The WorkloadPriorityClass
     if not class_name and classes.uses_default_workload_class:

@@ -138,8 +138,8 @@ def _with_missing_namespaces(cluster: Cluster) -> Cluster:
 def predict_outlook(replay: KueueReplay) -> Outlook:
     """Run a started replay until nothing changes or its states repeat, and return the outlook of each waiting Workload.
 
-    The replay stops early after _MOST_CYCLES cycles, or when the tries exceed _MOST_WORK. Workloads that it would still
-    try are then undecided.
+    The replay stops early after _MOST_CYCLES cycles, or when the tries times the number of ClusterQueues reach
+    _MOST_WORK. Workloads that it would still try are then undecided.
     """
     workloads = replay.queues.store.workloads
     outlooks = {

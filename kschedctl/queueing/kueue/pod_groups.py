@@ -116,6 +116,7 @@ def compute_role_hash(spec: PodSpec) -> str:
     }
     if spec.resources is not None:
         shape["resources"] = spec.resources.requests or None
+    # Sorted, as Go encodes the keys of a map
     encoded = msgspec.json.encode({"spec": {field: shape[field] for field in sorted(shape)}})
     return hashlib.sha256(encoded).hexdigest()[:_ROLE_LENGTH]
 

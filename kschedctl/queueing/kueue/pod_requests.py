@@ -58,24 +58,24 @@ def add_admission_defaults(
 ) -> tuple[KueuePodSet, ...]:
     """Return the pod sets with the overhead, limits and requests that admission would add to their pods.
 
-    The overhead is that of the RuntimeClass (``overheads``). The defaults of LimitRanges apply, and limits replace
-    missing requests.
+    ``overheads`` has the pod overhead of each RuntimeClass by name. The defaults of LimitRanges apply, and limits
+    replace missing requests.
     """
     limits = summarize_limit_ranges(limit_ranges)
     adjusted = []
     for pod_set in pod_sets:
-        spec = _adjust_pod_spec(pod_set.template.spec, limits, overheads)
+        spec = _add_defaults_to_pod_spec(pod_set.template.spec, limits, overheads)
         adjusted.append(replace(pod_set, template=replace(pod_set.template, spec=spec)))
     return tuple(adjusted)
 
 
-def _adjust_pod_spec(
+def _add_defaults_to_pod_spec(
     spec: PodSpec, limits: Mapping[str, LimitRangeItem], overheads: Mapping[str, Resources]
 ) -> PodSpec:
     """Return a pod spec with overhead, and with default requests and limits for the pod and its containers.
 
     ``limits`` has one merged LimitRange item for each of the types Container and Pod. Defaults for the pod apply only
-    if the pod itself has resources.
+    if the pod itself has resources. The pod's own overhead takes precedence over ``overheads``.
     """
     overhead = spec.overhead or overheads.get(spec.runtime_class_name or "", {})
     defaults = limits.get(_CONTAINER, LimitRangeItem())
@@ -89,12 +89,12 @@ def _adjust_pod_spec(
         spec,
         overhead=overhead,
         resources=resources,
-        containers=tuple(_adjust_container(container, defaults) for container in spec.containers),
-        init_containers=tuple(_adjust_container(container, defaults) for container in spec.init_containers),
+        containers=tuple(_add_defaults_to_container(container, defaults) for container in spec.containers),
+        init_containers=tuple(_add_defaults_to_container(container, defaults) for container in spec.init_containers),
     )
 
 
-def _adjust_container(container: Container, defaults: LimitRangeItem) -> Container:
+def _add_defaults_to_container(container: Container, defaults: LimitRangeItem) -> Container:
     """Return a container with default limits and requests. A limit takes the place of a missing request."""
     limits = {**defaults.default, **container.resources.limits}
     requests = {**limits, **defaults.default_request, **container.resources.requests}
@@ -231,14 +231,14 @@ def find_limit_range_errors(pod_sets: Iterable[KueuePodSet], limit_ranges: Seque
                 resources = container.resources
                 highest = _parse_requests_or_empty(_merge_resource_lists(resources.requests, resources.limits, max))
                 lowest = _parse_requests_or_empty(_merge_resource_lists(resources.requests, resources.limits, min))
-                errors += _find_bound_errors(f"{path}.{field}", highest, lowest, limits[_CONTAINER])
+                errors += _iter_min_max_errors(f"{path}.{field}", highest, lowest, limits[_CONTAINER])
         if _POD in limits:
             total = compute_requests(spec)
-            errors += _find_bound_errors(path, total, total, limits[_POD])
+            errors += _iter_min_max_errors(path, total, total, limits[_POD])
     return errors
 
 
-def _find_bound_errors(path: str, highest: Requests, lowest: Requests, bounds: LimitRangeItem) -> Iterator[str]:
+def _iter_min_max_errors(path: str, highest: Requests, lowest: Requests, bounds: LimitRangeItem) -> Iterator[str]:
     """Yield an error if amounts in ``highest`` exceed the maximum, and one if amounts in ``lowest`` are too small."""
     yield from _build_resources_error(
         path, find_exceeding_resources(highest, _parse_requests_or_empty(bounds.max)), _ABOVE_MAX

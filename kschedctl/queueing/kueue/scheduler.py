@@ -616,7 +616,10 @@ class AdmissionScheduler:
             entry.requeue_reason = RequeueReason.PENDING_PREEMPTION
 
     def _admit_entry(self, entry: _Entry, queue: QueueSnapshot, assignment: Assignment) -> None:
-        """Reserve quota for an entry, and admit it if no admission checks are left to wait for. Upstream: admit."""
+        """Reserve quota for an entry, and admit it if no admission checks are left to wait for. Upstream: admit.
+
+        The usage, the Events and the Workload's new status are recorded.
+        """
         admission = QuotaAdmission(queue.name, assignment.build_pod_set_admissions())
         workload = reserve_quota(entry.workload, admission, self._now)
         if _has_all_required_checks(workload, queue):
@@ -635,7 +638,10 @@ class AdmissionScheduler:
         self._store.patch_status(workload)
 
     def _requeue_entry(self, entry: _Entry) -> None:
-        """Put an entry back into its queue, and record why it waits. Upstream: requeueAndUpdate."""
+        """Put an entry back into its queue, and record why it waits in the Workload's status and in an Event.
+
+        The Workload holds no quota afterwards. Upstream: requeueAndUpdate.
+        """
         if entry.status != EntryStatus.NOT_NOMINATED and entry.requeue_reason == RequeueReason.GENERIC:
             entry.requeue_reason = RequeueReason.FAILED_AFTER_NOMINATION
         key = entry.workload.key

@@ -103,7 +103,7 @@ class WorkloadController:
                 self._update_queues(key)
                 self._reconcile_workload(key)
                 self._update_queues(key)
-                self._stop_evicted_job(key)
+                self._release_quota_of_evicted_workload(key)
                 self._update_queues(key)
                 changed = changed or self._store.workloads[key] != before
 
@@ -138,7 +138,10 @@ class WorkloadController:
         )
 
     def _update_queues(self, key: str) -> None:
-        """Update the queues and the used quota if a Workload changed since the last call. Upstream: Update."""
+        """Update the queues and the used quota if a Workload changed since the last call. Upstream: Update.
+
+        Inactive and finished Workloads leave the queues, and released quota is recorded so that others are tried again.
+        """
         old, new = self._seen[key], self._store.workloads[key]
         if old == new:
             return
@@ -160,7 +163,7 @@ class WorkloadController:
                 self._queues.remove_workload(key)
             self._queues.cache.update_workload(self._queues.get_workload_info(new))
 
-    def _stop_evicted_job(self, key: str) -> None:
+    def _release_quota_of_evicted_workload(self, key: str) -> None:
         """Release the quota of an evicted Workload, as its job's controller does once the job is suspended.
 
         A preempted Workload may be queued again immediately. Other evicted Workloads wait for their backoff or until
@@ -301,7 +304,7 @@ class WorkloadController:
         """
         updated = workload
         if not workload.has_quota:
-            condition = self._explain_missing_quota(workload, local_queue, name, cluster_queue)
+            condition = self._build_missing_quota_condition(workload, local_queue, name, cluster_queue)
             if condition is not None:
                 updated = workload.with_condition(ConditionType.QUOTA_RESERVED, condition)
         updated = sync_admitted_condition(updated, self._gates, self._now)
@@ -318,7 +321,7 @@ class WorkloadController:
             self._record_event(updated, NORMAL, "Admitted", message)
         return updated
 
-    def _explain_missing_quota(
+    def _build_missing_quota_condition(
         self, workload: WorkloadState, local_queue: LocalQueue | None, name: str, cluster_queue: ClusterQueue | None
     ) -> WorkloadCondition | None:
         """Return the new condition QuotaReserved of a Workload without quota, or None if it does not change.

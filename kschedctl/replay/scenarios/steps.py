@@ -16,6 +16,7 @@ from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.karpenter import NodePool
 from kschedctl.api.labels import EQUALS, validate_requirement
+from kschedctl.api.node_health import NOT_READY_TAINT, OUT_OF_SERVICE_TAINT, UNREACHABLE_TAINT
 from kschedctl.api.node_pools import find_node_pool_name
 from kschedctl.api.objects import (
     Affinity,
@@ -167,10 +168,17 @@ def _get_node_to_copy(part: parts.AddNodes, cluster: Cluster) -> Node:
 
 
 def _copy_node(model: Node, name: str, labels: Mapping[str, str]) -> Node:
-    """Return a copy of the model node with another name and additional labels, and without a cordon."""
+    """Return a copy of the model node with another name and additional labels, ready and without a cordon."""
     meta = ObjectMeta(name, labels={**model.metadata.labels, HOSTNAME: name, **labels})
-    taints = tuple(taint for taint in model.spec.taints if taint.key != UNSCHEDULABLE_TAINT.key)
-    return replace(model, metadata=meta, spec=replace(model.spec, unschedulable=False, taints=taints, provider_id=""))
+    passing_taint_keys = (UNSCHEDULABLE_TAINT.key, NOT_READY_TAINT, UNREACHABLE_TAINT, OUT_OF_SERVICE_TAINT)
+    taints = tuple(taint for taint in model.spec.taints if taint.key not in passing_taint_keys)
+    conditions = tuple(replace(c, status="True") if c.type == "Ready" else c for c in model.status.conditions)
+    return replace(
+        model,
+        metadata=meta,
+        spec=replace(model.spec, unschedulable=False, taints=taints, provider_id=""),
+        status=replace(model.status, conditions=conditions),
+    )
 
 
 def _copy_daemon_pod(pod: Pod, source: str, node: str) -> Pod:

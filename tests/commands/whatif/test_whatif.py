@@ -123,6 +123,16 @@ def test_a_drained_node_that_is_unreachable_keeps_its_pods_terminating() -> None
     assert [problem.rule for problem in report.find_ci_gate_problems()] == ["eviction-blocked"]
 
 
+def test_a_new_node_like_an_unreachable_one_is_ready() -> None:
+    down = node("n1", taints=[{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}, {"key": "own"}])
+    down["spec"]["taints"][1]["effect"] = "NoSchedule"
+    down["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    tolerations = [{"key": "own", "operator": "Exists"}]
+    step = {"addNodes": {"like": "n1", "count": 1}}
+    assert run(step, objects=[down, pod("p", tolerations=tolerations)]).pending == (1, 0)
+    assert run(step, objects=[down, pod("p")]).pending == (1, 1)  # the taint of its own stays
+
+
 def test_pods_without_a_controller_are_lost_for_good() -> None:
     """Of the four pods that a drain removes from n1, one moves and only the bare one is a loss."""
     leaving, ended = pod("leaving", "n1"), pod("ended", "n1")

@@ -232,6 +232,7 @@ class DomainCapacities:
 
     def copy(self) -> DomainCapacities:
         """Return an independent copy of the counts. The tree is shared."""
+        # Without __init__, which would allocate arrays
         copy = DomainCapacities.__new__(DomainCapacities)
         copy.tree = self.tree
         for name in ("pods", "slices", "pods_with_leader", "slices_with_leader", "leaders", "affinity"):
