@@ -44,6 +44,7 @@ class NodeFit:
             fitting_nodes = self._find_fitting_nodes(info_number) & allowed
             has_info = info_numbers == info_number
             own_rows = rows[has_info]
+            # A pod without a node has the row -1
             own_node_is_fitting = fitting_nodes[own_rows] & (own_rows >= 0)
             fits_elsewhere[has_info] = np.count_nonzero(fitting_nodes) - own_node_is_fitting > 0
         return fits_elsewhere

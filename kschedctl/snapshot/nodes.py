@@ -196,7 +196,7 @@ class NodeColumns(ABC):
         """
         first_rows, group = self._group_by_labels(keys)
 
-        # Evaluate the first node of each group under a name that is longer than, and so equals, none of `names`.
+        # Evaluate the first node of each group under a name that differs from all `names`, because it is longer.
         any_other_name = "".join(names) + "?"
         group_answers = [function(self.objects[row].metadata.labels, any_other_name) for row in first_rows.tolist()]
         answers = np.array(group_answers, dtype)[group]

@@ -369,7 +369,7 @@ def _build_request_digest(pod: Pod) -> bytes:
     restart policies that mark sidecars, the resources in the status, and the reason for a pending resize.
     """
     spec, status = pod.spec, pod.status
-    # While a pod is resized, its status decides along with its spec what it requests (upstream: PodRequests).
+    # While a pod is being resized, its requests also depend on its status (upstream: PodRequests).
     statuses = {
         container.name: (container.resources, container.allocated_resources)
         for container in (*status.container_statuses, *status.init_container_statuses)

@@ -47,10 +47,11 @@ class TemplateSources(NamedTuple):
 
 
 def build_templates(groups: NodeGroupList, nodes: Sequence[Node], sources: TemplateSources) -> dict[str, NodeTemplate]:
-    """Build the template of each group and return them by group. Groups with nothing to copy are left out.
+    """Build the template of each group and return them by group.
 
     The first good example among the group's nodes is preferred. Next come the cloud provider's template and any other
-    node of the group. ``nodes`` are in the order in which the API server listed them.
+    node of the group. Groups with none of these are left out. ``nodes`` are in the order in which the API server listed
+    them.
     """
     is_good = {node.metadata.name: _is_good_template_example(node, sources.now) for node in nodes}
     examples = _find_first_node_of_groups(groups, (node for node in nodes if is_good[node.metadata.name]))

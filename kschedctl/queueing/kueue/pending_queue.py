@@ -103,7 +103,7 @@ class PendingQueue:
         if self.popped == key:
             return
 
-        # Of an inadmissible Workload only an important change is a reason to try it again
+        # An inadmissible Workload is tried again only after an important change
         previous = self.inadmissible.get(key)
         if previous is not None:
             self._failures_changed.add(key)

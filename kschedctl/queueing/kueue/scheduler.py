@@ -557,7 +557,7 @@ class AdmissionScheduler:
         The topology is checked only if the quota suffices, and otherwise counts as sufficient. The snapshot is restored
         afterwards.
         """
-        # What fits beside victims fits all the more without them, so the many victims of other entries come last
+        # A usage that fits beside victims also fits without them, so the many victims of other entries come last
         own_victims = {target.info.workload.key: target.info for target in targets}
         other_victims = [info for key, info in preempted.items() if key not in own_victims]
         removed: list[WorkloadInfo] = []
