@@ -254,7 +254,10 @@ class ContainerCommand(msgspec.Struct, frozen=True):
         return tag
 
     def runs(self, program: str) -> bool:
-        """Return whether the container runs a program, by its image or the first word of its command."""
+        """Return whether the container runs a program, judging by its image or the first word of its command.
+
+        The image's name only has to begin with the name of the program.
+        """
         repository, _ = self._split_image_name_and_tag()
         if repository.startswith(program):
             return True

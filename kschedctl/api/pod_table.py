@@ -195,7 +195,10 @@ class PodTable(Sequence[Pod]):
         )
 
     def with_default_namespace(self, namespace: str) -> PodTable:
-        """Return a table in which pods without a namespace get ``namespace`` and replace pods of equal name."""
+        """Return a table in which pods without a namespace get ``namespace``.
+
+        If a pod of the same name is in this namespace already, only that pod is kept.
+        """
         if all(template.metadata.namespace for template in self.templates):
             return self
         builder = PodTableBuilder()
@@ -233,6 +236,7 @@ class PodTable(Sequence[Pod]):
         code_by_namespace: dict[str, int] = {}
         codes = [code_by_namespace.setdefault(pod.metadata.namespace, len(code_by_namespace)) for pod in self.templates]
         row_codes = np.array(codes, np.int64)[self.template]
+        # Rows are sorted by namespace, so a range starts wherever the code changes
         starts = np.flatnonzero(np.diff(row_codes, prepend=-1)).tolist()
         stops = [*starts[1:], len(self)]
         namespaces = list(code_by_namespace)

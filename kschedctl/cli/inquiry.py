@@ -244,7 +244,7 @@ def _is_part_of_cluster(manifest: Manifest, files_with_nodes: Collection[str]) -
 
 
 def _decode_workload(manifest: Manifest, namespace: str | None) -> _Workload:
-    """Decode a manifest, and fill in its namespace and its name, which defaults to its generateName.
+    """Decode a manifest, and fill in a missing namespace and name. A missing name becomes the generateName.
 
     Raises InputError if the manifest is malformed.
     """

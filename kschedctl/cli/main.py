@@ -221,7 +221,7 @@ def load_command(name: str) -> object:
 
 @cache
 def _load_command(name: str, program_name: str) -> object:
-    """Import a command and build its typer command, whose help calls the program by this name.
+    """Import a command and build its typer command. ``program_name`` is the program's name in the help.
 
     The result is cached, so that a process that runs the command again gets the same object.
     """
@@ -232,6 +232,7 @@ def _load_command(name: str, program_name: str) -> object:
     examples = module.EXAMPLES
     application = _create_typer()
     if isinstance(functions, dict):
+        # The callback only carries the help of the command above its subcommands
         application.callback(help=entry.summary, epilog=_build_epilog(examples[""], entry.exit_codes, program_name))(
             lambda: None
         )

@@ -122,6 +122,7 @@ def _find_break_point(word: str, first: int, last: int) -> int:
 def _find_line_end(word: str, start: int, width: int) -> int:
     """Return the end of the line that starts at `start`. A line contains at least one character."""
     end = start
+    # The width becomes negative with the first character that does not fit
     while end < len(word) and width >= 0:
         width -= get_character_cell_size(word[end])
         end += 1

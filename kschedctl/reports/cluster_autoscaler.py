@@ -209,7 +209,10 @@ class ScaleUp(Report, frozen=True):
         return tuple(pod for pod in self.unschedulable if pod not in filtered_out)
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the groups that grow, or that none does, and how many of the unschedulable pods get a node."""
+        """Return two texts: which groups grow, and how many of the unschedulable pods get a node.
+
+        If no group grows, the texts say so and name the number of unschedulable pods.
+        """
         pods = counted(len(self.unschedulable), "unschedulable pod")
         if not self.increases:
             return ("No group grows", f"for {pods}" if self.unschedulable else "because no pod is unschedulable")
@@ -232,7 +235,7 @@ class ScaleUp(Report, frozen=True):
 
     @property
     def later_pods(self) -> tuple[str, ...]:
-        """The pods about which a later loop decides, since this loop only grows groups for others."""
+        """The pods that are left to a later loop, because this loop grows groups for other pods."""
         if not self.increases:
             return ()
         decided = {*self.triggered, *self.remaining, *self.filtered_out}
@@ -255,9 +258,9 @@ class ScaleUp(Report, frozen=True):
         return f"ignores {first_few(pods)}: {of_priority} below the autoscaler's cutoff of {self.priority_cutoff:,}"
 
     def group_pods_by_reasons(self) -> dict[tuple[tuple[str, str], ...], list[str]]:
-        """Group the pods for which no group grows by the reasons of all groups in short words.
+        """Return the pods for which no node group grows, keyed by the reasons of all groups.
 
-        A key of the result has a pair of group and reason for each group, sorted by group.
+        A key has a pair of group and short reason for each group, sorted by group.
         """
         pods_by_reasons: dict[tuple[tuple[str, str], ...], list[str]] = {}
         for pod, unhelped in self.remaining.items():
@@ -270,7 +273,10 @@ class ScaleUp(Report, frozen=True):
         return pods_by_reasons
 
     def describe_skipped(self, pod: str, group: str) -> str:
-        """Describe why the group was skipped and, if it is at its maximum size, whether its new node would help."""
+        """Describe why the group was skipped for the pod.
+
+        The text also says whether one more node of the group would take the pod, if this is known.
+        """
         reasons = "; ".join(self.remaining[pod].skipped[group])
         if group in self.would_accept.get(pod, ()):
             return f"{reasons}; one more node would take it"
@@ -537,7 +543,7 @@ class ScaleDown(Report, frozen=True):
         return _add_code(f"{NODE_REASONS[code]}{of_threshold}", code)
 
     def group_staying_nodes(self) -> dict[str, list[str]]:
-        """Group the nodes by the reason in words why they stay, the most frequent reason first.
+        """Return the nodes that stay, keyed by the reason in words, the most frequent reason first.
 
         Unneeded nodes that nothing keeps have the reason "".
         """

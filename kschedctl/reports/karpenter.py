@@ -409,6 +409,7 @@ class Disruption(Report, frozen=True):
             for candidate in method.candidates:
                 is_consolidated = method is self.multi or method is self.single
                 answer = self.per_node.get(candidate.node)
+                # A candidate of consolidation counts only if it would be disrupted on its own
                 would_be_disrupted = not is_consolidated or (answer is not None and answer.command is not None)
                 if would_be_disrupted and method.budgets.get(candidate.node_pool) == 0:
                     blocked.setdefault(candidate.node, candidate.node_pool)

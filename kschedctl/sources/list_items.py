@@ -276,7 +276,7 @@ class PodItems:
         return self._specs[key]
 
     def _decode_fields(self, struct: type[Struct], partly_decoded: object, names: Iterable[str]) -> dict[str, object]:
-        """Decode the named fields of a partly decoded struct, whose values are still JSON.
+        """Decode the named fields of a partly decoded struct, in which they are still JSON.
 
         Fields that were missing in the JSON are left out. Raises msgspec.ValidationError if a value is invalid.
         """
@@ -412,6 +412,7 @@ def get_items_decoder(kind: str) -> msgspec.json.Decoder[Any]:
         mixed_kinds = [
             api_kind.name for api_kind in KINDS.values() if api_kind.kind == api_kind.name and not api_kind.names
         ]
+        # msgspec tells the types of this union apart by the kind, which is their tag
         item_type = reduce(or_, map(build_item_type, mixed_kinds))
     list_type: Any = GenericAlias(list, item_type)
     return get_json_decoder(list_type)

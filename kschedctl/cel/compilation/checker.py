@@ -230,7 +230,7 @@ class Checker:
     def _check_field(self, offset: int, operand: SyntaxNode, name: str, *, optional: bool) -> Type:
         """Return the type of a field of the operand. It is optional for ``a.?b`` and for optional operands.
 
-        Record an error if the operand cannot have the field.
+        It is dyn if the type of the operand is unknown. Record an error if the operand cannot have the field.
         """
         target, is_optional = unwrap_optional(self.unification.resolve(self.get_type(operand)))
         result = DYN

@@ -61,6 +61,7 @@ class Program:
         Raises CelError if the evaluation fails, and AbortedError if it costs too much or values nest too deep.
         """
         reset_work()
+        # A frame holds the cost, the variables, and the slots of comprehensions
         frame = [0, *values, *[None] * (self.size - FIRST - len(values))]
         try:
             with allow_deep_recursion() if self.deep else nullcontext():

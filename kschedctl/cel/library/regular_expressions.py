@@ -264,6 +264,7 @@ class _Translation:
         lazy = "?" if self._get_next_character() == "?" else ""
         self.position += len(lazy)
         optional = repetition.group() == "?"
+        # A repeated group could match a text in too many ways
         if (
             _REPETITION.match(self.pattern, self.position)
             or part.text in _EMPTY_WIDTH

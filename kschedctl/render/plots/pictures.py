@@ -252,6 +252,7 @@ def _draw_bar_plot(plot: Plot, axes: Axes) -> list[Any]:
     """Draw the bars and return their handles for the legend."""
     stacked = plot.kind is PlotKind.STACKS
     rows = range(len(plot.places))
+    # The thickness of a bar, if places are 1 apart
     thick = 0.72 if stacked else 0.84 / len(plot.series)
     starts = [0.0 for _ in rows]
     handles = []
@@ -269,10 +270,12 @@ def _draw_bar_plot(plot: Plot, axes: Axes) -> list[Any]:
         _write_amounts(axes, starts, [float(row) for row in rows], compute_totals(plot))
     names = _list_left_labels(plot)
     axes.set_yticks(range(len(names)), names)
+    # The first place is at the top
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params("y", length=0)
     x = build_scale(plot.y, [0.0, *(end for end in starts), *(y for line in plot.series for _, y in line.points)])
     axes.set_xticks(list(x.ticks), list(x.ticks.values()))
+    # Leave room for the amounts after the bars
     axes.set_xlim(0, x.end * 1.06)
     axes.set_xlabel(shorten_middle(printable(plot.y.title), AXIS))
     axes.grid(axis="x", color=LINE, linewidth=0.6)

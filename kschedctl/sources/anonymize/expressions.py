@@ -176,6 +176,7 @@ def computes_with_texts(text: str) -> bool:
     tokens = list(_TOKEN.finditer(text))
     if any(match["prefix"] or "\\" in match["literal"] for match in tokens if match["literal"]):
         return True
+    # Mask the literals, so that only the code around them is searched
     masked_text = _TOKEN.sub(lambda match: "" if match["comment"] else "\0", text)
     return bool(_COMPUTES.search(masked_text)) or not {*_CALL.findall(masked_text)} <= _SAFE_FUNCTIONS
 

@@ -98,7 +98,10 @@ class Rewriter:
         return text.replace(stripped, self.replace_name(stripped)) if stripped else text
 
     def replace_resource(self, text: str) -> str:
-        """Replace the name of a resource, except for a prefix or domain by which the scheduler recognizes it."""
+        """Replace the name of a resource.
+
+        A prefix or domain by which the scheduler recognizes the resource is kept.
+        """
         for prefix in RESOURCE_PREFIXES:
             if text.startswith(prefix):
                 name = text.removeprefix(prefix)

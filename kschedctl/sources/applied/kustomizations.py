@@ -99,7 +99,8 @@ class Kustomizations:
     def _is_partial_workload(self, path: str, spec: JsonObject) -> bool:
         """Return whether a workload spec without selector also lacks images, containers or labels.
 
-        Missing containers or labels count only if there are kustomizations, which might add them.
+        Missing containers count only if there are kustomizations, which might add them. Missing labels count only if,
+        in addition, no kustomization uses the file as a resource.
         """
         containers = _get_containers(spec)
         if not all(isinstance(container, dict) and "image" in container for container in containers):
@@ -258,7 +259,7 @@ def _iter_overrides(
 
 
 def _apply_overrides(document: JsonObject, overrides: JsonObject) -> JsonObject:
-    """Return the object with the replicas in ``overrides``, and with the spreading fields that it lacks."""
+    """Return the object with the overrides applied. Replicas are replaced, and missing spreading fields are added."""
     spec = _as_mapping(document.get("spec"))
     template = _as_mapping(spec.get("template"))
     spreading = {key: overrides[key] for key in _SPREADING_FIELDS if key in overrides}

@@ -52,7 +52,10 @@ class RepositoryFolders:
         return any(map(has_standalone_name, folder_names))
 
     def list_ancestors(self, file: str) -> list[str]:
-        """Return the folders to which paths in the file may be relative, from the top of its repository down."""
+        """Return the folders from the top of the file's repository down to the file's own folder.
+
+        Paths in the file may be relative to any of them.
+        """
         folder = os.path.dirname(file)
         top = self._get_repository_top(folder)
         ancestors = [candidate for candidate in (folder, *iter_parents(folder)) if is_within(candidate, top)]

@@ -180,7 +180,7 @@ class Overlays(NamedTuple):
         return PatchedField(self.files[-1], 1)
 
     def find_written_path(self, path: Path) -> Path:
-        """Return the field's path in the object before the build, in which items may have other indices.
+        """Return the path that a field had in the object before the build. Items of lists may have had other indices.
 
         An item that the build added keeps its index.
         """
@@ -216,7 +216,10 @@ def list_kustomizations(annotation: str, folder: str) -> list[str]:
 
 
 def _parse_transformations(annotation: str) -> list[object]:
-    """Return the first list in the YAML of a transformations annotation, or [] if it cannot be parsed."""
+    """Return the first list in the YAML of a transformations annotation.
+
+    Return [] if there is no list, or if the YAML is malformed.
+    """
     try:
         documents: list[object] = [
             document.value for document in parse_documents(Content(TRANSFORMATIONS, annotation, is_json=False))
@@ -264,7 +267,10 @@ def _find_written_item(item: object, index: int, written_list: object) -> object
 
 
 def _find_field_line(file: str, field: str) -> int:
-    """Return the number of the first line in a file that contains the field's name, or 0 if there is none."""
+    """Return the number, from 1, of the first line in a file that contains the field's name.
+
+    Return 0 if there is no such line, or if the file cannot be read.
+    """
     spellings = (field, field.replace("/", "~1"))  # as a key, and in a JSON pointer (RFC 6901)
     alternatives = "|".join(map(re.escape, spellings))
     name = re.compile(rf"(?<![\w.-])(?:{alternatives})(?![\w-])")

@@ -42,7 +42,7 @@ class HelmRender:
         return frozenset(map(os.path.abspath, paths))
 
     def build_objects(self) -> Iterator[BuiltObject]:
-        """Render the chart and yield its objects.
+        """Render the chart and yield its objects, except tests.
 
         The release is named after the folder. Raises InputError with Helm's message if rendering fails.
         """

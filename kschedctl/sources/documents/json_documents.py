@@ -35,7 +35,10 @@ def parse_json(text: str, file: str, first_number: int = 1) -> Iterator[ParsedDo
 
 
 def _parse_document(text: str, start: int, where: str) -> tuple[object, int]:
-    """Parse the document at ``start``, and return its value and its end. Raises InputError if it is malformed."""
+    """Parse the document at ``start``, and return its value and the offset after it.
+
+    Raises InputError if the document is malformed or nested too deeply.
+    """
     try:
         value, stop = _DECODER.raw_decode(text, start)
         _validate_depth(value)

@@ -115,7 +115,7 @@ class _DocumentBuilder:
         self.root: Json = None
 
     def build(self, stream: Iterator[Event]) -> Json:
-        """Read the events of the document whose start event has just been read, and return its value.
+        """Build the value of a document from its events, up to its end event. Its start event has been read already.
 
         Raises InputError if the document is malformed.
         """

@@ -159,7 +159,7 @@ class _PositionBuilder:
         self.root: FieldPosition | None = None
 
     def build(self, stream: Iterator[Event]) -> FieldPosition:
-        """Read the events of the document whose start event has just been read, and return its position."""
+        """Build the position of a document from its events. The start event has been read already."""
         for event in stream:
             if type(event) is DocumentEndEvent:
                 break

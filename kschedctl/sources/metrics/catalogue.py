@@ -206,7 +206,7 @@ class MetricsReading:
         return {metric.names[0].text: self._explain_missing_metric(metric) for metric in missing_metrics}
 
     def _explain_missing_metric(self, metric: Metric) -> str:
-        """Return the probable reason why a metric is missing: its version, nothing to count, or an unknown reason."""
+        """Return a clause on why a metric is probably missing, such as "was added in 1.32" or "has counted nothing"."""
         try:
             version = KubeVersion.parse(self.version)
         except ValueError:
