@@ -62,7 +62,10 @@ class NodeFit:
         return fits
 
     def find_affinity_nodes(self, info_number: int) -> Bools:
-        """Return an (N,) mask of the nodes that the node selector and required node affinity of a PodInfo allow."""
+        """Return an (N,) mask of the nodes that the node selector and required node affinity of a PodInfo allow.
+
+        Masks are cached.
+        """
         if info_number not in self._affinity_nodes_by_info:
             required = compile_required_node_affinity(self._seen.infos[info_number].spec)
             self._affinity_nodes_by_info[info_number] = self._view.nodes.match_required_affinity(required)

@@ -447,7 +447,10 @@ class Fork:
             self._nominated_rows[position] = row
 
     def get_nominated_row(self, position: Position) -> Row:
-        """Return the row nominated for a pod, or NO_ROW if the pod is not nominated."""
+        """Return the row nominated for a pod, or NO_ROW if the pod is not nominated.
+
+        The nominations are indexed on first use.
+        """
         if self._nominated_rows is None:
             rows, positions = self.nominations
             self._nominated_rows = dict(zip(positions.tolist(), rows.tolist(), strict=True))
@@ -484,9 +487,9 @@ class Fork:
         return Delta.from_changes(rows[counted].astype(np.int32), infos[counted], ones)
 
     def build_nominated_delta_against(self, info: PodInfo) -> Delta:
-        """Build a delta that adds the nominated pods that a pod must yield to. The pod itself is left out.
+        """Build a delta that adds the nominated pods to which a pod must yield, without the pod itself.
 
-        These are the nominated pods without a node that have at least the pod's priority.
+        A pod must yield to nominated pods that have no node and at least its own priority.
         """
         delta = self.get_nominated_delta(info.priority)
         if not delta:

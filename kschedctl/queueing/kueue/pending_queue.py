@@ -199,7 +199,8 @@ class PendingQueue:
     def retry_inadmissible_workloads(self, namespaces: Container[str]) -> None:
         """Make the inadmissible Workloads of some namespaces active again, because quota was released.
 
-        Workloads that wait for their backoff stay inadmissible. Upstream: queueInadmissibleWorkloads.
+        Workloads that wait for their backoff stay inadmissible. No shape counts as failed any longer. Upstream:
+        queueInadmissibleWorkloads.
         """
         # A Workload that is being tried in this cycle becomes active as well when it is requeued
         self._moved_in_cycle = self._pop_cycle

@@ -736,7 +736,8 @@ class _Tournament:
     def _compute_shares(self, entry: _Entry) -> None:
         """Compute and record the shares that result if the entry is admitted.
 
-        These are the shares of its queue and of each cohort above except the root.
+        The recorded shares are those of its queue and of each cohort above the queue except the root. The snapshot
+        stays unchanged.
         """
         queue, key = entry.queue, entry.workload.key
         assert queue is not None
