@@ -282,7 +282,7 @@ class Cluster(Objects):
         return self.pods.find(namespace, name)
 
     def list_in_namespace(self, field: str, namespace: str) -> Sequence[Any]:
-        """Return the objects of a field, such as ``services``, in a namespace."""
+        """Return the objects of a field, such as ``services``, in a namespace. The field is indexed on first use."""
         if field not in self._by_namespace:
             by_namespace: dict[str, list[object]] = {}
             for obj in getattr(self, field):
@@ -424,7 +424,7 @@ def read_newer_version(kind: str, document: JsonObject, read: Callable[[], None]
 
 
 def describe_document(document: JsonObject) -> str:
-    """Return the name of an object for error messages, such as ``Pod shop/web``, whatever shape it has."""
+    """Return the name of an object for error messages, such as ``Pod shop/web``. The document may be malformed."""
     metadata = object_at(document, "metadata")
     parts = (metadata.get("namespace"), metadata.get("name"))
     name = "/".join(str(part) for part in parts if part)

@@ -93,9 +93,9 @@ class RemoveDuplicates(DeschedulerPlugin[RemoveDuplicatesArgs]):
         return None
 
     def _find_target_nodes(self, positions: Sequence[int]) -> Bools:
-        """Return an (N,) mask of the ready nodes that the affinity and tolerations of any of these pods allow.
+        """Return an (N,) mask of the ready nodes on which one of these pods may run by affinity and tolerations.
 
-        Pods that are allowed on fewer than MIN_TARGET_NODES nodes are disregarded.
+        Pods that may run on fewer than MIN_TARGET_NODES nodes are disregarded.
         """
         targets = np.zeros(len(self.view.nodes), np.bool_)
         for info_number in np.unique(self.seen.info[positions]).tolist():

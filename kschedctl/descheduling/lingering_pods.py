@@ -148,7 +148,10 @@ class RemovePodsHavingTooManyRestarts(DeschedulerPlugin[RemovePodsHavingTooManyR
     name = "RemovePodsHavingTooManyRestarts"
 
     def run(self) -> None:
-        """Evict the pods with too many restarts, node by node. On each node, the most restarts come first."""
+        """Evict the pods with too many restarts, node by node, until the total limit is reached.
+
+        On each node, the pods with the most restarts come first.
+        """
         candidates = [
             candidate for plugin in self.list_plugins_with_ended_pods() for candidate in plugin._iter_restarted_pods()
         ]
@@ -194,7 +197,7 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
     name = "RemoveFailedPods"
 
     def run(self) -> None:
-        """Evict the failed pods that match the arguments, node by node."""
+        """Evict the failed pods that match the arguments, node by node, until the total limit is reached."""
         self.evict_candidates_node_by_node(
             (plugin, position)
             for plugin in self.list_plugins_with_ended_pods()

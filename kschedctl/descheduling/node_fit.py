@@ -44,6 +44,7 @@ class NodeFit:
             fitting_nodes = self._find_fitting_nodes(info_number) & allowed
             has_info = info_numbers == info_number
             own_rows = rows[has_info]
+            # A pod without a node has the row -1
             own_node_is_fitting = fitting_nodes[own_rows] & (own_rows >= 0)
             fits_elsewhere[has_info] = np.count_nonzero(fitting_nodes) - own_node_is_fitting > 0
         return fits_elsewhere
@@ -61,7 +62,10 @@ class NodeFit:
         return fits
 
     def find_affinity_nodes(self, info_number: int) -> Bools:
-        """Return an (N,) mask of the nodes that the node selector and required node affinity of a PodInfo allow."""
+        """Return an (N,) mask of the nodes that the node selector and required node affinity of a PodInfo allow.
+
+        Masks are cached.
+        """
         if info_number not in self._affinity_nodes_by_info:
             required = compile_required_node_affinity(self._seen.infos[info_number].spec)
             self._affinity_nodes_by_info[info_number] = self._view.nodes.match_required_affinity(required)

@@ -107,7 +107,7 @@ class DeschedulerPlugin(ABC, Generic[A]):
                 exhausted_row = row
 
     def find_distinct_pairs(self, positions: Rows) -> DistinctPairs:
-        """Find the distinct pairs of a PodInfo and a node among the pods at these positions."""
+        """Find the distinct pairs of PodInfo and node among the pods at these positions, and the pair of each pod."""
         node_count = len(self.view.nodes)
         rows = self.view.node[positions].astype(np.int64)
         codes = self.seen.info[positions] * node_count + rows  # one number for each pair

@@ -253,7 +253,7 @@ def _decode_document(document: object, target_type: type[T], where: str) -> T:
 
 
 def _join_path(where: str, path: str) -> str:
-    """Append a field's path, which may be empty, to ``where``, which names a file or a field in a file."""
+    """Append a field's path to ``where``, the name of a file or of a field in a file. An empty path appends nothing."""
     if not path:
         return where
     names_field = ", " in where

@@ -92,7 +92,7 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
                 rule = self._build_spread_rule(constraint, pod, info_number)
                 if rule is None:
                     continue
-                # arrays cannot be hashed, so that the bytes of the masks stand for the pods and nodes
+                # arrays cannot be hashed, so the bytes of the masks stand for the pods and nodes
                 masks = rule.matching.tobytes(), rule.eligible.tobytes()
                 identity = (pod.metadata.namespace, rule.max_skew, rule.key, *masks)
                 if identity not in seen_rules:
@@ -179,6 +179,7 @@ class _Balancing:
         small = 0
         large = len(self.domains) - 1
         while small < large:
+            # A domain at the average gives no more pods away
             if len(self.domains[large]) <= self.ideal:
                 large -= 1
             count = self._count_pods_to_move(len(self.domains[small]), len(self.domains[large]))

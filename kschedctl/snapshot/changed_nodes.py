@@ -99,7 +99,7 @@ class ChangedNodes(NodeColumns):
         return True
 
     def label(self, key: str) -> LabelColumn:
-        """Return the column of one label key, in which changed nodes have their new values."""
+        """Return the column of one label key, in which changed nodes have their new values. Columns are cached."""
         if self.has_same_labels:
             return self._base.label(key)
         if key not in self._labels:
@@ -180,7 +180,7 @@ class NodeSubset(NodeColumns):
         return sets, of_node[self._rows]
 
     def find_image_states(self, names: Collection[str]) -> list[ImageState | None]:
-        """Return the nodes that have each of the images, or None for an image on no node."""
+        """Return the nodes that have each of the images, or None for an image on no node. Results are cached."""
         for name, state in zip(names, self._base.find_image_states(names), strict=True):
             if name not in self._images:
                 self._images[name] = None if state is None else self._restrict_image_to_subset(state)
@@ -206,7 +206,7 @@ class NodeSubset(NodeColumns):
         return row_in_subset
 
     def label(self, key: str) -> LabelColumn:
-        """Return the column of one label key for the nodes of the subset."""
+        """Return the column of one label key for the nodes of the subset. Columns are cached."""
         if key not in self._labels:
             column = self._base.label(key)
             self._labels[key] = LabelColumn(column.codes[self._rows], column.values)

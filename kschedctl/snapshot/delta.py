@@ -34,7 +34,7 @@ class Delta(msgspec.Struct, frozen=True):
         return len(self.node) > 0
 
     def sum_changes(self, values: npt.NDArray[np.int64], nodes: int) -> npt.NDArray[np.int64]:
-        """Return the change of each node's sum of values over its pods, as an array (nodes, …).
+        """Return by how much each node's sum of pod values changes, as an array (nodes, …).
 
         `values` has one entry per PodInfo, which may be a number or an array.
         """

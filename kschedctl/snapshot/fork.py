@@ -132,7 +132,8 @@ class Fork:
         """Return a fork with the objects of another cluster that has the same pods.
 
         `nodes` has the changed nodes by row. `added` has new nodes, each with the row of an existing node that it
-        resembles.
+        resembles. Cached results about pods are shared if both clusters have the same namespaces, Services and workload
+        controllers.
         """
         fork = Fork(self.snapshot.with_changes(cluster, self.node, nodes, added))
         fork.pods = self.pods
@@ -298,11 +299,11 @@ class Fork:
         info: PodInfo | None = None,
         by_node: Hashable = None,
     ) -> Tally:
-        """Return the tally that keeps the sums of pod weights on each node or in each domain.
+        """Return the tally that keeps the sums of pod weights on each node or in each of the `domains`.
 
-        The arguments are those of `tally`. The caller must bring the tally up to date with the trail. If `info` has no
-        number, the tally is not cached. `by_node` is the key of a tally that has the same weights by node. If that
-        tally exists, the sums by domain are computed from it.
+        The caller must bring the tally up to date with the trail. `key` identifies the weights and domains, for pods
+        like `info` if it is given. If `info` has no number, the tally is not cached. `by_node` is the key of a tally
+        that has the same weights by node. If that tally exists, the sums by domain are computed from it.
         """
         pod_key = _build_pod_key(key, info)
         tally = self._tallies.get(pod_key)
@@ -315,7 +316,7 @@ class Fork:
                 self._tallies[pod_key] = shared_tally
                 return shared_tally
         tally_by_node = self._tallies.get(by_node)
-        # Compact tallies, as they are used while nodes are closed, have no array of weights.
+        # Compact tallies, which are used while nodes are closed, have no array of weights.
         if tally_by_node is not None and domains is not None and type(tally_by_node) is Tally:
             weight_by_pod = tally_by_node.weights
             sums = tally_by_node.bring_up_to_date(self.trail)
@@ -327,7 +328,7 @@ class Fork:
         tally = Tally(weight_by_pod, domains, sums, len(self.trail))
         if pod_key is not None:
             drop_oldest_if_full(self._tallies, MAX_TALLIES)
-            if self.closed is not None:  # many kinds of pods come in turn, so memory is scarce
+            if self.closed is not None:  # many kinds of pods are tallied, so memory is scarce
                 tally = tally.compact()
             self._tallies[pod_key] = tally
         return tally
@@ -446,7 +447,10 @@ class Fork:
             self._nominated_rows[position] = row
 
     def get_nominated_row(self, position: Position) -> Row:
-        """Return the row nominated for a pod, or NO_ROW if the pod is not nominated."""
+        """Return the row nominated for a pod, or NO_ROW if the pod is not nominated.
+
+        The nominations are indexed on first use.
+        """
         if self._nominated_rows is None:
             rows, positions = self.nominations
             self._nominated_rows = dict(zip(positions.tolist(), rows.tolist(), strict=True))
@@ -483,9 +487,9 @@ class Fork:
         return Delta.from_changes(rows[counted].astype(np.int32), infos[counted], ones)
 
     def build_nominated_delta_against(self, info: PodInfo) -> Delta:
-        """Build a delta that adds the nominated pods that a pod must yield to. The pod itself is left out.
+        """Build a delta that adds the nominated pods to which a pod must yield, without the pod itself.
 
-        These are the nominated pods without a node that have at least the pod's priority.
+        A pod must yield to nominated pods that have no node and at least its own priority.
         """
         delta = self.get_nominated_delta(info.priority)
         if not delta:

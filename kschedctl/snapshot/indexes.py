@@ -76,7 +76,7 @@ class ClusterObjects:
 
     @property
     def cluster(self) -> Cluster:
-        """A cluster with the current state of all objects."""
+        """A cluster with the current state of all objects. It is rebuilt only after objects were replaced."""
         if self._replaced:
             self._cluster = self._cluster.with_objects(self._replaced)
             self._replaced = {}

@@ -196,7 +196,7 @@ class NodeColumns(ABC):
         """
         first_rows, group = self._group_by_labels(keys)
 
-        # Evaluate the first node of each group under a name that is longer than, and so equals, none of `names`.
+        # Evaluate the first node of each group under a name that differs from all `names`, because it is longer.
         any_other_name = "".join(names) + "?"
         group_answers = [function(self.objects[row].metadata.labels, any_other_name) for row in first_rows.tolist()]
         answers = np.array(group_answers, dtype)[group]
@@ -215,7 +215,7 @@ class NodeColumns(ABC):
     def match_required_affinity(self, required: RequiredNodeAffinity) -> Bools:
         """Return a read-only mask (N,) of the nodes that match a pod's nodeSelector and required terms.
 
-        Invalid terms match no nodes.
+        Invalid terms match no nodes. Up to MAX_AFFINITY_MASKS masks are cached.
         """
         mask = self._affinity_masks.get(required)
         if mask is None:
@@ -226,7 +226,10 @@ class NodeColumns(ABC):
         return mask
 
     def _group_by_labels(self, keys: frozenset[str]) -> tuple[Ints, Ints]:
-        """Group the nodes by the values of these labels. Return each group's first row, and the group of each node."""
+        """Group the nodes by the values of these labels. Return each group's first row, and the group of each node.
+
+        Results are cached.
+        """
         if keys not in self._groups:
             group = np.zeros(len(self), np.int64)
             for key in sorted(keys):
@@ -303,7 +306,7 @@ class AllNodes(NodeColumns):
         return _encode_distinct(node.status.declared_features for node in self.objects)
 
     def find_image_states(self, names: Collection[str]) -> list[ImageState | None]:
-        """Return the nodes that have each of the images, or None for an image on no node."""
+        """Return the nodes that have each of the images, or None for an image on no node. Results are cached."""
         for name in names:
             if name not in self._images:
                 self._images[name] = self._listed_images.find_image_state(name)
@@ -317,7 +320,10 @@ class AllNodes(NodeColumns):
         return ListedImages(rows_in_joining_order, [self.objects[row].status.images for row in rows_in_joining_order])
 
     def label(self, key: str) -> LabelColumn:
-        """Return the column of one label key, in which values are numbered in the order of their first nodes."""
+        """Return the column of one label key. Its values are numbered in the order in which nodes first have them.
+
+        Columns are cached.
+        """
         if key not in self._labels:
             code_by_value: dict[str | None, int] = {None: -1}
             values = (node.metadata.labels.get(key) for node in self.objects)

@@ -91,7 +91,7 @@ class PodInfos:
     def list_affinity_terms(self, term_kind: str, namespace: str) -> list[tuple[AffinityTerm, int]]:
         """Return the terms that may match pods of a namespace, each with the number of its info.
 
-        `term_kind` is a property of PodInfo such as `required_anti_affinity`.
+        `term_kind` is a property of PodInfo such as `required_anti_affinity`. The terms of a kind are grouped once.
         """
         if term_kind not in self._terms:
             self._terms[term_kind] = self._group_terms_by_namespace(term_kind)
@@ -142,9 +142,9 @@ class PodInfos:
         return self._terms_by_label[key]
 
     def do_terms_depend_on_namespace_labels(self, term_kind: str, namespace: str) -> bool:
-        """Return whether at least one term for pods of a namespace selects pods by the labels of their namespaces.
+        """Return whether a term for pods of a namespace selects pods by the labels of their namespaces.
 
-        `term_kind` is a property of PodInfo such as `required_anti_affinity`.
+        `term_kind` is a property of PodInfo such as `required_anti_affinity`. Results are cached.
         """
         key = term_kind, namespace
         if key not in self._uses_namespace_labels:
@@ -369,7 +369,7 @@ def _build_request_digest(pod: Pod) -> bytes:
     restart policies that mark sidecars, the resources in the status, and the reason for a pending resize.
     """
     spec, status = pod.spec, pod.status
-    # While a pod is resized, its status decides along with its spec what it requests (upstream: PodRequests).
+    # While a pod is being resized, its requests also depend on its status (upstream: PodRequests).
     statuses = {
         container.name: (container.resources, container.allocated_resources)
         for container in (*status.container_statuses, *status.init_container_statuses)

@@ -148,6 +148,7 @@ class Arrivals:
         begin = 0
         for end in [*np.flatnonzero(signs < 0).tolist(), len(signs)]:
             arrivals = slice(begin, end)
+            # LATER puts these pods behind all pods of the snapshot
             self._add_arrivals(positions[arrivals], rows[arrivals], LATER + self.seen + np.arange(begin, end))
             is_departure = end < len(signs)
             if is_departure:

@@ -273,7 +273,7 @@ class ClusterSnapshot:
     def find_accepting_nodes(self, position: Position) -> Bools | None:
         """Return an (M,) mask of the existing nodes that accept a pod. Cordoned nodes are left out.
 
-        Return None if whether a node accepts the pod depends on pods on other nodes.
+        Return None if a node's answer depends on pods on other nodes.
         """
         view, rows = self._get_current_view()
         fitting = Placements(view).find_feasible_mask(self.framework, position)

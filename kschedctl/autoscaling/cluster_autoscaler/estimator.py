@@ -78,7 +78,10 @@ class Estimator:
         return float(sum(shares))
 
     def _place_pods_on_added_nodes(self, pods: Sequence[Pod]) -> Sequence[Pod]:
-        """Place pods on nodes that were added before, until a pod does not fit. Return this pod and all later pods."""
+        """Place pods on nodes that were added before, until a pod does not fit.
+
+        Return this pod and all later pods, or () if all pods fit.
+        """
         for number, pod in enumerate(pods):
             row = self.snapshot.place_pod_on_next_fitting_node(self.get_position(pod), self._build_row_mask(self.added))
             if row is None:

@@ -283,9 +283,10 @@ class ResourceTracker:
         return self._amounts_by_group[group]
 
     def find_exceeded_limits(self, group: str, node: Node, count: int) -> tuple[str, ...]:
-        """Return the sorted names of the resources of which ``count`` nodes would need more than remains.
+        """Return the sorted names of the resources whose limits ``count`` more nodes of the group would exceed.
 
-        ``node`` represents the group's nodes. Resources without a limit are never exceeded.
+        A limit is exceeded if the nodes count for more than the remaining amount. ``node`` represents the group's
+        nodes. Resources without a limit are never exceeded.
         """
         amounts = self.get_node_amounts(group, node)
         exceeded = [

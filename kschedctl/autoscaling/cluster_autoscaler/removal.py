@@ -234,9 +234,9 @@ class SingleRemovals:
         )
 
     def _certainly_fit_on_other_nodes(self, row: Row, pods: Sequence[Pod]) -> bool:
-        """Return whether the pods surely fit on other nodes, without trying it.
+        """Return whether each pod is accepted by at least as many other nodes as there are pods.
 
-        They do if each pod is accepted by at least as many other nodes as there are pods.
+        All pods then fit on other nodes in any order, so no trial is needed.
         """
         for pod in pods:
             accepting = self._find_accepting_nodes(self.loop.get_position(pod))

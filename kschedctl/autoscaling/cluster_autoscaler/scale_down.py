@@ -223,7 +223,7 @@ class ScaleDownPlan:
     def collect_binding_minimum_sizes(self) -> dict[str, int]:
         """Return the group's minimum size for each started node that stays because of this minimum, by node name.
 
-        These are the nodes of groups that are not larger than their minimum size.
+        A node stays because of the minimum if its group is not larger than its minimum size.
         """
         groups = self.loop.groups.of_node
         started_groups = {node.metadata.name: groups.get(node.metadata.name) for node in self._list_started_nodes()}

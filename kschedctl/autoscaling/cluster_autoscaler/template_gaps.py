@@ -114,7 +114,7 @@ def iter_template_gaps(
     remaining: Iterable[UnhelpedPods],
     replay: Replay,
 ) -> Iterator[TemplateGap]:
-    """Yield the gaps in the templates of groups without nodes that keep the remaining pods from getting a node.
+    """Yield the template gaps of empty node groups that keep the remaining pods from getting a node.
 
     Each gap is confirmed by a replay in which it is filled. At most MAX_REPLAYS replays are run, and at most one gap is
     yielded for each group and set of similar pods.

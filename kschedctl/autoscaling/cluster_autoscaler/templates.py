@@ -47,10 +47,11 @@ class TemplateSources(NamedTuple):
 
 
 def build_templates(groups: NodeGroupList, nodes: Sequence[Node], sources: TemplateSources) -> dict[str, NodeTemplate]:
-    """Build the template of each group and return them by group. Groups with nothing to copy are left out.
+    """Build the template of each group and return them by group.
 
     The first good example among the group's nodes is preferred. Next come the cloud provider's template and any other
-    node of the group. ``nodes`` are in the order in which the API server listed them.
+    node of the group. Groups with none of these are left out. ``nodes`` are in the order in which the API server listed
+    them.
     """
     is_good = {node.metadata.name: _is_good_template_example(node, sources.now) for node in nodes}
     examples = _find_first_node_of_groups(groups, (node for node in nodes if is_good[node.metadata.name]))
@@ -128,8 +129,8 @@ def _build_template_node(group: AutoscaledGroup, node: Node, options: Autoscaler
 def _is_temporary_taint(key: str, options: AutoscalerOptions) -> bool:
     """Return whether the taint is temporary, so that templates leave it out.
 
-    These are the autoscaler's own taints on nodes to be deleted, the taints for node conditions, and the startup and
-    status taints that the options define.
+    Temporary taints are the autoscaler's own taints on nodes to be deleted, the taints for node conditions, and the
+    startup and status taints that the options define.
     """
     return (
         key in (node_facts.TO_BE_DELETED, node_facts.DELETION_CANDIDATE)

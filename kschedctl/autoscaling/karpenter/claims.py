@@ -177,7 +177,7 @@ class NewClaim:
         """
         option_filter = _OptionFilter(self.template.columns, requirements)
         requests = _add_amounts(self.amounts, data.amounts)
-        # Types with other DaemonSets have another overhead, so that each group of types is filtered by itself.
+        # Types with other DaemonSets have another overhead, so each group of types is filtered separately.
         for group in _filter_groups_by_ports(self.groups, data.ports, self.ports):
             option_filter.add_daemon_group(
                 group.types & self.options, _add_amounts(requests, group.amounts), group.overhead

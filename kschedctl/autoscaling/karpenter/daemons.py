@@ -98,7 +98,7 @@ class Daemons:
             fits = np.zeros(len(unchecked), np.bool_)
             if template.requirements.is_compatible_with(required, template.well_known):
                 fits = template.columns.find_compatible_types(required)[unchecked]
-            # With a single term left, nothing changes any more, so that the answer holds for all types.
+            # With a single term left, nothing changes any more, so the answer holds for all types.
             if len(get_required_terms(self.pods[pod_index])) < 2:
                 mask[unchecked] = fits
                 return mask

@@ -292,7 +292,7 @@ class DisruptionReplay:
         nodes.
         """
         budgeted = round.take_candidates_within_budgets(_sort_by_savings_ratio(round.candidates))
-        # Both bounds are indexes of the last candidate, so that at least two candidates are consolidated.
+        # Both bounds are indexes of the last candidate, so at least two candidates are consolidated.
         low = 1
         high = min(len(budgeted) - 1, MAX_CONSOLIDATED_NODES)
         if low <= high and not self.setting.pools.pools:
@@ -480,7 +480,7 @@ def _build_candidate_report(candidate: NodeCandidate) -> DisruptionCandidate:
 
 
 def _drop_expensive_shared_types(removal: PlannedRemoval) -> bool:
-    """Drop the replacements' types that are not cheaper than the cheapest removed node of a shared type.
+    """Drop the replacements' types that cost at least as much as the cheapest removed node whose type they may have.
 
     Otherwise, nodes might be replaced by a node of the same type. A replacement that no longer meets minValues loses
     all its types. Return whether every replacement still has an instance type.

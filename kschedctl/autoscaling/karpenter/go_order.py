@@ -122,6 +122,7 @@ class _PatternDefeatingSort:
         """
         length = draw = end - start
         mask = (1 << length.bit_length()) - 1
+        # Go's formulas, so that the same elements are swapped
         middle = start + length // 4 * 2
         first_shift, second_shift, third_shift = XORSHIFT
         for place in (middle - 1, middle, middle + 1):
@@ -188,6 +189,7 @@ class _PatternDefeatingSort:
         keys = self.keys
         left = index - 1
         right = index + 1
+        # As in Go, keys may move left beyond the start of the range
         while index - start >= 2 and left >= 1 and keys[left] < keys[left - 1]:
             self.swap(left, left - 1)
             left -= 1

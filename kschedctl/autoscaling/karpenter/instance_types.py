@@ -178,9 +178,9 @@ def _build_document_requirements(expressions: Iterable[SelectorRequirement]) -> 
 
 
 def _build_type_requirements(document: InstanceTypeDocument, capacity: Mapping[str, Quantity]) -> Requirements:
-    """Build the requirements that describe a type.
+    """Build the requirements that describe a type: its name, its resources and what its offerings have.
 
-    They cover its name, resources, and offerings, and the requirements in its document.
+    The requirements in its document are added.
     """
     cpu = str(capacity["cpu"]) if "cpu" in capacity else ""
     memory = str(capacity["memory"]) if "memory" in capacity else ""

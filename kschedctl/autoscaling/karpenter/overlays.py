@@ -95,7 +95,10 @@ class AppliedOverlays:
     def _apply_overlay(
         self, overlay: NodeOverlay, pools: Sequence[NodePool], types: Sequence[InstanceType], well_known: frozenset[str]
     ) -> OverlayResult:
-        """Apply one overlay, unless it is invalid or conflicts with an applied overlay, and return its result."""
+        """Apply one overlay, unless it is invalid or conflicts with an applied overlay, and return its result.
+
+        Its changes are recorded for each pool and instance type, and take effect when a type is adjusted.
+        """
         if faults := list(_iter_validation_errors(overlay, well_known)):
             return OverlayResult(INVALID, "; ".join(faults))
         spec = overlay.spec

@@ -254,8 +254,8 @@ class KarpenterSetting:
     def get_type_columns(self, pool: str) -> TypeColumns:
         """Return the columns of a pool's instance types, as its node class and the NodeOverlays adjust them.
 
-        ``pool`` is the name of a pool, which need not exist. Without overlays, pools with the same node class share
-        their columns.
+        ``pool`` is the name of a pool, which need not exist. The columns are cached. Without overlays, pools with the
+        same node class share them.
         """
         node_pool = self._pools.get(pool)
         cache_key: object = None

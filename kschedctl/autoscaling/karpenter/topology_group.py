@@ -317,7 +317,7 @@ def _keep_odd_items(items: Iterable[Hashable]) -> frozenset[Hashable]:
 
 
 def _build_selector_key(selector: LabelSelector | None) -> Hashable:
-    """Build a key of a selector that ignores the order of expressions and values."""
+    """Build a key of a selector that ignores the order of expressions and values. Without a selector, it is None."""
     if selector is None:
         return None
     expressions = frozenset(

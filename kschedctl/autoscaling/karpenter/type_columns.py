@@ -126,7 +126,7 @@ class TypeColumns:
         return sorted(np.flatnonzero(mask).tolist(), key=lambda index: (prices[index], self.types[index].name))
 
     def count_distinct_label_values(self, mask: Bools, key: str) -> int:
-        """Return how many distinct values of a label the types in ``mask`` have."""
+        """Return how many distinct values of a label the types in ``mask`` have. The values of all types are cached."""
         if key not in self._value_tables:
             self._value_tables[key] = self._build_value_table(key)
         has_value = self._value_tables[key][mask].any(axis=0)

@@ -139,7 +139,9 @@ class _FairSearch:
     def _passes_strategy(self, order: _QueueOrder, info: WorkloadInfo, shares: _SharePair, strategy: str) -> bool:
         """Return whether a strategy allows the preemption of a Workload in another queue, given both queues' shares.
 
-        A preemptor with an infinite share never preempts a Workload in a queue with a finite share.
+        The preemptor's share is compared with the other queue's share now or, for LessThanOrEqualToFinalShare, with its
+        share after the preemption. A preemptor with an infinite share never preempts a Workload in a queue with a
+        finite share.
         """
         if shares.preemptor.weighted == math.inf and shares.target.weighted != math.inf:
             return False

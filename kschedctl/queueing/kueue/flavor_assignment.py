@@ -399,7 +399,8 @@ class FlavorAssigner:
     def _try_flavor(self, flavor: str, requests: Requests, assumed: Usage) -> _FlavorTrial:
         """Try to fit all requested resources of a resource group into the quota of one flavor.
 
-        ``assumed`` is the quota that earlier parts of the assignment take.
+        Return the choices for the resources before the first that does not fit even after preemption, the worst mode of
+        all resources, and a report on the attempt. ``assumed`` is the quota that earlier parts of the assignment take.
         """
         choices: dict[str, FlavorChoice] = {}
         mode = _BEST

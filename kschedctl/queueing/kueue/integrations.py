@@ -158,7 +158,7 @@ class WorkloadBuilder:
     def build_workload_spec(
         self, metadata: ObjectMeta | PodMeta, queue: str, pod_sets: Sequence[KueuePodSet], pod_class_name: str = ""
     ) -> KueueWorkloadSpec:
-        """Build the spec of a Workload. The labels in ``metadata`` of the job may name a priority class.
+        """Build the spec of a Workload. A label in the job's ``metadata`` may name a WorkloadPriorityClass.
 
         ``pod_class_name`` is a PriorityClass that takes precedence over the pods' classes, or "". Raises InputError if
         a priority class does not exist.
@@ -256,7 +256,7 @@ def _build_job_pod_set(job: Job | StoredJob, gates: FeatureGates) -> KueuePodSet
         annotation = job.metadata.annotations.get(MIN_PARALLELISM_ANNOTATION, "")
         min_count = int(annotation) if _INTEGER.fullmatch(annotation) else None
 
-    # Unlike that of other pod sets, a Job's template keeps its metadata
+    # A Job's template keeps its metadata, unlike the templates of other pod sets
     pod_set = build_pod_set(spec.template, count, gates)
     return replace(pod_set, template=spec.template, min_count=min_count)
 
@@ -282,7 +282,7 @@ def _build_topology_request(annotations: PodAnnotations, gates: FeatureGates) ->
 
     Raises InputError if an annotation is invalid.
     """
-    # The level: of the three annotations the strictest counts
+    # The level. The strictest of the three annotations counts
     request = TopologyRequest()
     if annotations.required_topology is not None:
         request = TopologyRequest(required=annotations.required_topology)
@@ -379,7 +379,7 @@ def resolve_workload_priority(
         reference = WorkloadPriorityClassRef("kueue.x-k8s.io", "WorkloadPriorityClass", class_name)
         return WorkloadPriority(workload_class.value, reference)
 
-    # The PriorityClass, of the first pod set that names one or else the global default
+    # The PriorityClass: the first that a pod set names, or else the global default
     class_names_of_pods = (pod_set.template.spec.priority_class_name for pod_set in pod_sets)
     pod_class_name = pod_class_name or next(filter(None, class_names_of_pods), "")
     pod_class = classes.find_pod_priority_class(pod_class_name)

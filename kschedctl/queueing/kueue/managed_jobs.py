@@ -75,7 +75,7 @@ class ManagedJobs:
         """
         kind = "Job" if isinstance(job, CronJob) else owner.kind
 
-        # By the job's own label, or by that of its pods
+        # The label of the job itself or of its pod template
         queue = find_queue_label(job)
         if queue is not None and self._has_integration(kind):
             return queue
@@ -85,7 +85,7 @@ class ManagedJobs:
                 template_queue: str = template.metadata.labels[QUEUE_LABEL]
                 return template_queue
 
-        # Without a label by the default LocalQueue of a managed namespace, or by the Configuration
+        # Without a label, the default LocalQueue of a managed namespace or the Configuration decides
         if kind in _FRAMEWORKS and self._has_integration(kind) and self._is_namespace_managed(owner.namespace):
             if owner.namespace in self._with_default_queue:
                 return _DEFAULT_QUEUE

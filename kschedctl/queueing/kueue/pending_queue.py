@@ -103,7 +103,7 @@ class PendingQueue:
         if self.popped == key:
             return
 
-        # Of an inadmissible Workload only an important change is a reason to try it again
+        # An inadmissible Workload is tried again only after an important change
         previous = self.inadmissible.get(key)
         if previous is not None:
             self._failures_changed.add(key)
@@ -199,7 +199,8 @@ class PendingQueue:
     def retry_inadmissible_workloads(self, namespaces: Container[str]) -> None:
         """Make the inadmissible Workloads of some namespaces active again, because quota was released.
 
-        Workloads that wait for their backoff stay inadmissible. Upstream: queueInadmissibleWorkloads.
+        Workloads that wait for their backoff stay inadmissible. No shape counts as failed any longer. Upstream:
+        queueInadmissibleWorkloads.
         """
         # A Workload that is being tried in this cycle becomes active as well when it is requeued
         self._moved_in_cycle = self._pop_cycle

@@ -48,7 +48,7 @@ def build_group_workload(pods: Sequence[Pod], queue: str, builder: WorkloadBuild
     first = pods[0].metadata
     name = get_group_name(pods[0])
 
-    # Kueue waits for all pods, unless the first may bring in all others
+    # Kueue waits for all pods, unless the first pod requests fast admission
     total = _parse_total_count(first.annotations.pod_group_total_count)
     has_fast_admission = first.annotations.pod_group_fast_admission == "true"
     if len(pods) < total and not has_fast_admission:

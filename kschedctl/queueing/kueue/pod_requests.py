@@ -112,7 +112,7 @@ def compute_requests(spec: PodSpec) -> Requests:
 def compute_quota_requests(spec: PodSpec, settings: ResourceSettings) -> Requests:
     """Compute how much quota one pod needs.
 
-    These are the pod's requests without the excluded resources, after the transformations of Kueue's configuration.
+    The pod's requests count without the excluded resources, and after the transformations of Kueue's configuration.
     Negative amounts count as 0. Raises QuantityError if a request is malformed.
     """
     quantities = {

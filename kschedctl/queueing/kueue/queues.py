@@ -243,8 +243,8 @@ class Queues:
         """Return why a ClusterQueue may never admit a Workload, or "" if it may.
 
         The Workload's namespace must match ``selector``, the ClusterQueue's namespace selector, and its requests must
-        be valid. ``is_adjusted`` says whether default requests are filled in before the check. Upstream:
-        ValidateAdmissibility.
+        be valid. ``is_adjusted`` says whether default requests are filled in before the check. The result of checking
+        the requests is cached. Upstream: ValidateAdmissibility.
         """
         workload = info.workload
         namespace = workload.namespace

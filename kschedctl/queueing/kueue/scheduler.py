@@ -557,7 +557,7 @@ class AdmissionScheduler:
         The topology is checked only if the quota suffices, and otherwise counts as sufficient. The snapshot is restored
         afterwards.
         """
-        # What fits beside victims fits all the more without them, so the many victims of other entries come last
+        # A usage that fits beside victims also fits without them, so the many victims of other entries come last
         own_victims = {target.info.workload.key: target.info for target in targets}
         other_victims = [info for key, info in preempted.items() if key not in own_victims]
         removed: list[WorkloadInfo] = []
@@ -736,7 +736,8 @@ class _Tournament:
     def _compute_shares(self, entry: _Entry) -> None:
         """Compute and record the shares that result if the entry is admitted.
 
-        These are the shares of its queue and of each cohort above except the root.
+        The recorded shares are those of its queue and of each cohort above the queue except the root. The snapshot
+        stays unchanged.
         """
         queue, key = entry.queue, entry.workload.key
         assert queue is not None

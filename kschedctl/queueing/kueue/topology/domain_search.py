@@ -121,14 +121,12 @@ class DomainSearch:
         return level, self._choose_several_domains(level, domains.tolist())
 
     def _find_tightest_domain(self, level: int, domains: Indexes) -> int | None:
-        """Return the domain with the least free capacity that holds all slices and leaders, or None.
+        """Return a single domain that holds all slices and leaders, preferably with the least room, or None.
 
-        ``domains`` is sorted as by ``sort_domains_for_leader``:
-
-        - If domains with the least free capacity come first, return the first domain that fits.
-        - Otherwise, return None unless the first domain fits. Only if affinity counts and the level is required may
-          the first domain that fits be a later one. If affinity counts, return the tightest domain with the affinity
-          score of the first domain that fits.
+        ``domains`` is sorted as by ``sort_domains_for_leader``. If domains with the least free capacity come first, the
+        first that fits is returned. Otherwise, the first domain has the most room, and the result is None if it is too
+        small. Only if affinity counts and the level is required may a later domain be used. If affinity counts, the
+        result has the affinity score of the first domain that fits.
         """
         counts, request = self.counts, self.request
         has_room_for_slices = counts.slices_with_leader[level][domains] >= request.slices

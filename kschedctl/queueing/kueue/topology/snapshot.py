@@ -131,7 +131,7 @@ class TopologySnapshot:
             self._usage[:, columns.leaves] += sign * columns.amounts
             return
 
-        # Huge amounts need a check for the limits of int64 at each addition, as upstream does it
+        # As in upstream, each addition of huge amounts is checked against the limits of int64
         for domain in domains:
             leaf = self.tree.leaf_indexes.get(domain.values)
             if leaf is not None:
@@ -361,7 +361,7 @@ class TopologySnapshot:
 
         The counts of the other levels stay 0. The reasons why nodes cannot be used are added to ``exclusions``.
         """
-        # The pod's constraints on nodes. They are cached, so that the exclusions have to be copied
+        # The pod's constraints on nodes. The result is cached, so its exclusions are copied before more are added
         matches = self._match_nodes(workers.pod_set.template.spec)
         exclusions.nodes = matches.exclusions.nodes
         exclusions.by_reason = Counter(matches.exclusions.by_reason)

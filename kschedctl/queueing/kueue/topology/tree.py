@@ -271,10 +271,10 @@ class DomainCapacities:
                 self.slices_with_leader[level] = self.pods_with_leader[level] // slice_size
 
     def _sum_children(self, level: int, inner_size: int | None, *, needs_leader: bool) -> None:
-        """Compute the counts of a level as sums of the counts of the level below.
+        """Compute the counts of a level by adding up the counts of the level below.
 
-        With ``inner_size``, only whole slices of this size count in the level below. A needed leader is placed in the
-        child that can hold it and where it costs the fewest pods or slices.
+        With ``inner_size``, only whole slices of this size count in the level below. If a leader is needed, it is
+        placed in the child where it costs the fewest pods or slices.
         """
         below = level + 1
         starts = self.tree.levels[level].child_starts
