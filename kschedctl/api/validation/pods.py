@@ -217,7 +217,7 @@ def _validate_containers(
 def _validate_host_network_ports(spec: PodSpec, path: Path, options: ValidationOptions) -> ValidationErrors:
     """Validate that host ports equal container ports if the pod uses host networking.
 
-    Upstream: validatePodHostNetworkDeps.
+    A template may leave host ports unset. Upstream: validatePodHostNetworkDeps.
     """
     if not spec.host_network:
         return

@@ -183,7 +183,10 @@ class Applier(NamedTuple):
     value: JsonObject
 
     def iter_applied_folders(self, repository: RepositoryFolders) -> Iterator[AppliedFolders]:
-        """Yield the sets of folders that the object applies. Paths that are not in the repository are left out."""
+        """Yield the sets of folders that the object applies. Paths that are not in the repository are left out.
+
+        The object is Flux's Kustomization, Fleet's GitRepo, or Argo CD's Application or ApplicationSet.
+        """
         spec = _as_mapping(self.value.get("spec"))
         kind = self.value.get("kind")
         if kind == "Kustomization":
