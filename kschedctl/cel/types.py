@@ -75,12 +75,12 @@ def parse_type(text: str) -> Type:
     >>> str(parse_type("map(string, list(A))"))
     'map(string, list(A))'
     """
-    parsed, remainder = _parse_prefix(text.replace(" ", ""))
+    parsed, remainder = _parse_leading_type(text.replace(" ", ""))
     assert not remainder, text
     return parsed
 
 
-def _parse_prefix(text: str) -> tuple[Type, str]:
+def _parse_leading_type(text: str) -> tuple[Type, str]:
     """Parse a type at the start of a text, and return the type and the remaining text."""
     match = _PART.match(text)
     assert match is not None, text
@@ -90,7 +90,7 @@ def _parse_prefix(text: str) -> tuple[Type, str]:
         return _build_named_type(name, ()), remainder
     parameters: list[Type] = []
     while not remainder.startswith(")"):
-        parameter, remainder = _parse_prefix(remainder[1:])  # after the parenthesis or a comma
+        parameter, remainder = _parse_leading_type(remainder[1:])  # after the parenthesis or a comma
         parameters.append(parameter)
     return _build_named_type(name, tuple(parameters)), remainder[1:]
 

@@ -79,7 +79,7 @@ class Origins(Mapping[tuple[str, str, str], str]):
         self._batches = batches
 
     @cached_property
-    def _by_key(self) -> dict[tuple[str, str, str], str]:
+    def _origin_by_key(self) -> dict[tuple[str, str, str], str]:
         """The origin of each object, by kind, namespace and name."""
         return {
             _build_object_key(batch.kind, *key): batch.origin
@@ -93,13 +93,13 @@ class Origins(Mapping[tuple[str, str, str], str]):
         return {origin.rpartition(", document ")[0] or origin for origin in origins}
 
     def __getitem__(self, key: tuple[str, str, str]) -> str:
-        return self._by_key[key]
+        return self._origin_by_key[key]
 
     def __iter__(self) -> Iterator[tuple[str, str, str]]:
-        return iter(self._by_key)
+        return iter(self._origin_by_key)
 
     def __len__(self) -> int:
-        return len(self._by_key)
+        return len(self._origin_by_key)
 
 
 class Collector:

@@ -118,7 +118,7 @@ class ListReader:
             self._index += skipped_count
             return
         if is_newer_version(self._unique_kind, self._version):
-            self._collect_separately([bytes(item) for item in _raw_items.decode(array)])
+            self._collect_one_by_one([bytes(item) for item in _raw_items.decode(array)])
             return
 
         # Decode all items at once or, if one of them does not fit, one by one
@@ -132,7 +132,7 @@ class ListReader:
             self._index += len(items)
         except (msgspec.ValidationError, UnicodeDecodeError, OverflowError):
             self._record_component_flags(array)
-            self._collect_separately([bytes(item) for item in _raw_items.decode(array)])
+            self._collect_one_by_one([bytes(item) for item in _raw_items.decode(array)])
 
     def _record_component_flags(self, array: bytes) -> None:
         """Record the flags of the Cluster Autoscaler and kube-apiserver if their pods or workloads are in the array.
@@ -189,7 +189,7 @@ class ListReader:
         """Return the place of the item at an index of a batch that begins at item ``start`` of the list."""
         return self._place.item(start + index)
 
-    def _collect_separately(self, items: list[bytes]) -> None:
+    def _collect_one_by_one(self, items: list[bytes]) -> None:
         """Collect the JSON of items one by one, as structs if possible, and otherwise as documents.
 
         This is slow, but also works for items of other kinds, of newer versions, or with nulls. Raises InputError for
@@ -259,7 +259,7 @@ class ListReader:
         try:
             self._collect_array(b"[" + b",".join(items) + b"]")
         except _UNDECODABLE:
-            self._collect_separately(items)
+            self._collect_one_by_one(items)
         self._buffer = self._buffer[start:]
         if has_next:
             self._extend_buffer()

@@ -345,7 +345,10 @@ class NodeItems:
 
     def build_nodes(self, items: Iterable[Any]) -> list[Node]:
         """Build the nodes of items. Raises msgspec.ValidationError for an invalid image."""
-        return [Node(self._share_metadata(item.metadata), item.spec, self._share_status(item.status)) for item in items]
+        return [
+            Node(self._share_metadata(item.metadata), item.spec, self._build_shared_status(item.status))
+            for item in items
+        ]
 
     def _share_metadata(self, metadata: ObjectMeta) -> ObjectMeta:
         """Return the metadata with shared strings.
@@ -356,7 +359,7 @@ class NodeItems:
         labels = {intern(key, key): intern(value, value) for key, value in metadata.labels.items()}
         return replace(metadata, name=intern(metadata.name, metadata.name), labels=labels)
 
-    def _share_status(self, status: Any) -> NodeStatus:
+    def _build_shared_status(self, status: Any) -> NodeStatus:
         """Build the status of a node, which shares equal images, conditions and quantities with other nodes."""
         images = tuple([self._images.get(text) or self._decode_image(text) for text in map(bytes, status.images)])
         return NodeStatus(

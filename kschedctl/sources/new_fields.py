@@ -106,7 +106,7 @@ class NewPodFields:
         checked_indices = [
             index
             for index, item in enumerate(items)
-            if isinstance(item, Pod) and self._is_first_of_template(cast(_ItemMetadata, item.metadata))
+            if isinstance(item, Pod) and self._register_if_new_template(cast(_ItemMetadata, item.metadata))
         ]
         documents = raw_items() if checked_indices else ()
         for index in checked_indices:
@@ -115,8 +115,8 @@ class NewPodFields:
                     self._report(msgspec.json.decode(documents[index]), start + index)
         return [documents[index] for index in checked_indices]
 
-    def _is_first_of_template(self, meta: _ItemMetadata) -> bool:
-        """Return whether the pod is the first one of its template. As a side effect, remember the template.
+    def _register_if_new_template(self, meta: _ItemMetadata) -> bool:
+        """Register the template of a pod, and return whether the pod is its first one.
 
         Pods with the same namespace, owners and revision have the same template. A pod without a template is always a
         first one.

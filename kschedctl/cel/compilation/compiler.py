@@ -156,7 +156,7 @@ def validate_expression(checked: CheckedExpression) -> OffsetErrors:
     for node, formatted in _iter_nodes(checked.root):
         match node:
             case Call():
-                errors += _validate_constant(node, checked)
+                errors += _validate_constant_argument(node, checked)
                 errors += _validate_format(node, checked)
             case ListOf() if not formatted:
                 errors += _validate_list(node, checked)
@@ -182,7 +182,7 @@ def _iter_nodes(root: SyntaxNode) -> Iterator[tuple[SyntaxNode, bool]]:
         stack += [(child, formatted) for child in get_children(node)]
 
 
-def _validate_constant(node: Call, checked: CheckedExpression) -> OffsetErrors:
+def _validate_constant_argument(node: Call, checked: CheckedExpression) -> OffsetErrors:
     """Return the error for a literal duration, timestamp or pattern that is invalid, or []."""
     name = checked.calls[node].function if node in checked.calls else ""
     if name not in _CONSTANT_CHECKS or not node.args or not isinstance(node.args[0], Literal):

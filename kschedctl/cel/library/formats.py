@@ -98,7 +98,7 @@ def _is_datetime(text: str) -> bool:
     """Return whether the text is a date and a time within range, separated by `T`."""
     day, separator, time = text.lower().partition("t")
     match = _TIME.fullmatch(time.partition("t")[0])  # like upstream, ignore the text after another T
-    # Two digits compare as texts like as numbers
+    # Texts of two digits compare like numbers
     in_range = match and match[1] <= "23" and match[2] <= "59" and match[3] <= "59"
     return bool(separator and _is_date(day) and in_range)
 

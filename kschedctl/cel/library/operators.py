@@ -49,7 +49,7 @@ def build_timestamp(nanos: int, offset: int = 0) -> Timestamp:
 def add(left: Value, right: Value) -> Value:
     """Return ``left + right``. Raises CelError for unfit types and on overflow."""
     if isinstance(left, list) and isinstance(right, list):
-        return _concatenate(left, right)
+        return _concatenate_lists(left, right)
     return _find_operation(_SUMS, left, right)(left, right)
 
 
@@ -69,7 +69,7 @@ def _find_operation(operations: Mapping[tuple[type, type], _Operation], left: Va
     return operation
 
 
-def _concatenate(left: list[Value], right: list[Value]) -> list[Value]:
+def _concatenate_lists(left: list[Value], right: list[Value]) -> list[Value]:
     """Concatenate two lists. If the left one is a loop's accumulator, it is extended in place."""
     if type(left) is GrowingList:
         left.extend(right)

@@ -37,7 +37,7 @@ def is_quantity(text: str) -> bool:
     return True
 
 
-def _convert_to_int64(value: Opaque) -> int | None:
+def _try_convert_to_int64(value: Opaque) -> int | None:
     """Return the quantity as an integer, or None if upstream cannot hold it as an int64.
 
     Upstream does not reduce fractions, so 1000m is not an integer.
@@ -51,7 +51,7 @@ def _convert_to_int64(value: Opaque) -> int | None:
 
 def _convert_to_integer(value: Opaque) -> int:
     """Convert a quantity to an integer. Raises CelError if it is not a whole number within 64 bits."""
-    number = _convert_to_int64(value)
+    number = _try_convert_to_int64(value)
     if number is None:
         raise CelError("cannot convert value to integer")
     return number
@@ -95,7 +95,7 @@ _QUANTITY_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "{kubernetes.Quantity}.compareTo(kubernetes.Quantity) int": _compare_quantities,
     "{kubernetes.Quantity}.asApproximateFloat() double": _convert_to_float,
     "{kubernetes.Quantity}.asInteger() int": _convert_to_integer,
-    "{kubernetes.Quantity}.isInteger() bool": lambda q: _convert_to_int64(q) is not None,
+    "{kubernetes.Quantity}.isInteger() bool": lambda q: _try_convert_to_int64(q) is not None,
     "{kubernetes.Quantity}.add(kubernetes.Quantity) kubernetes.Quantity": _build_adder(1),
     "{kubernetes.Quantity}.add(int) kubernetes.Quantity": _build_adder(1),
     "{kubernetes.Quantity}.sub(kubernetes.Quantity) kubernetes.Quantity": _build_adder(-1),

@@ -52,7 +52,9 @@ class Kustomizations:
         documents = read_kustomization(folder)
         self._documents[folder] = documents
         self._bases[folder] = tuple(_iter_bases(folder, documents))
-        self._other_files |= {os.path.abspath(os.path.join(folder, file)) for file in _iter_other_files(documents)}
+        self._other_files |= {
+            os.path.abspath(os.path.join(folder, file)) for file in _iter_non_resource_files(documents)
+        }
 
     def _record_base_changes(self, folder: str) -> None:
         """Record the labels and fields that a folder's kustomization sets in its bases.
@@ -299,15 +301,15 @@ def _iter_patches(folder: str, kustomization: JsonObject) -> Iterator[object]:
             yield from [document.value for document in parse_documents(Content(folder, text, is_json=False))]
 
 
-def _iter_other_files(documents: Iterable[JsonObject]) -> Iterator[str]:
+def _iter_non_resource_files(documents: Iterable[JsonObject]) -> Iterator[str]:
     """Yield the files, relative to the folder, that a kustomization uses other than as resources."""
     for document in documents:
-        for entry in _iter_other_entries(document):
+        for entry in _iter_non_resource_entries(document):
             if isinstance(entry, str) and "\n" not in entry and "\0" not in entry:  # not an inline document
                 yield entry
 
 
-def _iter_other_entries(kustomization: JsonObject) -> Iterator[object]:
+def _iter_non_resource_entries(kustomization: JsonObject) -> Iterator[object]:
     """Yield the entries of all fields that may name files other than resources. Entries may be of any type."""
     for key in _FILE_ENTRY_FIELDS:
         yield from map(_get_entry_path, get_list(kustomization, key))

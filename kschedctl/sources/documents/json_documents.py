@@ -94,7 +94,7 @@ def _describe_value_error(error: ValueError) -> str:
     return "an integer of more than 4,300 digits" if str(error).startswith("Exceeds the limit") else str(error)
 
 
-def _build_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _build_json_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """Build a JSON object from pairs of key and value. Raises ValueError if a key occurs twice."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
@@ -111,4 +111,4 @@ def _reject_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a JSON value")
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_build_object, parse_constant=_reject_constant)
+_DECODER = json.JSONDecoder(object_pairs_hook=_build_json_object, parse_constant=_reject_constant)

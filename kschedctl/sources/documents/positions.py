@@ -48,10 +48,10 @@ class Text:
 
     def get_source(self, line: int) -> str:
         """Return the chart template from which Helm rendered the document that begins on this line, or ""."""
-        return self._sources.get(line + 1, "")  # the comment follows the line with "---"
+        return self._template_by_comment_line.get(line + 1, "")  # the comment follows the line with "---"
 
     @cached_property
-    def _sources(self) -> dict[int, str]:
+    def _template_by_comment_line(self) -> dict[int, str]:
         """The template paths in Helm's ``# Source:`` comments, by the line of the comment."""
         text = self.content.text
         sources = {}

@@ -155,7 +155,7 @@ class Follower:
                     if failures:  # the new list was too old as well
                         self._back_off(failures)
                     failures += 1
-                fresh = self._list_again(kind, listing, error)
+                fresh = self._list_kind_again(kind, listing, error)
                 if fresh is None:
                     return
                 listing = fresh
@@ -174,7 +174,7 @@ class Follower:
         """Wait before the next try, exponentially longer with the number of failures, or until ``stopped`` is set."""
         self.stopped.wait(min(FIRST_WAIT * 2**failures, MAX_WAIT))
 
-    def _list_again(self, kind: str, listing: Listing, rejection: RefusedError) -> Listing | None:
+    def _list_kind_again(self, kind: str, listing: Listing, rejection: RefusedError) -> Listing | None:
         """List the kind again and queue the new list, or queue the error and return None.
 
         If the kind cannot be watched, POLL_SECONDS pass first. The returned listing has no objects.

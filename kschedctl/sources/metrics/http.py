@@ -62,8 +62,8 @@ class MetricsAccess:
             raise UsageError(f"not a server address: {strip_url(url)}", hint="http:// or https:// and a host")
         connection = self._find_proxy_connection(url)
         if connection is not None:
-            return self._get_by_proxy(connection, url, query)
-        return self._get_directly(url, query)
+            return self._send_request_by_proxy(connection, url, query)
+        return self._send_request_directly(url, query)
 
     def _find_proxy_connection(self, url: str) -> Connection | None:
         """Return the API server's connection if the URL goes through its service or pod proxy, otherwise None.
@@ -82,7 +82,9 @@ class MetricsAccess:
         path = urlsplit(url.removeprefix(connection.server.host)).path
         return connection if PROXY.match(path) else None
 
-    def _get_by_proxy(self, connection: Connection, url: str, query: Mapping[str, str] | None) -> tuple[int, bytes]:
+    def _send_request_by_proxy(
+        self, connection: Connection, url: str, query: Mapping[str, str] | None
+    ) -> tuple[int, bytes]:
         """Send the request through a proxy of the API server, and return the status 200 and the body.
 
         Raises ClusterError for any other status.
@@ -92,7 +94,7 @@ class MetricsAccess:
         except RefusedError as error:
             raise ClusterError(f"answers {error.code}: {error.message}", where=strip_url(url)) from None
 
-    def _get_directly(self, url: str, query: Mapping[str, str] | None) -> tuple[int, bytes]:
+    def _send_request_directly(self, url: str, query: Mapping[str, str] | None) -> tuple[int, bytes]:
         """Send the request to the URL itself, and return the status and the body.
 
         Raises ClusterError if the server does not answer, redirects or denies the request, and InputError if the token
