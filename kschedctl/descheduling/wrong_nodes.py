@@ -117,7 +117,7 @@ class RemovePodsViolatingNodeAffinity(DeschedulerPlugin[RemovePodsViolatingNodeA
         return np.array(violates, np.bool_)[pairs.pair_index]
 
     def _find_pods_preferring_other_nodes(self, positions: Rows) -> Bools:
-        """Return a mask of the pods at these positions that prefer another ready node to their own."""
+        """Return a mask of the pods at these positions whose preferred node affinity favors another ready node."""
         pairs = self.find_distinct_pairs(positions)
         weights_by_info = {
             number: self._compute_preference_weights(number) for number in np.unique(pairs.info_numbers).tolist()

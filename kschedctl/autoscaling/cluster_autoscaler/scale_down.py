@@ -191,6 +191,7 @@ class ScaleDownPlan:
             node, pods, UtilizationRules.for_group(options, group, self.loop.now), options
         )
         if utilization is None:
+            # as upstream, which cannot compute the utilization of a node without CPU or memory
             return "UnexpectedError"
         if not options.scale_down_unready_enabled and not node_facts.get_readiness(node).ready:
             return "ScaleDownUnreadyDisabled"

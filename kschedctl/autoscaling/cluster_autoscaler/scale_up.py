@@ -601,7 +601,7 @@ class ScaleUpRun:
         )
 
     def _sum_requests(self, pods: Iterable[Pod]) -> Counter[str]:
-        """Return the total requests of the pods."""
+        """Return the total requests of the pods, by resource."""
         requested: Counter[str] = Counter()
         for pod in pods:
             requested.update(self._get_pod_requests(pod))

@@ -293,7 +293,10 @@ class PoolTotals:
 
     @classmethod
     def from_candidates(cls, candidates: Iterable[NodeCandidate], nodes: Iterable[StateNode]) -> PoolTotals:
-        """Add up, by pool, the prices of the candidates and the costs of disrupting all nodes."""
+        """Add up, by pool, the prices of the candidates and the costs of disrupting all nodes.
+
+        Nodes without a pool are left out.
+        """
         prices: dict[str, float] = {}
         costs: dict[str, float] = {}
         by_name = {candidate.name: candidate for candidate in candidates}

@@ -63,6 +63,7 @@ def explain_new_node(
         last_event = _find_last_karpenter_event(cluster, pod, message)
         return NewNode(NAME, verdicts, seen_types=type_count, message=message, said=last_event)
 
+    # When Karpenter provisions, no node counts as settling
     existing = setting.build_existing_node_columns(setting.pools, lambda node: False)
     run = None
     nominated_node = ""

@@ -87,7 +87,7 @@ def tolerate_prefer_no_schedule_taints(pod: Pod) -> RelaxedPod | None:
 
 
 def _remove_preferred_pod_affinity_term(pod: Pod) -> RelaxedPod | None:
-    """Remove the pod's heaviest preferred pod affinity term. Return None if it has none."""
+    """Return the pod without its heaviest preferred pod affinity term, or None if it has none."""
     affinity = pod.spec.affinity and pod.spec.affinity.pod_affinity
     if not affinity:
         return None
@@ -95,7 +95,7 @@ def _remove_preferred_pod_affinity_term(pod: Pod) -> RelaxedPod | None:
 
 
 def _remove_preferred_pod_anti_affinity_term(pod: Pod) -> RelaxedPod | None:
-    """Remove the pod's heaviest preferred pod anti-affinity term. Return None if it has none."""
+    """Return the pod without its heaviest preferred pod anti-affinity term, or None if it has none."""
     affinity = pod.spec.affinity and pod.spec.affinity.pod_anti_affinity
     if not affinity:
         return None
@@ -105,7 +105,7 @@ def _remove_preferred_pod_anti_affinity_term(pod: Pod) -> RelaxedPod | None:
 
 
 def _remove_preferred_node_affinity_term(pod: Pod) -> RelaxedPod | None:
-    """Remove the pod's heaviest preferred node affinity term. Return None if it has none."""
+    """Return the pod without its heaviest preferred node affinity term, or None if it has none."""
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     if not affinity:
         return None
@@ -117,7 +117,7 @@ def _remove_preferred_node_affinity_term(pod: Pod) -> RelaxedPod | None:
 def _remove_heaviest_term(
     affinity: PodAffinity | NodeAffinity, name: str, replace_in_pod: Callable[[object], Pod]
 ) -> RelaxedPod | None:
-    """Remove the heaviest preferred term of an affinity. Return None if it has no preferred term.
+    """Return the pod without the heaviest preferred term of an affinity, or None if there is no preferred term.
 
     The remaining terms are sorted by weight. ``name`` is the affinity's field in the manifest, and ``replace_in_pod``
     returns the pod with the changed affinity.
@@ -134,9 +134,9 @@ def _remove_heaviest_term(
 
 
 def _remove_schedule_anyway_spread(pod: Pod) -> RelaxedPod | None:
-    """Remove the pod's first ScheduleAnyway spread constraint. Return None if it has none.
+    """Return the pod without its first ScheduleAnyway spread constraint, or None if it has none.
 
-    As in upstream, the pod's last constraint takes its place.
+    As in upstream, the pod's last constraint takes the place of the removed one.
     """
     constraints = list(pod.spec.topology_spread_constraints)
     for index, constraint in enumerate(constraints):

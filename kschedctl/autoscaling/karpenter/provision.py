@@ -129,6 +129,7 @@ class ProvisioningRun:
         NodeClaims whose instance types cannot be truncated are dropped, and their pods get the error.
         """
         setting = self.setting
+        # When Karpenter provisions, no node counts as settling
         existing = setting.build_existing_node_columns(setting.pools, lambda node: False)
         run = setting.run_scheduler(pods, existing, movable=[pod.key for pod in pods])
         errors = dict(run.errors)

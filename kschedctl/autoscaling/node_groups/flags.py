@@ -152,7 +152,7 @@ def _parse_nodes_flag_value(text: str) -> JsonObject:
 def _iter_resource_limits(flags: Mapping[str, tuple[str, ...]], faults: list[str]) -> Iterator[tuple[str, JsonObject]]:
     """Yield the cluster-wide limits on CPU cores, memory in bytes and GPUs, by resource or GPU type.
 
-    Descriptions of invalid values are added to ``faults``.
+    Of several limits on cores or memory, the last one counts. Descriptions of invalid values are added to ``faults``.
     """
     limit_texts: list[tuple[str, str]] = []
     limit_texts += [("cpu", text) for text in flags.get("cores-total", ())[-1:]]

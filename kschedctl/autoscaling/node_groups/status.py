@@ -100,7 +100,11 @@ def read_autoscaler_status(config_map: ConfigMap) -> AutoscalerStatus:
 
 
 def _parse_yaml_status(where: str, text: str) -> AutoscalerStatus:
-    """Parse the YAML form of the status, which is written since 1.30. ``where`` describes the place for faults."""
+    """Parse the YAML form of the status, which is written since 1.30.
+
+    Invalid YAML, a missing time, missing groups and malformed groups are described as faults. Each fault begins with
+    ``where``.
+    """
     import yaml  # noqa: PLC0415 - few clusters have such a ConfigMap
 
     try:
@@ -157,7 +161,10 @@ def _build_group_status(group: _Group) -> NodeGroupStatus:
 
 
 def _parse_text_status(where: str, text: str) -> AutoscalerStatus:
-    """Parse the text form of the status, which was written up to 1.29. ``where`` describes the place for faults."""
+    """Parse the text form of the status, which was written up to 1.29.
+
+    A missing time, missing groups and incomplete groups are described as faults. Each fault begins with ``where``.
+    """
     time = _TIME.search(text)
     groups: list[NodeGroupStatus] = []
     faults: list[str] = [] if time else [f"{where}: truncated: the time is missing"]

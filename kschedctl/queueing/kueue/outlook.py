@@ -196,9 +196,9 @@ def _record_queue_positions(replay: KueueReplay, outlooks: dict[str, WorkloadOut
 
 
 def _compute_quotas(replay: KueueReplay) -> dict[str, dict[FlavorResource, FlavorQuota]]:
-    """Return the free and total quota of each active ClusterQueue, including what it may borrow.
+    """Return the free and total quota of each active ClusterQueue, by its name and by flavor and resource.
 
-    A ClusterQueue that exceeds its quota has no free quota.
+    Both include what the ClusterQueue may borrow. A ClusterQueue that exceeds its quota has no free quota.
     """
     return {
         name: {

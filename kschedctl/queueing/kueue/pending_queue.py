@@ -136,8 +136,9 @@ class PendingQueue:
         released while it was tried. A Workload that waits for a backoff becomes inadmissible in any case. A Workload
         that is already waiting is not added, but if it is inadmissible it may become active.
 
-        ``quota_reason`` is the reason in the Workload's condition QuotaReserved. Inadmissible Workloads of the same
-        shape get this reason, too. Upstream: RequeueIfNotPresent.
+        ``quota_reason`` is the reason in the Workload's condition QuotaReserved. If the Workload did not fit, all
+        Workloads of its shape become inadmissible for this reason, given the gate SchedulingEquivalenceHashing. A
+        Workload that waits for its preemptions is remembered as the queue's preemptor. Upstream: RequeueIfNotPresent.
         """
         key = info.workload.key
         if self.settings.is_strict:

@@ -526,9 +526,9 @@ class AdmissionScheduler:
         return usage, all(self._check_usage_fit(queue, usage, preempted, entry.targets))
 
     def _assign_flavors_again(self, entry: _Entry, queue: QueueSnapshot, victims: Sequence[WorkloadInfo]) -> None:
-        """Find an assignment with the same flavors as before, assuming that other entries' victims are gone.
+        """Replace an entry's assignment by a new one with the same flavors, as if ``victims`` were gone.
 
-        The snapshot is restored afterwards.
+        The victims are those of other entries. The search for flavors starts over. The snapshot is restored afterwards.
         """
         assert entry.assignment is not None
         for victim in victims:

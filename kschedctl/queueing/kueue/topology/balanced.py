@@ -83,7 +83,8 @@ def _find_best_siblings(counts: DomainCapacities, request: PlacementRequest, gat
 def _evaluate_siblings(
     counts: DomainCapacities, siblings: list[int], request: PlacementRequest, gates: FeatureGates, best_threshold: int
 ) -> _Candidate | None:
-    """Return the siblings with their threshold: the most slices that every used domain can get.
+    """Return the siblings as a candidate with their threshold, the number of slices that every used domain has room
+    for.
 
     Domains with room for fewer slices are emptied in the candidate's copy of the counts. Return None if the siblings do
     not hold all pods, or only with a threshold below ``best_threshold``.
@@ -287,9 +288,10 @@ def _compute_entropy(counts: DomainCapacities, level: int, domain: int) -> float
 def _spread_slices(search: DomainSearch, level: int, domains: Sequence[int], threshold: int) -> list[int] | None:
     """Distribute the slices and leaders over the fewest sufficient domains.
 
-    Each of these domains gets ``threshold`` slices. The first ones also get a leader each, and as many of the remaining
-    slices as they hold. The counts of the domains are overwritten with what they get. Return these domains, or None if
-    the slices or leaders do not fit. Upstream: placeSlicesOnDomainsBalanced.
+    Each chosen domain gets ``threshold`` slices. The remaining slices go to the first domains, as many to each as it
+    has room for. Each leader goes to a domain of its own, again to the first ones. The counts of the chosen domains are
+    overwritten with what they get. Return the chosen domains, or None if the slices or leaders do not fit. Upstream:
+    placeSlicesOnDomainsBalanced.
     """
     counts, request = search.counts, search.request
     chosen = _choose_fewest_domains(search, level, domains, by_entropy=False)

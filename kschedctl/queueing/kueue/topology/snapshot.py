@@ -279,7 +279,8 @@ class TopologySnapshot:
     def _build_placement_request(self, workers: PodSetPlacementRequest, has_leader: bool) -> PlacementRequest:
         """Build the request to place a pod set from the levels and slices that it names.
 
-        Raises PlacementError if a level or the slice size is missing, or if a level does not exist.
+        Raises PlacementError if a level or the slice size is missing, if a level does not exist, or if a level or size
+        contradicts another one.
         """
         request = workers.pod_set.topology_request
         constraints = list_slice_constraints(request)
