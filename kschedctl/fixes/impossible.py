@@ -14,6 +14,8 @@ from kschedctl.fixes.trial.tried_node import find_missing_host_with_data
 from kschedctl.scheduler.plugins.node_resources.fit import Insufficient
 from kschedctl.snapshot.nodes import HOSTNAME
 
+_NOT_TRIED = "(system classes were not tried)"
+
 
 def explain_impossible_fixes(search: RemedySearch) -> tuple[str, ...]:
     """Return a line for each kind of fix that the search did not find because it is impossible.
@@ -121,6 +123,6 @@ def _explain_no_preemption(search: RemedySearch) -> Iterator[str]:
         return
     if not search.trials.find_single_trials(FixKind.USE_PRIORITY_CLASS):
         priority = search.trials.base.pod.spec.priority or 0
-        yield f"a higher PriorityClass: none above priority {priority:,} lets pods preempt (system classes aside)"
+        yield f"a higher PriorityClass: none above priority {priority:,} lets pods preempt {_NOT_TRIED}"
     else:
-        yield "a higher PriorityClass: preemption would not make the pod fit with any of them (system classes aside)"
+        yield f"a higher PriorityClass: no class lets the pod fit by preemption {_NOT_TRIED}"

@@ -23,7 +23,7 @@ from kschedctl.reports.columns import Tone
 from kschedctl.reports.remedy import TEAMS, Remedy
 from kschedctl.reports.summary import CostKind, list_clauses
 
-TITLE, TITLE_WITH_RIVALS = "Fixes, each verified by replay", "Fixes, each replayed with all waiting pods"
+TITLE, TITLE_WITH_RIVALS = "Fixes, each verified by replay", "Fixes, each verified by a replay with all waiting pods"
 """The second one is shown if some changes are not enough, since other waiting pods take the room that they make."""
 TITLE_OF_INSUFFICIENT = "Not enough: other waiting pods take the room first"
 TITLE_OF_INCOMPLETE = "Not verified: these need values that only you know"
@@ -186,4 +186,4 @@ def describe_fix_effect(remedy: Remedy) -> str:
     """
     nodes = remedy.opens[0] if len(remedy.opens) == 1 else f"{len(remedy.opens):,} nodes: {names(remedy.opens)}"
     effect = "the pod, if it were alone, would fit" if remedy.holds is False else "the pod fits"
-    return f"done by the {TEAMS[remedy.by]} team; then {effect} on {nodes}"
+    return f"to be done by the {TEAMS[remedy.by]} team; then {effect} on {nodes}"

@@ -134,7 +134,7 @@ def build_interruption_line(interrupted: bool, description: str = "a partial res
     return (paragraph(Marked("Interrupted:", Tone.WARNING), description),) if interrupted else ()
 
 
-REPLAYED = "Next, as in a replay that leaves no pod without a node"
+REPLAYED = "Next (a replay of this leaves no pod without a node)"
 
 
 def build_next_section(style: Style, title: str = "Next") -> Page:
@@ -252,7 +252,7 @@ def build_preempted_section(evicted: Sequence[EvictedPod], style: Style, chain: 
     tied = {pod.pod: pod.tied for pod in evicted if not victims.issuperset(pod.tied)}
     if equal := list_victims(tied, tied):
         shown_ties, note = limit_rows(equal, None if style.lists_all_nodes else TIES_SHOWN)
-        ties = "With the same priority and start time, so kube-scheduler may evict either:"
+        ties = "These pods have the same priority and start time, so kube-scheduler may evict either:"
         page = (*page, paragraph(ties), Bullets((*shown_ties, note) if note else tuple(shown_ties)))
     if chain is None or not chain.goes_on:
         return page
@@ -395,10 +395,12 @@ def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style, fitt
         for pool in pools
     }
     columns = [Column("pool", keep=True), *number_columns("nodes", "pods", "cpu %", "memory %")]
-    cordoned = [f"{pool.cordoned:,} in {pool.pool or NO_POOL['']}" for pool in pools if pool.cordoned]
+    cordoned = [
+        f"{pool.cordoned:,} in {f'pool {pool.pool}' if pool.pool else NO_POOL['']}" for pool in pools if pool.cordoned
+    ]
     cordoned_note = (
-        f"Cordoned nodes and their pods are not counted: {', '.join(cordoned)}. Pods that move off such a node count "
-        "only after the arrows."
+        f"Cordoned nodes and their pods are not counted ({', '.join(cordoned)}). Pods that move off them are included "
+        "in the numbers after the arrows."
     )
     return (
         *build_table(pools, columns, _build_pool_row, limit=None, title="Pools, before → after"),

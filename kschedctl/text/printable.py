@@ -243,7 +243,7 @@ def describe_misfit(subject: str, message: str, pods: int = 1) -> str:
     The subject stands for that many pods.
 
     >>> describe_misfit("2 pods", "0/3 nodes are available: 3 Insufficient cpu.", 2), describe_misfit("a", "no quota")
-    ('2 pods fit none of 3 nodes: 3 lack CPU', 'a: no quota')
+    ('2 pods fit on none of the 3 nodes: 3 lack CPU', 'a: no quota')
     """
     predicate = rewrite_fit_error(message, pods)
     return f"{subject}: {message}" if predicate == message else f"{subject} {predicate}"
@@ -255,14 +255,14 @@ def rewrite_fit_error(message: str, pods: int = 1) -> str:
     Other messages, and reasons that have no rewording, are returned unchanged.
 
     >>> rewrite_fit_error("0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu.")
-    'fits none of 3 nodes: 2 lack CPU, 1 is cordoned'
+    'fits on none of the 3 nodes: 2 lack CPU, 1 is cordoned'
     >>> rewrite_fit_error('0/3 nodes are available: persistentvolumeclaim "data" not found.')
-    'fits none of 3 nodes: persistentvolumeclaim "data" not found'
-    >>> rewrite_fit_error("0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: "
-    ... "2 node(s) didn't match pod anti-affinity rules.")
-    'fits none of 2 nodes: 2 lack CPU; even without pods of lower priority, 2 have pods that its anti-affinity avoids'
+    'fits on none of the 3 nodes: persistentvolumeclaim "data" not found'
+    >>> rewrite_fit_error("0/2 nodes are available: 2 Too many pods. preemption: 0/2 nodes are available: "
+    ... "2 node(s) were unschedulable.")
+    'fits on none of the 2 nodes: 2 are full of pods; even without pods of lower priority, 2 are cordoned'
     >>> rewrite_fit_error("0/2 nodes are available: 2 Insufficient cpu. deallocation of ResourceClaim completed, ")
-    'fits none of 2 nodes: 2 lack CPU'
+    'fits on none of the 2 nodes: 2 lack CPU'
     >>> rewrite_fit_error("waiting for scheduling gates: [a]")
     'waiting for scheduling gates: [a]'
     """
@@ -275,7 +275,7 @@ def rewrite_fit_error(message: str, pods: int = 1) -> str:
     if nodes == "1":
         headline = f"{'does' if pods == 1 else 'do'} not fit on the only node"
     else:
-        headline = f"{'fits' if pods == 1 else 'fit'} none of {int(nodes):,} nodes"
+        headline = f"{'fits' if pods == 1 else 'fit'} on none of the {int(nodes):,} nodes"
     if not counted_reasons:
         return f"{headline}: {WHOLE_REASON_WORDS.get(sentences, sentences)}"
     text = f"{headline}: {_describe_reasons(counted_reasons)}"

@@ -111,7 +111,7 @@ def test_the_short_form_of_provision_says_why_pods_get_no_node() -> None:
     refused, waiting = report.summary().pods
     assert (refused.pods, refused.such_as, refused.why) == (2, "a/p1", "NodePool base: the label x is missing")
     assert waiting.such_as == "a/p3"
-    assert waiting.why.startswith("stays pending although a node is launched; it fits none of 2 nodes: ")
+    assert waiting.why.startswith("stays pending although a node is launched; it fits on none of the 2 nodes: ")
 
 
 @pytest.mark.parametrize(("seen", "known"), [(0, "no instance type is known, so some may fit"), (1, "others may fit")])

@@ -32,8 +32,8 @@ OF_1_36 = (
 @pytest.mark.parametrize(
     ("message", "said"),
     [
-        (OF_1_30, "fits none of 5 nodes: 3 lack CPU, 2 lack memory, 1 has the untolerated taint a=b, c"),
-        (OF_1_36, "fits none of 12 nodes: 7 are full of pods, 4 have untolerated taints, 1 is cordoned"),
+        (OF_1_30, "fits on none of the 5 nodes: 3 lack CPU, 2 lack memory, 1 has the untolerated taint a=b, c"),
+        (OF_1_36, "fits on none of the 12 nodes: 7 are full of pods, 4 have untolerated taints, 1 is cordoned"),
         ("0/1 nodes are available: 1 Insufficient cpu.", "does not fit on the only node: 1 lacks CPU"),
         (
             "0/1 nodes are available: 1 Some plugin's own words.",
@@ -41,16 +41,16 @@ OF_1_36 = (
         ),
         (
             "0/12 nodes are available: 11 node(s) didn't satisfy plugin(s) [NodeAffinity], 1 Insufficient cpu.",
-            "fits none of 12 nodes: 11 are not named by the pod, 1 lacks CPU",
+            "fits on none of the 12 nodes: 11 are not named by the pod, 1 lacks CPU",
         ),
         (
             "0/3 nodes are available: 3 node(s) didn't satisfy plugin(s) [A B] simultaneously.",
-            "fits none of 3 nodes: 3 are ruled out by A and B",
+            "fits on none of the 3 nodes: 3 are ruled out by A and B",
         ),
         (
             "0/3 nodes are available: pod affinity terms conflict. preemption: 0/3 nodes are available: 3 Preemption "
             "is not helpful for scheduling.",
-            "fits none of 3 nodes: its node affinity requires different nodes at once",
+            "fits on none of the 3 nodes: its node affinity requires different nodes at once",
         ),
         ("no nodes available to schedule pods", "no nodes available to schedule pods"),
         ("", ""),

@@ -202,10 +202,10 @@ def _build_headline(sections: Sequence[AnySection], interrupted: bool) -> str:
         sound = "Sound so far" if interrupted else "Sound"
         return f"{sound}: {_summarize_sound_sections(sections)}"
     if not unsound:
-        return f"Not known: {unknown}"
+        return f"Unknown: {unknown}"
 
     unsound_text = f"{', '.join(section.name for section in unsound)} ({_format_finding_counts(unsound)})"
-    unknown_text = f"; not known: {unknown}" if unknown else ""
+    unknown_text = f"; unknown: {unknown}" if unknown else ""
     return f"Unsound: {unsound_text}{unknown_text}"
 
 

@@ -33,7 +33,7 @@ NOW = AuditRule(
     WARNING,
     "A PodDisruptionBudget allows no eviction now",
     "A drain of a node with one of its pods hangs until more of its pods are healthy.",
-    "Run one more replica than the budget needs, and make pods that are not Ready healthy",
+    "Run one more replica than the budget requires, and repair pods that are not Ready",
     source=UPSTREAM_SOURCE,
 )
 OVERLAP = AuditRule(
@@ -122,8 +122,7 @@ def _build_finding(drains: BlockedDrains, strict_budgets: set[str]) -> Finding:
     else:
         rule = NEVER if budget in strict_budgets else NOW
         reason = drains.reason
-    pods, nodes = counted(len(drains.pods), "pod"), counted(len(drains.nodes), "node")
-    message = f"{reason}; {pods} on {nodes} cannot be evicted: {first_few(drains.nodes)}"
+    message = f"{reason}; {counted(len(drains.pods), 'pod')} on {first_few(drains.nodes)} cannot be evicted"
     namespace, _, _ = budget.partition("/")
     return rule.build_finding(f"PodDisruptionBudget {budget}", message, namespace=namespace)
 

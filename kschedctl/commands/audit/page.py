@@ -98,7 +98,7 @@ def _describe_interruption(report: Audit) -> str:
 def _describe_audited_cluster(report: Audit) -> str:
     """Return the size of the cluster, the version of its scheduler and the time as text."""
     size = f"{count(report.nodes, 'node')}, {count(report.pods, 'pod')}"
-    time = f"at {report.at}" if report.at else "at an unknown time"
+    time = f"at {report.at}" if report.at else "time unknown"
     return f"{size}, kube-scheduler {report.kube_version}, {time}"
 
 

@@ -17,7 +17,7 @@ from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import MOST_ENTRIES, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.text.counts import counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few
 
 EXCEEDED = "exceeded quota"
 MAX_NAMED_SHAPES = 4
@@ -152,7 +152,9 @@ class ShapeCapacity(Document, frozen=True):
     @property
     def sentence_about_pods_ahead(self) -> str:
         """A sentence that names the waiting pods ahead in the queue."""
-        return f"After {counted(len(self.ahead), 'waiting pod')} ahead in the queue: {first_few(self.ahead)}"
+        pods = counted(len(self.ahead), "waiting pod is", "waiting pods are")
+        nodes_first = agreeing(len(self.ahead), "gets its node first", "get their nodes first")
+        return f"{pods} ahead in the queue and {nodes_first}: {first_few(self.ahead)}"
 
     @property
     def eviction_sentence(self) -> str:
@@ -169,7 +171,8 @@ class ShapeCapacity(Document, frozen=True):
         limit = self.binding_limit
         if limit is CapacityLimit.NODES:
             on = f"on {counted(len(self.nodes), 'node')}" if self.nodes else ""
-            return (f"{self.shape}:", f"{fits}{or_more or ' more'} fit", on)
+            number = f"{fits}{or_more or ' more'}" if self.over_runs or or_more or self.fits else "no more"
+            return (f"{self.shape}:", f"{number} fit", on)
         number = f"{self.most:,} more" if self.most else "none"
         room = f"the nodes have room for {fits}{or_more}"
         return (f"{self.shape}:", number, f"{_END_BY_LIMIT[limit][bool(self.most)]}; {room}")

@@ -16,7 +16,9 @@ from kschedctl.reports.unknown import VERDICT, UnknownKind, describe_doubt
 from kschedctl.text.counts import agreeing, counted, first_few, format_price
 from kschedctl.text.printable import describe_misfit, rewrite_fit_error
 
-ZONES_NOT_EXAMINED = "not checked: whether losing a zone would then cost more pods (--keep-zone-loss checks it)"
+ZONES_NOT_EXAMINED = (
+    "not checked: whether losing a zone would then leave more pods without a node (--keep-zone-loss checks it)"
+)
 
 EMPTIEST_FIRST = "The emptiest nodes are tried first, whatever they cost: another order may save more."
 
@@ -146,7 +148,8 @@ class NodeConsolidation(Report, frozen=True):
         if self.cordoned_empty and not self.has_unread_pods:
             names = first_few(self.cordoned_empty)
             are = agreeing(len(self.cordoned_empty), "is", "are")
-            text += f"; {names}, cordoned already, {are} empty and can be removed as well"
+            only = "only " if self.complete and not self.removable else ""
+            text += f"; {only}{names}, which {are} cordoned and empty, can be removed"
         if not self.complete:
             were = agreeing(self.tried, "was", "were")
             text += f"; {self.tried:,} of {counted(self.candidates, 'candidate')} {were} tried"

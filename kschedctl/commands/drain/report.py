@@ -234,7 +234,7 @@ class Drain(Report, frozen=True):
         evicted = len(self.evicted_elsewhere)
         if not evicted:
             return []
-        text = counted(evicted, "pod of other nodes is evicted", "pods of other nodes are evicted")
+        text = counted(evicted, "pod on another node is evicted", "pods on other nodes are evicted")
         lost = len(set(self.lost_victims).intersection(self.evicted_elsewhere))
         if fates := describe_fates_of_evicted(evicted, self._unplaced_evicted_count, lost):
             return [f"{text}{fates}"]

@@ -128,7 +128,7 @@ class Failure(Document, frozen=True):
         """Describe how many pods of other nodes are evicted and get no node, or return an empty string."""
         if not self.evicted:
             return ""
-        evicted = counted(self.evicted, "pod of other nodes is evicted", "pods of other nodes are evicted")
+        evicted = counted(self.evicted, "pod on another node is evicted", "pods on other nodes are evicted")
         return f"{evicted}{describe_fates_of_evicted(self.evicted, self.unplaced_evicted)}"
 
     def _describe_lost_pods(self) -> str:

@@ -24,7 +24,8 @@ def build_page(report: MakeRoom, style: Style) -> Page:
         tone = Tone.BAD
     placed: Page = ()
     if report.moves:
-        placed = build_struct_table(report.placed, style, title="Then fits" if len(report.placed) == 1 else "Then fit")
+        title = "Pod that would then fit" if len(report.placed) == 1 else "Pods that would then fit"
+        placed = build_struct_table(report.placed, style, title=title)
     partial: Page = ()
     if report.moves and not report.fits:
         partial = (paragraph("These moves make room for only some of the pods."),)

@@ -117,7 +117,7 @@ def _build_chosen_fix(number: int, chosen: ChosenRemedy, style: Style) -> Page:
     if chosen.workloads:
         facts.append(Marked(f"changes {names(chosen.workloads)}", Tone.FAINT))
     team, cleared = TEAMS[chosen.remedy.by], counted(len(chosen.clears), "pod")
-    facts.append(Marked(f"done by the {team} team; lets {cleared} schedule", Tone.FAINT))
+    facts.append(Marked(f"to be done by the {team} team; lets {cleared} schedule", Tone.FAINT))
     return build_fix_lines(number, chosen.remedy, style, with_manifests=True, facts=tuple(facts))
 
 
@@ -194,7 +194,7 @@ def _render_remedy(number: int, remedy: Remedy) -> str:
     A remedy without such a patch consists of comments only.
     """
     fits = "the pod, if it were alone, would fit" if remedy.holds is False else "the pod fits"
-    effect = f"done by the {TEAMS[remedy.by]} team; then {fits} on {', '.join(remedy.opens)}"
+    effect = f"to be done by the {TEAMS[remedy.by]} team; then {fits} on {', '.join(remedy.opens)}"
     notes = [f"{number}: {remedy.summary} ({effect})"]
     notes += [f"caveat: {drawback}" for drawback in remedy.drawbacks]
     if remedy.gain:

@@ -147,10 +147,13 @@ class NodeSizing(Report, frozen=True):
             cost = f" for {format_price(self.price)} an hour"
             lower_bound = format_price(self.bound)
         takes = "takes" if self.nodes == 1 else "take"
+        if self.homeless:
+            taken_pods = f"{self.pods - self.homeless:,} of {counted(self.pods, 'pod')}"
         node_set = f"{counted(self.nodes, 'node')}{cost} {takes} {taken_pods}"
         if self.leaves_out_placeable_pods:  # the bound is for more pods, so that the set may be below it
+            minimum = counted(int(self.bound), "node") if self.price is None else f"{lower_bound} an hour"
             fitting_pods = f"the {counted(self.bound_pods, 'pod')} that fit on some node"
-            return f"{node_set}; {fitting_pods} need at least {lower_bound} by requests"
+            return f"{node_set}; by requests alone, {fitting_pods} need at least {minimum}"
         return f"{node_set}; at least {lower_bound} by requests{self._describe_gap_to_bound()}"
 
     @property

@@ -219,7 +219,7 @@ def build_added_nodes_fix(
         where = ""
         text = f"add {nodes_text} with {sizes_text}, but check the resource name and the device plugin first"
     elif has_rare_devices:
-        text = f"add {nodes_text} with the devices of {name}, which most nodes of pool {pool} lack"
+        text = f"add {nodes_text} like {name} with its devices, which most nodes of pool {pool} lack"
     else:
         text = f"add {nodes_text} like {name}"
         if pool:

@@ -42,14 +42,18 @@ FIELD_BY_REASON = {REASON_AFFINITY: "pod_affinity", REASON_ANTI_AFFINITY: "pod_a
 MOST_DOMAINS = 3
 """How many label values are proposed for a node without the topology label."""
 SOFTENING_TEXTS = {
-    "pod_affinity": (FixKind.SOFTEN_POD_AFFINITY, "be near", "it may run far from the pods that it wants to be near"),
+    "pod_affinity": (
+        FixKind.SOFTEN_POD_AFFINITY,
+        "affinity",
+        "the pod may run far from the pods that its affinity selects",
+    ),
     "pod_anti_affinity": (
         FixKind.SOFTEN_ANTI_AFFINITY,
-        "keep away from",
-        "it may run beside pods that it wants to keep away from",
+        "anti-affinity",
+        "the pod may run near pods that its anti-affinity selects",
     ),
 }
-"""Field -> the kind of the fix that softens its terms, a verb for its text, and what the fix weakens."""
+"""Field -> the kind of the fix that softens its terms, its name in texts, and what the fix weakens."""
 
 _ELSEWHERE, _LABEL = 20, 30
 _MOST_NAMESPACES = 3
@@ -121,8 +125,8 @@ def _build_term_softening_fix(pod: Pod, field: str, index: int, term: PodAffinit
 
     `field` says whether it is a term of the pod's affinity or anti-affinity.
     """
-    kind, verb, weakens = SOFTENING_TEXTS[field]
-    text = f"prefer to {verb} pods instead of requiring it (term {index + 1}, {term.topology_key})"
+    kind, name, weakens = SOFTENING_TEXTS[field]
+    text = f"make {name} term {index + 1} ({term.topology_key}) preferred instead of required"
     edits = build_pod_edits(pod, _build_softening_change(field, term))
     return Fix(kind, (field, str(term)), text, by="author", edits=edits, cost=SOFTEN, weakens=weakens)
 

@@ -92,7 +92,7 @@ def test_without_grounds_nothing_is_said_to_be_sound(run: Run, write: Write) -> 
     nodes_alone = write(node("n1"), name="nodes.json", whole=False)
     assert run(*PENDING, file).code == 0
     code, out, _ = run(*PENDING, nodes_alone)
-    assert (code, first_line(out)) == (5, "Not known: pending")
+    assert (code, first_line(out)) == (5, "Unknown: pending")
     assert "Pods were not among the files; the answer could differ" in out
 
 

@@ -364,7 +364,7 @@ def test_cordoned_nodes_that_pools_leave_out_are_said() -> None:
     report = consolidated(objects)
     (pool,) = report.pools
     assert (pool.nodes_before, pool.cordoned) == (2, 1)
-    assert "Cordoned nodes and their pods are not counted: 1 in general." in RENDERERS["table"](report, Style())
+    assert "Cordoned nodes and their pods are not counted (1 in pool general)." in RENDERERS["table"](report, Style())
 
 
 def test_a_pending_pod_that_fits_counts_only_afterwards() -> None:
@@ -469,7 +469,7 @@ def test_nodes_that_were_not_tried_are_named_and_cordoned_empty_ones_can_go_as_w
     report = consolidated([node("n1"), *cordoned, *pods])
     assert (report.tried, report.left_out) == (1, {"cordoned already": 2})
     assert (report.not_tried, report.cordoned_empty) == ({"cordoned already": ("n2", "n3")}, ("n2",))
-    empty = "n2, cordoned already, is empty and can be removed as well"
+    empty = "only n2, which is cordoned and empty, can be removed"
     assert str(report) == f"Not even the only node tried could be removed; {empty}"
     assert report.summary().headline == str(report)
     assert report.summary().warnings == ("not tried: n2, n3 (cordoned already)",)

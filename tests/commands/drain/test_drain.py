@@ -405,12 +405,12 @@ def test_who_has_to_make_room_looks_for_another_node() -> None:
     assert {(m.pod, m.source, m.target) for m in report.moved} == {("d/high", "n1", "n2"), ("d/low", "n2", "n3")}
     assert [(e.pod, e.fate, e.target) for e in report.evicted] == [("d/low", "Moved", "n3")]
     assert report.build_first_line()[2] == (
-        "– 1 pod gets another node, 1 pod of other nodes is evicted and gets another node"
+        "– 1 pod gets another node, 1 pod on another node is evicted and gets another node"
     )
     report = drained([*objects[:2], low, high], "n1")
     assert report.build_first_line()[0] == "Can be drained, but leaves pods without a node:"
     assert report.build_first_line()[2] == (
-        "– 1 pod gets another node, 1 pod of other nodes is evicted and gets no other node"
+        "– 1 pod gets another node, 1 pod on another node is evicted and gets no other node"
     )
     assert report.unplaced[0].evicted_from == {"d/low": "n2"}
     assert [(e.pod, e.fate) for e in report.evicted] == [("d/low", "Pending")]

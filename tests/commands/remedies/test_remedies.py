@@ -74,7 +74,7 @@ def test_why_a_kind_of_remedy_cannot_exist() -> None:
     report = remedies(Cluster.from_objects(documents), "d/p")
     assert report.impossible == (
         "room: no node is large enough: needs 64 CPUs; the largest node has 31.5 (32.5 short)",
-        "a higher PriorityClass: none above priority 0 lets pods preempt (system classes aside)",
+        "a higher PriorityClass: none above priority 0 lets pods preempt (system classes were not tried)",
     )
     assert [each.summary for each in report.remedies] == [
         "Add a node like n1 (pool p), but with 64 CPUs",

@@ -192,7 +192,7 @@ def test_a_device_of_one_node_is_none_of_its_pool() -> None:
     holder = pod("holder", "n3")
     holder["spec"]["containers"][0]["resources"] = {"requests": {GPU: "1"}, "limits": {GPU: "1"}}
     adds = [each.summary for each in offered(*pool, holder, asking(**{GPU: "1"})) if each.kinds == ("AddNode",)]
-    assert adds == ["Add a node with the devices of n3, which most nodes of pool general lack"]
+    assert adds == ["Add a node like n3 with its devices, which most nodes of pool general lack"]
 
 
 def test_files_on_a_host_that_is_gone_are_not_left_behind() -> None:

@@ -68,7 +68,7 @@ def test_simulate_what_does_not_fit(run: Run, write: Write) -> None:
     found = run("simulate", "-f", write(*CLUSTER), "-f", write(deployment(9), name="api.json"))
     assert found.code == 1
     assert "2 pods not scheduled: 7 of 9 pods get a node" in found.out
-    assert "fit none of 2 nodes: 2 lack CPU" in found.out
+    assert "fit on none of the 2 nodes: 2 lack CPU" in found.out
 
 
 def test_simulate_from_standard_input(run: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:

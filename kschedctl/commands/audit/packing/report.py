@@ -34,7 +34,7 @@ class PoolRoom(Document, frozen=True):
 class TypicalPods(Document, frozen=True, kw_only=True):
     """Pods with the same requests that are frequent in a pool, or frequent among the pending pods."""
 
-    pool: Annotated[str, Column("pods of", keep=True)]
+    pool: Annotated[str, Column(keep=True)]
     pods: Annotated[int, Column()]
     workloads: int
     """The number of workloads of these pods."""

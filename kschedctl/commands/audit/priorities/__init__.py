@@ -289,7 +289,9 @@ def _iter_growth_findings(growth: Growth) -> Iterator[Finding]:
             yield _build_object_finding(VICTIMS, victim.workload, message, severity=WARNING)
     other_victims = [victim for victim in growth.victims if not victim.services]
     if other_victims:
-        workloads = f"{counted(len(other_victims), 'workload')}, first {other_victims[0].workload}"
+        workloads = other_victims[0].workload
+        if len(other_victims) > 1:
+            workloads = f"{counted(len(other_victims), 'workload')}, including {workloads}"
         further = "also " if len(other_victims) < len(growth.victims) else ""
         message = f"{cause} would {further}preempt {_format_evicted_pods(other_victims)} of {workloads}"
         yield _build_object_finding(VICTIMS, _format_tier_object(tier.tier), message)
@@ -299,7 +301,12 @@ def _format_evicted_pods(workloads: Sequence[EvictedWorkload]) -> str:
     """Return the number of evicted pods, and how many of them find no other node, as text."""
     pods = [pod for workload in workloads for pod in workload.pods]
     homeless = sum(pod.fate in (EvictionFate.PENDING, EvictionFate.LOST) for pod in pods)
-    return counted(len(pods), "pod") + (f" ({homeless:,} without another node)" if homeless else "")
+    text = counted(len(pods), "pod")
+    if not homeless:
+        return text
+    if homeless == len(pods):
+        return f"{text} ({agreeing(homeless, 'which gets no other node', 'none of which gets another node')})"
+    return f"{text} ({homeless:,} of which {agreeing(homeless, 'gets', 'get')} no other node)"
 
 
 def _format_violated_budgets(evicted_workload: EvictedWorkload) -> str:

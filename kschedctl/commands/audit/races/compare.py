@@ -139,8 +139,9 @@ def _build_headline(results: Sequence[RaceResult], instances: int) -> str:
     """
     worst = _find_worst_result(results)
     if not worst.double_booked:
-        expiries = {result.expiry for result in results}
-        return f"No pod is double-booked with expiry {_join_alternatives(sorted(expiries, key=_get_expiry_sort_key))}"
+        expiries = sorted({result.expiry for result in results}, key=_get_expiry_sort_key)
+        where = "any expiry tried" if len(expiries) > 1 else "the expiry tried"
+        return f"No pod is double-booked at {where}: {', '.join(expiries)}"
 
     best_expiry, remaining = _choose_best_expiry(results)
     if instances > 1 and remaining:
@@ -170,12 +171,6 @@ def _find_worst_result(results: Sequence[RaceResult]) -> RaceResult:
 def _get_expiry_sort_key(text: str) -> tuple[float, str]:
     """Return a sort key that orders expiries by their duration in a cluster of one node, `never` last."""
     return parse_expiry(text).ttl(1), text
-
-
-def _join_alternatives(texts: Sequence[str]) -> str:
-    """Join texts as in `a, b or c`. A single text is returned as it is."""
-    *first, last = texts
-    return f"{', '.join(first)} or {last}" if first else last
 
 
 def format_percent(share: float) -> str:
@@ -213,15 +208,15 @@ def _build_recommendation(results: Sequence[RaceResult], question: RaceQuestion)
     best_expiry, remaining = _choose_best_expiry(results)
     parts = []
     if any(result.expired for result in results):
-        advice = "Never expire assumed pods"
+        assumed = "assumed pods (pods that count on their node before the informer confirms their binding)"
+        advice = f"Do not expire {assumed}"
         if best_expiry != NEVER:
-            advice = f"Expire assumed pods after {best_expiry}"
+            advice = f"Expire {assumed} after {best_expiry}"
         shortest_ttl = min(result.ttl_seconds or FOREVER for result in results)
         share = format_percent(question.informer_lag.compute_probability_above(shortest_ttl))
         parts.append(
-            f"{advice}, which are pods that count on their node before the informer confirms their binding: the "
-            f"informer's lag exceeds the shortest expiry for {share} of bindings, so the room of these pods then "
-            "looks free although it is taken."
+            f"{advice}: for {share} of bindings, the informer lags longer than the shortest expiry, so that their "
+            "room would look free although it is taken."
         )
     if question.instances > 1 and remaining:
         parts.append(

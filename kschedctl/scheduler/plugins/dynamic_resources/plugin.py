@@ -116,7 +116,7 @@ def waits_for_binding(gates: FeatureGates) -> bool:
     return gates.enabled("DRADeviceBindingConditions") and gates.enabled("DRAResourceClaimDeviceStatus")
 
 
-LOOK_AT_DEVICES = NextStep("LookAtDevices", "Look at the claims and the devices that the drivers publish")
+LOOK_AT_DEVICES = NextStep("LookAtDevices", "Check that the claims exist and that drivers publish matching devices")
 CLAIM_NAMES_RECORDED = "the names of its generated claims are recorded in the pod's status"
 NOTHING_TO_DEALLOCATE = "no new claims to deallocate"
 DEALLOCATED = "deallocation of ResourceClaim completed"
