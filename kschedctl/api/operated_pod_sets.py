@@ -171,7 +171,8 @@ def _iter_ray_pod_sets(cluster: JsonObject, annotations: Mapping[str, str]) -> I
 def _add_ray_job_submitter(pod_sets: tuple[OperatedPodSet, ...], spec: JsonObject) -> tuple[OperatedPodSet, ...]:
     """Return the pod sets of a RayJob with the container that submits the job.
 
-    The container is in a pod of its own or beside Ray's head. Some submission modes have none.
+    In K8sJobMode, the container is in a pod of its own, and in SidecarMode beside Ray's head. Other modes have no such
+    container.
     """
     mode = spec.get("submissionMode") or "K8sJobMode"
     if mode == "SidecarMode":

@@ -90,7 +90,9 @@ class Extending:
         return arguments
 
     def _validate_options(self) -> None:
-        """Raise UsageError if the options contradict each other."""
+        """Raise UsageError if the options contradict each other, or InputError if no file can be written for the
+        answers.
+        """
         if self.call_extenders and self.extender_answers is not None:
             raise UsageError("--call-extenders and --extender-answers cannot be combined", hint="use only one of them")
         if self.record_extenders is not None and not self.call_extenders:

@@ -76,7 +76,7 @@ class LoadedSource(NamedTuple):
 def load_cluster(
     source: Source, namespace: str | None = None, *, pods_alone: bool = False, live: LiveKinds = NOTHING_MORE
 ) -> Cluster:
-    """Load the cluster that the options name. Raises KschedctlError if it cannot be read.
+    """Load the cluster that the options name, and log what was read. Raises KschedctlError if it cannot be read.
 
     `namespace` is the namespace of the pods in question. The other two arguments are for live clusters: `pods_alone`
     reads only what answers about existing pods need, and `live` names additional kinds to read.

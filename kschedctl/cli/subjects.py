@@ -124,7 +124,8 @@ def _note_missing_namespace(target: TargetPod, similar_by_name: Mapping[str, str
 def _build_manifest_targets(inquiry: Inquiry, manifests: Sequence[Owner]) -> dict[Owner, TargetPod]:
     """Build the target pod of each manifest, as if all of them were created.
 
-    Raises KschedctlError if a manifest is invalid.
+    If the cluster has queues, a target also tells how Kueue would treat its job. Raises KschedctlError if a manifest is
+    invalid.
     """
     from kschedctl.cli.manifest_validation import validate_manifests  # noqa: PLC0415 - only for manifests
     from kschedctl.replay.controllers.target_creation import create_targets  # noqa: PLC0415 - only for manifests

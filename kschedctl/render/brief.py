@@ -288,7 +288,10 @@ def _iter_warning_parts(summary: Summary) -> Iterator[BriefText]:
 
 
 def _iter_fix_parts(summary: Summary) -> Iterator[BriefText]:
-    """Yield the first fix with all of its commands or their number, and the number of further fixes."""
+    """Yield the first fix with its edits of the manifest, with all of its commands or their number.
+
+    The number of further fixes comes last.
+    """
     if not summary.fixes:
         return
     fix, commands = summary.fixes[0], _get_short_commands(summary)

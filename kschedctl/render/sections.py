@@ -173,7 +173,10 @@ def build_unplaced_section(groups: Sequence[UnplacedPods], style: Style) -> Page
 
 
 def _build_unplaced_row(group: UnplacedPods, style: Style) -> Row:
-    """Build the row of a group of pods without a node."""
+    """Build the row of a group of pods without a node.
+
+    Unless the style is wide, the workload, the verdict and the reason share a cell.
+    """
     pod_names = [
         f"{pod} (evicted from {group.evicted_from[pod]})" if pod in group.evicted_from else pod for pod in group.pods
     ]
@@ -216,7 +219,10 @@ EVENT_NAMES = {
 
 
 def build_retried_section(retried: Sequence[RetriedPods], style: Style) -> Page:
-    """Build the table of pods that were retried for another reason than a timeout."""
+    """Build the table of pods that were tried again.
+
+    Pods that wait again, and were tried again only because of a timeout, are left out.
+    """
     groups = [group for group in retried if not group.queue or group.after.keys() - {"UnschedulableTimeout"}]
     return build_struct_table(
         groups, style, {"after": _describe_events, "queue": _describe_outcome}, title="Tried again"

@@ -54,7 +54,11 @@ def render_text(page: Page, style: Style) -> str:
 
 
 def _render_block(block: Block, style: Style) -> list[str]:
-    """Render a block as lines of text."""
+    """Render a block as lines of text.
+
+    Without a width limit, lines are never folded. With one, rich folds the lines. Headings, paragraphs and commands
+    that fit on a line do without rich, which is slow to import, unless they are colored. Plots always need it.
+    """
     if isinstance(block, Plot):
         return _render_with_rich(block, style)
     if style.width >= UNFOLDED:

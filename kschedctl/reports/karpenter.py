@@ -437,7 +437,10 @@ class Disruption(Report, frozen=True):
         return replace(summary, pods=staying)
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the next round's decision: the first command of the first method that finds any."""
+        """Return the next round's decision: the first command of the first method that finds any.
+
+        If there is no command, the text says which nodes disruption budgets keep.
+        """
         commands = [command for method in self.methods.values() for command in method.commands]
         if not commands:
             blocked = self.describe_blocked_nodes()

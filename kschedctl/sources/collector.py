@@ -176,10 +176,11 @@ class Collector:
             self.skipped[kind] += 1
 
     def _add_manifest_or_warn(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
-        """Add the document as a manifest if it is a pod, a workload or an object that pods refer to.
+        """Add a document without UID as a manifest if it is a pod, a workload, or of a kind in AROUND_PODS.
 
-        A document with a UID is stored in a cluster. Stored workloads are collected separately. Only warnings about
-        unknown fields are recorded for stored pods and Karpenter's objects. Documents of other kinds are ignored.
+        A document with a UID exists in a cluster already. Such a workload is collected as a stored one, and such a pod
+        only gets warnings about new fields. Karpenter's objects only get warnings about unknown fields. Documents of
+        other kinds are ignored, and so are kinds in AROUND_PODS whose API is custom or newer.
         """
         has_uid = _has_uid(document)
         if kind in POD_HOLDERS and not has_uid:

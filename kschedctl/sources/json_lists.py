@@ -108,9 +108,10 @@ class ListReader:
         return True
 
     def _collect_array(self, array: bytes) -> None:
-        """Collect the items of an array.
+        """Collect the items of an array, all at once or, if one of them does not fit its struct, one by one.
 
-        Raises one of _UNDECODABLE if the bytes are not an array, and InputError if an item is invalid.
+        Items of a kind that is not read are only counted as skipped. Raises one of _UNDECODABLE if the bytes are not an
+        array, and InputError if an item is invalid.
         """
         if not self._is_wanted:
             skipped_count = len(_raw_items.decode(array))

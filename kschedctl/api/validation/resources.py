@@ -150,7 +150,10 @@ def _parse_valid_amounts(resources: Resources) -> Quantities:
 
 
 def _validate_amount(name: str, amount: Quantity, path: Path, of_pod: bool) -> ValidationErrors:
-    """Validate the name and value of a resource amount. Upstream: ValidateResourceQuantityValue."""
+    """Validate the name of a resource, and that its amount is not negative. Upstream: ValidateResourceQuantityValue.
+
+    Amounts of extended resources and object counts must be integers. ``of_pod`` is for pod-level resources.
+    """
     validate_name = _validate_pod_resource_name if of_pod else validate_container_resource_name
     yield from validate_name(name, path)
     if amount < parse_quantity("0"):

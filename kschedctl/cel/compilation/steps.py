@@ -298,7 +298,7 @@ def build_membership_test(value: Run, container: Value) -> Computation:
 
 
 def build_optional_choice(left: Run, right: Run, keeps_optional: bool) -> Run:
-    """Build the computation of ``orValue``, or of ``or``, which keeps the value optional."""
+    """Build the computation of ``orValue`` or, with ``keeps_optional``, of ``or``, whose result is still optional."""
 
     def run(frame: Frame) -> Value:
         """Evaluate the left value, and the right one only if the left one is missing."""

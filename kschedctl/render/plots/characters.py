@@ -62,7 +62,7 @@ def _draw_line_plot(plot: Plot, width: int, ascii_only: bool) -> list[Text]:
 
 
 def _build_legend(plot: Plot, marks: str) -> Text:
-    """Return the line that names the axis and the series."""
+    """Return the line that names the amount axis and, if there are several, the series with their marks."""
     names = [
         Text.assemble((marks[i % len(marks)], COLORS[i % len(COLORS)]), f" {printable(series.name)}")
         for i, series in enumerate(plot.series)

@@ -100,7 +100,10 @@ def _is_subchart(folder: str) -> bool:
 
 
 def _is_library_chart(folder: str) -> bool:
-    """Return whether the chart is a library, which Helm does not render."""
+    """Return whether the chart is a library, which Helm does not render.
+
+    Return False for an unreadable chart, so that Helm reports the error.
+    """
     try:
         documents: list[object] = [document.value for document in load_documents(os.path.join(folder, CHART))]
     except InputError:  # Helm says what is wrong with it

@@ -352,8 +352,9 @@ class Credentials:
     def renew(self, rejected_headers: urllib3.HTTPHeaderDict) -> bool:
         """Load the credentials again, and return whether they differ from the rejected ones.
 
-        They are not loaded if another thread has just renewed them, or within RENEWAL_SECONDS. Raises ClusterError if
-        the credential plugin fails. Upstream: client-go's exec.go also runs the plugin again after a 401.
+        If another thread has replaced the rejected ones already, return True at once. Within RENEWAL_SECONDS of the
+        last renewal, return False. Raises ClusterError if the credential plugin fails. Upstream: client-go's exec.go
+        also runs the plugin again after a 401.
         """
         with self._lock:
             if self.build_headers().get("authorization") != rejected_headers.get("authorization"):

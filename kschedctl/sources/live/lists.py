@@ -432,7 +432,7 @@ def _decode_items(page: Page, item: type[Struct]) -> Sequence[Any]:
 
 
 def decode_object(kind: str, body: bytes, listing: Listing, where: str) -> Struct:
-    """Decode one object of a list.
+    """Decode one object in the API version of ``listing``. Nulls count as absent if they do not fit.
 
     Raises LeftOutError if it has unknown fields in a newer version, and ClusterError if its shape is unexpected.
     """

@@ -295,9 +295,10 @@ def _iter_pod_specs(pods: Listing | None) -> Iterator[PodSpec]:
 
 
 def build_scheduler_cluster(connection: Connection, setup: SchedulerSetup, options: ReadingOptions) -> Cluster:
-    """Build the Cluster without objects that describes the scheduler.
+    """Build a Cluster without objects that describes the scheduler: its version, configuration, gates and provenance.
 
-    The user's settings take precedence over detected ones.
+    The user's settings take precedence over detected ones. A detected configuration that kube-scheduler would reject is
+    replaced by a warning.
     """
     has_configuration = options.configuration is not None
     version = options.kube_version or setup.version

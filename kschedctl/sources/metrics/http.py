@@ -68,7 +68,7 @@ class MetricsAccess:
     def _find_proxy_connection(self, url: str) -> Connection | None:
         """Return the API server's connection if the URL goes through its service or pod proxy, otherwise None.
 
-        Raises the errors of ``connect``.
+        The connection is made only when a URL may need it. Raises the errors of ``connect``.
         """
         # Most URLs need no connection. The path of a proxy may follow the path of the API server's own URL.
         if not PROXY.search(urlsplit(url).path):
