@@ -259,8 +259,8 @@ class DomainCapacities:
     ) -> None:
         """Compute the counts of each level from the level below, starting with the lowest one, up to ``top_level``.
 
-        Slices are counted at ``slice_level`` and above. ``inner_sizes`` maps a level to the size of its slices within
-        slices.
+        Slices are counted at ``slice_level`` and above. ``inner_sizes`` maps a level to the size of the slices that are
+        nested inside larger slices there.
         """
         lowest = len(self.tree.levels) - 1
         for level in range(lowest, top_level - 1, -1):
