@@ -288,7 +288,7 @@ def _iter_warning_parts(summary: Summary) -> Iterator[BriefText]:
 
 
 def _iter_fix_parts(summary: Summary) -> Iterator[BriefText]:
-    """Yield the first fix with its edits of the manifest, with all of its commands or their number.
+    """Yield the first fix, its edits of the manifest, and its commands or their number. Yield nothing without fixes.
 
     The number of further fixes comes last.
     """

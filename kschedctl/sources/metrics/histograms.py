@@ -180,7 +180,8 @@ def _interpolate_in_bucket(bucket: NativeBucket, share: float, native_buckets: S
 def have_exponential_bounds(buckets: Sequence[NativeBucket]) -> bool:
     """Return whether the buckets have the bounds of an exponential schema, instead of custom bounds.
 
-    Prometheus' HTTP API does not report this. Custom bounds that all happen to fit a schema count as exponential.
+    Prometheus' HTTP API does not report this. Custom bounds that all happen to fit a schema count as exponential, and
+    so does a histogram with only a zero bucket. Infinite bounds are custom.
     """
     if any(math.isinf(bucket.lower) or math.isinf(bucket.upper) for bucket in buckets):
         return False
