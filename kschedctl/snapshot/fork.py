@@ -193,9 +193,7 @@ class Fork:
 
     @cached_property
     def _held_back_nominees(self) -> Bools:
-        """A mask over the snapshot's nominations, which marks the pods that PreEnqueue plugins keep out of the
-        queue.
-        """
+        """A mask over the snapshot's nominations. It marks pods that PreEnqueue plugins keep out of the queue."""
         _, positions = self.snapshot.nominations
         mask = np.zeros(len(positions), np.bool_)
         if self.settings.held_back is not None:

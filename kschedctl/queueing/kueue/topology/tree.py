@@ -108,6 +108,7 @@ def build_topology_tree(
         name=topology.metadata.name,
         keys=keys,
         levels=_build_levels(leaves, len(keys)),
+        # Placements name nodes by hostname alone
         leaf_indexes={(leaf[-1:] if is_lowest_node else leaf): index for index, leaf in enumerate(leaves)},
         leaf_of_node={node.metadata.name: index for index, leaf in enumerate(leaves) for node in members[leaf]},
         leaf_nodes=tuple(members[leaf][0] for leaf in leaves),
