@@ -279,8 +279,9 @@ class ResourceTracker:
         return tracker
 
     def get_node_amounts(self, group: str | None, node: Node) -> Amounts:
-        """Return how much of each resource a node counts for. All nodes of a group count like the first one
-        measured.
+        """Return how much of each resource a node counts for.
+
+        All nodes of a group count like the first one that was measured.
         """
         if group is None:
             return _measure_node_amounts(node, self.options)
