@@ -86,7 +86,7 @@ def read_pod_sets(spec: JsonObject, annotations: Mapping[str, str]) -> OperatedP
 def _read_pod_sets_by_fields(spec: JsonObject, annotations: Mapping[str, str]) -> OperatedPodSets:
     """Read the pod sets of a resource whose kind is recognized by its fields.
 
-    Resources with no field of another kind are read as Ray's. Raises ValidationError if a template or count is invalid,
+    A resource that is not recognized is read as one of Ray's. Raises ValidationError if a template or count is invalid,
     and QuantityError if a request is.
     """
     for field, roles in _REPLICA_TYPES.items():
@@ -171,7 +171,8 @@ def _iter_ray_pod_sets(cluster: JsonObject, annotations: Mapping[str, str]) -> I
 def _add_ray_job_submitter(pod_sets: tuple[OperatedPodSet, ...], spec: JsonObject) -> tuple[OperatedPodSet, ...]:
     """Return the pod sets of a RayJob with the container that submits the job.
 
-    The container is in a pod of its own or beside Ray's head. Some submission modes have none.
+    In K8sJobMode, the container is in a pod of its own, and in SidecarMode beside Ray's head. Other modes have no such
+    container.
     """
     mode = spec.get("submissionMode") or "K8sJobMode"
     if mode == "SidecarMode":

@@ -68,9 +68,10 @@ def is_dra_extended(name: str) -> bool:
 
 
 def format_amount(name: str, amount: int) -> str:
-    """Format an amount exactly: whole CPUs or millicores, and bytes in the largest unit without a fraction.
+    """Format an amount: whole CPUs or millicores, and bytes in the largest unit without a fraction.
 
-    Bytes that fit no unit are shown in Mi with one digit after the point. Other resources are plain numbers.
+    Bytes that are not a multiple of 1Ki are rounded to tenths of Mi, or are a plain number below 1Mi. Amounts of other
+    resources are plain numbers.
 
     >>> format_amount("cpu", 1500), format_amount("memory", 3 << 29), format_amount("nvidia.com/gpu", 2)
     ('1500m', '1536Mi', '2')

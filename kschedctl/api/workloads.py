@@ -338,7 +338,10 @@ def _count_parallel_pods(spec: JobSpec) -> int:
 
 
 def _build_job_pods(spec: JobSpec, name: str, namespace: str) -> tuple[Pod, ...]:
-    """Build the pods of a Job that run at the same time. A suspended Job has no pods."""
+    """Build the pods of a Job that run at the same time. A suspended Job has no pods.
+
+    The pods get the labels with the Job's name and, if the Job is indexed, with their index.
+    """
     if spec.suspend:
         return ()
     pods = _build_replica_pods(spec.template, _count_parallel_pods(spec), name, namespace, "Job")

@@ -62,7 +62,8 @@ class InstanceTypeInput:
     def read_types(self) -> list[JsonObject] | None:
         """Read the instance types from the named file or folder, or return None if no file is named.
 
-        Raises InputError if a file contains no instance types or malformed ones.
+        The files of a folder are read in the order of their names. Raises InputError if a file contains no instance
+        types or malformed ones.
         """
         if not self.instance_types:
             return None

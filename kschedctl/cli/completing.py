@@ -402,6 +402,7 @@ def _iter_pod_names(pods: Iterable[ObjectName], default_namespace: str, line: So
     """Yield the names of pods: pending pods first, then pods in the default namespace.
 
     Pods in other namespaces are written as `namespace/name`. They are left out if the command line names a namespace.
+    Pods in the default namespace are treated alike if the current word begins with this namespace.
     """
 
     def get_sort_key(pod: ObjectName) -> tuple[bool, bool, ObjectName]:

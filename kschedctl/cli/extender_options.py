@@ -58,8 +58,8 @@ class Extending:
     def open_caller(self) -> Iterator[CallExtender | None]:
         """Yield a function that calls extenders, or None if extenders are not called.
 
-        Recorded answers are written when the block ends. Raises UsageError if the options contradict each other, and
-        InputError if recorded answers cannot be read.
+        When the block ends, recorded answers are written, and a note is logged if no extender was called. Raises
+        UsageError if the options contradict each other, and InputError if recorded answers cannot be read or written.
         """
         self._validate_options()
         if self.extender_answers is not None:
@@ -90,7 +90,7 @@ class Extending:
         return arguments
 
     def _validate_options(self) -> None:
-        """Raise UsageError if the options contradict each other."""
+        """Raise UsageError if the options contradict each other, or InputError if the answers cannot be written."""
         if self.call_extenders and self.extender_answers is not None:
             raise UsageError("--call-extenders and --extender-answers cannot be combined", hint="use only one of them")
         if self.record_extenders is not None and not self.call_extenders:

@@ -366,7 +366,7 @@ class _LineFormatter(logging.Formatter):
 
 
 def _set_up_logging() -> None:
-    """Send log messages to stderr."""
+    """Send log messages to stderr. By default, only warnings and errors are shown."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_LineFormatter())
     log.handlers = [handler]

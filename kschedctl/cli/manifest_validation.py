@@ -28,7 +28,10 @@ def validate_manifests(manifests: Iterable[Manifest], cluster: Cluster, namespac
 
 
 def validate_other_objects(manifests: Iterable[Manifest]) -> None:
-    """Raise InputError if the API server would reject one of these PDBs, classes, claims or autoscalers."""
+    """Raise InputError if the API server would reject one of these PDBs, classes, claims or autoscalers.
+
+    The error lists all problems of all objects.
+    """
     errors = []
     for document, place in manifests:
         decoded = decode_document(document, around_pods.KINDS[str(document["kind"])], place)

@@ -212,8 +212,8 @@ def _find_listed_pods(reading: ReadResult) -> PodTable:
 def build_cluster_from_files(source: Source, reading: ReadResult, objects: Mapping[str, Sequence[Struct]]) -> Cluster:
     """Build the cluster that the files describe, with the configuration and version from the options.
 
-    Without an option for the configuration, it comes from the files. A kind without objects is a gap, unless the files
-    are declared complete.
+    Without an option for the configuration, it comes from the files. A kind of which no complete list was read is a
+    gap, unless the files are declared complete.
     """
     # Even if the files are complete, the kinds of objects that could not be read are gaps
     gaps = reading.left_out if source.assume_complete else reading.gaps

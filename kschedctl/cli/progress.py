@@ -66,7 +66,7 @@ class ProgressBars:
         return self._tasks[what]
 
     def _show_bars(self) -> Progress:
-        """Return rich's bars, which appear with the first call."""
+        """Return rich's progress bars. The first call creates and shows them."""
         if self._bars is None:
             from rich.console import Console  # noqa: PLC0415 - only long work needs it
             from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415

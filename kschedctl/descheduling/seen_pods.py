@@ -68,7 +68,7 @@ class SeenPods:
 
     @cached_property
     def on_ready_nodes(self) -> Bools:
-        """The pods on ready nodes that plugins consider, as a (P,) mask."""
+        """The pods on the ready nodes that the policy's node selector selects, as a (P,) mask."""
         rows = self.view.node
         if not len(self.ready):  # without nodes, rows cannot be looked up
             return rows >= 0

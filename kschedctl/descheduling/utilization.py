@@ -217,7 +217,10 @@ class _Utilization(DeschedulerPlugin[U]):
         )
 
     def _sort_nodes_by_usage(self, nodes: Bools, *, fullest_first: bool) -> list[int]:
-        """Return the rows of the nodes in a mask, sorted by the sum of their usage of all compared resources."""
+        """Return the rows of the nodes in a mask, sorted by the sum of their usage of all compared resources.
+
+        With ``fullest_first``, the highest usage comes first, otherwise the lowest.
+        """
         rows: Rows = np.flatnonzero(nodes)
         usage = self.usage[rows].sum(axis=1)
         order = np.argsort(-usage if fullest_first else usage, kind="stable")

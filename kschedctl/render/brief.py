@@ -93,10 +93,10 @@ _LEFT_OUT = re.compile(r"and [\d,]+ more")
 
 
 def _choose_brief_parts(document: Document, style: Style) -> list[tuple[BriefText, list[str]]]:
-    """Choose the parts of the brief form, and return them with their wrapped lines, the most important first.
+    """Choose the parts of the brief form, and return them with their wrapped lines, from top to bottom.
 
-    A part that does not fit is left out entirely, unless it may shrink. A shortened list ends with the number of
-    entries left out.
+    The most important parts are chosen first. A part that does not fit is left out entirely, unless it may shrink. A
+    shortened list ends with the number of entries left out.
     """
     summary = build_summary(document, style)
     lists_causes = isinstance(document, PlainReport) and document.headline_lists_causes
@@ -288,7 +288,7 @@ def _iter_warning_parts(summary: Summary) -> Iterator[BriefText]:
 
 
 def _iter_fix_parts(summary: Summary) -> Iterator[BriefText]:
-    """Yield the first fix with its edits of the manifest, with all of its commands or their number.
+    """Yield the first fix, its edits of the manifest, and its commands or their number. Yield nothing without fixes.
 
     The number of further fixes comes last.
     """

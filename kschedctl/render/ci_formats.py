@@ -41,9 +41,9 @@ def _escape_for_github(text: str, is_property: bool = False) -> str:
 
 
 def to_junit(report: Findings) -> str:
-    """Render findings as JUnit XML.
+    """Render findings as JUnit XML, with one suite for each file.
 
-    Notes become passed tests with output. If there are no findings, the suite has a single passed test.
+    Notes become passed tests with output. If there are no findings, a suite has a single passed test.
     """
     tests = report.findings or (None,)
     named = {"name": f"kschedctl {report.command}"}

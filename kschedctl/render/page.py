@@ -181,7 +181,7 @@ def iter_sections(page: Page) -> Iterator[tuple[str, Page]]:
 
 
 def without_plots(page: Page) -> tuple[Worded, ...]:
-    """Return the page without plots, and without headings that only have plots."""
+    """Return the page without plots, and without headings that have only plots below them."""
     blocks: list[Worded] = []
     for i, block in enumerate(page):
         if isinstance(block, Plot):

@@ -444,7 +444,7 @@ def build_still_pending_section(
     """Build the section about pods that stay pending, and the pods ahead of them in the queue.
 
     It says how many new nodes would be enough. If `enough_nodes` is None, it says instead that the autoscaler's next
-    nodes do not help these pods.
+    nodes do not help these pods. Return () if no pod stays pending.
     """
     if not still_pending:
         return ()

@@ -534,7 +534,10 @@ class ScaleDown(Report, frozen=True):
         return f"{reason}; could be deleted if it were the only node to delete" if is_removable_alone else reason
 
     def _describe_node_reason(self, name: str) -> str:
-        """Return the autoscaler's reason to keep a node in plain words, followed by its own name for it."""
+        """Return the autoscaler's reason to keep a node in plain words, followed by its own name for it.
+
+        An unknown reason is returned as it is.
+        """
         code = self.nodes[name].reason or ""
         if code not in NODE_REASONS:
             return code

@@ -81,7 +81,7 @@ def describe_place(finding: Finding) -> str:
 
 
 def has_finding_at_least(findings: Iterable[Finding], severity: str) -> bool:
-    """Return whether a finding has this severity or a worse one."""
+    """Return whether a finding has this severity or worse."""
     limit = SEVERITIES_BY_GRAVITY.index(severity)
     return any(SEVERITIES_BY_GRAVITY.index(finding.severity) <= limit for finding in findings)
 
@@ -180,7 +180,7 @@ class Findings(Report, frozen=True):
         return sum(finding.severity == severity for finding in self.findings)
 
     def has_at_least(self, severity: str) -> bool:
-        """Return whether there is a finding of this severity or a worse one."""
+        """Return whether there is a finding of this severity or worse."""
         return has_finding_at_least(self.findings, severity)
 
 

@@ -427,7 +427,7 @@ class Disruption(Report, frozen=True):
         return "; ".join(texts)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the nodes that stay, except nodes kept by disruption budgets, and the reasons."""
+        """Return the summary with each node that stays and the reason, except nodes that disruption budgets keep."""
         blocked = self.budget_blocked
         staying = tuple(
             ShortPods(1, fate.node, "", "; ".join(filter(None, (fate.why, fate.cause))))

@@ -68,7 +68,7 @@ class Section(Report, frozen=True, kw_only=True, tag_field="name"):
         )
 
     def has_at_least(self, severity: str) -> bool:
-        """Return whether there is a finding of this severity or a worse one."""
+        """Return whether there is a finding of this severity or worse."""
         return has_finding_at_least(self.findings, severity)
 
     def describe_state(self) -> str:

@@ -111,8 +111,8 @@ class Fork:
     def without_nodes(self, removed: Bools) -> Fork:
         """Return a fork without the nodes in the mask `removed` (N,). Their pods become unplaced.
 
-        The result shares columns about single nodes with this fork and with other forks made this way: see
-        `PartOfFork`.
+        Columns about single nodes are shared with this fork and with other forks made from it, as `PartOfFork`
+        explains.
         """
         # The new snapshot gives the pods the rows that their nodes have now, or -1 if the node is removed.
         fork = Fork(self.snapshot.without_nodes(removed, self.cluster, self.node))
@@ -193,7 +193,7 @@ class Fork:
 
     @cached_property
     def _held_back_nominees(self) -> Bools:
-        """A mask over the snapshot's nominations that marks the pods that are kept out of the queue."""
+        """A mask over the snapshot's nominations. It marks pods that PreEnqueue plugins keep out of the queue."""
         _, positions = self.snapshot.nominations
         mask = np.zeros(len(positions), np.bool_)
         if self.settings.held_back is not None:

@@ -143,7 +143,7 @@ class ClusterObjects:
 
 
 def _group_by_namespace(objects: tuple[AnyObject, ...]) -> dict[str, list[AnyObject]]:
-    """Return the objects of each namespace, in their order."""
+    """Group the objects by namespace, keeping their order."""
     by_namespace: dict[str, list[AnyObject]] = {}
     for obj in objects:
         by_namespace.setdefault(obj.metadata.namespace, []).append(obj)

@@ -147,7 +147,10 @@ class PodInfo:
 
     @cached_property
     def host_ports(self) -> tuple[HostPort, ...]:
-        """The host ports of the pod's containers and, in newer versions, of its sidecars."""
+        """The host ports of the pod's containers and, in newer versions, of its sidecars.
+
+        A missing host IP means all IPs, and a missing protocol means TCP.
+        """
         containers = self.spec.containers
         if self.options.sidecar_ports:
             containers = (*filter(is_sidecar, self.spec.init_containers), *containers)

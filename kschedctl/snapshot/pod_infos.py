@@ -303,7 +303,10 @@ class PodInfos:
         return self._index_label_sets(key).get((namespace, value), ())
 
     def _index_label_sets(self, key: str) -> dict[tuple[str, str], list[int]]:
-        """Return the indexes of the label sets with each value of the label `key`, by namespace and value. Cached."""
+        """Return, by namespace and value, the indexes of the label sets that have this value of the label `key`.
+
+        Results are cached.
+        """
         if key not in self._sets_with:
             indexes: dict[tuple[str, str], list[int]] = {}
             label_sets, _ = self._label_sets
@@ -430,7 +433,7 @@ class DistinctInfos(Sequence[PodInfo]):
         return [has_name[code] for code in self._pods.node.codes[self.rows].tolist()]
 
     def _build_pod_info(self, number: int) -> PodInfo:
-        """Build and store the distinct PodInfo with index `number`, converted to what the API server stores."""
+        """Build and store the distinct PodInfo with index `number`, from its pod as the API server stores it."""
         # Without resource claims, an info is its own first equivalent
         pod = self._pods[int(self.rows[number])]
         info = PodInfo(self._stored(pod), self._options, number, self._first_equivalents.get(number, number))

@@ -70,7 +70,7 @@ class Demands:
         return self.build_matrix([info.nonzero_requests for info in self._distinct])[self._pods.distinct.demand]
 
     def build_matrix(self, rows: Sequence[Mapping[str, int]]) -> Amounts:
-        """Convert mappings from resource to amount into an int64 matrix (mappings, resources), with 0 for missing ones.
+        """Convert mappings from resource to amount into an int64 matrix (mappings, resources). Missing amounts are 0.
 
         Raises KeyError for a resource that the snapshot does not have.
         """

@@ -100,7 +100,7 @@ class Trail:
                 yield Move(row, info, sign)
 
     def copy(self) -> Trail:
-        """Return an independent copy. It builds its own index of moves by PodInfo when needed."""
+        """Return an independent copy. The copy indexes the moves by PodInfo anew."""
         copied = copy(self)
         copied._moves = self._moves.copy()
         copied._numbers_by_info = defaultdict(list)

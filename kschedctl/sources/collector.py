@@ -383,7 +383,10 @@ class Collector:
         self.warnings += self._new_field_warnings.iter_warnings(kind, document, place)
 
     def _warn_of_unknown_fields(self, document: dict[str, object], place: Place) -> None:
-        """Warn about fields of a manifest that the API does not know and would drop."""
+        """Warn about fields of a manifest that the API does not know and would drop.
+
+        At most MAX_REPORTED_FIELDS of them are named.
+        """
         unknown = list(find_unknown_fields(document))
         self.warnings += [f"{place}: {field}" for field in unknown[:MAX_REPORTED_FIELDS]]
         if len(unknown) > MAX_REPORTED_FIELDS:

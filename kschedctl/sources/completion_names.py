@@ -159,7 +159,8 @@ def _iter_documents(data: bytes, file: str) -> Iterator[_Object]:
 def _iter_object_names(document: _Object, kind: str, item_kind: str) -> Iterator[ObjectName]:
     """Yield the names of objects of the kind in a document, which may be a list of objects.
 
-    ``item_kind`` is the kind of a document without a kind, because it is an item of a list of this kind.
+    For a pod, the result also says whether the pod is pending. ``item_kind`` is the kind of a document without a kind,
+    because it is an item of a list of this kind.
     """
     if document.items is not None:
         for item in document.items:

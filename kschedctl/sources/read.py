@@ -75,7 +75,7 @@ def read_paths(
     stdin: BinaryIO | None = None,
     find_builds: Callable[[Sequence[str]], Sequence[Build]] = lambda files: (),
 ) -> ReadResult:
-    """Read the files, folders and ``-`` in the given order.
+    """Read the files, folders and ``-`` in the given order, after all builds.
 
     ``find_builds`` returns the builds for the files. A build's objects replace the files that it uses. Raises
     InputError, which names file, document and field, if the input is invalid or contains no object.

@@ -101,7 +101,7 @@ def test_in_which_namespace_it_goes_is_not_known() -> None:
 def test_where_others_would_go() -> None:
     there = [make_pod(f"low-{i}", f"n{i + 1}", 4, priority=-10) for i in range(3)]
     (found,) = list_messages(make_workload(1), *NODES, *there)
-    assert found.startswith("1 replica, but none fits now: 1 stays Pending or preempts other pods (")
+    assert found.startswith("its only replica does not fit now: it stays Pending or preempts other pods (")
 
 
 @pytest.mark.parametrize(

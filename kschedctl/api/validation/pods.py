@@ -171,7 +171,7 @@ def _validate_resource_claims(claims: Sequence[api.PodResourceClaim], path: Path
 
 
 def _validate_claim_source(claim: api.PodResourceClaim, path: Path) -> ValidationErrors:
-    """Validate that a claim of a pod names either a ResourceClaim or a ResourceClaimTemplate."""
+    """Validate that a pod's claim names either a ResourceClaim or a ResourceClaimTemplate, by a valid name."""
     names_by_field = {field: getattr(claim, attribute) for attribute, field in _CLAIM_NAMES}
     source_names = {field: name for field, name in names_by_field.items() if name is not None}
     printed_claim = _PrintedClaim(claim.name, claim.resource_claim_name, claim.resource_claim_template_name)

@@ -218,7 +218,8 @@ class DrainPlan:
 def build_drain_plan(pods: Iterable[Pod], rules: Drainability) -> DrainPlan:
     """Divide a node's pods into pods that move and pods to wait for. Stop at a pod that blocks the removal.
 
-    Ignored pods and pods of DaemonSets are left out, because they do not move.
+    The plan names the pod that blocks the removal, and the reason. Ignored pods and pods of DaemonSets are left out,
+    because they do not move.
     """
     moving: list[Pod] = []
     awaited: list[Pod] = []

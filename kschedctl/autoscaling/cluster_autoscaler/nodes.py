@@ -197,7 +197,11 @@ class ClusterHealth:
         return not _are_too_many_unready(len(self.total.unready), self.total.registered)
 
     def is_group_healthy(self, group: AutoscaledGroup) -> bool:
-        """Return whether enough of the nodes that the group should have are ready."""
+        """Return whether enough of the nodes that the group should have are ready.
+
+        Nodes that unfinished scale-ups have requested are not expected yet. A group without nodes is healthy if none
+        are expected.
+        """
         expected = group.target - self.increases.get(group.id, 0)
         state = self.by_group.get(group.id)
         if state is None:  # without any node, the group is healthy if it should not have one yet
@@ -275,7 +279,10 @@ class ResourceTracker:
         return tracker
 
     def get_node_amounts(self, group: str | None, node: Node) -> Amounts:
-        """Return how much of each resource a node counts for. All nodes of a group count the same."""
+        """Return how much of each resource a node counts for.
+
+        All nodes of a group count like the first one that was measured.
+        """
         if group is None:
             return _measure_node_amounts(node, self.options)
         if group not in self._amounts_by_group:

@@ -410,7 +410,7 @@ class ScaleDownPlan:
         return RemovedNodes(tuple(chosen_empty), tuple(chosen_drained))
 
     def _group_names_by_node_group(self, names: Iterable[str]) -> dict[str, list[str]]:
-        """Return the nodes' names by node group."""
+        """Group the names of nodes by their node group."""
         by_group: dict[str, list[str]] = {}
         for name in names:
             by_group.setdefault(self.loop.groups.of_node[name].id, []).append(name)

@@ -208,7 +208,10 @@ def _iter_required_labels(expressions: Iterable[SelectorRequirement]) -> Iterato
 
 
 def detect_cloud_provider(group: AutoscaledGroup, nodes: Iterable[Node]) -> Provider:
-    """Return a group's cloud provider, based on the group's id or the cluster's nodes."""
+    """Return a group's cloud provider, based on the group's id or the cluster's nodes.
+
+    Return UNKNOWN if neither shows the provider.
+    """
     if group.id.startswith(CLUSTER_API_KINDS):
         return Provider.CLUSTER_API
     for node in nodes:

@@ -76,7 +76,7 @@ def _is_good_template_example(node: Node, now: int) -> bool:
 
 
 def _find_first_node_of_groups(groups: NodeGroupList, nodes: Iterable[Node]) -> dict[str, Node]:
-    """Return the first of these nodes in each group, by group."""
+    """Return, by group, the first of these nodes that belongs to the group. Groups without such a node are left out."""
     first: dict[str, Node] = {}
     for node in nodes:
         if group := groups.of_node.get(node.metadata.name):
@@ -118,7 +118,10 @@ def _build_template_from_cloud(group: AutoscaledGroup, node: Node, sources: Temp
 
 
 def _build_template_node(group: AutoscaledGroup, node: Node, options: AutoscalerOptions) -> Node:
-    """Return a copy of the node that is named as the group's template and has only the taints of new nodes."""
+    """Return a copy of the node under the name of the group's template, with only the taints of new nodes.
+
+    A label marks the copy as a template, and the API's defaults are filled in.
+    """
     name = f"template-node-for-{group.id}"
     labels = {**node.metadata.labels, HOSTNAME: name, TEMPLATE_LABEL: "true"}
     taints = tuple(taint for taint in node.spec.taints if not _is_temporary_taint(taint.key, options))

@@ -294,7 +294,7 @@ class Reservations:
         return reservation in self.held.get(host, ()) or self.remaining[reservation] > 0
 
     def set_held_reservations(self, host: str, reservations: Iterable[str]) -> None:
-        """Make a host hold exactly these reservations, and adjust the remaining capacity of all that change."""
+        """Make a host hold exactly these reservations, and adjust the remaining capacity of those that change."""
         requested = set(reservations)
         previous = self.held.get(host, set())
         for reservation in requested - previous:

@@ -188,8 +188,9 @@ class Consolidation:
     ) -> RemovalOutcome | None:
         """Reschedule the candidates' pods as if the candidates were removed, and return the outcome.
 
-        Return None if no NodePool launches nodes. Without ``consolidating``, even settling nodes take the pods. The
-        pods whose keys are in ``softened`` are placed without their soft constraints. Events are written to ``log``.
+        Pods that wait for a node anyway are scheduled along with them. Return None if no NodePool launches nodes.
+        Without ``consolidating``, even settling nodes take the pods. The pods whose keys are in ``softened`` are placed
+        without their soft constraints. Events are written to ``log``.
         """
         setting = self.setting
         if not setting.pools.pools:

@@ -155,7 +155,7 @@ class _PatternDefeatingSort:
         return place, swaps in (0, ALL_SWAPPED)
 
     def _find_median(self, first: int, second: int, third: int) -> tuple[int, int]:
-        """Return the index of the median of three keys, and the number of swaps that order their indexes."""
+        """Return the index of the median of three keys, and the number of swaps that it takes to find it."""
         keys = self.keys
         swaps = 0
         if keys[second] < keys[first]:

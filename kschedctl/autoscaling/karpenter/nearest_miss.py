@@ -155,8 +155,8 @@ class _ObstacleSearch:
     def _find_label_obstacle(self) -> _Obstacle | None:
         """Return the pod's label requirements that the pool does not meet, or None if it meets all.
 
-        The obstacle has an edited pool with the pod's requirements in place of its own. It has no edited pool if a
-        label that conflicts cannot be changed in the pool.
+        The edited pool has the pod's requirements in place of its own. There is no edited pool if a label that
+        conflicts cannot be changed in the pool.
         """
         pool_requirements, pod_requirements = self.template.requirements, self.data.requirements
         conflicts = [

@@ -87,9 +87,9 @@ class SchedulerRun:
             claim.finalize_scheduling()
 
     def _place_pod_with_relaxations(self, data: PodData) -> tuple[ClaimRefusal, ...] | None:
-        """Place a pod, relaxing it step by step until it fits. Return None if it is placed.
+        """Place a pod, relaxing it step by step until it fits, and record the relaxations. Return None if it is placed.
 
-        Otherwise, return the last refusals: nothing is left to relax, or the pod waits for reserved capacity.
+        Return the last refusals if nothing is left to relax, or if the pod waits for reserved capacity.
         """
         while True:
             refusals = self._place_pod(data)
@@ -162,7 +162,7 @@ class SchedulerRun:
             self.remaining[claim.template.name] = reduced
 
     def _filter_types_by_limits(self, template: ClaimTemplate) -> Bools | ClaimRefusal:
-        """Return a (T,) mask of the template's instance types within the pool's limits, or a refusal if none is."""
+        """Return a (T,) mask of the instance types that the pool's limits allow, or a refusal if they allow none."""
         remaining = self.remaining.get(template.name)
         if remaining is None:
             return template.options

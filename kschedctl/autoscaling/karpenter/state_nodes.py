@@ -115,9 +115,10 @@ class StateNode:
 
     @cached_property
     def taints(self) -> tuple[Taint, ...]:
-        """The node's taints, without the taints that are removed once it is initialized.
+        """The node's taints.
 
-        Until the node has registered, these are the taints of its NodeClaim.
+        Before the node is initialized, startup taints and other temporary taints are left out. Before it has
+        registered, the taints of its NodeClaim count.
         """
         claim = self.claim
         if claim is None:

@@ -190,7 +190,7 @@ class Volumes:
     def _find_csi_driver(self, claim: PersistentVolumeClaim) -> str:
         """Return the name of a claim's CSI driver, or "" if it is unknown.
 
-        In-tree provisioners and EBS volumes have the CSI drivers that replaced them.
+        In-tree provisioners and EBS volumes count as the CSI drivers that replaced them.
         """
         if claim.spec.volume_name:
             volume = self.volumes.get(claim.spec.volume_name)

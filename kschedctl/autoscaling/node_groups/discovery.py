@@ -239,7 +239,8 @@ class _GroupMerger:
     def _mark_unknown_template(self, group: JsonObject) -> JsonObject:
         """Return the group, with its template marked as unknown if it has neither nodes nor a template.
 
-        A needless mark is removed.
+        A needless mark is removed. A group whose template is empty is returned unchanged, because its provider knows
+        none.
         """
         if group.get("nodes") or group.get("template"):
             return {name: value for name, value in group.items() if name != UNKNOWN}

@@ -219,6 +219,7 @@ def _iter_annotated_capacity(annotations: Mapping[str, str]) -> Iterator[tuple[s
             yield resource, value + unit
 
     gpu_count = annotations.get(f"{CAPACITY}/gpu-count") or annotations.get(f"{OPENSHIFT}/GPU") or "0"
+    # OpenShift's annotation counts NVIDIA GPUs, unless another annotation gives the type
     openshift_gpu_type = "nvidia.com/gpu" if f"{OPENSHIFT}/GPU" in annotations else ""
     gpu_type = annotations.get(f"{CAPACITY}/gpu-type") or openshift_gpu_type
     if int(gpu_count) and gpu_type:

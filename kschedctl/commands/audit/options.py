@@ -52,7 +52,7 @@ class FindingsOutput(Output):
     fail_on: Annotated[
         FailOn,
         typer.Option(
-            "--fail-on", metavar="|".join(FailOn), help="Exit with 1 on findings of this severity or a worse one."
+            "--fail-on", metavar="|".join(FailOn), help="Exit with 1 if there are findings of this severity or worse."
         ),
     ] = FailOn.WARNING
 
@@ -119,7 +119,8 @@ class AuditTimeOptions(TimeOption):
         typer.Option(
             "--since",
             metavar="FILE",
-            help="Earlier snapshot: find changes since then that should have woken pods.",
+            help="Earlier snapshot. Report pods that still wait although a change since then should have made the "
+            "scheduler retry them.",
         ),
     ] = ""
 

@@ -67,7 +67,7 @@ class LiveScheduler:
 
     live: Annotated[
         bool,
-        typer.Option("--live", help="view: Show the configuration of the live cluster's scheduler."),
+        typer.Option("--live", help="With view: show the configuration of the live cluster's scheduler."),
     ] = False
     kubeconfig: KubeconfigOption = None
     context: ContextOption = None
@@ -105,7 +105,7 @@ def config(
         typer.Option(
             "--fail-on",
             metavar="error|warning|note",
-            help="check: Exit with 1 on findings of this severity or a worse one.",
+            help="With check: exit with 1 if there are findings of this severity or worse.",
         ),
     ] = Severity.WARNING,
 ) -> Answer:

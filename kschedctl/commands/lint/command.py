@@ -136,7 +136,7 @@ class RuleOptions(LintFilters):
         typer.Option(
             "--fail-on",
             metavar="error|warning|note",
-            help="Exit with 1 on findings of this severity or a worse one.  [default: warning]",
+            help="Exit with 1 if there are findings of this severity or worse.  [default: warning]",
         ),
     ] = None
     baseline: Annotated[

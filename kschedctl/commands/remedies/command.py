@@ -102,7 +102,7 @@ def remedies(
     by: Annotated[
         Maker | None,
         typer.Option(
-            "--by", help="Suggest only changes that the workload's author, or the cluster's operator, can make."
+            "--by", help="Suggest only changes to be made by the app team (author) or by the platform team (operator)."
         ),
     ] = None,
     only: Annotated[

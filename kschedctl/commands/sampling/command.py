@@ -32,7 +32,13 @@ def sampling(
     source: Source,
     view: DrawnUntabled,
     namespace: Annotated[
-        str | None, typer.Option("-n", "--namespace", metavar="NAME", help="Namespace of the pods.")
+        str | None,
+        typer.Option(
+            "-n",
+            "--namespace",
+            metavar="NAME",
+            help="Namespace of the measured pods.  [default: all; for a named POD, default]",
+        ),
     ] = None,
     pods: Annotated[
         list[str] | None,
@@ -49,7 +55,8 @@ def sampling(
         typer.Option(
             "--max-loss",
             metavar="POINTS",
-            help="Recommend only percentages that cost a pod at most this many score points on average.",
+            help="Recommend only percentages at which the chosen nodes are at most this many score points behind the "
+            "best, on average.",
         ),
     ] = MAX_LOSS,
 ) -> Answer:

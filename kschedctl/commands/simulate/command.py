@@ -115,7 +115,7 @@ class SimulateOptions:
         typer.Option(
             "--fail-on",
             metavar="|".join(FailOn),
-            help="Exit with 1 on findings of this severity or a worse one. An eviction is a warning.",
+            help="Exit with 1 if there are findings of this severity or worse. An eviction is a warning.",
         ),
     ] = FailOn.ERROR
 

@@ -176,9 +176,9 @@ DRA_NO_DEVICE = Rule(
     "dra-no-device",
     ERROR,
     find_claims_without_devices,
-    summary="ResourceClaim for devices that no node has",
-    why="Without the ResourceClaim, its DeviceClass or a matching device, the pods stay Pending. Verified by replay "
-    "with all devices free.",
+    summary="ResourceClaim that cannot be allocated",
+    why="If the ResourceClaim, its DeviceClass or a matching device is missing, the pods stay Pending. Verified by "
+    "replay with all devices free.",
     fix="Create the DeviceClass or ResourceClaim, or install the driver of the devices",
     source=doc.DEVICES,
     needs_cluster=True,

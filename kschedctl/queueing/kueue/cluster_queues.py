@@ -391,7 +391,7 @@ class QueueCache:
         return queue is not None and queue.status == QueueStatus.ACTIVE
 
     def update_workload(self, info: WorkloadInfo) -> bool:
-        """Add a Workload with quota to its ClusterQueue, or remove it if it no longer holds quota.
+        """Add a Workload with quota to its ClusterQueue, or remove it if it has no quota, has ended or is inactive.
 
         Return whether the Workload is now in a ClusterQueue. A Workload that moved to another ClusterQueue is removed
         from the former one. If its ClusterQueue does not exist, nothing changes and the result is False.

@@ -399,8 +399,9 @@ class FlavorAssigner:
     def _try_flavor(self, flavor: str, requests: Requests, assumed: Usage) -> _FlavorTrial:
         """Try to fit all requested resources of a resource group into the quota of one flavor.
 
-        Return the choices for the resources before the first that does not fit even after preemption, the worst mode of
-        all resources, and a report on the attempt. ``assumed`` is the quota that earlier parts of the assignment take.
+        Return the choices by resource, the worst mode of all resources, and a report on the attempt. There are choices
+        only for the resources before the first that does not fit even after preemption. ``assumed`` is the quota that
+        earlier parts of the assignment take.
         """
         choices: dict[str, FlavorChoice] = {}
         mode = _BEST
@@ -435,9 +436,8 @@ class FlavorAssigner:
     def _check_quota_fit(self, key: FlavorResource, assumed: int, amount: int) -> _QuotaFit:
         """Check whether an amount of a resource fits into the quota in addition to ``assumed``, and how.
 
-        ``assumed`` is the quota that earlier parts of the assignment take. If the amount does not fit now, preemption
-        is simulated, unless it cannot help. The result gives the reason if the amount does not fit now. Upstream:
-        fitsResourceQuota.
+        ``assumed`` is the quota that earlier parts of the assignment take. If the amount does not fit now, the result
+        gives the reason, and preemption is simulated unless it cannot help. Upstream: fitsResourceQuota.
         """
         # More than could ever be used
         total = add_amounts(assumed, amount)

@@ -121,9 +121,9 @@ class PreemptionSearch:
     ) -> list[Target]:
         """Put targets that are not needed back into the snapshot, and return the remaining targets.
 
-        A target is not needed if the request fits without preempting it. The targets are tried backwards, starting
-        before the last one. ``targets`` is changed in place: the last target replaces each target that is put back.
-        Upstream: fillBackWorkloads.
+        A target is not needed if the request fits without preempting it. The targets are tried from the last but one to
+        the first. ``targets`` is changed in place: the last target replaces each target that is put back. Upstream:
+        fillBackWorkloads.
         """
         for index in range(len(targets) - 2, -1, -1):
             self.snapshot.add_workload(targets[index].info, with_topology=request.needs_topology)
@@ -161,7 +161,8 @@ class PreemptionSearch:
     def satisfies_policy(self, preemptor: WorkloadState, candidate: WorkloadState, policy: str) -> bool:
         """Return whether a preemption policy allows the preemptor to preempt the candidate.
 
-        LowerOrNewerEqualPriority also allows it to preempt a Workload of equal priority that was queued later.
+        LowerPriority requires a candidate of lower priority. LowerOrNewerEqualPriority also accepts a candidate of
+        equal priority that was queued later. Any accepts every candidate.
         """
         is_lower = preemptor.priority > candidate.priority
         if policy == _LOWER_PRIORITY:

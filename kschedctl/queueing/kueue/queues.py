@@ -149,7 +149,7 @@ class Queues:
         return self.local_queues.get(f"{workload.namespace}/{workload.queue_name}")
 
     def find_cluster_queue_name(self, workload: WorkloadState) -> tuple[str, bool]:
-        """Return the name of the ClusterQueue of a Workload's LocalQueue, and whether this ClusterQueue exists.
+        """Return the name of the ClusterQueue to which a Workload's LocalQueue points, and whether it exists.
 
         The name is "" if the LocalQueue does not exist or is stopped.
         """

@@ -236,7 +236,11 @@ class CohortNode(QuotaNode):
         return [node for node in self.queues if node.subtree_quota.get(key, 0) < node.usage.get(key, 0)]
 
     def recompute_subtree(self) -> None:
-        """Recompute the quota and usage of all cohorts in the subtree from their ClusterQueues."""
+        """Recompute the quota and usage of all cohorts in the subtree.
+
+        The quota of a cohort is its own nominal quota plus what its children lend. Its usage is what exceeds the local
+        quota of its children.
+        """
         self.subtree_quota = {key: quota.nominal for key, quota in self.quotas.items()}
         self.usage = {}
         for cohort in self.cohorts:

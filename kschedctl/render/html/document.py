@@ -66,7 +66,7 @@ LABELS = {
 def render_html(
     document: Document, page: Page, widgets: Sequence[HtmlSection] = (), about: Sequence[tuple[str, str]] = ()
 ) -> str:
-    """Render the document as HTML.
+    """Render the document as a self-contained HTML file, with its style and its script.
 
     `page` must be built with the style from `choose_style`. `widgets` are additional sections that only HTML has.
     `about` contains names and values for the header, such as the cluster and the command.

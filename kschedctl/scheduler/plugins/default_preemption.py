@@ -11,7 +11,12 @@ from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import IN_PREEMPTION
-from kschedctl.scheduler.engine.pod_groups.victims import AS_GROUPS, find_member_ineligibility, get_preemptor_key
+from kschedctl.scheduler.engine.pod_groups.victims import (
+    AS_GROUPS,
+    CHARGES_ALL_PODS,
+    find_member_ineligibility,
+    get_preemptor_key,
+)
 from kschedctl.scheduler.engine.preemption.evaluator import (
     DEFAULT_PREEMPTION,
     NEVER,
@@ -83,6 +88,7 @@ class DefaultPreemption(PreemptionPlugin):
         PREEMPTION_MESSAGE,
         *IN_PREEMPTION,
         AS_GROUPS,
+        CHARGES_ALL_PODS,
     )
     without = "pods of high priority evict nobody"
     takes_less_time = "set preemptionPolicy: Never for pods that preemption cannot help"

@@ -30,6 +30,7 @@ from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
     CONDITION,
     LEFT_OVER_AT_ONCE,
     LIKE_ITS_PODS,
+    REPORTS_VIOLATIONS,
     UNTIL_INFEASIBLE,
     GroupProgress,
 )
@@ -105,6 +106,7 @@ class GangScheduling(DeclaredPlugin):
     changed = (
         UNTIL_INFEASIBLE,
         LIKE_ITS_PODS,
+        REPORTS_VIOLATIONS,
         CONDITION,
         LEFT_OVER_AT_ONCE,
         REGISTERS_GROUP_UPDATES,

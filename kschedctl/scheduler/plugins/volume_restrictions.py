@@ -61,9 +61,7 @@ REASON_READ_WRITE_ONCE_POD = ByVersion(
     "#129145",
 )
 
-REGISTERS_ONLY_NEW_CLAIMS = ByVersion(
-    "only new PersistentVolumeClaims, rather than also changed ones, are wake-up events", (("", False), ("1.31", True))
-)
+REGISTERS_CLAIM_UPDATES = ByVersion("changed PersistentVolumeClaims are wake-up events", (("", True), ("1.31", False)))
 REGISTERS_NODE_UPDATES = ByVersion(
     "node updates are wake-up events while queueing hints are off", (("", False), ("1.32", True))
 )
@@ -129,7 +127,7 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
     changed = (
         REASON_READ_WRITE_ONCE_POD,
         REGISTERS_NODE_UPDATES,
-        REGISTERS_ONLY_NEW_CLAIMS,
+        REGISTERS_CLAIM_UPDATES,
     )
     hints_since = 31
     without = "volumes for one node or pod are used by several"
@@ -161,7 +159,7 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
             node_actions = resolve_node_actions(node_actions, gates)
         yield ClusterEventWithHint(NODE, node_actions)
         claim_actions = ActionType.ADD
-        if not REGISTERS_ONLY_NEW_CLAIMS.at(gates.release):
+        if REGISTERS_CLAIM_UPDATES.at(gates.release):
             claim_actions |= ActionType.UPDATE
         yield ClusterEventWithHint("PersistentVolumeClaim", claim_actions, is_schedulable_after_named_claim_change)
 

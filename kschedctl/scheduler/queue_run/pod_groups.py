@@ -21,7 +21,11 @@ from kschedctl.scheduler.engine.pod_groups.hierarchy import (
 )
 from kschedctl.scheduler.engine.pod_groups.hierarchy_cycle import GroupResults, HierarchyCycle
 from kschedctl.scheduler.engine.pod_groups.preemption import preempt_for_group, run_tree_cycle
-from kschedctl.scheduler.engine.pod_groups.since_1_37 import LEFT_OVER_AT_ONCE, LIKE_ITS_PODS, find_validation_error
+from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
+    LEFT_OVER_AT_ONCE,
+    REPORTS_VIOLATIONS,
+    find_validation_error,
+)
 from kschedctl.scheduler.engine.pod_groups.state import find_group_state, find_pod_group, schedules_groups_together
 from kschedctl.scheduler.engine.pod_groups.submission import (
     find_bound_members,
@@ -80,7 +84,7 @@ class QueuedPodGroups:
         attempt = _GroupAttempt(run, key, queued, tree)
         if error:
             failed_results = attempt.build_failed_results(error)
-            attempt.apply_results(failed_results, writes_condition=LIKE_ITS_PODS.at(release))
+            attempt.apply_results(failed_results, writes_condition=REPORTS_VIOLATIONS.at(release))
         else:
             results = attempt.run_cycle(topology_aware=self.topology_aware, workload_aware=self.workload_aware)
             attempt.apply_results(results)

@@ -176,7 +176,8 @@ FREEING = (ActionType.DELETE, ActionType.UPDATE_POD_SCALE_DOWN)
 """Changes of pods on nodes that may free room for any other pod."""
 RESIZE_GATE, RESIZE_IN_PROGRESS = "InPlacePodVerticalScaling", "InProgress"
 REACHES_SPREAD = ByVersion(
-    "other pods of the namespace wake pods that PodTopologySpread rejected", (("", False), ("1.31", True))
+    "any change of an assigned pod can wake pods of its namespace that PodTopologySpread rejected",
+    (("", False), ("1.31", True)),
 )
 WHILE_RESIZED = ByVersion(
     "any update of a pod that is being resized counts as freeing resources", (("", True), ("1.31", False))

@@ -248,7 +248,7 @@ def _replace_argument_names(value: object, naming: Mapping[str, Naming], rewrite
 def _anonymize_extender(extender: Document, rewriter: Rewriter) -> dict[str, object]:
     """Replace an extender's address, verbs and resources, and drop its TLS settings.
 
-    Verbs with their usual names are kept.
+    The scheme of the address and verbs with their usual names are kept. Credentials in the address are dropped.
     """
     anonymized = {key: value for key, value in extender.items() if key != "tlsConfig"}
     url = strip_url(str(anonymized.get("urlPrefix", "")))

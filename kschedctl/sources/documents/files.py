@@ -205,7 +205,7 @@ class _CountingStream(io.RawIOBase):
         """The number of bytes that were returned."""
 
     def read(self, size: int = -1) -> bytes:
-        """Return at most ``size`` bytes, or all if it is negative. The first call begins with the bytes read ahead."""
+        """Return and count at most ``size`` bytes, or all if it is negative. The bytes read ahead come first."""
         remaining_size = max(size - len(self._unread), 0) if size >= 0 else -1
         data = self._unread + self._raw.read(remaining_size)
         self._unread = b""

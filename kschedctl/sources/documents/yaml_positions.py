@@ -127,7 +127,8 @@ class _OpenContainer:
     def add_value(self, event: Event, inner_positions: Mapping[Key, FieldPosition]) -> None:
         """Add the position of a value that begins with the event, together with the positions inside it.
 
-        If a mapping expects a key, the event is stored as this key.
+        If a mapping expects a key, the event is stored as this key. The value of a merge key (``<<``) adds the fields
+        that the mapping lacks.
         """
         if self.is_list:
             self.inside[len(self.inside)] = FieldPosition(event.start_mark, inner_positions, self.line)

@@ -135,7 +135,8 @@ class Follower:
     def _watch_kind(self, kind: str, listing: Listing) -> None:
         """Watch a kind and queue its updates until ``stopped`` is set or an error ends the watch.
 
-        A watch that breaks off is resumed. If its version is too old or it is denied, the kind is listed again.
+        A watch that breaks off is resumed, at most MAX_FAILURES times without an event. If its version is too old or it
+        is denied, the kind is listed again.
         """
         failures = 0  # since the last event
         while not self.stopped.is_set():

@@ -389,8 +389,9 @@ def _list_named_objects(server: Server, kind: str, names: Sequence[str]) -> _Kin
 def _list_kind_if_permitted(server: Server, kind: str, namespace: str, fields: str) -> _KindResult:
     """List a kind in all namespaces, or only in ``namespace`` if that is forbidden.
 
-    If a kind that is not essential is denied or not served, the result is a gap. Raises LeftOutError if an object has
-    unknown fields, and ClusterError if an essential kind cannot be read.
+    If a kind that is not essential is denied or not served, the result is a gap, or neither a list nor a gap if the
+    kind is not installed. For observed kinds and kinds about pod creation, any other failure is a gap as well. Raises
+    LeftOutError if an object has unknown fields, and ClusterError if any other kind cannot be read.
     """
     try:
         return _KindResult(read_list(server, kind, fields=fields), None)

@@ -64,7 +64,7 @@ def find_lowest_bucket_limit(q: float, buckets: Iterable[Bucket]) -> float | Non
     """Return the bound of the lowest bucket if the quantile is in it, or None if it is in another bucket.
 
     In the lowest bucket, the quantile is only known to be at most the bound. Return None, too, if this bucket has no
-    positive finite bound.
+    positive finite bound, or if there are no observations.
     """
     merged = _make_counts_ascending(_merge_buckets_with_equal_bounds(buckets))
     if not merged or not merged[-1].observations > 0:
@@ -180,7 +180,8 @@ def _interpolate_in_bucket(bucket: NativeBucket, share: float, native_buckets: S
 def have_exponential_bounds(buckets: Sequence[NativeBucket]) -> bool:
     """Return whether the buckets have the bounds of an exponential schema, instead of custom bounds.
 
-    Prometheus' HTTP API does not report this. Custom bounds that all happen to fit a schema count as exponential.
+    Prometheus' HTTP API does not report this. Custom bounds that all happen to fit a schema count as exponential, and
+    so does a histogram with only a zero bucket. Infinite bounds are custom.
     """
     if any(math.isinf(bucket.lower) or math.isinf(bucket.upper) for bucket in buckets):
         return False

@@ -120,7 +120,7 @@ KQ_QUOTA_OVER_NODES = Rule(
     "kq-quota-over-nodes",
     WARNING,
     find_quota_over_nodes,
-    summary="A ResourceFlavor with more nominalQuota than its nodes have allocatable",
+    summary="Total nominalQuota in a ResourceFlavor above the allocatable resources of its nodes",
     why="Kueue admits Workloads for which no node has room: their pods stay Pending and occupy the quota. Not "
     "checked if an autoscaler or an admission check may provide nodes.",
     fix="Lower nominalQuota, or add nodes with the labels of the flavor",

@@ -200,7 +200,9 @@ def find_pods_pinned_to_node(context: LintContext) -> Iterator[Problem]:
                 message += f", and claim {claim.metadata.name} of class {get_claim_class(claim)} is never bound"
             yield workload.build_problem(("nodeName",), message)
         elif HOSTNAME in spec.node_selector and workload.kind not in ("Pod", "Job", "CronJob"):
-            message = f"pinned to node {spec.node_selector[HOSTNAME]}: if the node fails, no other can run the pods"
+            message = (
+                f"pinned to node {spec.node_selector[HOSTNAME]}: if the node fails, no other node can run its pods"
+            )
             yield workload.build_problem(("nodeSelector", HOSTNAME), message)
 
 

@@ -278,11 +278,16 @@ def _describe_missing_room(replicas: int, placed_count: int, placed: PlacementRe
     fit now: 2 stay Pending (of 4 usable nodes, 4 lack CPU)``.
     """
     remaining = replicas - placed_count
-    placed_text = f"only {placed_count:,} {agreeing(placed_count, 'fits', 'fit')}" if placed_count else "none fits"
-    consequence = f"{remaining:,} {agreeing(remaining, 'stays', 'stay')} Pending"
+    consequence = f"{agreeing(remaining, 'stays', 'stay')} Pending"
     if placed.preempts:
         consequence += f" or {agreeing(remaining, 'preempts', 'preempt')} other pods"
-    return f"{counted(replicas, 'replica')}, but {placed_text} now: {consequence} ({placed.shortage})"
+    consequence += f" ({placed.shortage})"
+    if replicas == 1:
+        return f"its only replica does not fit now: it {consequence}"
+    if not placed_count:
+        return f"none of its {replicas:,} replicas fits now: they {consequence}"
+    placed_text = f"only {placed_count:,} {agreeing(placed_count, 'fits', 'fit')} now"
+    return f"{replicas:,} replicas, but {placed_text}: {remaining:,} {consequence}"
 
 
 def find_autoscaler_maximum_without_room(context: LintContext) -> Iterator[Problem]:

@@ -83,8 +83,7 @@ def _find_best_siblings(counts: DomainCapacities, request: PlacementRequest, gat
 def _evaluate_siblings(
     counts: DomainCapacities, siblings: list[int], request: PlacementRequest, gates: FeatureGates, best_threshold: int
 ) -> _Candidate | None:
-    """Return the siblings as a candidate with their threshold, the number of slices that every used domain has room
-    for.
+    """Return the siblings with their threshold, the number of slices for which every used domain has room.
 
     Domains with room for fewer slices are emptied in the candidate's copy of the counts. Return None if the siblings do
     not hold all pods, or only with a threshold below ``best_threshold``.
@@ -163,9 +162,9 @@ def _take_domains_greedily(search: DomainSearch, level: int, domains: Sequence[i
 def _clear_small_domains_on_two_levels(
     counts: DomainCapacities, level: int, domains: Sequence[int], threshold: int, request: PlacementRequest
 ) -> None:
-    """Zero the counts of domains that hold fewer than ``threshold`` slices, at the next lower level and this one.
+    """Zero the counts of domains that hold fewer than ``threshold`` slices, at the level below and at this level.
 
-    The counts of this level are summed up again in between.
+    The level below comes first, and the counts of this level are summed up again in between.
     """
     needs_leader = request.leaders > 0
     if level + 1 < len(counts.tree.levels):

@@ -97,8 +97,8 @@ class DomainSearch:
 
         The search starts at ``level``. If one domain at this or a higher level is large enough, it is chosen.
         Otherwise, several domains are chosen at the highest level. For an unconstrained request, they are chosen at
-        ``level``. Raises PlacementError if they are too small, or if the level is required and no single domain is
-        large enough. Upstream: findLevelWithFitDomains.
+        ``level``. Raises PlacementError if there are no domains or all together are too small, or if the level is
+        required and no single domain is large enough. Upstream: findLevelWithFitDomains.
         """
         counts, request = self.counts, self.request
         domain_count = len(counts.tree.levels[level].values)

@@ -307,6 +307,7 @@ class TopologySnapshot:
         inner_sizes = self._compute_inner_slice_sizes(constraints, slice_size, slice_level)
 
         is_required = request is not None and request.required is not None
+        # A request for slices alone may use several domains, like an unconstrained one
         is_slice_only = bool(constraints) and request is not None and not (request.required or request.preferred)
         is_unconstrained = bool(request and request.unconstrained) or workers.is_implied or is_slice_only
         return PlacementRequest(

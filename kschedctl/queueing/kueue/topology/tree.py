@@ -108,6 +108,7 @@ def build_topology_tree(
         name=topology.metadata.name,
         keys=keys,
         levels=_build_levels(leaves, len(keys)),
+        # Placements name nodes by hostname alone
         leaf_indexes={(leaf[-1:] if is_lowest_node else leaf): index for index, leaf in enumerate(leaves)},
         leaf_of_node={node.metadata.name: index for index, leaf in enumerate(leaves) for node in members[leaf]},
         leaf_nodes=tuple(members[leaf][0] for leaf in leaves),
@@ -259,8 +260,8 @@ class DomainCapacities:
     ) -> None:
         """Compute the counts of each level from the level below, starting with the lowest one, up to ``top_level``.
 
-        Slices are counted at ``slice_level`` and above. ``inner_sizes`` maps a level to the size of its slices within
-        slices.
+        Slices are counted at ``slice_level`` and above. ``inner_sizes`` maps a level to the size of the slices that are
+        nested inside larger slices there.
         """
         lowest = len(self.tree.levels) - 1
         for level in range(lowest, top_level - 1, -1):

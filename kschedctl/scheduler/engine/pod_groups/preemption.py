@@ -25,7 +25,7 @@ from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
     never_preempts,
 )
 from kschedctl.scheduler.engine.pod_groups.state import get_group_priority, may_be_unread
-from kschedctl.scheduler.engine.pod_groups.victims import AS_GROUPS, Victim, find_potential_victims
+from kschedctl.scheduler.engine.pod_groups.victims import CHARGES_ALL_PODS, Victim, find_potential_victims
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.engine.preemption.evaluator import DEFAULT_PREEMPTION, NEVER, is_being_preempted
 from kschedctl.scheduler.framework import Code, Status
@@ -223,7 +223,7 @@ def _sort_for_reprieve(cycle: AnyCycle, potential: list[Victim]) -> list[Victim]
 
     Victims whose eviction would violate a PDB come first. Within both parts, more important victims come first.
     """
-    charges_all_pods = AS_GROUPS.at(cycle.framework.release)  # PDBs count each pod of an evicted group
+    charges_all_pods = CHARGES_ALL_PODS.at(cycle.framework.release)
     by_importance = sorted(potential, key=lambda victim: victim.importance)
     violating = get_budgets(cycle.view).find_units_violating_budgets(
         (victim.pods for victim in by_importance), charges_all_pods=charges_all_pods

@@ -25,7 +25,12 @@ UNTIL_INFEASIBLE = ByVersion(
     "#138643, #140412",
 )
 LIKE_ITS_PODS = ByVersion(
-    "the pods of a group must have its priority and a common preemptionPolicy, and a condition reports violations",
+    "the pods of a group must have its priority and a common preemptionPolicy",
+    (("", False), ("1.37", True)),
+    "#139920, #140359, #140183",
+)
+REPORTS_VIOLATIONS = ByVersion(
+    "a condition of an invalid pod group says why its pods are not tried",
     (("", False), ("1.37", True)),
     "#139920, #140359, #140183",
 )

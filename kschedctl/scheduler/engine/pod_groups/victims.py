@@ -21,7 +21,10 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pods import GroupKey, get_group_key
 
 AS_GROUPS = ByVersion(
-    "victims in pod groups are ordered by group priority, and PDBs count each pod of an evicted group",
+    "victims in pod groups are ordered by group priority", (("", False), ("1.37", True)), "#137981, #140634"
+)
+CHARGES_ALL_PODS = ByVersion(
+    "each pod of an evicted group counts against its PodDisruptionBudget",
     (("", False), ("1.37", True)),
     "#137981, #140634",
 )

@@ -60,10 +60,8 @@ from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
-REGISTERS_LIMIT_EVENTS = ByVersion(
-    "changed limits of a CSINode are a wake-up event, and a queueing hint checks detached volumes",
-    (("", False), ("1.33", True)),
-)
+REGISTERS_LIMIT_EVENTS = ByVersion("a changed limit of a CSINode is a wake-up event", (("", False), ("1.33", True)))
+HAS_ATTACHMENT_HINT = ByVersion("a queueing hint checks detached volumes", (("", False), ("1.33", True)))
 REGISTERS_ATTACHMENT_EVENTS = ByVersion("a detached volume is a wake-up event", (("", False), ("1.32", True)))
 HAS_CLAIM_HINT = ByVersion("a queueing hint checks new PersistentVolumeClaims", (("", False), ("1.32", True)))
 
@@ -105,6 +103,7 @@ class NodeVolumeLimits(DeclaredPlugin):
         COUNTS_WITHOUT_PODS,
         REGISTERS_LIMIT_EVENTS,
         REGISTERS_ATTACHMENT_EVENTS,
+        HAS_ATTACHMENT_HINT,
         HAS_CLAIM_HINT,
     )
     hints_since = 31
@@ -308,7 +307,7 @@ def events_to_register(
     claim_hint = is_schedulable_after_any_claim_change if HAS_CLAIM_HINT.at(release) else None
     yield ClusterEventWithHint("PersistentVolumeClaim", ActionType.ADD, claim_hint)
     if REGISTERS_ATTACHMENT_EVENTS.at(release):
-        attachment_hint = is_schedulable_after_attachment_deleted if REGISTERS_LIMIT_EVENTS.at(release) else None
+        attachment_hint = is_schedulable_after_attachment_deleted if HAS_ATTACHMENT_HINT.at(release) else None
         yield ClusterEventWithHint("VolumeAttachment", ActionType.DELETE, attachment_hint)
 
 

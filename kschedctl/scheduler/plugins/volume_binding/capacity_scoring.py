@@ -18,8 +18,11 @@ from kschedctl.scheduler.plugins.volume_binding.binder import PodVolumes
 from kschedctl.scheduler.plugins.volume_binding.matching import NO_MATCH
 
 SCORES_PROVISIONING = ByVersion(
-    "volumes that have yet to be provisioned are scored, and nodes get a score even if the pod has none",
-    (("", False), ("1.33", True)),
+    "volumes that have yet to be provisioned are scored", (("", False), ("1.33", True)), "#128184"
+)
+SKIPS_SCORING = ByVersion(
+    "scoring is skipped for a pod whose claims would be bound to no existing volume",
+    (("", True), ("1.33", False)),
     "#128184",
 )
 

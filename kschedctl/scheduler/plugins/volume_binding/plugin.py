@@ -81,6 +81,7 @@ from kschedctl.scheduler.plugins.volume_binding.binder import (
 )
 from kschedctl.scheduler.plugins.volume_binding.capacity_scoring import (
     SCORES_PROVISIONING,
+    SKIPS_SCORING,
     score_by_capacity,
 )
 from kschedctl.scheduler.plugins.volume_binding.facts import (
@@ -191,6 +192,8 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         CAPACITY_SCORING_GATE,
         DEFAULT_CAPACITY_SCORES,
         SCORES_PROVISIONING,
+        SKIPS_SCORING,
+        hints.REGISTERS_NEW_DRIVERS,
         hints.HAS_DRIVER_HINT,
     )
     hints_since = 31
@@ -214,6 +217,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
     ) -> None:
         self.reason_node_conflict = REASON_NODE_CONFLICT.at(version)
         self.scores_provisioning = SCORES_PROVISIONING.at(version)
+        self.skips_scoring = SKIPS_SCORING.at(version)
         self.narrows_by_hostname = NARROWS_BY_HOSTNAME.at(version)
         self.shape = scale_points(shape or ())
         self.attributes_class = attributes_class
@@ -300,7 +304,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         if not self.shape:
             return PRE_SCORE_SKIP
         state = self.pre_filter(info, view).state
-        if self.scores_provisioning or (state is not None and state.volumes.is_any_volume_bound(rows)):
+        if not self.skips_scoring or (state is not None and state.volumes.is_any_volume_bound(rows)):
             return PreScoreResult(state)
         return PRE_SCORE_SKIP
 

@@ -91,10 +91,8 @@ def _iter_kinds_behind_claim(claim: PersistentVolumeClaim, listers: Listers) -> 
             yield "CSIStorageCapacity"
 
 
-HAS_DRIVER_HINT = ByVersion(
-    "only changed CSIDrivers, rather than also new ones, are wake-up events, and a queueing hint checks them",
-    (("", False), ("1.32", True)),
-)
+REGISTERS_NEW_DRIVERS = ByVersion("a new CSIDriver is a wake-up event", (("", True), ("1.32", False)))
+HAS_DRIVER_HINT = ByVersion("a queueing hint checks changed CSIDrivers", (("", False), ("1.32", True)))
 REGISTERS_CLAIM_UPDATES = ByVersion("changed PersistentVolumeClaims are wake-up events", (("", False), ("1.31", True)))
 TOPOLOGY_LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 
@@ -162,10 +160,9 @@ def iter_volume_binding_events(gates: FeatureGates) -> Iterator[ClusterEventWith
     yield ClusterEventWithHint("PersistentVolume", ADD_OR_UPDATE)
     yield ClusterEventWithHint(NODE, resolve_node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates))
     yield ClusterEventWithHint("CSINode", ADD_OR_UPDATE, is_schedulable_after_csi_node_change)
-    if HAS_DRIVER_HINT.at(gates.release):
-        yield ClusterEventWithHint("CSIDriver", ActionType.UPDATE, is_schedulable_after_csi_driver_change)
-    else:
-        yield ClusterEventWithHint("CSIDriver", ADD_OR_UPDATE)
+    driver_actions = ADD_OR_UPDATE if REGISTERS_NEW_DRIVERS.at(gates.release) else ActionType.UPDATE
+    driver_hint = is_schedulable_after_csi_driver_change if HAS_DRIVER_HINT.at(gates.release) else None
+    yield ClusterEventWithHint("CSIDriver", driver_actions, driver_hint)
     yield ClusterEventWithHint("CSIStorageCapacity", ADD_OR_UPDATE, is_schedulable_after_storage_capacity_change)
 
 
