@@ -87,7 +87,7 @@ class Failure(Document, frozen=True):
     @property
     def consequences(self) -> str:
         """The costs of the failure in words, or "" if it has none."""
-        return ", ".join(
+        return "; ".join(
             filter(
                 None,
                 (

@@ -492,7 +492,7 @@ def test_the_answer_depends_on_waiting_pods_of_other_schedulers() -> None:
     waiting["spec"]["schedulerName"] = "volcano"
     report = consolidated([node("n1"), node("n2"), waiting])
     assert names(report) == ["n1"]
-    condition = ", unless needed by waiting workloads that are not replayed: Pod d/train"
+    condition = ", unless needed for Pod d/train (waiting, not replayed)"
     assert str(report) == report.summary().headline == f"1 of 2 nodes could be removed{condition}"
 
 

@@ -245,7 +245,7 @@ def test_who_has_to_make_room_and_fits_nowhere_counts() -> None:
     assert (worst.unplaced_displaced, worst.unplaced_evicted) == (0, 1)
     assert worst.reasons[0].evicted_from == {"d/low": "n1"}
     assert [(evicted.pod, evicted.by) for evicted in worst.evicted_pods] == [("d/low", "d/high")]
-    assert "1 displaced pod gets another node, 1 pod on another node is evicted and gets no other node" in str(report)
+    assert "1 displaced pod gets another node; 1 pod on another node is evicted and gets no other node" in str(report)
 
 
 def test_evicted_pods_of_other_nodes_are_counted_once_and_not_among_the_displaced_ones() -> None:
@@ -255,7 +255,7 @@ def test_evicted_pods_of_other_nodes_are_counted_once_and_not_among_the_displace
     report = simulate_failures(Cluster.from_objects(objects))
     worst = report.failures[0]
     assert (worst.name, worst.displaced, worst.unplaced, worst.unplaced_displaced, worst.evicted) == ("a", 2, 2, 1, 1)
-    consequences = "1 of its 2 displaced pods gets no node, 1 pod on another node is evicted and gets no other node"
+    consequences = "1 of its 2 displaced pods gets no node; 1 pod on another node is evicted and gets no other node"
     assert worst.consequences == consequences
     plot, *_ = find_plots(build_page(report, Style(plots=True)))
     assert sum(dict(series.points)[plot.places.index("a")] for series in plot.series) == 2
@@ -266,8 +266,8 @@ def test_preempted_pods_without_a_controller_are_lost_for_good() -> None:
     objects = [node("n0", "a"), node("n1", "b"), pod("alone", "n1", "4"), replica("high", "n0", "4", priority=10)]
     worst = simulate_failures(Cluster.from_objects(objects)).failures[0]
     assert (worst.lost, worst.lost_victims, worst.lost_pods, worst.unplaced) == (1, 1, ("d/alone",), 0)
-    evicted = "1 pod on another node is evicted, 1 pod without a controller is lost (evicted)"
-    assert worst.consequences == f"1 displaced pod gets another node, {evicted}"
+    evicted = "1 pod on another node is evicted; 1 pod without a controller is lost (evicted)"
+    assert worst.consequences == f"1 displaced pod gets another node; {evicted}"
 
 
 def test_terminating_pods_that_preemption_takes_are_neither_evicted_nor_lost() -> None:
@@ -324,7 +324,7 @@ def test_lost_pods_are_named_and_the_largest_group_comes_first() -> None:
     worst = simulate_failures(Cluster.from_objects(objects)).failures[0]
     assert [group.workload for group in worst.reasons] == ["StatefulSet d/c", "StatefulSet d/b"]
     assert worst.lost_pods == ("d/alone",)
-    assert worst.consequences == "none of its 3 displaced pods gets a node, 1 pod without a controller is lost"
+    assert worst.consequences == "none of its 3 displaced pods gets a node; 1 pod without a controller is lost"
 
 
 def test_runs_show_the_worst() -> None:

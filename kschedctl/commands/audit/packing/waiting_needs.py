@@ -36,6 +36,6 @@ def describe_condition(uncounted: Sequence[str]) -> str:
     """Return the condition that the answer depends on, as a clause that follows the answer, or "".
 
     >>> describe_condition(("PodGroup ml/small",))
-    ', unless needed by waiting workloads that are not replayed: PodGroup ml/small'
+    ', unless needed for PodGroup ml/small (waiting, not replayed)'
     """
-    return f", unless needed by waiting workloads that are not replayed: {first_few(uncounted)}" if uncounted else ""
+    return f", unless needed for {first_few(uncounted)} (waiting, not replayed)" if uncounted else ""

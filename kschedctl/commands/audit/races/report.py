@@ -22,7 +22,7 @@ class RaceResult(Document, frozen=True, kw_only=True):
     """The number of pods that were assumed."""
     expired: Annotated[int, Column()]
     """The number of pods that expired before the informer confirmed them."""
-    expected_expired: Annotated[float, Column("expected", form=",.1f")]
+    expected_expired: Annotated[float, Column("expired (expected)", form=",.1f")]
     """The number of expired pods that the distribution of the informer lag predicts."""
     double_booked: Annotated[int, Column("double-booked")]
     """The number of pods that were rejected by a full node."""
