@@ -103,16 +103,32 @@ def _parse_tolerations_annotation(request: AdmissionRequest, key: str) -> list[W
 def _render_go_json_error(text: str, error: ValueError) -> str:
     """Return the error message that Go's encoding/json gives for invalid JSON.
 
-    If Go's message cannot be reproduced, Python's message is returned.
+    Only text that starts with a letter is covered. For other text, Python's message is returned.
     """
     for literal in ("null", "true", "false"):
         if text.startswith(literal[0]):
-            for index, (character, expected) in enumerate(zip(text, literal, strict=False)):
-                if index and character != expected:
-                    return f"invalid character '{character}' in literal {literal} (expecting '{expected}')"
+            for character, expected in zip(text, literal, strict=False):
+                if character != expected:
+                    quoted = _quote_go_character(character)
+                    return f"invalid character {quoted} in literal {literal} (expecting '{expected}')"
+            if len(text) < len(literal):
+                return "unexpected end of JSON input"
+            # A whole literal is valid JSON, so that only what follows can be invalid
+            following = text.removeprefix(literal).lstrip(" \t\r\n")
+            return f"invalid character {_quote_go_character(following[0])} after top-level value"
     if text[:1].isalpha():
-        return f"invalid character '{text[0]}' looking for beginning of value"
+        return f"invalid character {_quote_go_character(text[0])} looking for beginning of value"
     return str(error)
+
+
+def _quote_go_character(character: str) -> str:
+    """Quote the first UTF-8 byte of a character as encoding/json does. Upstream: quoteChar.
+
+    >>> _quote_go_character("x"), _quote_go_character("'"), _quote_go_character("é")
+    ("'x'", "'\\\\''", "'Ã'")
+    """
+    first_byte = character.encode(errors="surrogatepass")[0]
+    return r"'\''" if character == "'" else f"'{repr(chr(first_byte))[1:-1]}'"
 
 
 def add_extended_resource_tolerations(request: AdmissionRequest) -> None:

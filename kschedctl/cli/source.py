@@ -112,7 +112,7 @@ def with_admission_plugins(cluster: Cluster, source: Source) -> Cluster:
 
 
 def _read_live_cluster(source: Source, namespace: str | None, pods_alone: bool, live: LiveKinds) -> Cluster:
-    """Read the live cluster that the options name."""
+    """Connect to the cluster that the options name, and read the kinds that `build_live_request` chooses."""
     from kschedctl.sources.live.reading import read_live_cluster  # noqa: PLC0415 - only live clusters need the client
 
     reading = read_live_cluster(connect_to_cluster(source), build_live_request(source, namespace, pods_alone, live))

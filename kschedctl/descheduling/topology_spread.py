@@ -68,8 +68,8 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
         """Evict the pods at these positions, node by node, except pods that PreEvictionFilter rejects."""
         is_selected = np.isin(np.arange(len(self.view.pods)), list(positions))
         sorted_positions = self.seen.list_positions_by_node(is_selected)
-        passes = self.current_round.evictor.find_pods_passing_pre_eviction(sorted_positions)
-        self.evict_node_by_node(sorted_positions[passes].tolist())
+        passes_filter = self.current_round.evictor.find_pods_passing_pre_eviction(sorted_positions)
+        self.evict_node_by_node(sorted_positions[passes_filter].tolist())
 
     def _find_domain_codes(self, rule: SpreadRule) -> Rows:
         """Return the codes of the domains of a rule's eligible nodes, in ascending order."""

@@ -285,13 +285,14 @@ def _report_eviction(
 ) -> EvictedPod:
     """Build the report on one eviction by preemption.
 
-    If the victim is evicted again later, it must have moved to the node of that eviction, ``evicted_next_from``. If
-    this is None, the victim's fate is its state at the end of the simulation. If the simulation was interrupted, the
-    target is empty, and so is the fate of a pod that was not being deleted.
+    ``evicted_next_from`` is the node from which the victim is evicted again later, if it is. The victim must have moved
+    there in between. Otherwise, the report has the victim's state at the end of the simulation. After an interruption,
+    the report has no target, and no fate unless the victim was already being deleted.
     """
     pods = simulation.view.pods
     names = simulation.view.nodes.names
     victim = eviction.victim
+    # The node on which the victim was placed after this eviction, or a negative number
     row = int(simulation.view.node[victim]) if evicted_next_from is None else evicted_next_from
     if row >= 0:
         fate = EvictionFate.MOVED

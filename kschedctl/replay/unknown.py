@@ -101,7 +101,10 @@ def build_unknown_fields(unknown: tuple[UnknownKind, ...]) -> Unread:
 
 
 def merge_unknown_kinds(answers: Iterable[Iterable[UnknownKind]]) -> tuple[UnknownKind, ...]:
-    """Return each unknown kind of several answers once, with the most important part of an answer it could change."""
+    """Merge the unknown kinds of several answers, so that each kind occurs once.
+
+    If a kind occurs several times, the entry that affects the most important part of an answer is kept.
+    """
     merged: dict[str, UnknownKind] = {}
     for unknown in chain.from_iterable(answers):
         previous = merged.get(unknown.kind)

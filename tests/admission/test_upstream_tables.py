@@ -12,6 +12,7 @@ import pytest
 from upstream_objects import CPU, DISK, MEMORY, NONE, Json, limits, passes, pod, request, sizes
 
 from kschedctl.admission import classes, limit_ranger, node_selector, tolerations
+from kschedctl.admission.request import NotAdmittedError
 
 CONTAINER, POD = "Container", "Pod"
 FITS = {
@@ -324,3 +325,23 @@ def test_pod_toleration_restriction(
     assert passes(asked, tolerations.add_namespace_tolerations) == (merged is not None)
     if merged is not None:
         assert sorted(asked.spec["tolerations"], key=str) == sorted(merged, key=str)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "message"),
+    [
+        ("tru", "unexpected end of JSON input"),
+        ("nil", "invalid character 'i' in literal null (expecting 'u')"),
+        ("t'ue", r"invalid character '\'' in literal true (expecting 'r')"),
+        ("nullx", "invalid character 'x' after top-level value"),
+        ("false\n[]", "invalid character '[' after top-level value"),
+        ("null\N{NO-BREAK SPACE}", "invalid character 'Â' after top-level value"),
+        ("web", "invalid character 'w' looking for beginning of value"),
+    ],
+)
+def test_invalid_json_of_a_toleration_annotation(annotation: str, message: str) -> None:
+    """The messages are those of Go's encoding/json: `eof`, `error` and `quoteChar` in scanner.go."""
+    asked = request(pod(1, {}), namespace(defaultTolerations=annotation))
+    with pytest.raises(NotAdmittedError) as raised:
+        tolerations.add_namespace_tolerations(asked)
+    assert str(raised.value) == message

@@ -57,7 +57,7 @@ VOLUME_MODES = ("Block", "Filesystem")
 def validate_volumes(
     volumes: Sequence[Volume], pod_name: str, path: Path, options: ValidationOptions
 ) -> tuple[list[FieldError], frozenset[str]]:
-    """Return the errors of a pod's volumes, and the names of the valid volumes. Upstream: ValidateVolumes.
+    """Return the errors of a pod's volumes, and the volume names that mounts may use. Upstream: ValidateVolumes.
 
     ``pod_name`` is "" if the pod has no name yet.
     """

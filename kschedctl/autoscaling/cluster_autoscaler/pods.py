@@ -116,7 +116,7 @@ def is_mirror_pod(pod: Pod) -> bool:
     return bool(pod.metadata.annotations.mirror)
 
 
-def describe_pod_source(pod: Pod) -> str:
+def describe_pod_controller(pod: Pod) -> str:
     """Return the ``namespace/name`` of the pod's controller.
 
     The name is "(mirror)" for a mirror pod, and empty for a pod without a controller.

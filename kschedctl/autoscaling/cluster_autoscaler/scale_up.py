@@ -35,7 +35,7 @@ from kschedctl.autoscaling.cluster_autoscaler.options import (
 )
 from kschedctl.autoscaling.cluster_autoscaler.pods import (
     are_all_pods_new,
-    describe_pod_source,
+    describe_pod_controller,
     is_expendable,
     list_pod_keys,
 )
@@ -515,23 +515,29 @@ class ScaleUpRun:
                 if name in self.loop.templates:
                     group = next(group for group in self.loop.groups.all if group.id == name)
                     self._try_pods_on_template(unaccepted, group)
-        remaining = {pod.key: self._build_remaining_pod(pods, writes_event) for pods in unaccepted for pod in pods.pods}
+        remaining = {
+            pod.key: self._build_entry_of_rejected_pods(pods, writes_event) for pods in unaccepted for pod in pods.pods
+        }
         message = f"pod didn't trigger scale-up: {MAX_TOTAL}"
         return remaining | {pod.key: RemainingPod(message=message) for pod in self.limited}
 
-    def _build_remaining_pod(self, pods: EquivalenceGroup, writes_event: bool) -> RemainingPod:
-        """Build the report entry that the pods of an equivalence group share.
+    def _build_entry_of_rejected_pods(self, pods: EquivalenceGroup, writes_event: bool) -> RemainingPod:
+        """Build the report entry for the pods of an equivalence group that no node group accepts.
 
-        The entry has the autoscaler's message only if ``writes_event`` is set and all groups have a known template.
+        The entry has the autoscaler's message only if ``writes_event`` is set and all skipped groups have a known
+        template.
         """
-        simulated = self.loop.options.scale_up_simulation_for_skipped_node_groups
+        # A skipped group whose template was tried with the pods has a reason of its own for the rejection
+        tries_skipped_groups = self.loop.options.scale_up_simulation_for_skipped_node_groups
         skipped = {
-            name: reasons for name, reasons in self.skipped.items() if not (simulated and name in pods.rejections)
+            name: reasons
+            for name, reasons in self.skipped.items()
+            if not (tries_skipped_groups and name in pods.rejections)
         }
-        reasons = Counter(reason for refusal in pods.rejections.values() for reason in refusal.reasons)
-        reasons.update(reason for reasons in skipped.values() for reason in reasons)
-        reason_counts = sorted(f"{count} {reason}" for reason, count in reasons.items())
-        message = f"pod didn't trigger scale-up: {', '.join(reason_counts)}"
+        reason_counts = Counter(reason for refusal in pods.rejections.values() for reason in refusal.reasons)
+        reason_counts.update(reason for reasons in skipped.values() for reason in reasons)
+        counted_reasons = sorted(f"{count} {reason}" for reason, count in reason_counts.items())
+        message = f"pod didn't trigger scale-up: {', '.join(counted_reasons)}"
         rejected = {name: GroupRefusal(*refusal) for name, refusal in pods.rejections.items()}
         is_certain = all(reasons != (UNKNOWN_TEMPLATE,) for reasons in skipped.values())
         return RemainingPod(rejected, skipped, message if writes_event and is_certain else None)
@@ -592,7 +598,7 @@ class ScaleUpRun:
         requested = self._sum_requests(template.pods)
         meta = template.node.metadata
         return GroupTemplate(
-            tuple(map(describe_pod_source, template.pods)),
+            tuple(map(describe_pod_controller, template.pods)),
             requested["cpu"],
             requested["memory"],
             taints=tuple(f"{taint.key}={taint.value}:{taint.effect}" for taint in template.node.spec.taints),

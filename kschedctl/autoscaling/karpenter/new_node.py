@@ -100,11 +100,13 @@ class _PoolVerdicts:
                 yield PoolVerdict(pool.metadata.name, takes=False, answer=explain_unusable_pool(self._setting, pool))
 
     def _build_template_verdict(self, template: ClaimTemplate) -> PoolVerdict:
-        """Return the verdict of a usable pool on the pod, from a run with only this pool.
+        """Return whether a pool that takes part in scheduling would create a node for the pod.
 
-        If the pool does not take the pod, the verdict says what it lacks.
+        Only this pool is tried. If it does not take the pod, the verdict says what is missing. This may be that no
+        instance type meets the pool's requirements.
         """
         key = self._pod.key
+        # Like upstream, a pool without instance types takes no part, but its verdict names the reason
         has_instance_types = template.options.any()
         answer = self._provisioning.build_pool_answer(
             key, {key: self._pod}, template if has_instance_types else None, self._existing

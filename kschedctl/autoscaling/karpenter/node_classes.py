@@ -84,10 +84,13 @@ class NodeClasses:
 
         Return "" if the class was read or does not exist, or if the pool names no class.
         """
-        if self.find_node_class(pool) is not None or not get_class_reference(pool).name:
+        was_read = self.find_node_class(pool) is not None
+        names_class = bool(get_class_reference(pool).name)
+        if was_read or not names_class:
             return ""
         kind = find_class_kind(pool)
-        if kind is not None and not self.cluster.find_gap(kind.name):  # the class does not exist
+        are_all_classes_read = kind is not None and not self.cluster.find_gap(kind.name)
+        if are_all_classes_read:  # so this class does not exist
             return ""
         return f"{self.describe_class_reference(pool)} was not read"
 

@@ -364,7 +364,11 @@ def _narrow_to_named_types(claim: NewClaim, named_types: Sequence[int]) -> Requi
 
 
 def _build_annotations(claim: NewClaim, named_types: Sequence[InstanceType]) -> dict[str, str]:
-    """Build a NodeClaim's annotations: the pool's, and marks for relaxed minValues and for overlays."""
+    """Return the annotations of a new NodeClaim.
+
+    These are the annotations of the pool, a mark that says whether minValues were relaxed, and a mark for each kind of
+    overlay that applies to the instance types.
+    """
     annotations = dict(claim.template.pool.spec.template.metadata.annotations)
     annotations[MIN_VALUES_RELAXED] = str(claim.min_values_relaxed).lower()
     if any(offering.overlaid for instance_type in named_types for offering in instance_type.offerings):

@@ -166,14 +166,15 @@ class SchedulerRun:
         remaining = self.remaining.get(template.name)
         if remaining is None:
             return template.options
+        # Without a limit on nodes, one more is always possible
         if remaining.get(NODES, Quantity(1)) == ZERO:
             return ClaimRefusal(f"node limits have been exhausted for nodepool (NodePool={template.name})")
-        options = template.options.copy()
+        type_mask = template.options.copy()
         for name, amount in convert_to_thousandths(remaining).items():
-            options &= template.columns.capacity.get_column(name) <= amount
-        if not options.any():
+            type_mask &= template.columns.capacity.get_column(name) <= amount
+        if not type_mask.any():
             return ClaimRefusal(f"all available instance types exceed limits for nodepool (NodePool={template.name})")
-        return options
+        return type_mask
 
     def _create_hostname(self) -> str:
         """Return the next placeholder hostname for a new claim."""

@@ -191,18 +191,22 @@ class Planner:
         return step
 
     def _plan_function(self, resolution: Resolution, args: list[SyntaxNode], steps: list[Computation]) -> Run:
-        """Build the step that evaluates the arguments, calls the matching overload and adds up its cost."""
+        """Build the step that evaluates the arguments, calls the matching overload and adds up its cost.
+
+        A long result counts as work, too, unless the call has two arguments and a cost of 1.
+        """
         types = [self.checked.types[arg] for arg in args]
         overloads = [(build_argument_guard(overload.parameters, types), overload) for overload in resolution.overloads]
         cost = costs.COSTS.get(resolution.function)
         function = build_dispatcher(overloads)
+        # A fast path for operators. Two-argument functions that build long results have a cost function.
         if len(steps) == 2 and cost is None:
             return build_binary_call(function, steps[0].run, steps[1].run)
         runs = [step.run for step in steps]
 
         def run(frame: Frame) -> Value:
             """Evaluate the arguments, charge for the call, and call the function."""
-            values = [run(frame) for run in runs]
+            values = [run_argument(frame) for run_argument in runs]
             if cost is not None:
                 charge_call(frame, cost, values)
             else:

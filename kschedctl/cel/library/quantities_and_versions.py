@@ -149,7 +149,8 @@ class SemanticVersion(NamedTuple):
 def parse_semantic_version(text: str, normalize: bool = False) -> SemanticVersion:
     """Parse a semantic version. Raises ValueError if it is invalid.
 
-    With ``normalize``, a leading ``v``, leading zeros, and fewer than three numbers are valid too.
+    With ``normalize``, a leading ``v``, leading zeros, and fewer than three numbers are valid too. The build metadata
+    is validated and dropped.
 
     >>> str(parse_semantic_version("1.2.3-rc.1+build")), str(parse_semantic_version("v1.02", normalize=True))
     ('1.2.3-rc.1', '1.2.0')
@@ -157,16 +158,17 @@ def parse_semantic_version(text: str, normalize: bool = False) -> SemanticVersio
     parts = (_complete_version(text) if normalize else text).split(".", 2)
     if len(parts) != 3:
         raise ValueError("No Major.Minor.Patch elements found" if text else "Version string empty")
-    patch, _, build = parts[2].partition("+")
-    patch, dash, pre = patch.partition("-")
-    if "+" in parts[2]:
+    # PATCH[-PRERELEASE][+BUILD]
+    patch_and_pre_release, plus, build = parts[2].partition("+")
+    patch, dash, pre_release = patch_and_pre_release.partition("-")
+    if plus:
         for identifier in build.split("."):
             _validate_identifier(identifier, "Build meta data")
     return SemanticVersion(
         _parse_version_number(parts[0], "major"),
         _parse_version_number(parts[1], "minor"),
         _parse_version_number(patch, "patch"),
-        tuple(map(_parse_pre_release, pre.split("."))) if dash else (),
+        tuple(map(_parse_pre_release, pre_release.split("."))) if dash else (),
     )
 
 

@@ -128,9 +128,10 @@ def _iter_match_spans(text: str, pattern: str) -> Iterator[tuple[int, int]]:
         if match is None:
             return
         begin, end = match.span()
-        if end > begin or begin != last_end:
+        touches_previous_match = begin == last_end
+        if end > begin or not touches_previous_match:
             yield begin, end
-        position = end if end > position else position + 1  # go on after an empty match
+        position = end if end > position else position + 1  # an empty match must not be found again
         last_end = end
 
 

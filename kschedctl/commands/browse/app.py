@@ -208,10 +208,11 @@ class Browser(TidyApp):
 
     def _update_header(self) -> None:
         """Update the header with the search, the listing, the live state and the counts."""
-        searched = f'search "{self.search_text}" (Esc to clear)' if self.search_text else ""
-        heading = describe_session(self.session) if self.has_listed else "replaying …"
+        search_note = f'search "{self.search_text}" (Esc to clear)' if self.search_text else ""
+        counts = describe_session(self.session) if self.has_listed else "replaying …"
+        # The header is on the lowest screen, above which others may be open
         self.screen_stack[0].query_one(HeaderLine).show_parts(
-            searched, self.pod_listing.description, self.live_state, heading
+            search_note, self.pod_listing.description, self.live_state, counts
         )
 
     @property

@@ -27,7 +27,7 @@ from kschedctl.commands.consolidate.report import NodeConsolidation, RemovableNo
 from kschedctl.commands.consolidate.safety import (
     RequiredRoom,
     compute_requested_shares,
-    remove_nodes,
+    remove_nodes_and_move_pods,
     simulate_zone_losses,
 )
 from kschedctl.replay import kubectl
@@ -334,7 +334,7 @@ class ConsolidationRun:
         """Simulate losing each zone once the first `removed_count` removable nodes are gone from `base`."""
         removed = self.removable[:removed_count]
         moves = [move for node in removed for move in node.moves]
-        cluster_without_nodes = remove_nodes(base, [node.node for node in removed], moves)
+        cluster_without_nodes = remove_nodes_and_move_pods(base, [node.node for node in removed], moves)
         return simulate_zone_losses(base, cluster_without_nodes, workers)
 
     def build_report(self, prices: Mapping[str, float], verdicts: AutoscalerVerdicts) -> NodeConsolidation:

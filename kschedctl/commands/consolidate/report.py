@@ -204,16 +204,19 @@ class NodeConsolidation(Report, frozen=True):
         return tuple(costs)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with a fix that removes the nodes, and a warning for each zone whose loss gets worse."""
+        """Fill in the summary's fields for a consolidation.
+
+        The one fix drains and removes all removable nodes. Warnings say which zone losses get worse, what was not
+        checked, and what an autoscaler does.
+        """
         names = tuple(node.node for node in self.removable)
         fix_text = f"drain and remove {first_few(names)}"
         moved_pods = sum(node.pods for node in self.removable)
-        drawback = ""
         costs: tuple[FixCost, ...] = ()
         if moved_pods:
-            drawback = f"evicts {counted(moved_pods, 'pod')}"
-            costs = (*self.list_costs(), FixCost(CostKind.EVICTS, drawback, moved_pods))
-            drawback = "; ".join(cost.text for cost in costs)
+            eviction_cost = FixCost(CostKind.EVICTS, f"evicts {counted(moved_pods, 'pod')}", moved_pods)
+            costs = (*self.list_costs(), eviction_cost)
+        drawback = "; ".join(cost.text for cost in costs)
         fix = ShortFix(fix_text, "platform", but=drawback, nodes=names[:3], commands=self.commands, costs=costs)
         warnings = tuple(
             f"losing zone {zone.zone} would then leave {counted(zone.after, 'pod')} without a node, now {zone.before:,}"

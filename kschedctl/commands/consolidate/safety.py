@@ -94,7 +94,7 @@ def _count_unplaced_pods(cluster: Cluster, workers: Workers) -> dict[str, int]:
     return {loss.name: loss.unplaced for loss in simulate_failures(cluster, "zone", workers=workers).failures}
 
 
-def remove_nodes(cluster: Cluster, nodes: Sequence[str], moves: Sequence[MovedPod]) -> Cluster:
+def remove_nodes_and_move_pods(cluster: Cluster, nodes: Sequence[str], moves: Sequence[MovedPod]) -> Cluster:
     """Return the cluster without the nodes, and with the pods in `moves` on their new nodes.
 
     Pods of these nodes that do not move are removed, too.

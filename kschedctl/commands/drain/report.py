@@ -227,9 +227,10 @@ class Drain(Report, frozen=True):
         return f"Can be drained, {worst}"
 
     def _describe_pods_evicted_elsewhere(self) -> list[str]:
-        """Describe how many pods of other nodes are evicted, get no node or are lost, in at most one text.
+        """Describe the evicted pods of other nodes: how many there are, and how many get no node or are lost.
 
-        The list is empty if no pod of another node is evicted.
+        If all of them move, the text says so. Return a list with this one text, or [] if no pod of another node is
+        evicted.
         """
         evicted = len(self.evicted_elsewhere)
         if not evicted:
@@ -238,7 +239,8 @@ class Drain(Report, frozen=True):
         lost = len(set(self.lost_victims).intersection(self.evicted_elsewhere))
         if fates := describe_fates_of_evicted(evicted, self._unplaced_evicted_count, lost):
             return [f"{text}{fates}"]
-        if sum(pod.source not in self.nodes for pod in self.moved) == evicted:
+        moved_from_other_nodes = sum(pod.source not in self.nodes for pod in self.moved)
+        if moved_from_other_nodes == evicted:
             return [f"{text} and {agreeing(evicted, 'gets', 'get')} another node"]
         return [text]
 
@@ -317,8 +319,9 @@ class Drain(Report, frozen=True):
         return sum(workload.missing or 0 for workload in self.not_created)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the verdict, blocked and unplaced pods, evicted pods, warnings and figures to the summary."""
+        """Fill in the summary's fields for a drain."""
         blocked = (ShortPods(1, pod.pod, pod.workload, pod.why) for pod in self.blocked)
+        # A drain that ends is not safe if it harms pods
         if self.safe:
             verdict = "Safe"
         elif self.drained:

@@ -111,7 +111,7 @@ def explain_with_fixes(
         audited = ReplayedCluster(target.scheduler, now)
         report = drop_retry_advice(report) if as_if else correct_retry_advice(report, audited)
     if report.verdict == UNSCHEDULABLE:
-        report = _mention_rivals(target, report)
+        report = _add_rivals_for_preempted_room(target, report)
         report = replace(report, new_node=find_new_node(target))
     if not remedies:
         return report
@@ -132,8 +132,11 @@ def explain_with_fixes(
     return replace(report, remedies=sort_incomplete_fixes(insert_autoscaler_fixes(report.remedies, fixes)))
 
 
-def _mention_rivals(target: TargetPod, report: Explanation) -> Explanation:
-    """Return the report with the waiting pods that take the room that preemption is making for the target's pod."""
+def _add_rivals_for_preempted_room(target: TargetPod, report: Explanation) -> Explanation:
+    """Add to the report the waiting pods that may take the room that preemption makes for the target's pod.
+
+    Return the report unchanged if no victims are terminating.
+    """
     if report.preemption is None or not report.preemption.terminating:
         return report
     from kschedctl.commands.explain.preempted_room import mention_rivals  # noqa: PLC0415 - only while pods terminate

@@ -163,10 +163,9 @@ class Cause(Document, frozen=True):
         )
 
     def describe_scope(self, nodes: int, *, with_node: bool = True) -> str:
-        """Describe in parentheses to which of `nodes` nodes the cause applies, or return "" if it is not about nodes.
+        """Return, in parentheses, how many of `nodes` nodes the cause applies to, or "" if it is not about nodes.
 
-        With `with_node`, name the node that the cause's figures are about: the closest, or an example if no node is
-        eligible.
+        With `with_node`, the text also names one node: the closest, or an example if no node is eligible.
 
         >>> Cause("", "Insufficient cpu", 9, 9, "w4").describe_scope(12)
         ' (all 9 eligible nodes; closest: w4)'
@@ -176,6 +175,7 @@ class Cause(Document, frozen=True):
         share = describe_node_share(self.nodes, self.within, nodes)
         if not with_node:
             return f" ({share})" if share else ""
+        # A single node is named instead of counted
         if nodes == 1:
             return f" ({self.nearest})"
         if self.within == self.nodes == 1:
@@ -581,6 +581,7 @@ class Explanation(_ExtenderPart, frozen=True):
 
         If there are no causes, the reasons why nodes are rejected take their place.
         """
+        # The node that preemption would choose, with its victims, or why there is no victim
         victims: tuple[str, ...] = ()
         nominated = no_lower_priority = ""
         if self.preemption is not None and self.preemption.asked and self.preemption.chosen:

@@ -273,9 +273,9 @@ def list_waiting_pods(audited: ReplayedCluster) -> tuple[WaitingPod, ...]:
 
     Pods that look the same to the scheduler are adjacent.
     """
-    nodes = _place_fitting_pods(audited)
+    node_by_fitting_pod = _place_fitting_pods(audited)
     return tuple(
-        _build_waiting_pod(pod, replayed.explanation, audited, nodes)
+        _build_waiting_pod(pod, replayed.explanation, audited, node_by_fitting_pod)
         for replayed in audited.replay
         for pod in replayed.pods
     )

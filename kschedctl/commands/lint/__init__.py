@@ -137,7 +137,7 @@ def _build_manifest_context(
     By default, this is the cluster that the manifests describe. Files that cannot be read or are skipped are recorded
     in the context.
     """
-    described_cluster = cluster or _find_described_cluster(manifests.objects, gates, destination.named_files)
+    described_cluster = cluster or _build_cluster_from_manifests(manifests.objects, gates, destination.named_files)
     located = ((manifest.value, manifest) for manifest in manifests.objects)
     manifests.sets.declare_clusters(destination.together)
     context = LintContext.from_manifests(
@@ -174,13 +174,13 @@ class DescribedCluster(NamedTuple):
     """The manifests of the cluster's workloads in its files."""
 
 
-def _find_described_cluster(
+def _build_cluster_from_manifests(
     manifests: Sequence[Read], gates: FeatureGates, named_files: Collection[str] = ()
 ) -> DescribedCluster:
-    """Find the cluster that the manifests describe.
+    """Build the cluster from the manifests, if they contain its nodes.
 
-    The result contains no cluster if there are no nodes, if a node cannot be read, or if the nodes do not belong to all
-    manifests. In the last case, a warning is logged.
+    The result contains no cluster if there are no nodes, if a node cannot be read, or if the nodes may be of only some
+    of the manifests. In the last case, a warning is logged.
     """
     known_manifests = [
         m for m in manifests if m.value["kind"] in KINDS and not is_custom_api(str(m.value.get("apiVersion") or ""))

@@ -181,7 +181,7 @@ def judge_drafts(shared: SharedRoom, task: DraftTask) -> list[bool]:
 def start_room_making(scheduler: Scheduler, shared: SharedRoom) -> RoomMaking:
     """Build the RoomMaking for the pods of a shared input. Raises UsageError and InputError for invalid wishes."""
     wanted = [Position(scheduler.view.pods.index[key]) for key in shared.keys]
-    return RoomMaking.start(scheduler, wanted, shared.wishes, shared.seed)
+    return RoomMaking.schedule_others_and_start(scheduler, wanted, shared.wishes, shared.seed)
 
 
 def make_room_and_report(room: RoomMaking) -> MakeRoom:

@@ -164,10 +164,13 @@ class RoomMaking:
     """The replays from `stage` while the latest unit waits, whose beginnings plans share."""
 
     @classmethod
-    def start(cls, scheduler: Scheduler, wanted: Sequence[Position], wishes: RoomWishes, seed: int) -> RoomMaking:
-        """Schedule the waiting pods that are not in `wanted`, and return the search that starts from this state.
+    def schedule_others_and_start(
+        cls, scheduler: Scheduler, wanted: Sequence[Position], wishes: RoomWishes, seed: int
+    ) -> RoomMaking:
+        """Schedule the waiting pods that are not in `wanted`, and return the search for room for the `wanted` pods.
 
-        Raises UsageError and InputError for invalid wishes, and KeyboardInterrupt if the user interrupts.
+        The search starts from the cluster with those other pods. Raises UsageError or InputError if `wishes` has an
+        invalid selector or pool, and KeyboardInterrupt if the user interrupts the scheduling.
         """
         keep = _parse_keep_selector(wishes.keep) if wishes.keep else None
 
@@ -184,7 +187,7 @@ class RoomMaking:
         stage = Rehearsal(scheduler, simulation.view, simulation.view.nodes.objects, seed=seed)
         nodes = Pools.from_view(simulation.view).select_nodes_in_pool(wishes.pool)
         return cls(
-            stage.with_cordoned(NO_NODES),
+            stage.with_cordoned(NO_NODES),  # a copy, which adopted plans change, unlike `before`
             simulation,
             wanted=wanted,
             unplaced=unplaced,

@@ -148,10 +148,10 @@ class FollowedRollout(Report, frozen=True):
         return "no pod is placed otherwise"
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the pods that the replay would place on other nodes."""
-        otherwise = (placement for placement in self.placements if placement.outcome in DIFFERING_OUTCOMES)
+        """Add to the summary the placements that differ from the replay, and the numbers that agree and differ."""
+        differing = (placement for placement in self.placements if placement.outcome in DIFFERING_OUTCOMES)
         pods = tuple(
-            ShortPods(1, placement.pod, "", f"{placement.outcome}: {placement.node}") for placement in otherwise
+            ShortPods(1, placement.pod, "", f"{placement.outcome}: {placement.node}") for placement in differing
         )
         return replace(summary, pods=pods, figures={"agree": self.agree, "otherwise": self.otherwise})
 

@@ -202,16 +202,16 @@ def _validate_start_index(start: int) -> None:
 def _search_nodes_for_pod(
     scheduler: Scheduler, name: str, searches: Sampling, unknown: dict[Unknown, None]
 ) -> SampledPod:
-    """Search nodes for one pod, or report why the pod is not tried.
+    """Run the scheduling cycle of one pod, or report why the pod is not tried.
 
-    The search starts at the node with index `searches.start`, which then advances to the start of the next search.
-    `searches.start` stays the same if the pod is not tried. Kinds that matter for the pod but were not read are added
-    to `unknown`. Raises UsageError if the pod does not exist.
+    A cycle moves `searches.start`, the index of the first node to try, to the node at which the next pod's search
+    starts. The index is unchanged if the pod is not tried. Kinds that matter for the pod but were not read are added to
+    `unknown`. Raises UsageError if the pod does not exist.
     """
     pod = resolve_pod(scheduler, name)
     info = PodInfo(pod, scheduler.view.settings.requests)
-    framework, unknowns = scheduler.find_framework_for(info, scheduler.view)
-    unknown.update(dict.fromkeys(unknowns))
+    framework, unread_kinds = scheduler.find_framework_for(info, scheduler.view)
+    unknown.update(dict.fromkeys(unread_kinds))
     start = searches.start
     if framework is None:
         return _build_untried_pod(name, start, f'no scheduler profile is named "{pod.spec.scheduler_name}"')

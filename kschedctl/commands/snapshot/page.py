@@ -23,7 +23,7 @@ def build_snapshot_page(report: SnapshotReport, style: Style) -> Page:
     """Build the page of a snapshot: its origin, its objects, the names that it keeps, and the kinds that it lacks."""
     kinds = [(kind, f"{number:,}") for kind, number in report.objects.items()]
     unread = tuple(
-        Marked(f"{_join_kind_names(kinds, style)}: {why}", Tone.WARNING)
+        Marked(f"{_summarize_kind_names(kinds, style)}: {why}", Tone.WARNING)
         for why, kinds in _group_unread_kinds(report).items()
     )
     return (
@@ -43,10 +43,10 @@ def _group_unread_kinds(report: SnapshotReport) -> dict[str, list[str]]:
     return kinds
 
 
-def _join_kind_names(names: Sequence[str], style: Style) -> str:
-    """Join the names of the kinds. Unless the output is wide, kinds of custom resources are only counted.
+def _summarize_kind_names(names: Sequence[str], style: Style) -> str:
+    """Join the names of the kinds. Unless the output is wide, replace custom resources by their number.
 
-    Few clusters have objects of these kinds. If there is just one such kind, it is named.
+    A single kind of custom resources is still named.
     """
     custom_kinds = [name for name in names if name in KINDS and is_custom_api(KINDS[name].versions[0])]
     if style.wide or len(custom_kinds) < 2:

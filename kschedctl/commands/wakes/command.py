@@ -63,14 +63,16 @@ def wakes(
     """What makes the scheduler retry a rejected pod?
 
     A rejected pod waits for an event for which a plugin that rejected it has registered, and which may help according
-    to the plugin's queueing hint. Lists these events. With --event, shows whether each of these changes by itself wakes
-    the pod, or which pending pods of the namespace it wakes (-A: of all namespaces). With --between, shows which
-    changes between two snapshots woke the pods that were pending in both. Pods that nothing woke although they fit in
-    the later snapshot come first: they wait for the flush of unschedulable pods after five minutes.
+    to the plugin's queueing hint. Lists these events. With --event, shows for each change in the file whether this
+    change alone wakes the pod. If no pod is named, shows which pending pods of the namespace the change wakes (-A: of
+    all namespaces). With --between, shows which changes between two snapshots woke the pods that were pending in both.
+    Pods that fit in the later snapshot but were not woken come first: they wait for the flush of unschedulable pods
+    after five minutes.
     """
     words = tuple(pods or ())
+    names_other_cluster = bool(source.filename or source.demo or source.snapshot)
     if between is not None:
-        if event or source.filename or source.demo or source.snapshot:
+        if event or names_other_cluster:
             raise UsageError(
                 "--between already names both clusters", hint="leave out --event, -f, --demo and --snapshot"
             )
@@ -80,11 +82,12 @@ def wakes(
     )
     targets = _find_target_pods(inquiry, source, scope, words)
     scope = with_context_namespace(scope, source, inquiry.cluster)
-    report = (
-        _report_effects_of_changes(inquiry, targets, scope, event)
-        if event
-        else _report_wake_ups(inquiry, targets, scope)
-    )
+    report: WakeUps | WakeUpsOfMany | WakesOfMany
+    if event:
+        report = _report_effects_of_changes(inquiry, targets, scope, event)
+    else:
+        report = _report_wake_ups(inquiry, targets, scope)
+    # The report on one pod without changes is never partial
     interrupted = not isinstance(report, WakeUps) and report.interrupted
     return view.answer(report, choose_exit_code(_is_command_successful(report), interrupted, report.undecided))
 

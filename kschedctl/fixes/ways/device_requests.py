@@ -157,7 +157,10 @@ def _build_selector_removal_fix(tried: TriedNode, claim: ResourceClaim, request_
 
 
 def _build_toleration_fix(tried: TriedNode, claim: ResourceClaim, request_name: str, taint: str) -> Fix:
-    """Build the fix that makes the request tolerate all device taints with the key of `taint`, KEY=VALUE:EFFECT."""
+    """Build the fix that makes the request tolerate all device taints with the key of `taint`.
+
+    `taint` has the form KEY=VALUE:EFFECT.
+    """
     key_and_value, _, _ = taint.partition(":")
     key, _, _ = key_and_value.partition("=")
 

@@ -297,9 +297,9 @@ def iter_scale_down_fixes(tried: TriedNode, position: Position) -> Iterator[Fix]
     remaining_count = _count_replicas_after_removal(tried, pod, owner)
     if remaining_count is None or owner == find_owner(tried.trial.pod):
         return
-    weakens = f"{owner} loses one replica" if remaining_count else f"{owner} loses its last replica"
+    loss = f"{owner} loses one replica" if remaining_count else f"{owner} loses its last replica"
     if owner.kind == "StatefulSet":
-        weakens += _describe_claim_loss(tried, owner)
+        loss += _describe_claim_loss(tried, owner)
     loses_data_or_service = not remaining_count or owner.kind == "StatefulSet"
     price = Price.LOSS if loses_data_or_service else None
     yield Fix(
@@ -309,7 +309,7 @@ def iter_scale_down_fixes(tried: TriedNode, position: Position) -> Iterator[Fix]
         by="operator",
         edits=build_deletion_edits(tried.cycle.view, pod),
         cost=FEWER,
-        weakens=weakens,
+        weakens=loss,
         price=price,
         commands=kubectl.render_scale_down(pod, owner, remaining_count),
         variant_of=owner,

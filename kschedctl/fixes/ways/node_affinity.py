@@ -131,13 +131,13 @@ def _iter_affinity_term_fixes(tried: TriedNode, fact: NodeAffinityUnmet) -> Iter
             requirement = SelectorRequirement(unmet.key, unmet.operator, unmet.values or None)
             located = LocatedRequirement(number, unmet.field, requirement)
             if not unmet.field:
-                yield from _iter_label_fixes(tried, located, unmet)
+                yield from _iter_label_mismatch_fixes(tried, located, unmet)
             if unmet.found is not None:
                 yield from _iter_allowed_value_fixes(tried, located, unmet, unmet.found)
             yield _build_requirement_removal_fix(tried, located)
 
 
-def _iter_label_fixes(tried: TriedNode, located: LocatedRequirement, unmet: Wanted) -> Iterator[Fix]:
+def _iter_label_mismatch_fixes(tried: TriedNode, located: LocatedRequirement, unmet: Wanted) -> Iterator[Fix]:
     """Yield fixes that correct the requirement's label key in the pod, or that add or remove the label of the node.
 
     The node's labels are changed only for the operators In, Exists and DoesNotExist.
@@ -157,6 +157,7 @@ def _iter_label_fixes(tried: TriedNode, located: LocatedRequirement, unmet: Want
         )
     match unmet.operator:
         case "In" if unmet.values:
+            # The label can have one value only, and any listed value meets the requirement
             yield from iter_role_label_fixes(tried, unmet.key, unmet.values[0])
         case "Exists":
             existing_values = tried.cycle.view.nodes.label(unmet.key).values

@@ -213,7 +213,7 @@ def _iter_toleration_corrections(tried: TriedNode, taint: Taint) -> Iterator[Fix
     for index, toleration in enumerate(pod_tolerations):
         if toleration.operator in ("Gt", "Lt") or any(tolerates(toleration, other) for other in known_taints):
             continue
-        likeness = _compare_toleration_with_taint(toleration, taint, known_taints)
+        likeness = _classify_toleration_mistake(toleration, taint, known_taints)
         if likeness is None:
             continue
         if likeness is Likeness.OTHER_VALUE and not _selects_only_tainted_nodes(tried, taint):
@@ -254,16 +254,19 @@ class Likeness(Enum):
     """It has the taint's key, but a value that may mean another taint."""
 
 
-def _compare_toleration_with_taint(
+def _classify_toleration_mistake(
     toleration: Toleration, taint: Taint, known_taints: Collection[Taint]
 ) -> Likeness | None:
     """Return how the toleration resembles the taint, or None if it does not.
 
+    A key that also holds the taint's value or effect is IN_KEY. A misspelt key, a misspelt value, or a swapped key and
+    value is a TYPO. With the right key, a value that may mean another known taint is OTHER_VALUE.
+
     >>> platform = Taint("applications", "platform-amd64", "NoSchedule")
-    >>> _compare_toleration_with_taint(Toleration("applications/platform-amd64", "Exists"), platform, [platform]).name
+    >>> _classify_toleration_mistake(Toleration("applications/platform-amd64", "Exists"), platform, [platform]).name
     'IN_KEY'
     >>> pools = [Taint("dedicated", value, "NoSchedule") for value in ("web", "db")]
-    >>> _compare_toleration_with_taint(Toleration("dedicated", "Equal", "cache"), pools[0], pools).name
+    >>> _classify_toleration_mistake(Toleration("dedicated", "Equal", "cache"), pools[0], pools).name
     'OTHER_VALUE'
     """
     if not toleration.key:
@@ -280,6 +283,7 @@ def _compare_toleration_with_taint(
         return Likeness.TYPO
 
     if toleration.key == taint.key:
+        # With several known values, another value may be meant, unless it is missing or misspelt
         values = [other.value for other in known_taints if other.key == taint.key]
         is_only_value = set(values) <= {taint.value}
         is_value_alike = toleration.operator == "Exists" or toleration.value in ("", taint.value)

@@ -229,10 +229,14 @@ class PoolTypeCatalog:
         self._columns: dict[object, TypeColumns] = {}
 
     def find_pool_types(self, name: str, pool: WrittenNodePool) -> PoolTypes:
-        """Return the instance types that the requirements and the node class of a NodePool allow."""
+        """Return the instance types that the requirements and the node class of a NodePool allow.
+
+        Types are also returned if they have too few values for the pool's minValues.
+        """
         node_pool = _convert_to_node_pool(name, pool)
         class_types = self._get_types_allowed_by_node_class(node_pool)
         well_known_labels = self._instance_types.well_known
+        # The template's options are the types that meet the pool's requirements
         return PoolTypes(build_claim_template(node_pool, class_types, well_known_labels, relax_min_values=True))
 
     def _get_types_allowed_by_node_class(self, pool: NodePool) -> TypeColumns:

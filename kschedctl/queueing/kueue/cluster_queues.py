@@ -147,7 +147,7 @@ class CachedQueue:
         self.generation = 1
         """Grows whenever quota is released."""
         self.status = QueueStatus.UNKNOWN
-        self.topology_flavors: dict[str, str] = {}
+        self.topology_by_flavor: dict[str, str] = {}
         """The Topology of each flavor that has one."""
         self.problems: list[tuple[str, str]] = []
         """Reasons and messages why the queue is inactive."""
@@ -163,7 +163,7 @@ class CachedQueue:
     @property
     def is_topology_only(self) -> bool:
         """Return whether all flavors have a topology."""
-        return all(flavor in self.topology_flavors for flavor in self.settings.flavors)
+        return all(flavor in self.topology_by_flavor for flavor in self.settings.flavors)
 
     @property
     def readiness(self) -> Readiness:
@@ -180,18 +180,19 @@ class CachedQueue:
         The queue is active if it has no problems, and otherwise pending. Upstream: inactiveReason.
         """
         flavors = self.settings.flavors
-        self.topology_flavors = {}
+        self.topology_by_flavor = {}
         for name in flavors:
             flavor_object = inventory.flavors.get(name)
             if flavor_object is not None and flavor_object.spec.topology_name is not None:
-                self.topology_flavors[name] = flavor_object.spec.topology_name
+                self.topology_by_flavor[name] = flavor_object.spec.topology_name
 
         self.problems = [("Stopped", "is stopped")] if self.settings.is_stopped else []
         if missing := [name for name in flavors if name not in inventory.flavors]:
             self.problems.append(("FlavorNotFound", f"references missing ResourceFlavor(s): {','.join(missing)}"))
         self._resolve_admission_checks(inventory)
+        # With MultiKueue, the worker clusters have the topologies
         if Gate.TOPOLOGY_AWARE_SCHEDULING in gates and not self.uses_multikueue:
-            for flavor, topology in sorted(self.topology_flavors.items()):
+            for flavor, topology in sorted(self.topology_by_flavor.items()):
                 if topology not in inventory.topologies:
                     message = f'there is no Topology "{topology}" for TAS flavor "{flavor}"'
                     self.problems.append(("TopologyNotFound", message))
@@ -445,7 +446,9 @@ class QueueCache:
             if parent is not None:
                 node.parent = cohorts[parent.name]
                 cohorts[parent.name].queues.append(node)
-            queue_topologies = {flavor: topologies[flavor] for flavor in queue.topology_flavors if flavor in topologies}
+            queue_topologies = {
+                flavor: topologies[flavor] for flavor in queue.topology_by_flavor if flavor in topologies
+            }
             queues[name] = QueueSnapshot(queue, node, queue_topologies)
         return CycleSnapshot(queues, frozenset(inactive), self.inventory.flavors, self.gates)
 

@@ -514,11 +514,11 @@ class FlavorAssigner:
                 attempt.no_fit_reason = self._get_observed_reason(NoFitReason.NO_MATCHING_FLAVOR)
 
     def _set_reason_if_no_fit(self, assignment: Assignment) -> None:
-        """Set the reason if an assignment does not fit. Upstream: resolveNoFitReason.
+        """Set the reason of an assignment that does not fit. Upstream: resolveNoFitReason.
 
-        The reason is the most severe of all pod sets and resource groups. A resource group needs only one fitting
-        flavor, so its reason is the mildest reason of its flavors. Without the gate UnadmittedWorkloadsObservability,
-        no reason is set.
+        A resource group needs only one fitting flavor, so its reason is the mildest reason of its flavors. A pod set
+        for which no flavor was tried has the reason NO_MATCHING_FLAVOR. The assignment gets the most severe of all
+        these reasons. Without the gate UnadmittedWorkloadsObservability, no reason is set.
         """
         if Gate.UNADMITTED_OBSERVABILITY not in self.gates or assignment.mode != AssignmentMode.NO_FIT:
             return
@@ -553,7 +553,7 @@ class FlavorAssigner:
         If they do not fit now, or if the mode already is PREEMPT, the mode becomes PREEMPT if they would fit into an
         empty topology, and NO_FIT otherwise. An assignment with any other mode is not changed.
         """
-        requests = self.build_placement_requests(assignment)
+        requests = self.prepare_placements(assignment)
 
         if assignment.mode == AssignmentMode.FIT:
             results = find_placements(self.queue, requests, self.gates, assume_empty=False)
@@ -584,7 +584,7 @@ class FlavorAssigner:
                 attempt.no_fit_reason = NoFitReason.TOPOLOGY_PLACEMENT_FAILED
         assignment.set_mode(AssignmentMode.NO_FIT, [pod_set])
 
-    def build_placement_requests(self, assignment: Assignment) -> PlacementRequests:
+    def prepare_placements(self, assignment: Assignment) -> PlacementRequests:
         """Return, by flavor, the requests of the pod sets to place in a topology in this cycle.
 
         Pod sets with an error, without pods or with a placement are skipped. The assignment is changed: a pod set
@@ -693,7 +693,7 @@ def find_placements(
     results: dict[str, TopologyResult] = {}
     for flavor in sorted(requests):
         topology = queue.topologies[flavor]
-        is_shared = Gate.TAS_HANDLE_OVERLAPPING_FLAVORS in gates and topology.tree.is_lowest_node
+        is_shared = Gate.TAS_HANDLE_OVERLAPPING_FLAVORS in gates and topology.tree.has_node_level
         assumed = usage_of_shared_nodes if is_shared else {}
         results |= topology.place_pod_sets(requests[flavor], assumed, assume_empty=assume_empty)
     return results

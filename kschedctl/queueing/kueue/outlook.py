@@ -248,24 +248,28 @@ class _StateHistory:
 
         # Their order is part of the state, since candidates for preemption are sorted by this time
         order = tuple(frozenset(keys) for _, keys in sorted(reserved.items()))
-        queues = hash(tuple(map(self._build_queue_key, self._replay.queues.pending)))
+        queues = hash(tuple(map(self._build_waiting_state_key, self._replay.queues.pending)))
         state = hash((self._total, order, queues))
         is_repeated = state in self._seen
         self._seen.add(state)
         return is_repeated
 
-    def _build_queue_key(self, name: str) -> Hashable:
-        """Build a hashable key of the state of a ClusterQueue's waiting Workloads that affects later cycles."""
+    def _build_waiting_state_key(self, name: str) -> Hashable:
+        """Build a hashable key of one ClusterQueue's waiting Workloads.
+
+        If the key is equal in two states, the queue behaves the same in later cycles.
+        """
         queue = self._replay.queues.pending[name]
         generation = self._replay.cache.queues[name].generation
         waiting = [*queue.active.items(), *queue.inadmissible.items()]
-        scans = frozenset(
+        # The flavors that the Workloads have tried, since their next attempts continue there
+        progress_keys = frozenset(
             (key, _build_progress_key(info.last_assignment, generation))
             for key, info in waiting
             if info.last_assignment is not None
         )
         failed_shapes = frozenset(queue.failed_shapes)
-        return queue.preemptor, frozenset(queue.active), frozenset(queue.inadmissible), failed_shapes, scans
+        return queue.preemptor, frozenset(queue.active), frozenset(queue.inadmissible), failed_shapes, progress_keys
 
 
 def _build_progress_key(progress: ScanProgress, generation: int) -> Hashable:

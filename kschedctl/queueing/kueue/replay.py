@@ -354,9 +354,9 @@ class _Topologies:
         flavor_topology = snapshots.get(flavor)
         if flavor_topology is None:
             return []
-        if Gate.TAS_HANDLE_OVERLAPPING_FLAVORS not in self._gates or not flavor_topology.tree.is_lowest_node:
+        if Gate.TAS_HANDLE_OVERLAPPING_FLAVORS not in self._gates or not flavor_topology.tree.has_node_level:
             return [flavor_topology]
-        return [snapshot for snapshot in snapshots.values() if snapshot.tree.is_lowest_node]
+        return [snapshot for snapshot in snapshots.values() if snapshot.tree.has_node_level]
 
 
 def _read_fair_strategies(configuration: JsonObject) -> tuple[str, ...] | None:

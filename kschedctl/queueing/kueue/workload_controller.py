@@ -91,7 +91,7 @@ class WorkloadController:
             changed = False
 
             # A sorted list is a heap, and the set says which keys are in it
-            heap = sorted(self._take_changed_keys())
+            heap = sorted(self._take_keys_to_process())
             keys_in_heap = set(heap)
             postponed: set[str] = set()
             while heap:
@@ -108,7 +108,7 @@ class WorkloadController:
                 changed = changed or self._store.workloads[key] != before
 
                 # Schedule the Workloads that changed meanwhile
-                for changed_key in self._take_changed_keys() - keys_in_heap:
+                for changed_key in self._take_keys_to_process() - keys_in_heap:
                     if changed_key > key:
                         keys_in_heap.add(changed_key)
                         heappush(heap, changed_key)
@@ -118,10 +118,11 @@ class WorkloadController:
             self._queues.retry_after_releases()
         return self.events
 
-    def _take_changed_keys(self) -> set[str]:
+    def _take_keys_to_process(self) -> set[str]:
         """Return the keys of the Workloads to process, and reset the record of changes.
 
-        A Workload is processed if it changed or if the reason why it lacks quota may have changed.
+        A Workload is processed if it changed, or if an equivalent Workload's failure may change the reason why it lacks
+        quota.
         """
         changed, failures_changed = self._store.changed, self._queues.failures_changed
         keys = set(changed)

@@ -207,7 +207,7 @@ def find_fixes_for_report(
     """
     message = report.failures[0].message if report.failures else ""
     if POD_SECURITY_VIOLATED not in message:
-        return _find_service_account_fixes(cluster, message, owner.namespace)
+        return _find_service_account_fix(cluster, message, owner.namespace)
     change = _build_change_for_missing_pods(cluster, owner, template)
     if change is None or template is None:
         return ()
@@ -215,10 +215,11 @@ def find_fixes_for_report(
     return Admissions(cluster, {}).find_fixes_by_message(get_identity(template), template, change, message)
 
 
-def _find_service_account_fixes(cluster: Cluster, message: str, namespace: str) -> tuple[CreationFix, ...]:
-    """Return the fix that creates the missing ServiceAccount, if the message is about one.
+def _find_service_account_fix(cluster: Cluster, message: str, namespace: str) -> tuple[CreationFix, ...]:
+    """Return the fix that creates the missing ServiceAccount, as a tuple with one or no element.
 
-    Return () otherwise, or if ServiceAccounts were not read.
+    The tuple is empty if the message is not about a missing ServiceAccount, if ServiceAccounts were not read, or if the
+    ServiceAccount exists by now.
     """
     if SERVICE_ACCOUNT_MISSING not in message or cluster.find_gap("ServiceAccount", namespace) is not None:
         return ()

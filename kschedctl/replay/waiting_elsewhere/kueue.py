@@ -559,7 +559,7 @@ def _get_nominal_quota(queue: ClusterQueue) -> dict[FlavorResource, Quantity]:
 def _iter_quota_holders(
     reserved: Mapping[str, Mapping[FlavorResource, Quantity]], short_resources: set[FlavorResource]
 ) -> Iterator[str]:
-    """Yield the Workloads that hold some of the short resources, with amounts and flavors.
+    """Yield a text for each Workload that holds some of the short resources, with amounts and flavors.
 
     ``reserved`` has the reserved amounts of each Workload by flavor and resource.
     """

@@ -216,7 +216,7 @@ def _parse_int64(value: Json, field: str) -> int:
 
 
 def _get_json_kind(value: Json) -> str:
-    """Return Go's name for the kind of a JSON value."""
+    """Return Go's name for the kind of a JSON value other than null."""
     match value:
         case Mapping():
             return "object"
@@ -226,7 +226,7 @@ def _get_json_kind(value: Json) -> str:
             return "string"
         case bool():
             return "bool"
-    return "number"
+    return "number"  # callers accept null, for Go leaves the zero value then
 
 
 class ExtenderManagedResource(Struct, frozen=True):

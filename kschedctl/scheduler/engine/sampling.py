@@ -123,7 +123,7 @@ class SearchOptions(TypedDict):
 
 
 class Sampling:
-    """The position at which the scheduler continues its search for nodes."""
+    """The sampling of nodes: the percentage of nodes to score, and the node at which the next search starts."""
 
     def __init__(self, percentage: int = 0, start: int = 0, extended: bool = False) -> None:
         self.percentage, self.start, self.extended = percentage, start, extended

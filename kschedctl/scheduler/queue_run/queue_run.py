@@ -204,9 +204,9 @@ class QueueReplay(SchedulingLoop):
         return self.exact.build_info(position)
 
     def _sign_pod(self, info: PodInfo) -> bytes | None:
-        """Return a signature that is equal for pods that get the same answers, or None if the pod cannot be compared.
+        """Return the pod's signature, or None if the pod has none.
 
-        The profile's signer is kept for further pods.
+        The scheduler treats pods with equal signatures alike. Each profile's signer is built once and reused.
         """
         name = info.spec.scheduler_name
         if name not in self._signers:

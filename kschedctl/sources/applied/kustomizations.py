@@ -217,7 +217,10 @@ def _iter_bases(folder: str, documents: Iterable[JsonObject]) -> Iterator[str]:
 
 
 def _get_selector_labels(documents: Iterable[JsonObject]) -> dict[str, str]:
-    """Return the labels that a kustomization adds to selectors and to the selected pods."""
+    """Return the labels that kustomization documents add to selectors and to the selected pods.
+
+    If two documents set the same label, the later one wins.
+    """
     labels: dict[str, str] = {}
     for document in documents:
         label_sets = [document.get("commonLabels")]

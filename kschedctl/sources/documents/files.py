@@ -182,7 +182,8 @@ class Reader:
     def _read_chunk(self, size: int) -> bytes:
         """Return at most ``size`` unpacked bytes.
 
-        Raises InputError if a gzip file is damaged or expands to more than MAX_EXPANSION times its size.
+        Raises InputError if a gzip file is damaged, or if it expands to more than MAX_EXPANSION times its size and to
+        more than MIN_EXPANDED_LIMIT bytes.
         """
         try:
             data = self._stream.read(size)

@@ -18,7 +18,7 @@ from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn
 from kschedctl.commands.consolidate.autoscalers import AutoscalerVerdicts
 from kschedctl.commands.consolidate.plan import ConsolidationWishes, find_removable_nodes
 from kschedctl.commands.consolidate.report import NodeConsolidation, ZoneLoss
-from kschedctl.commands.consolidate.safety import remove_nodes
+from kschedctl.commands.consolidate.safety import remove_nodes_and_move_pods
 from kschedctl.commands.drain import drain_nodes
 from kschedctl.errors import UsageError
 from kschedctl.render.page import Style
@@ -45,7 +45,7 @@ def naive(cluster: Cluster, order: list[str]) -> list[str]:
     for name in order:
         report = drain_nodes(cluster, [name])
         if report.safe:
-            cluster = remove_nodes(cluster, [name], report.moved)
+            cluster = remove_nodes_and_move_pods(cluster, [name], report.moved)
             found.append(name)
     return found
 
@@ -222,7 +222,7 @@ def test_the_cluster_after_it_has_all_pods_on_nodes() -> None:
     assert len(names(report)) == 3
     for each in report.removable:
         assert drain_nodes(cluster, [each.node]).safe
-        cluster = remove_nodes(cluster, [each.node], each.moves)
+        cluster = remove_nodes_and_move_pods(cluster, [each.node], each.moves)
     assert len(cluster.nodes) == 1
     assert all(found.spec.node_name for found in cluster.pods)
 

@@ -57,7 +57,7 @@ def find_starving_pods(audited: AuditedCluster, tiers: Tiers) -> tuple[StarvingP
     """
     threshold = audited.thresholds.priorities.starving_seconds
     groups: dict[tuple[str, int], list[_UnschedulablePod]] = {}
-    for unschedulable in _iter_unschedulable_pods(audited):
+    for unschedulable in _iter_pods_that_preemption_may_help(audited):
         if unschedulable.seconds > threshold:
             pod = unschedulable.pod
             tier = int(tiers.tier_by_pod[tiers.pods.index[pod.key]])
@@ -68,9 +68,13 @@ def find_starving_pods(audited: AuditedCluster, tiers: Tiers) -> tuple[StarvingP
     return tuple(sorted(starving_reports, key=lambda report: (-report.seconds, report.workload)))
 
 
-def _iter_unschedulable_pods(audited: AuditedCluster) -> Iterator[_UnschedulablePod]:
-    """Yield the unschedulable pods of known age, if preemption could make room for them on some node."""
+def _iter_pods_that_preemption_may_help(audited: AuditedCluster) -> Iterator[_UnschedulablePod]:
+    """Yield the unschedulable pods, except those for which evicting pods would help on no node.
+
+    Pods whose age is unknown are left out.
+    """
     for replayed in audited.replay:
+        # There is no description if evicting pods would help on no node
         if replayed.explanation.verdict == "Unschedulable" and describe_preemption(replayed.explanation):
             for pod in replayed.pods:
                 seconds = audited.measure_seconds_since(pod.metadata.creation_timestamp)

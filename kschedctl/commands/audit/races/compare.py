@@ -38,7 +38,7 @@ def compare_expiries(question: RaceQuestion, progress: Progress = NO_PROGRESS) -
         raise KeyboardInterrupt
 
     return Races(
-        headline=_build_headline(results, question.instances),
+        headline=_render_expiry_advice(results, question.instances),
         recommendation=_build_recommendation(results, question),
         assumptions=RaceAssumptions(
             instances=question.instances,
@@ -131,11 +131,11 @@ def _build_race_result(setting: RaceSetting, expiry: str, ttl: float, counts: Se
     )
 
 
-def _build_headline(results: Sequence[RaceResult], instances: int) -> str:
-    """Give the advice in one line, with the worst case that it avoids. If no pod is double-booked, say so.
+def _render_expiry_advice(results: Sequence[RaceResult], instances: int) -> str:
+    """Return the advice on the expiry of assumed pods in one line, with the worst case that the advice avoids.
 
-    If several instances double-book pods even with the best expiry, the advice is to run a single instance. If the
-    worst case has the best expiry, there is no advice.
+    If no pod is double-booked, say so. If several instances double-book pods even with the best expiry, advise a single
+    instance. If the best expiry is the one of the worst case, describe the worst case without advice.
     """
     worst = _find_worst_result(results)
     if not worst.double_booked:

@@ -32,7 +32,7 @@ def advise_correction(subject: Subject, error: FieldError) -> str:
     if error.body.endswith("Limit must be set for non overcommitable resources"):
         return "Set a limit that equals the request"
     if error.path[-1:] == ("key",) and "tolerations" in error.path:
-        return _suggest_toleration(field_at(subject.document, *error.field))
+        return _render_toleration_advice(field_at(subject.document, *error.field))
     return ""
 
 
@@ -54,8 +54,8 @@ def _suggest_template_labels(subject: Subject) -> str:
     return f"Give the pod template the {noun} {', '.join(missing_labels)}, or change the selector"
 
 
-def _suggest_toleration(key: object) -> str:
-    """Suggest the key and value of a toleration whose key was written as KEY=VALUE or KEY=VALUE:EFFECT.
+def _render_toleration_advice(key: object) -> str:
+    """Return advice that splits a toleration's key of the form KEY=VALUE or KEY=VALUE:EFFECT into separate fields.
 
     Return "" for a key of another form.
     """

@@ -206,9 +206,9 @@ KQ_COHORT_CIRCLE = Rule(
 
 
 def _find_cohort_cycle(name: str, parents: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the names of the Cohorts in the cycle that the Cohort's chain of parents leads to.
+    """Return the names of the Cohorts in the cycle that is reached from a Cohort by following parents.
 
-    The first Cohort that the chain reaches comes first.
+    The Cohort at which the cycle is entered comes first. There must be a cycle.
     """
     chain: list[str] = []
     while name not in chain:

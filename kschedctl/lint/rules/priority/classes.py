@@ -191,7 +191,7 @@ PC_NO_DESCRIPTION = Rule(
 )
 
 
-def find_urgent_classes_without_preemption(context: LintContext) -> Iterator[Problem]:
+def find_never_preempting_classes_described_as_preempting(context: LintContext) -> Iterator[Problem]:
     """Find PriorityClasses with preemptionPolicy Never whose name or description suggests preemption."""
     for subject, priority_class in context.list_linted_objects(PriorityClass):
         if priority_class.preemption_policy != "Never":
@@ -207,7 +207,7 @@ def find_urgent_classes_without_preemption(context: LintContext) -> Iterator[Pro
 PC_NEVER_BUT_URGENT = Rule(
     "pc-never-but-urgent",
     NOTE,
-    find_urgent_classes_without_preemption,
+    find_never_preempting_classes_described_as_preempting,
     summary="preemptionPolicy: Never on a class whose name or description suggests preemption",
     why="The pods of the class go to the head of the queue, but wait with growing backoff until other pods leave.",
     fix="Remove preemptionPolicy: Never, or make clear in name and description that the class does not preempt",

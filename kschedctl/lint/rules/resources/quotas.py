@@ -264,8 +264,8 @@ def find_amounts_outside_limit_range(context: LintContext) -> Iterator[Problem]:
         return
     for workload in context.workloads:
         items = list(_iter_limit_range_items(context, workload.subject))
-        yield from _find_limit_breaches_of_containers(workload, items)
-        yield from _find_limit_breaches_of_pods(workload, items)
+        yield from _find_limit_range_breaches_of_containers(workload, items)
+        yield from _find_limit_range_breaches_of_pods(workload, items)
     for subject, claim in context.list_linted_objects(PersistentVolumeClaim):
         requests = parse_valid_quantities(claim.spec.resources.requests)
         for limit_range, item in _iter_limit_range_items(context, subject):
@@ -291,18 +291,21 @@ _LimitRangeItems = list[tuple[Subject, LimitRangeItem]]
 """Items of LimitRanges, each with the subject of its LimitRange."""
 
 
-def _find_limit_breaches_of_containers(workload: Workload, items: _LimitRangeItems) -> Iterator[Problem]:
-    """Yield a problem for each bound that a container breaks. Only LimitRange items for containers are checked.
+def _find_limit_range_breaches_of_containers(workload: Workload, items: _LimitRangeItems) -> Iterator[Problem]:
+    """Yield a problem for each bound of a LimitRange that a container breaks.
 
-    A problem with a written amount is reported at the amount, and a problem with a default at the container.
+    Only the items of LimitRanges for containers are checked. If the manifest sets the amount, the problem is reported
+    there. If the amount is a default, the problem is reported at the container.
     """
     pod = _change_containers(workload.pod, partial(_add_default_amounts, items=items))
     containers = (*pod.spec.containers, *pod.spec.init_containers)
+    # Compare each container as written with itself after the defaults are set
     for (container_path, authored_container), container in zip(workload.containers, containers, strict=True):
         requests, limits = parse_quantities(container.resources.requests), parse_quantities(container.resources.limits)
         for limit_range, item in items:
             if item.type != "Container":
                 continue
+            # A default limit below the request makes the pod invalid
             default_breaches = _iter_requests_over_default_limit(item, authored_container, requests)
             for breach in (*iter_limit_range_breaches(item, requests, limits), *default_breaches):
                 path: Path = container_path
@@ -311,7 +314,7 @@ def _find_limit_breaches_of_containers(workload: Workload, items: _LimitRangeIte
                 yield workload.build_problem(path, f"{breach.message}: LimitRange {limit_range.name} denies the pods")
 
 
-def _find_limit_breaches_of_pods(workload: Workload, items: _LimitRangeItems) -> Iterator[Problem]:
+def _find_limit_range_breaches_of_pods(workload: Workload, items: _LimitRangeItems) -> Iterator[Problem]:
     """Yield a problem for each bound that the workload's pods break. Only LimitRange items for pods are checked.
 
     The overhead of the pods is not counted.

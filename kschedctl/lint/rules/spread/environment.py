@@ -195,8 +195,10 @@ def find_exceeded_skews(context: LintContext) -> Iterator[Problem]:
         selector = compile_selector(spread.constraint.label_selector)
         if selector is None or selector.selects_everything:
             continue  # it counts no pods, and ts-no-selector or ts-empty-selector reports it
-        if spread.constraint.match_label_keys or not spread.counted.any():
+        if spread.constraint.match_label_keys:
             continue
+        if not spread.counted.any():
+            continue  # without a counted node, there are no domains to compare
         counts = _count_pods_per_domain(context, spread, selector)
         skew = int(counts.max() - counts.min())
         if skew > spread.constraint.max_skew:
@@ -206,7 +208,8 @@ def find_exceeded_skews(context: LintContext) -> Iterator[Problem]:
             )
             fix = ""
             owners = _list_owners_of_counted_pods(context, spread, selector)
-            if str(spread.workload.subject) not in owners:  # a restart of the workload would move none of them
+            counts_only_other_workloads = str(spread.workload.subject) not in owners
+            if counts_only_other_workloads:  # a restart of the workload would move none of the counted pods
                 message += f"; it counts the pods of {first_few(owners)}"
                 fix = f"Spread {first_few(owners)} as well, or narrow the selector"
             yield spread.workload.build_problem(spread.path, message, fix)

@@ -269,7 +269,7 @@ class TopologySnapshot:
 
         If the domains are nodes, the hostname is enough to identify them.
         """
-        skipped = len(self.tree.keys) - 1 if self.tree.is_lowest_node else 0
+        skipped = len(self.tree.keys) - 1 if self.tree.has_node_level else 0
         values = self.tree.levels[-1].values
         return TopologyPlacement(
             self.tree.keys[skipped:],
@@ -438,7 +438,7 @@ class TopologySnapshot:
         exclusions = Exclusions(len(nodes))
         is_match = np.ones(len(nodes), dtype=np.bool_)
         affinity = np.zeros(len(nodes), dtype=np.int64)
-        if not self.tree.is_lowest_node:
+        if not self.tree.has_node_level:
             return _NodeMatches(is_match, affinity, exclusions)
 
         tolerations = (*spec.tolerations, *self._tolerations)

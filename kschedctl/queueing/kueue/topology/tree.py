@@ -66,7 +66,7 @@ class TopologyTree(NamedTuple):
     """The allocatable amounts. Shape: resources x domains of the lowest level."""
 
     @property
-    def is_lowest_node(self) -> bool:
+    def has_node_level(self) -> bool:
         """Return whether the domains of the lowest level are nodes."""
         return bool(self.keys) and self.keys[-1] == HOSTNAME
 
@@ -84,7 +84,7 @@ def build_topology_tree(
     is malformed.
     """
     keys = tuple(level.node_label for level in topology.spec.levels)
-    is_lowest_node = bool(keys) and keys[-1] == HOSTNAME
+    has_node_level = bool(keys) and keys[-1] == HOSTNAME
     selected_nodes = [
         node
         for node in nodes
@@ -109,7 +109,7 @@ def build_topology_tree(
         keys=keys,
         levels=_build_levels(leaves, len(keys)),
         # Placements name nodes by hostname alone
-        leaf_indexes={(leaf[-1:] if is_lowest_node else leaf): index for index, leaf in enumerate(leaves)},
+        leaf_indexes={(leaf[-1:] if has_node_level else leaf): index for index, leaf in enumerate(leaves)},
         leaf_of_node={node.metadata.name: index for index, leaf in enumerate(leaves) for node in members[leaf]},
         leaf_nodes=tuple(members[leaf][0] for leaf in leaves),
         resources=resources,

@@ -128,9 +128,10 @@ def find_groups_sharing_pods(cycle: PodGroupCycle, result: GroupResult, *, own_g
 def _find_groups_of_pods(
     cycle: PodGroupCycle, positions: Iterable[Position], excluded: set[AnyGroupKey], own_groups: bool
 ) -> tuple[AnyGroupKey, ...]:
-    """Return the groups to which these pods belong, without the excluded groups.
+    """Return the gangs of these pods, without the excluded groups.
 
-    These are the gangs of the profile's gang plugin and, with `own_groups`, the PodGroups of Kubernetes.
+    Gangs are the groups of the profile's gang plugin, if it has one. With `own_groups`, the PodGroups of Kubernetes are
+    included.
     """
     plugin = find_gang_plugin(cycle.framework)
     groups: dict[AnyGroupKey, None] = {}

@@ -72,8 +72,8 @@ def _iter_request_options(claim: ResourceClaim) -> Iterator[ExactDeviceRequest |
 def _iter_inventory_dependencies(inventory: Inventory) -> Iterator[Dependency]:
     """Yield dependencies on the kinds that define which devices can be allocated.
 
-    These are ResourceSlices and, if enabled, DeviceTaintRules, which can only make devices unavailable. If a rule
-    selects devices by a class that was not read, DeviceClasses are added.
+    ResourceSlices are always included, and DeviceTaintRules if the cluster has this feature. DeviceClasses are included
+    if the release lets rules select devices by class and a rule names a class that was not read.
     """
     yield _build_false_rejection_dependency("ResourceSlice")
     if not inventory.features.device_taint_rules:
@@ -82,7 +82,11 @@ def _iter_inventory_dependencies(inventory: Inventory) -> Iterator[Dependency]:
     if not SELECTS_BY_CEL.at(inventory.features.release):
         return
     selectors = [rule.spec.device_selector for rule in inventory.objects.of("DeviceTaintRule")]
-    class_names = {selector.device_class_name for selector in selectors if selector is not None} - {None}
+    class_names = {
+        selector.device_class_name
+        for selector in selectors
+        if selector is not None and selector.device_class_name is not None
+    }
     has_all_classes = class_names <= inventory.classes.keys()
     if not has_all_classes:
         yield _build_false_rejection_dependency("DeviceClass")
