@@ -54,7 +54,8 @@ def find_untolerated_taint(
 ) -> Taint | None:
     """Return the first taint that no toleration tolerates, or None if all are tolerated.
 
-    If ``effects`` is given, only taints with one of these effects count.
+    If ``effects`` is given, only taints with one of these effects count. ``comparison_operators`` enables the operators
+    Gt and Lt.
     """
     tolerations = tuple(tolerations)
     for taint in taints:

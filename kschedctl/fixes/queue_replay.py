@@ -247,9 +247,8 @@ PER_NODE_PLUGINS = frozenset({NodeAffinity.name, NodeResourcesFit.name, TaintTol
 def find_nodes_with_new_room(trial: RemedyTrial, target_key: ObjectKey) -> frozenset[str] | None:
     """Return the names of the nodes on which the fix makes room, or None if it may make room on other nodes, too.
 
-    It may make room on other nodes if any edit, apart from an edit of the target pod, is not confined to one node.
-    Edits are confined to one node if they change a node but not its labels, or a running pod that cannot block other
-    nodes.
+    Edits of the target pod are ignored. The result is None if another edit changes the labels of a node, changes or
+    deletes a pod that can block other nodes, or is of a kind that is not in `SINGLE_NODE_KINDS`.
     """
     names: set[str] = set()
     for key, edit in trial.edits.items():
@@ -264,7 +263,7 @@ def find_nodes_with_new_room(trial: RemedyTrial, target_key: ObjectKey) -> froze
             if _may_block_other_nodes(before):
                 return None
             names.add(before.spec.node_name)
-        elif key.kind != "Pod":  # a new pod makes no room
+        elif key.kind != "Pod":  # a Node, or a CSINode of the same name. A new pod makes no room.
             names.add(key.name)
     return frozenset(names)
 

@@ -147,8 +147,8 @@ def read_example(rule_id: str) -> dict[str, str]:
     return parts
 
 
-def render_rule_table() -> str:
-    """Render the content of ``RULES.md``."""
+def render_rules_document() -> str:
+    """Render the content of ``RULES.md``: a table of rules for each family, and a comparison with other linters."""
     lines = ["# Rules of `kschedctl lint`\n"]
     lines.append("Rules marked with ★ need nodes and pods. `kschedctl lint explain RULE` explains a rule in full.\n")
     lines.append(
@@ -168,7 +168,8 @@ def render_rule_table() -> str:
                 f"| `{rule.id}`{marks} | {rule.severity} | {_escape_cell(rule.summary)} | {_escape_cell(rule.why)} |"
             )
         lines.append("")
-    return "\n".join([*lines, PEERS.read_text()])
+    comparison_with_other_linters = PEERS.read_text()
+    return "\n".join([*lines, comparison_with_other_linters])
 
 
 def _list_once_rules() -> str:
@@ -204,4 +205,4 @@ def _build_rule_report(rule: Rule, bad: str = "", good: str = "", around: str = 
 
 
 if __name__ == "__main__":
-    TABLE.write_text(render_rule_table())
+    TABLE.write_text(render_rules_document())

@@ -113,7 +113,7 @@ def _build_group_fields(loop: QueueReplay, record: GroupRecord | None) -> _Group
         return {}
     get_key = _build_key_getter(loop)
     result = record.result
-    pod_groups = record.below or (record,)
+    pod_groups = record.below or (record,)  # a group outside of a tree is its own only PodGroup
     members = [member for pod_group in pod_groups for member in pod_group.result.members]
     return {
         "group": "/".join(record.key),

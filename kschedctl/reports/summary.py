@@ -156,15 +156,18 @@ class Summary(RootDocument, frozen=True):
 
     def shorten(self) -> Summary:
         """Shorten the lists, and finally drop commands, until the JSON fits into MOST_BYTES."""
-        summary = self._limit_entries(MOST_ENTRIES)
+        summary = self._limit_entries_and_texts(MOST_ENTRIES)
         for entries in range(MOST_ENTRIES, 0, -1):
             if len(msgspec.json.encode(summary)) <= MOST_BYTES:
                 return summary
-            summary = summary._limit_entries(entries)
+            summary = summary._limit_entries_and_texts(entries)
         return replace(summary, fixes=tuple(replace(fix, commands=()) for fix in summary.fixes), next=())
 
-    def _limit_entries(self, entries: int) -> Summary:
-        """Return the summary with at most ``entries`` entries per list, and with long texts cut."""
+    def _limit_entries_and_texts(self, entries: int) -> Summary:
+        """Return the summary with at most ``entries`` entries per list, and with long texts cut.
+
+        The number of dropped entries is added to ``left_out``.
+        """
         changed: dict[str, object] = {
             name: _cut_long_texts(getattr(self, name)) for name in ("subject", "headline", "message")
         }

@@ -234,9 +234,11 @@ class PodItems:
     ) -> _Template:
         """Register the template of an item under a new key, and return the template.
 
-        The conditions' JSON was split at its timestamps, and ``piece_count`` is the number of pieces. Quantities are
-        validated only if ``get_place`` is given. Raises InputError or msgspec.ValidationError if the item is invalid.
+        ``piece_count`` is the number of pieces into which the timestamps split the JSON of the pod's conditions.
+        Quantities are validated only if ``get_place`` is given. Raises InputError or msgspec.ValidationError if the
+        item is invalid.
         """
+        # The pod is put together from parts that are cached on their own, because few templates differ in all parts.
         decoded, volumes, _, spec, conditions_json = key
         if decoded not in self._pods:
             self._pods[decoded] = _build_common_pod(item)
@@ -247,11 +249,12 @@ class PodItems:
             self._get_pod_spec(common_pod.spec, item.spec, (decoded, volumes, spec), get_place),
             replace(common_pod.status, conditions=conditions),
         )
+
         if conditions_json not in self._facts:
             self._facts[conditions_json] = _ConditionFacts.from_conditions(conditions, piece_count)
-        facts = self._facts[conditions_json]
+        condition_facts = self._facts[conditions_json]
         containers = NotableContainers.from_status(pod.status).to_text()
-        template = _Template(self._builder.intern_template(pod), facts, containers)
+        template = _Template(self._builder.intern_template(pod), condition_facts, containers)
         shared_key: Any = tuple(self._texts.setdefault(part, part) for part in key)  # equal parts are stored once
         self._templates[shared_key] = template
         return template

@@ -116,10 +116,10 @@ class NewPodFields:
         return [documents[index] for index in checked_indices]
 
     def _register_if_new_template(self, meta: _ItemMetadata) -> bool:
-        """Register the template of a pod, and return whether the pod is its first one.
+        """Register the template of a pod, and return whether the template is new.
 
-        Pods with the same namespace, owners and revision have the same template. A pod without a template is always a
-        first one.
+        Pods with the same namespace, owners and revision have the same template. A pod whose owner gives it no template
+        always counts as new.
         """
         # The metadata is searched as raw JSON, which is faster than decoding it for each pod.
         owners = bytes(meta.owner_references)

@@ -306,8 +306,8 @@ def _parse_reasons(sentence: str) -> list[tuple[int, str]]:
 def describe_node_reasons(groups: Iterable[tuple[int, Sequence[str]]], nodes: int, noun: str) -> str:
     """Describe why nodes do not take a pod.
 
-    Each group is a number of nodes with upstream's reasons for all of them. ``nodes`` is the number of nodes in total,
-    and ``noun`` is the word for one of them.
+    Each group pairs a number of nodes with the reasons that upstream gives for them. ``nodes`` is the number of nodes
+    in total, and ``noun`` is the word for one of them.
 
     >>> groups = [(1, ["Insufficient cpu", "Insufficient memory"]), (2, ["node(s) were unschedulable"])]
     >>> describe_node_reasons(groups, 3, "usable node")
@@ -318,8 +318,10 @@ def describe_node_reasons(groups: Iterable[tuple[int, Sequence[str]]], nodes: in
     described = []
     for number, reasons in groups:
         first, *other_reasons = (_describe_reason(number, reason) for reason in reasons)
-        verb = " ".join(first.split(" ")[:2])  # such as "1 lacks", which "and" does not repeat
-        described.append(" and ".join((first, *(other.removeprefix(f"{verb} ") for other in other_reasons))))
+        # Every description starts with the number and a verb, such as "1 lacks", which are not repeated after "and".
+        number_and_verb = " ".join(first.split(" ")[:2])
+        shortened = [other.removeprefix(f"{number_and_verb} ") for other in other_reasons]
+        described.append(" and ".join((first, *shortened)))
     text = ", ".join(described)
     return f"the only {noun} {text.removeprefix('1 ')}" if nodes == 1 else f"of {nodes:,} {noun}s, {text}"
 

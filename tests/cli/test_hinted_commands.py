@@ -29,10 +29,6 @@ HINTS = {
         ["snapshot save -o new.ksnap --demo"],
     ),
     "kschedctl explain POD -o html has them": ([], ["explain shop/checkout-7d9f6c5b8-x2x4q -o html --demo"]),
-    "kschedctl wakes POD lists the kinds of changes after which the scheduler retries a pod.": (
-        [],
-        ["wakes shop/checkout-7d9f6c5b8-x2x4q --demo"],
-    ),
     "kschedctl config check FILE; kschedctl config view [FILE | --live]": (["config", "check"], ["config view"]),
     "kschedctl scale up; kschedctl scale down": (
         ["scale", "sideways", "--demo"],

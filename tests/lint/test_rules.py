@@ -24,7 +24,7 @@ from kschedctl.lint.catalogue import (
     TABLE,
     iter_rules,
     read_example,
-    render_rule_table,
+    render_rules_document,
 )
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.engine import lint
@@ -80,7 +80,7 @@ def test_what_is_said_of_other_linters_names_rules() -> None:
 
 
 def test_table_is_current() -> None:
-    assert TABLE.read_text() == render_rule_table(), "run python -m kschedctl.lint.catalogue"
+    assert TABLE.read_text() == render_rules_document(), "run python -m kschedctl.lint.catalogue"
 
 
 NEW_RULE = """

@@ -125,7 +125,11 @@ class ScaleDownPlan:
         return self.loop.groups.of_node.get(node.metadata.name)
 
     def plan_removals(self) -> None:
-        """Find the nodes that may be removed, choose the nodes to remove now, and store both in the fields."""
+        """Find the nodes that may be removed, and choose the nodes to remove in this loop.
+
+        The results are stored in `candidates`, in `unneeded` (the candidates that could be removed), in `to_delete`
+        (the unneeded nodes that may be removed now) and in `deleted_now` (as many of these as one loop removes).
+        """
         self.candidates = self._find_removal_candidates()
         eligible = [node for node in self.candidates if self._is_eligible_for_removal(node)]
         self._record_unneeded_nodes(eligible)

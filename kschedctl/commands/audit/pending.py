@@ -218,15 +218,7 @@ def build_pending_section(audited: AuditedCluster) -> PendingSection:
         if entry.state in RULE_BY_STATE and entry.resource not in pending_pod_groups
     )
 
-    unknown = [
-        *merge_unknown_kinds(replayed.explanation.unknown for replayed in audited.replay),
-        *find_unread_pods_doubt(audited),
-        *_iter_unknowns_of_stuck_pods(waiting, audited),
-    ]
-    if any(waiting_pod.cause == "unserved" for waiting_pod in waiting):
-        unknown += _find_unread_scheduler_kinds(audited)
-    unknown += [*find_unread_waiting_kinds(audited.cluster), *_iter_unchecked_resource_unknown(elsewhere)]
-
+    unknown = _collect_unknowns(waiting, elsewhere, audited)
     return PendingSection(
         title="Pending, by cause",
         headline=_build_headline(waiting, elsewhere),
@@ -238,6 +230,21 @@ def build_pending_section(audited: AuditedCluster) -> PendingSection:
         ),
         **build_verdict((*RULE_BY_CAUSE.values(), OVERDUE, *RULE_BY_STATE.values()), findings, unknown),
     )
+
+
+def _collect_unknowns(
+    waiting: Sequence[WaitingPod], elsewhere: Sequence[WaitingElsewhere], audited: AuditedCluster
+) -> list[UnknownKind]:
+    """Collect the unknowns of the replay, of the waiting pods, and of the workloads that are held back elsewhere."""
+    unknown = [
+        *merge_unknown_kinds(replayed.explanation.unknown for replayed in audited.replay),
+        *find_unread_pods_doubt(audited),
+        *_iter_unknowns_of_stuck_pods(waiting, audited),
+    ]
+    if any(waiting_pod.cause == "unserved" for waiting_pod in waiting):
+        unknown += _find_unread_scheduler_kinds(audited)
+    unknown += [*find_unread_waiting_kinds(audited.cluster), *_iter_unchecked_resource_unknown(elsewhere)]
+    return unknown
 
 
 def _find_pod_groups_of_pending_pods(audited: ReplayedCluster) -> set[str]:

@@ -105,7 +105,7 @@ def build_queue_section(audited: AuditedCluster) -> QueueSection:
     return QueueSection(
         title="Queue and wake-ups",
         headline=_build_headline(queued, between, reported_pods),
-        queued=tuple(_build_pods_in_queue(group, audited) for group in _group_pods_by_queue(queued)),
+        queued=tuple(_build_pods_in_queue(group, audited) for group in _group_pods_by_queue_and_plugins(queued)),
         nothing_judged=between is None and bool(queued),
         before=between.before if between else "",
         changes=between.changes if between else 0,
@@ -153,7 +153,7 @@ def _infer_queue(waiting: WaitingPod, rejected: RejectedPod) -> str:
     return "unknown" if was_rejected(waiting.pod) else "activeQ"
 
 
-def _group_pods_by_queue(queued: Iterable[AuditedQueuePod]) -> list[list[AuditedQueuePod]]:
+def _group_pods_by_queue_and_plugins(queued: Iterable[AuditedQueuePod]) -> list[list[AuditedQueuePod]]:
     """Group pods by queue and rejecting plugins.
 
     The groups are in the order of `QUEUES`, larger groups first. Within a group, the longest-waiting pod comes first.

@@ -226,7 +226,7 @@ class AnswerPane(Vertical):
             remedy_list.show(lambda width: list_remedies(remedies, width))
 
     @property
-    def chosen_remedy(self) -> Remedy | None:
+    def chosen_fix(self) -> Remedy | None:
         """The fix under the cursor, or None if there is none or if the tab of fixes is not open."""
         chosen = self.query_one("#remedy-list", LineList).chosen
         if not self.remedies or not chosen or self.current_tab != REMEDIES:

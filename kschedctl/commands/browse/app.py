@@ -264,8 +264,9 @@ class Browser(TidyApp):
         elif subject.kind == REASON:
             self.answer_pane.open_tab(NODES)
             self.answer_pane.filter_nodes(subject.name)
-        elif self.answer_pane.chosen_remedy is not None and event.lines.id == "remedy-list":
-            self.push_screen(FixScreen(describe_remedy(self.answer_pane.chosen_remedy)))
+        # A line of the list of fixes only has the fix's number. The pane has the fix itself.
+        elif self.answer_pane.chosen_fix is not None and event.lines.id == "remedy-list":
+            self.push_screen(FixScreen(describe_remedy(self.answer_pane.chosen_fix)))
         else:
             self.open_details(subject)
 
@@ -443,7 +444,7 @@ class Browser(TidyApp):
 
     def close_ask_line(self) -> None:
         """Close the input line, and focus the list to which it belongs."""
-        purpose = self.ask_line.close()
+        purpose = self.ask_line.close_and_get_purpose()
         (self.answer_pane.node_list if purpose == SEARCH_NODES else self.pod_list).focus()
 
     def action_leave(self) -> None:
@@ -499,7 +500,7 @@ class Browser(TidyApp):
         """
         if isinstance(self.screen, FixScreen):  # it would cover the note
             self.pop_screen()
-        remedy, tab = self.answer_pane.chosen_remedy, self.answer_pane.current_tab
+        remedy, tab = self.answer_pane.chosen_fix, self.answer_pane.current_tab
         text = ""
         if remedy:
             text = format_fix_commands(remedy)

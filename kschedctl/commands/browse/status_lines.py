@@ -166,7 +166,7 @@ class AskLine(Horizontal):
         line.focus()
         self.app.refresh_bindings()
 
-    def close(self) -> str:
+    def close_and_get_purpose(self) -> str:
         """Hide the line, and return the purpose for which it was open."""
         old_purpose = self.purpose
         self.purpose = ""

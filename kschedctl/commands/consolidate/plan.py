@@ -393,8 +393,10 @@ class ConsolidationRun:
         ready_pools = self.pools._replace(workers=self.ready_workers)
         is_kept = np.ones(len(self.remaining), np.bool_)
         is_kept[removed] = False
-        states_before = compute_pool_states(self.scheduler.view, ready_pools)
-        return compare_pool_states(states_before, compute_pool_states(self.view, ready_pools, is_kept))
+        view_before, view_after = self.scheduler.view, self.view
+        states_before = compute_pool_states(view_before, ready_pools)
+        states_after = compute_pool_states(view_after, ready_pools, is_kept)
+        return compare_pool_states(states_before, states_after)
 
     def _is_empty(self, row: Row) -> bool:
         """Return whether the node has only pods of DaemonSets and static pods."""

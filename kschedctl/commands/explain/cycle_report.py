@@ -129,7 +129,7 @@ def _report_cycle_with_group(
     if group is None:
         group = gang.report_gang(scheduler, framework, info.pod)
     report_with_group = pod_group.add_group_report(pod_report, group)
-    all_unknowns = (*cycle_unknowns, *pod_group.iter_tree_order_unknown(group))
+    all_unknowns = (*cycle_unknowns, *pod_group.iter_unknowns_of_group_order(group))
     return _mark_gang_as_undecided(_add_unread_kinds(report_with_group, all_unknowns))
 
 
@@ -178,11 +178,12 @@ def _report_settled_pod(scheduler: Scheduler, framework: Framework | None, info:
 
 def _add_unread_kinds(report: Explanation, unknowns: tuple[Unknown, ...]) -> Explanation:
     """Add the kinds of objects that were not read, each with what it could change about the verdict."""
-    effects = {"Schedulable": WHEN_SCHEDULABLE, "Gated": WHEN_GATED}.get(report.verdict, WHEN_UNSCHEDULABLE)
+    # Effect of an unread object -> the part of the answer that it could change
+    affected_parts = {"Schedulable": WHEN_SCHEDULABLE, "Gated": WHEN_GATED}.get(report.verdict, WHEN_UNSCHEDULABLE)
     has_victims = report.preemption is not None and bool(report.preemption.candidates)
     if not has_victims:  # then unread objects cannot change whom preemption evicts
-        effects = {effect: affects for effect, affects in effects.items() if affects != VICTIMS}
-    return replace(report, **build_unknown_fields(summarize_unknowns(unknowns, effects)))
+        affected_parts = {effect: part for effect, part in affected_parts.items() if part != VICTIMS}
+    return replace(report, **build_unknown_fields(summarize_unknowns(unknowns, affected_parts)))
 
 
 def _mark_gang_as_undecided(report: Explanation) -> Explanation:

@@ -355,7 +355,7 @@ def _report_pod_group_in_tree(
     return replace(report, tree=trial.report, condition=CONDITION.at(scheduler.gates.release))
 
 
-def iter_tree_order_unknown(group: PodGroupReport | None) -> Iterator[Unknown]:
+def iter_unknowns_of_group_order(group: PodGroupReport | None) -> Iterator[Unknown]:
     """Yield an Unknown if the result may depend on the order in which the groups of a tree are tried.
 
     Kube-scheduler tries them in random order.
@@ -363,9 +363,9 @@ def iter_tree_order_unknown(group: PodGroupReport | None) -> Iterator[Unknown]:
     tree = group.tree if group else None
     if tree is None:
         return
-    if tree.by_chance:
+    if tree.by_chance:  # the orders that were tried have different outcomes
         yield Unknown(Dependency("CompositePodGroup", Effect.EITHER), Gap(ORDER_MATTERS))
-    elif not tree.all_orders:
+    elif not tree.all_orders:  # an order that was not tried may have another outcome
         yield Unknown(Dependency("CompositePodGroup", Effect.EITHER), Gap(ORDER_MAY_MATTER))
 
 

@@ -316,11 +316,12 @@ class _RolloutReplay:
         return replace(placement, overlapping=tuple(map(self._build_overlapping_binding, moved)))
 
     def _find_nearby_placements(self, number: int, position: Position) -> list[NearbyPlacement]:
-        """Return the placements of other pods shortly before and shortly after a placement.
+        """Return the placements of other pods less than `NEARBY_NANOSECONDS` before or after a placement.
 
-        "Shortly" means less than `NEARBY_NANOSECONDS`. Pods placed before count if they are still on their node, in
-        order of time. Pods placed after count if they have no node yet, each with its last placement. `number` is the
-        index of the placement, and `position` is the position of its pod.
+        Earlier placements count if the pod is still on its node, and are returned first, in order of time. Later
+        placements count if the pod has no node yet, and only the last placement of each pod is returned. At most `2 *
+        MAX_NEARBY` placements in each direction are examined. `number` is the index of the placement, and `position` is
+        the position of its pod.
         """
         now = self.placements[number].nanoseconds
         pod_index, node_index = self.view.pods.index, self.view.nodes.index
@@ -331,14 +332,14 @@ class _RolloutReplay:
             if self.view.node[placed.position] == placed.row:
                 nearby.append(NearbyPlacement(placed.position, placed.row, placed.nanoseconds - now))
 
-        # After it: pods that have no node yet, each by its last placement. Only a positive delay means "after".
-        after: dict[Position, NearbyPlacement] = {}
+        # After it: pods that have no node yet. A later placement of the same pod replaces an earlier one.
+        later_by_pod: dict[Position, NearbyPlacement] = {}
         for placement in self.placements[number + 1 : number + 1 + 2 * MAX_NEARBY]:
             if placement.pod in pod_index and placement.node in node_index:
                 later_pod = pod_index[placement.pod]
-                delay = max(placement.nanoseconds - now, 1)
-                after[later_pod] = NearbyPlacement(later_pod, Row(node_index[placement.node]), delay)
-        nearby += [later for later in after.values() if self.view.node[later.position] < 0]
+                delay = max(placement.nanoseconds - now, 1)  # only a positive delay means "after"
+                later_by_pod[later_pod] = NearbyPlacement(later_pod, Row(node_index[placement.node]), delay)
+        nearby += [later for later in later_by_pod.values() if self.view.node[later.position] < 0]
 
         return [other for other in nearby if other.position != position and abs(other.nanoseconds) < NEARBY_NANOSECONDS]
 

@@ -84,10 +84,10 @@ class _LaunchableType(NamedTuple):
     labels: Mapping[str, str] = NO_LABELS
     taints: tuple[Taint, ...] = ()
 
-    def list_offerings_on_sale(self) -> list[Offering]:
-        """Return the available offerings that are not reserved, the cheapest last.
+    def list_usable_offerings(self) -> list[Offering]:
+        """Return the offerings that are available and not reserved, most expensive first.
 
-        If there are offerings on demand, only these are returned.
+        If there are on-demand offerings, only these are returned.
         """
         available = [
             offering for offering in self.offerings if offering.available and offering.capacity_type != RESERVED
@@ -130,7 +130,7 @@ def _build_type_shape(
 
     `zone_keys` are further labels that name the zone. The result is None if the type is not on sale.
     """
-    offerings = launched.list_offerings_on_sale()
+    offerings = launched.list_usable_offerings()
     if not offerings:
         return None
     price_by_zone: dict[str, float] = {}

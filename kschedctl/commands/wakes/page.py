@@ -93,7 +93,7 @@ def build_many_wake_ups_page(report: WakeUpsOfMany, style: Style) -> Page:
     )
 
 
-HOW_TO_LIST_CHANGES = "kschedctl wakes POD lists the kinds of changes after which the scheduler retries a pod."
+HOW_TO_LIST_CHANGES = "To list the changes after which the scheduler retries a pod, ask about that pod alone."
 
 
 def _build_pod_row(pod: WakeUps) -> Row:

@@ -156,7 +156,7 @@ class Wakes(Report, frozen=True):
         return self.moved and bool(self.after)
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the pod, and a sentence that says whether the change wakes it and in which queue it is afterwards."""
+        """Return the cells of the first line: the pod, and whether the change wakes it, with its queue afterwards."""
         if self.woken:
             sentence = f"woken, to {self.after}"
         elif self.after:

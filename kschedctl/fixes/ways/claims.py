@@ -137,8 +137,8 @@ def adapt_claim_to_volume(
     return replace(adapted, spec=spec), tuple(differences)
 
 
-def describe_smaller_size(claim: PersistentVolumeClaim, new_claim: PersistentVolumeClaim) -> str:
-    """Describe which share of the claim's storage request remains in the new claim, or return "" for all of it."""
+def describe_lost_storage(claim: PersistentVolumeClaim, new_claim: PersistentVolumeClaim) -> str:
+    """Say what share of the requested storage the new claim provides, or return "" if it provides all of it."""
     requested, remaining = (to_billionths(parse_requested_storage(version)) for version in (claim, new_claim))
     if remaining >= requested:
         return ""
@@ -215,7 +215,7 @@ def iter_claim_recreation_fixes(
     if deletion is None or (is_in_stateful_set and not keeps_spec):
         return
 
-    smaller = describe_smaller_size(claim, new_claim)
+    smaller = describe_lost_storage(claim, new_claim)
     edits = (*deletion.edits, ObjectEdit(ObjectKey.of(claim), change), *extra_edits)
     if is_ephemeral and not keeps_spec:
         # The claim is created again with the pod, whose template changes.

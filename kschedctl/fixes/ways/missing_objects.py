@@ -325,9 +325,9 @@ def build_owner_reference(pod: Pod) -> OwnerReference:
 
 
 def iter_missing_storage_class_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Yield fixes for a claim's missing StorageClass: recreate the claim with a class of a similar name, or create it.
+    """Yield fixes for a missing StorageClass: recreate the claim with a class of a similar name, or create the class.
 
-    The class is created as a copy of an existing class that delays binding, one for each of the first `MOST_PROPOSED`
+    To create the class, an existing class that delays binding is copied, one for each of the first `MOST_PROPOSED`
     provisioners. If the claim names no class, none is created.
     """
     classes = get_listers(tried.cycle.view).classes

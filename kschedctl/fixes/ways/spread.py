@@ -83,8 +83,8 @@ def _iter_relaxation_fixes(
 ) -> Iterator[Fix]:
     """Yield fixes that relax the constraint at this index, if the pod would violate it on the tried node.
 
-    Fixes that count fewer pods or domains come first. Then fixes lower minDomains, allow a larger skew, or turn the
-    constraint into a preference.
+    Fixes that count fewer pods or domains come first. They are followed by fixes that lower minDomains, raise maxSkew,
+    or turn the constraint into a preference.
     """
     counts = _get_domain_counts(tried, index)
     if counts is None:

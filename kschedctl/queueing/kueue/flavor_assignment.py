@@ -553,7 +553,7 @@ class FlavorAssigner:
         If they do not fit now, or if the mode already is PREEMPT, the mode becomes PREEMPT if they would fit into an
         empty topology, and NO_FIT otherwise. An assignment with any other mode is not changed.
         """
-        requests = self.prepare_placements(assignment)
+        requests = self.collect_placement_requests(assignment)
 
         if assignment.mode == AssignmentMode.FIT:
             results = find_placements(self.queue, requests, self.gates, assume_empty=False)
@@ -584,7 +584,7 @@ class FlavorAssigner:
                 attempt.no_fit_reason = NoFitReason.TOPOLOGY_PLACEMENT_FAILED
         assignment.set_mode(AssignmentMode.NO_FIT, [pod_set])
 
-    def prepare_placements(self, assignment: Assignment) -> PlacementRequests:
+    def collect_placement_requests(self, assignment: Assignment) -> PlacementRequests:
         """Return, by flavor, the requests of the pod sets to place in a topology in this cycle.
 
         Pod sets with an error, without pods or with a placement are skipped. The assignment is changed: a pod set

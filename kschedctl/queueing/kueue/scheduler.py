@@ -323,7 +323,7 @@ class AdmissionScheduler:
         """Return the Workloads to preempt for an assignment, or an empty list if preemption would not help."""
         placements = {}
         if Gate.TOPOLOGY_AWARE_SCHEDULING in self._gates:
-            placements = assigner.prepare_placements(assignment)
+            placements = assigner.collect_placement_requests(assignment)
         info = assigner.info
         usage = WorkloadUsage(assignment.compute_quota_usage(info), info.compute_topology_usage(self._gates))
         request = PreemptionRequest(
@@ -374,7 +374,7 @@ class AdmissionScheduler:
         if Gate.TOPOLOGY_AWARE_SCHEDULING not in self._gates or not is_waiting or not wants_topology:
             return
 
-        requests = assigner.prepare_placements(assignment)
+        requests = assigner.collect_placement_requests(assignment)
         infos = [target.info for target in targets]
         self._snapshot.remove_usage(infos)
         results = find_placements(queue, requests, self._gates, assume_empty=not targets)

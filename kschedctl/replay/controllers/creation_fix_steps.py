@@ -226,8 +226,11 @@ def _suggest_runtime_selector(denied: DeniedPod) -> Iterator[FixStep]:
     yield FixStep(StepKind.OTHER_NODE_SELECTOR, summary, partial(_set_node_selector, {key: value}))
 
 
-def _suggest_namespace_selector(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield the step that sets conflicting nodeSelector labels to the values that the namespace demands."""
+def _suggest_node_selector_of_namespace(denied: DeniedPod) -> Iterator[FixStep]:
+    """Yield the step that sets conflicting nodeSelector labels to the values in the namespace's node selector.
+
+    The namespace's node selector is an annotation that the admission plugin PodNodeSelector reads.
+    """
     request = AdmissionRequest(denied.cluster, "Pod", {}, denied.namespace)
     pod_selector: Any = denied.spec.get("nodeSelector") or {}
     namespace_selector = parse_node_selector_of_namespace(request)
@@ -473,7 +476,7 @@ def _set_resources(settings: list[ResourceSetting], spec: Writable) -> None:
 _SUGGESTIONS: Mapping[str, Callable[[DeniedPod], Iterator[FixStep]]] = {
     SERVICE_ACCOUNT_MISSING: _suggest_service_account,
     "conflict: runtimeClass.scheduling.nodeSelector": _suggest_runtime_selector,
-    "conflicts with its namespace node label selector": _suggest_namespace_selector,
+    "conflicts with its namespace node label selector": _suggest_node_selector_of_namespace,
     'namespaces "': _suggest_namespace,
     "pod rejected: Pod": _suggest_runtime_class,
     "no PriorityClass with name": _suggest_priority_class,

@@ -384,6 +384,7 @@ def is_pod_of_workload(pod: Pod, kind: str, namespace: str, name: str) -> bool:
     owner = find_controller(pod.metadata)
     if owner is None or pod.metadata.namespace != namespace:
         return False
+    # find_owner returns the Deployment above a ReplicaSet.
     return (owner.kind, owner.name) == (kind, name) or find_owner(pod) == Owner(kind, namespace, name)
 
 

@@ -41,12 +41,16 @@ def find_waiting_elsewhere(
     """
     entries = list(_iter_waiting_for_kueue(cluster, now))
     entries += (entry for finder in _FINDERS for entry in finder(cluster, now))
+
+    # Jobs and other objects for which an entry, such as the entry of their PodGroup, already stands
     reported = {workload for entry in entries for workload in entry.part_of}
     entries += iter_bypassing_pods(cluster, now)
 
-    # Suspended Jobs and custom resources, unless an entry above already stands for them
+    # Suspended Jobs, unless they are reported. Kueue suspends the Jobs that it queues.
     queued = {entry.resource for entry in entries if entry.decides == KUEUE}
     entries += iter_suspended_jobs(cluster, reported | queued, now)
+
+    # Custom resources whose pods are missing, unless they are reported
     reported |= {entry.resource for entry in entries}
     entries += (entry for entry in iter_resources_without_pods(cluster, now) if entry.resource not in reported)
     return tuple(entry for entry in entries if namespace in (None, get_namespace(entry)))

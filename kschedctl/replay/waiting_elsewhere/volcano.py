@@ -67,9 +67,10 @@ def iter_waiting_volcano_groups(cluster: Cluster, now: str) -> Iterator[WaitingE
 
 
 def iter_jobs_without_group(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield reports on the Jobs of Volcano that have neither a PodGroup nor a pod yet.
+    """Yield reports on the Jobs of Volcano in a waiting phase that have no PodGroup yet.
 
-    Only Jobs in a waiting phase are considered. ``now`` is the RFC 3339 time for their ages, or empty.
+    Their pods are not checked, because Volcano creates no pods for a Job without a PodGroup. ``now`` is the RFC 3339
+    time for the ages of the Jobs, or empty.
     """
     with_group = {find_pod_group_owner(group, cluster) for group in cluster.volcano_pod_groups}
     for job in cluster.volcano_jobs:

@@ -159,7 +159,7 @@ class Plugin(Protocol):
 
 
 def get_reads(plugin: Plugin, result: PreFilterResult | PreScoreResult | None = None) -> Reads:
-    """Return which data a plugin's answers depend on.
+    """Return the data on which a plugin's answers depend.
 
     If the plugin's `result` for a pod declares that data, it takes precedence over the plugin's own declaration. A
     plugin that declares nothing may read all pods.

@@ -93,7 +93,7 @@ class ExactSearch:
         first_row = self.view.nodes.index.get(nominated_name) if nominated_name else hint
         if first_row is not None and cycle.filter.passing[first_row]:
             batch.record_placement(signature, cycle_number, hint, first_row, deque())
-            return _build_choice(info, first_row, feasible=1, evaluated=1, batched=first_row == hint)
+            return _build_untied_choice(info, first_row, feasible=1, evaluated=1, batched=first_row == hint)
 
         # Search for feasible nodes, and take the one with the highest score.
         rows, evaluated = self._search_nodes(framework, cycle, first_row)
@@ -102,7 +102,7 @@ class ExactSearch:
         remaining_rows = self._sort_by_score(cycle, rows)
         row = remaining_rows.popleft()
         batch.record_placement(signature, cycle_number, hint, row, remaining_rows)
-        return _build_choice(info, row, feasible=len(rows), evaluated=evaluated, batched=row == hint)
+        return _build_untied_choice(info, row, feasible=len(rows), evaluated=evaluated, batched=row == hint)
 
     def run_post_filter(self, position: Position, framework: Framework) -> PostFilterEffect:
         """Run PostFilter for a pod for which `find_node` just returned None, and return the effect.
@@ -170,8 +170,11 @@ class ExactSearch:
         return deque(map(Row, rows[order].tolist()))
 
 
-def _build_choice(info: PodInfo, row: Row, feasible: int, evaluated: int, *, batched: bool) -> Choice:
-    """Build the choice of this row, as the only row with the highest score."""
+def _build_untied_choice(info: PodInfo, row: Row, feasible: int, evaluated: int, *, batched: bool) -> Choice:
+    """Build the choice of a row with which no other row ties for the highest score.
+
+    `feasible` and `evaluated` are numbers of nodes. `batched` says whether opportunistic batching suggested the row.
+    """
     return Choice(
         info,
         row,

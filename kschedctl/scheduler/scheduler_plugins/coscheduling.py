@@ -443,8 +443,9 @@ class ResourceGap(NamedTuple):
 def find_resource_gap(group: CoschedulingPodGroup, view: Fork, pods: GangPods) -> ResourceGap | None:
     """Return the amounts of the group's minResources that all nodes together lack, or None if they have enough.
 
-    One pod per member is checked as well. As in upstream, adding up nodes stops once a request is covered, so
-    overcommitted nodes after that point are ignored. Raises InputError for invalid minResources.
+    The group also requests `minMember` units of the resource "pods". As in upstream, the free amounts of the nodes are
+    added up only until they cover a request, so overcommitted nodes after that point do not count. Raises InputError
+    for invalid minResources.
 
     Upstream: CheckClusterResource in pkg/coscheduling/core/core.go of kubernetes-sigs/scheduler-plugins.
     """

@@ -195,7 +195,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
             return
         if self.cache:
             numa = _get_cached_numa_nodes(view)
-            depends_on_amounts = numa.single & _depends_on_amounts(info, numa)
+            depends_on_amounts = numa.single & _depends_on_available_amounts(info, numa)
             yield from self.cache.iter_unknowns(
                 view, depends_on_amounts, self._find_nodes_scored_by_amounts(info, view)
             )
@@ -244,12 +244,14 @@ def _get_cached_numa_list(view: Fork) -> NumaList:
     )
 
 
-def _depends_on_amounts(info: PodInfo, numa: NumaNodes) -> bool:
-    """Return whether the available amounts on NUMA nodes can decide if the pod fits."""
-    is_shared = compute_qos_class(info.pod) is not QualityOfService.GUARANTEED
+def _depends_on_available_amounts(info: PodInfo, numa: NumaNodes) -> bool:
+    """Return whether the pod's fit can depend on how much the NUMA nodes have available."""
+    # Only Guaranteed pods get CPU, memory and huge pages (the affine resources) exclusively from a NUMA node. For other
+    # pods, these resources only have to exist.
+    is_guaranteed = compute_qos_class(info.pod) is QualityOfService.GUARANTEED
     for demand in _list_container_demands(info):
         for name, amount in demand.requests.items():
-            if amount and name in numa.available and not (is_shared and is_affine(name)):
+            if amount and name in numa.available and (is_guaranteed or not is_affine(name)):
                 return True
     return False
 

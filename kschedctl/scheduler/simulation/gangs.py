@@ -121,7 +121,7 @@ class Gangs:
 
         Gangs of Coscheduling are left out, because their pods are tried one by one.
         """
-        groups = self.group_positions(positions)
+        groups = self.group_pods_by_gang(positions)
         return {
             key: self.sort_members_for_attempt(key, members)
             for key, members in groups.items()
@@ -137,8 +137,8 @@ class Gangs:
             position for position in positions if self.has_groups and isinstance(self.find_group_key(position), GangKey)
         )
 
-    def group_positions(self, positions: Iterable[Position]) -> dict[AnyGroupKey, list[Position]]:
-        """Return the pods that belong to groups or gangs, by group and in the given order."""
+    def group_pods_by_gang(self, positions: Iterable[Position]) -> dict[AnyGroupKey, list[Position]]:
+        """Group pods by their PodGroup or gang, and keep their order. Pods without a group are left out."""
         groups: dict[AnyGroupKey, list[Position]] = {}
         if not self.has_groups:
             return groups
@@ -161,7 +161,7 @@ class Gangs:
         `framework` maps a pod to its profile. Pods without a group are left out.
         """
         messages = {}
-        for key, members in self.group_positions(positions).items():
+        for key, members in self.group_pods_by_gang(positions).items():
             failures = self.find_member_failures_now(framework(members[0]), key, members)
             messages.update({position: failure.message for position, failure in failures.items()})
         return messages

@@ -218,16 +218,17 @@ class LocalScores:
         has_arrived = sign > 0 and self.demand_codes[number] == self.demand_codes[self.number]
         answers = crowded.ahead.pop(row, []) if has_arrived else []
         if not answers:
-            answers = self._compute_crowded_ahead(crowded, row)
+            answers = self._predict_rejections(crowded, row)
         crowded.rejected[row] = answers[0]
         crowded.ahead[row] = answers[1:]  # for the moves of more such pods
 
-    def _compute_crowded_ahead(self, crowded: Crowded, row: int) -> list[bool]:
+    def _predict_rejections(self, crowded: Crowded, row: int) -> list[bool]:
         """Return whether the node rejects the pod now, and after 1, 2, … LOOKAHEAD more such pods have joined it."""
         added_pods = np.arange(LOOKAHEAD + 1)
         rows = np.full(LOOKAHEAD + 1, row)
 
-        # The same node is judged several times, each time with the same nominated pods and one more placed pod.
+        # The node is judged once per entry of `added_pods`, as if it were several nodes (rows of OwnRows). The pods
+        # nominated to it are the same each time, and are repeated for each of these rows.
         nominated_there = crowded.nominated.restrict_to(rows[:1])
         repeated = Delta(
             np.repeat(added_pods.astype(np.int32), len(nominated_there.node)),

@@ -110,7 +110,7 @@ def _make_counts_ascending(buckets: Sequence[Bucket]) -> list[Bucket]:
 
 
 def _are_almost_equal(a: float, b: float) -> bool:
-    """Return whether two counts are equal except for a rounding error."""
+    """Return whether two counts are equal up to rounding errors."""
     total = abs(a) + abs(b)
     difference = abs(a - b)
     if a == 0 or b == 0 or total < MIN_NORMAL:

@@ -122,7 +122,7 @@ def _iter_unknowns(measured: MetricsReading, verdicts: Sequence[Verdict]) -> Ite
 
 
 def _compare_node_counts(measured: MetricsReading, nodes: int | None) -> Iterator[Verdict]:
-    """Yield a verdict if the scheduler's cache has another number of nodes than the cluster.
+    """Yield a verdict if the number of nodes in the scheduler's cache differs from that of the cluster.
 
     There is no verdict if either number is unknown.
     """

@@ -261,13 +261,15 @@ def _group_positions_by_workload(positions: Rows, view: Fork) -> dict[str, Rows]
 
 def _build_misplaced_finding(misplaced: MisplacedPods) -> Finding:
     """Build the finding about misplaced pods of a workload. Its rule depends on the rejecting plugin and the reason."""
-    rule = find_broken_rule(misplaced.refuses, misplaced.reason)
+    rejecting_plugin = misplaced.refuses
+    rule = find_broken_rule(rejecting_plugin, misplaced.reason)
     further_count = misplaced.pods - len(misplaced.examples)
     suffix = f" and {further_count:,} more" if further_count else ""
     message = f"{counted(misplaced.pods, 'pod')}: {', '.join(misplaced.examples)}{suffix}: {misplaced.reason}"
-    _, _, key = misplaced.workload.partition(" ")  # of a title such as "Deployment shop/web"
-    namespace, _, _ = key.partition("/")
-    # No field of the workload is at fault. The reason takes its place, to tell several findings of a workload apart.
+    _, _, workload_key = misplaced.workload.partition(" ")  # of a title such as "Deployment shop/web"
+    namespace, _, _ = workload_key.partition("/")
+    # No field of the workload is at fault, so there is no path. The reason serves as the path instead, because findings
+    # of the same workload and rule are told apart by their paths.
     return rule.build_finding(misplaced.workload, message, namespace=namespace, path=misplaced.reason)
 
 

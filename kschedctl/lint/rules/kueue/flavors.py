@@ -42,9 +42,9 @@ def find_flavors_without_nodes(context: LintContext) -> Iterator[Problem]:
     flavors = [item for item in context.list_linted_objects(ResourceFlavor) if item.value.spec.node_labels]
     if not flavors or not nodes or _may_add_nodes(context):
         return
-    external_flavors = _list_external_flavors(context)
+    flavors_with_provided_nodes = _list_flavors_with_provided_nodes(context)
     for subject, flavor in flavors:
-        if subject.name not in external_flavors and not _select_flavor_nodes(flavor, nodes):
+        if subject.name not in flavors_with_provided_nodes and not _select_flavor_nodes(flavor, nodes):
             yield _build_unmatched_labels_problem(subject, flavor.spec.node_labels, nodes)
 
 
@@ -98,12 +98,12 @@ def find_quota_over_nodes(context: LintContext) -> Iterator[Problem]:
 
     capacity = _measure_flavor_capacity(context, {quota.key.flavor for quota in quotas})
     totals = _sum_nominal_quota(context)
-    external_flavors = _list_external_flavors(context)
+    flavors_with_provided_nodes = _list_flavors_with_provided_nodes(context)
     offered_resources = {key.resource for key, amount in capacity.amounts.items() if amount}
     for key, quota in largest_quotas.items():
         total, allocatable = totals[key], capacity.amounts.get(key, 0)
         node_count = capacity.node_counts.get(key.flavor, 0)
-        if UNLIMITED in (total, quota.amount) or key.flavor in external_flavors or not node_count:
+        if UNLIMITED in (total, quota.amount) or key.flavor in flavors_with_provided_nodes or not node_count:
             continue
         if key.resource not in offered_resources and not _is_extended_resource(context, key.resource):
             continue  # a resource that quota counts but nodes do not offer, such as pods of a DeviceClass
@@ -182,24 +182,24 @@ def _may_add_nodes(context: LintContext) -> bool:
     return has_pools or has_node_groups(context.cluster)
 
 
-def _list_external_flavors(context: LintContext) -> set[str]:
-    """Return the names of flavors whose admission check provides nodes or runs the pods in another cluster.
+def _list_flavors_with_provided_nodes(context: LintContext) -> set[str]:
+    """Return the names of the flavors to which a ClusterQueue applies a check that provides nodes.
 
-    These are the flavors of all known ClusterQueues to which such a check applies.
+    Such admission checks create nodes for a Workload, or run its pods in another cluster.
     """
     provider_checks = {
         check.metadata.name
         for check in context.list_all_objects(AdmissionCheck)
         if check.spec.controller_name in _NODE_PROVIDERS
     }
-    external_flavors: set[str] = set()
+    flavors_with_provided_nodes: set[str] = set()
     if not provider_checks:
-        return external_flavors
+        return flavors_with_provided_nodes
     for queue in list_cluster_queues(context):
         for check, flavors in read_queue_settings(queue).checks.items():
             if check in provider_checks:
-                external_flavors.update(flavors)
-    return external_flavors
+                flavors_with_provided_nodes.update(flavors)
+    return flavors_with_provided_nodes
 
 
 def _select_flavor_nodes(flavor: ResourceFlavor, nodes: Iterable[Node]) -> list[Node]:

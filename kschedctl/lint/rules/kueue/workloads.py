@@ -68,7 +68,7 @@ def find_missing_local_queues(context: LintContext) -> Iterator[Problem]:
     """
     references = []
     labelled_objects = set()
-    for subject, path, labels in _iter_label_sets(context):
+    for subject, path, labels in _iter_labels_read_by_kueue(context):
         if QUEUE_LABEL in labels:
             namespace = subject.namespace or "default"
             queue_name = str(labels[QUEUE_LABEL])
@@ -96,7 +96,7 @@ KQ_NO_LOCAL_QUEUE = Rule(
 
 def find_misspelt_kueue_labels(context: LintContext) -> Iterator[Problem]:
     """Find workload labels that Kueue does not have but that look like misspellings of its labels."""
-    for subject, path, labels in _iter_label_sets(context):
+    for subject, path, labels in _iter_labels_read_by_kueue(context):
         for key in labels:
             kueue_label = _find_similar_kueue_label(key)
             if kueue_label:
@@ -348,10 +348,10 @@ def _has_condition(workload: KueueWorkload, type_: str) -> bool:
     return any(condition.type == type_ and condition.status == "True" for condition in workload.status.conditions)
 
 
-def _iter_label_sets(context: LintContext) -> Iterator[_LabelSet]:
-    """Yield the labels of each linted object from which Kueue may create a Workload.
+def _iter_labels_read_by_kueue(context: LintContext) -> Iterator[_LabelSet]:
+    """Yield the labels of each object from which Kueue may create a Workload.
 
-    If there are no manifests, they are the labels of the cluster's objects.
+    The objects are those in the manifests or, without manifests, those in the cluster.
     """
     for subject in context.subjects:
         for path in _list_label_paths(subject):

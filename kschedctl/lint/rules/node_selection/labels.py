@@ -262,10 +262,10 @@ class _WrongValue(NamedTuple):
     """The value that was meant, or "" if that is not clear."""
 
 
-def find_impossible_label_values(context: LintContext) -> Iterator[Problem]:
-    """Find workloads and NodePools that require a value of a well-known node label that no node has.
+def find_wrong_label_values(context: LintContext) -> Iterator[Problem]:
+    """Find workloads and NodePools that require a value that a well-known node label never has.
 
-    The requirements of workloads are also searched for misspelt names of NodePools.
+    Requirements of workloads are also checked for misspelt names of NodePools.
     """
     pool_names = {subject.name for subject, _ in context.list_linted_objects(WrittenNodePool)}
     for workload in context.workloads:
@@ -288,7 +288,7 @@ def find_impossible_label_values(context: LintContext) -> Iterator[Problem]:
 NA_UNKNOWN_VALUE = Rule(
     "na-unknown-value",
     WARNING,
-    find_impossible_label_values,
+    find_wrong_label_values,
     summary="A value that a well-known node label never has",
     why="No node has the value: requirements keep pods Pending, and preferences and exclusions have no effect.",
     fix="Correct the value",

@@ -165,7 +165,8 @@ RQ_FRAGMENTED = Rule(
 def find_daemon_sets_without_room(context: LintContext) -> Iterator[Problem]:
     """Find DaemonSets that fit on some of their nodes only if they preempt other pods.
 
-    In a linted cluster, nodes that already have a pod of the DaemonSet are left out.
+    Nodes that already run a pod of the DaemonSet are skipped if the DaemonSet was read from the cluster. They are
+    checked if it comes from a manifest, which may change the requests of the running pods.
     """
     facts = context.facts
     for daemon_set in context.workloads:

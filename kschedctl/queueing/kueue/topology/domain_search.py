@@ -230,7 +230,7 @@ class DomainSearch:
         """Move the first domain that can hold the leader to the front, if the workers still fit with it.
 
         ``count`` is the number of worker pods, which must fit into all domains together. The order stays unchanged if
-        no leader is placed, or if the leader would take space that the workers need in every domain.
+        no leader is placed, or if each domain that can hold the leader would leave too little room for the workers.
         """
         if leaders == 0 or len(domains) < 2:
             return domains

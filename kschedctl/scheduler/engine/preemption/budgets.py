@@ -184,15 +184,16 @@ class Budgets:
         )
 
     def _index_budgets_by_info(self, _: object) -> tuple[Rows, Rows]:
-        """Return the PDBs that protect the pods of each PodInfo, in the form of `_budgets_by_info`.
+        """Return `(starts, budgets)`: the PDBs of the i-th PodInfo are `budgets[starts[i] : starts[i + 1]]`.
 
-        The argument is unused, since the PDBs are taken from `_budgets`.
+        The numbers in `budgets` count the PDBs of `_budgets`. The argument, a list of all PDBs, is not needed.
         """
+        # List all pairs of a PodInfo and a PDB that protects its pods, PDB by PDB.
         protected = [np.flatnonzero(self._find_protected_infos(name)) for name in self._budgets]
         infos = np.concatenate([np.empty(0, np.int64), *protected])
         budgets = np.repeat(np.arange(len(protected)), [len(protected_infos) for protected_infos in protected])
 
-        # Sort the pairs of a PodInfo and a PDB by PodInfo.
+        # Sort the pairs by PodInfo, and find where the pairs of each PodInfo start.
         order = np.argsort(infos, kind="stable")
         starts = np.searchsorted(infos[order], np.arange(len(self.view.pods.infos) + 1))
         return starts, budgets[order]

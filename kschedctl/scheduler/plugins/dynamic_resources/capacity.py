@@ -69,7 +69,7 @@ def compute_consumption(
     """Return the amount that a request consumes of each capacity of a device, rounded up by the capacities' policies.
 
     A capacity that is not requested is consumed by the default of its policy or, without a default, as a whole. Raises
-    AllocationError if the version rejects an amount.
+    AllocationError if an amount is negative or cannot be represented, and `arithmetic` rejects such amounts.
     """
     amounts = {}
     for name, device_capacity in capacity.items():

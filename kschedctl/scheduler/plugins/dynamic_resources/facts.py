@@ -104,9 +104,10 @@ class DevicesUnfit(Fact, frozen=True):
         'request r of claim shop/gpu needs 2 devices; 1 of 2 fits (1 allocated)'
         """
         parts = list(map(_render_request, self.requests))
-        if self.together and self.constraints:
+        only_fail_together = self.together  # each request can be filled on its own
+        if only_fail_together and self.constraints:
             parts.append(f"no choice of devices meets {' and '.join(self.constraints)}")
-        elif self.together:
+        elif only_fail_together:
             parts.append("not all at once")
         for pool in self.pools:
             parts.append(

@@ -174,10 +174,12 @@ def build_pool(
 
     # The node does not see all slices of the pool. The others may be for other nodes, or not published yet.
     generations = [indexed_slice.slice.spec.pool.generation for indexed_slice in published]
-    if max(generations) > pool_spec.generation:
+    if max(generations) > pool_spec.generation:  # the driver is replacing the pool
         return None
     if generations.count(pool_spec.generation) != pool_spec.resource_slice_count:
         return Pool(pool_id, incomplete=True)
+
+    # All slices are published. Those that the node does not see offer it no devices, but may use the same counters.
     visible_names = {indexed_slice.slice.metadata.name for indexed_slice in newest}
     invisible_slices = [
         indexed_slice

@@ -320,7 +320,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
             checks_both_ways=hints.CHECKS_BOTH_WAYS.at(gates.release),
             one_term_suffices=hints.ONE_TERM_SUFFICES.at(gates.release),
         )
-        yield ClusterEventWithHint(POD, pod_actions, pod_hint, hints.is_unaffected)
+        yield ClusterEventWithHint(POD, pod_actions, pod_hint, always_skips=hints.is_unaffected)
 
         node_actions = resolve_node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates)
         node_hint = partial(

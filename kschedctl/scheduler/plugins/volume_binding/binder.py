@@ -183,7 +183,7 @@ class PodVolumes:
         return any((binding.chosen[rows] != NO_MATCH).any() for binding in self.bindings)
 
     def find_failed_nodes(self) -> Bools:
-        """Return a mask (N,) of the nodes with an error in `errors`, on which the scheduler itself fails."""
+        """Return a mask (N,) of the nodes on which the evaluation ended with an error instead of a verdict."""
         failed = np.zeros(len(self._active), np.bool_)
         for mask, _ in self.errors:
             failed |= mask
