@@ -27,13 +27,13 @@ def find_down_nodes(view: Fork, deleted_pods: Iterable[Pod]) -> tuple[DownNode, 
     for pod in deleted_pods:
         pods_by_node.setdefault(pod.spec.node_name, []).append(pod)
 
+    waiting_jobs = find_jobs_awaiting_termination(view.cluster)
     down_nodes = []
     for name, pods in pods_by_node.items():
         node = view.nodes.objects[view.nodes.index[name]]
         health = get_node_health(node)
         if health is NodeHealth.READY or is_out_of_service(node):
             continue
-        waiting_jobs = find_jobs_awaiting_termination(view.cluster)
         not_replaced = tuple(pod.key for pod in pods if _is_replaced_after_its_end(pod, waiting_jobs))
         down_nodes.append(DownNode(name, health, tuple(pod.key for pod in pods), not_replaced))
     return tuple(down_nodes)

@@ -132,7 +132,7 @@ def _find_unbound_members(cluster: Cluster, group: Reference, default_namespace:
 
 
 def _find_group_names(pod: Pod) -> set[str]:
-    """Return the names of the pod's PodGroup and of the gangs of other projects that it belongs to."""
+    """Return the names of the pod's PodGroup and of its gangs in other projects, such as Volcano."""
     names = {key.name for key in find_gangs(pod)}
     group = pod.spec.scheduling_group
     if group is not None and group.pod_group_name:

@@ -231,7 +231,7 @@ def _build_binding_edits(claim: PersistentVolumeClaim, volume: PersistentVolume)
 def _build_volume_binding_fix(
     claim: PersistentVolumeClaim, volume: PersistentVolume, edits: tuple[ObjectEdit, ...]
 ) -> Fix:
-    """Build the fix that reserves a suitable free volume for the claim."""
+    """Build the fix that reserves a free volume for the claim, by setting the volume's claimRef."""
     name, meta = volume.metadata.name, claim.metadata
     reference = {"spec": {"claimRef": {"namespace": meta.namespace, "name": meta.name}}}
     commands = (kubectl.render_patch(ObjectKey.of(volume), reference),)

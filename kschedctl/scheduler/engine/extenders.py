@@ -374,7 +374,7 @@ class HTTPExtender:
                 yield Unknown(Dependency(NAME, effect), UNASKED)
 
     def filter(self, pod: JsonObject, offered: OfferedNodes, nodes: NodeColumns) -> FilterAnswer:
-        """Ask the extender which of the offered nodes remain.
+        """Ask the extender which of the offered nodes pass its filter, and which fail and why.
 
         Names in the answer count only if the extender caches nodes. If the answer has neither names that count nor
         nodes, no node remains. Raises UnknownAnswerError if the extender is not called, and ExtenderError if the call

@@ -374,7 +374,7 @@ def _canonicalize_term(term: NodeSelectorTerm) -> tuple[list[str], list[str]]:
 
 
 def _canonicalize_requirements(requirements: Iterable[SelectorRequirement]) -> list[str]:
-    """Return the requirements, encoded as strings and sorted. The order of their values does not matter."""
+    """Encode the requirements as sorted strings, which are equal for requirements and values in another order."""
     encoded_requirements = []
     for requirement in requirements:
         values = sorted(requirement.values or ())

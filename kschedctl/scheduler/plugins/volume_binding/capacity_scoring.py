@@ -77,7 +77,10 @@ def score_by_utilization(points: Sequence[tuple[int, int]], resources: ClassReso
 
 
 def _sum_bound_resources(pod_volumes: PodVolumes, rows: Rows) -> ClassResources:
-    """Sum the sizes of the claims that would be bound and of their volumes, by class on each node in `rows`."""
+    """Sum, per node and StorageClass, the storage that claims request and the capacity of the volumes chosen for them.
+
+    Row i of the result is about node `rows[i]`. A claim for which no volume was chosen on a node does not count there.
+    """
     columns_by_class: dict[str, int] = {}
     for binding in pod_volumes.bindings:
         for volume in binding.volumes:
