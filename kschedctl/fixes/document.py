@@ -18,7 +18,7 @@ from kschedctl.api.workloads import CronJob, get_identity
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.fixes.ranking import QueueResult, RankedFix, get_trial_price
 from kschedctl.fixes.trial.changes import EditedObject, Fix, is_valid_update
-from kschedctl.fixes.trial.fix_kinds import FixKind, Price
+from kschedctl.fixes.trial.fix_kinds import Price
 from kschedctl.fixes.trial.trials import RemedyTrial, is_resized
 from kschedctl.fixes.ways.neighbours import merge_scale_downs
 from kschedctl.lint.objects.stored_pods import remove_node_pin, to_written_spec
@@ -107,30 +107,25 @@ def _join_commands(fixes: Iterable[Fix]) -> tuple[str, ...]:
     A node that pods leave stays cordoned until the last of them is gone, so that no waiting pod takes the room in
     between.
     """
-    commands = [command for fix in fixes for command in fix.commands]
-    joined = []
-    for index, command in enumerate(commands):
-        node = command.removeprefix("kubectl cordon ")
-        if node != command and command in joined:
-            continue
-        node = command.removeprefix("kubectl uncordon ")
-        if node != command and f"kubectl cordon {node}" in commands[index:]:
-            continue
-        joined.append(command)
+    fixes = tuple(fixes)
+    joined: list[str] = []
+    for index, fix in enumerate(fixes):
+        cordon = kubectl.render_command("cordon", fix.cordoned_node)
+        uncordon = kubectl.render_command("uncordon", fix.cordoned_node)
+        was_cordoned = cordon in joined
+        stays_cordoned = any(later.cordoned_node == fix.cordoned_node for later in fixes[index + 1 :])
+        for command in fix.commands:
+            is_redundant = (command == cordon and was_cordoned) or (command == uncordon and stays_cordoned)
+            if not is_redundant:
+                joined.append(command)
     return tuple(joined)
 
 
 def _iter_replacement_costs(fixes: Iterable[Fix]) -> Iterator[FixCost]:
     """Yield the warning that replacements of moved pods have to run before their old nodes are uncordoned."""
-    cordoned = [
-        command.removeprefix("kubectl uncordon ")
-        for fix in fixes
-        if fix.kind is FixKind.MOVE_POD
-        for command in fix.commands
-        if command.startswith("kubectl uncordon ")
-    ]
-    if cordoned:
-        text = f"uncordon {first_few(tuple(dict.fromkeys(cordoned)))} only once the replacements of evicted pods run"
+    cordoned_nodes = tuple(dict.fromkeys(fix.cordoned_node for fix in fixes if fix.cordoned_node))
+    if cordoned_nodes:
+        text = f"uncordon {first_few(cordoned_nodes)} only once the replacements of evicted pods run"
         yield FixCost(CostKind.PAUSES, text)
 
 

@@ -63,6 +63,8 @@ class Fix:
     """Groups variants of the same idea, of which only the best is shown; None if the fix stands for itself."""
     where: str = ""
     """The node or pod that distinguishes the fix from its variants."""
+    cordoned_node: str = ""
+    """The node that the commands cordon while a pod leaves, and uncordon at their end; empty if there is none."""
     price: Price | None = None
     """What the change costs those concerned; None for the price of its kind."""
     with_node_count: Callable[[int], Fix] | None = None

@@ -234,6 +234,7 @@ def _iter_move_fixes(tried: TriedNode, position: Position, allowed_nodes: Bools)
         ),
         variant_of="pod",
         where=pod.key,
+        cordoned_node=old_node,
     )
 
 
