@@ -23,7 +23,7 @@ from kschedctl.fixes.trial.trials import RemedyTrial, apply_edits_to_cluster, ch
 from kschedctl.replay.controllers.target_pod import find_groups
 from kschedctl.replay.edits import ObjectKey, add_pods, change_pods
 from kschedctl.replay.pending_pods import is_pending
-from kschedctl.replay.settling import find_pods_still_pending, recreate_evicted_pods, schedule_victims
+from kschedctl.replay.settling import enable_pod_recreation, find_pods_still_pending, schedule_victims
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
@@ -51,7 +51,7 @@ def replay_queue_without_fix(scheduler: Scheduler) -> RunWithoutFix:
 
 def _compute_run_without_fix(scheduler: Scheduler) -> RunWithoutFix:
     """Schedule all waiting pods without a fix, and return which pods get a node and whether any pod is evicted."""
-    simulation = recreate_evicted_pods(Simulation(scheduler))
+    simulation = enable_pod_recreation(Simulation(scheduler))
     waiting = find_pods_still_pending(simulation)
     _schedule_until_stable(simulation, waiting)
     return RunWithoutFix(_find_node_by_pod(simulation, waiting), evicts_pods=bool(simulation.evictions))
@@ -87,7 +87,7 @@ def replay_queue_without_pods(scheduler: Scheduler, gone_pods: frozenset[str], p
             changes[namespace, name] = None
         if is_changed:
             changes[pod.metadata.namespace, pod.metadata.name] = pod
-        simulation = recreate_evicted_pods(Simulation(Scheduler(change_pods(scheduler.cluster, changes))))
+        simulation = enable_pod_recreation(Simulation(Scheduler(change_pods(scheduler.cluster, changes))))
         outcomes = _schedule_until_stable(simulation, find_pods_still_pending(simulation))
         pods = simulation.view.pods.objects
         return RunWithoutPods(
@@ -180,7 +180,7 @@ def _schedule_affected_pods(
     """
     without_fix = replay_queue_without_fix(trial.scheduler)
     nodes_with_new_room = None if without_fix.evicts_pods else find_nodes_with_new_room(trial, target_key)
-    simulation = recreate_evicted_pods(Simulation(scheduler))
+    simulation = enable_pod_recreation(Simulation(scheduler))
     position = simulation.view.pods.find_position(trial.authored_pod.key)
     assert position is not None, trial.authored_pod.key
     waiting = find_pods_still_pending(simulation)
@@ -203,7 +203,7 @@ def _schedule_affected_pods(
         leaves_room = find_affected_pods(simulation, waiting, nodes_with_room, always_included) != affected
     if not leaves_room and not simulation.evictions:
         return simulation, outcomes
-    simulation = recreate_evicted_pods(Simulation(scheduler))
+    simulation = enable_pod_recreation(Simulation(scheduler))
     return simulation, _schedule_until_stable(simulation, waiting)
 
 
