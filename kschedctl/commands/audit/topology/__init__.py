@@ -224,7 +224,7 @@ def _find_domain_rule(key: str) -> tuple[AuditRule, str]:
 def _choose_widest_placement(
     single_domain: SingleDomainWorkload, placements: Sequence[DomainPlacement], workloads: Workloads, view: Fork
 ) -> DomainPlacement:
-    """Return the placement by zone if the pods share a zone and may only run there although there are several zones.
+    """Return the placement by zone if the pods share a zone and may not run in other zones, although these exist.
 
     Otherwise return the placement of `single_domain`.
     """
@@ -287,8 +287,8 @@ def _build_only_domain_finding(
 def _format_constraint_change(key: str, constraint: SpreadPromise | None, pods: int) -> str:
     """Return the end of a sentence: how to make a DoNotSchedule constraint with the topology key need two domains.
 
-    Without a constraint, the text says which one to add. Return "" if the constraint already is sufficient. With
-    minDomains 2, the minimum counts as 0 as long as there is one domain, which then takes maxSkew pods.
+    Without a constraint, the text says which one to add. Return "" if the constraint is already sufficient. With
+    minDomains 2, a single domain takes only maxSkew pods, since the minimum then counts as 0.
     """
     if constraint is None:
         return f", and add a DoNotSchedule spread constraint over {key} with maxSkew: 1 and minDomains: 2"
