@@ -369,8 +369,8 @@ def _build_stranded_finding(owner: Owner, constraint: SpreadPromise, worst_loss:
 def _iter_down_domain_finding(constraints: Sequence[WorkloadConstraint], workloads: Workloads) -> Iterator[Finding]:
     """Yield one finding about the constraint that strands the most pods while a domain's nodes are down.
 
-    The finding represents all such constraints: each one without nodeTaintsPolicy: Honor has this effect. A constraint
-    that also strands pods once the nodes are deleted has a finding of its own and does not count.
+    The finding stands for all constraints that do so, which lack nodeTaintsPolicy: Honor. A constraint that also
+    strands pods once the nodes are deleted has a finding of its own and does not count.
     """
     affected: list[tuple[BrokenDomain, WorkloadConstraint]] = []
     for numbered in constraints:
