@@ -129,7 +129,7 @@ def _build_unknown_finding(section: Section) -> Finding:
         severity="note",
         object=section.title,
         path="",
-        message=f"not known: {describe_unread(missing)}; the answer could differ",
+        message=f"incomplete: {describe_unread(missing)}; the answer could differ",
         fix="Also read what is missing",
         fingerprint=rule,
     )
