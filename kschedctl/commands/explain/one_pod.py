@@ -16,7 +16,7 @@ from kschedctl.replay.controllers.target_pod import TargetPod, change_priority, 
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.not_created import NOT_CREATED, OnceCreated
-from kschedctl.reports.remedy import Remedy, sort_incomplete_fixes
+from kschedctl.reports.remedy import Remedy, sort_incomplete_and_costly_fixes_last
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.reports.waiting_elsewhere import has_unadmitted
 from kschedctl.scheduler.engine.extenders import CallExtender
@@ -129,7 +129,9 @@ def explain_with_fixes(
     fixes = find_autoscaler_fixes(target, report.new_node) if report.new_node else ()
     if not fixes:
         return report
-    return replace(report, remedies=sort_incomplete_fixes(insert_autoscaler_fixes(report.remedies, fixes)))
+    return replace(
+        report, remedies=sort_incomplete_and_costly_fixes_last(insert_autoscaler_fixes(report.remedies, fixes))
+    )
 
 
 def _add_rivals_for_preempted_room(target: TargetPod, report: Explanation) -> Explanation:

@@ -57,7 +57,7 @@ from kschedctl.replay.placements import (
     report_evictions,
     summarize_evictions,
 )
-from kschedctl.replay.settling import build_resulting_cluster, list_victims, recreate_evicted_pods, recreate_gone_pods
+from kschedctl.replay.settling import build_resulting_cluster, enable_pod_recreation, list_victims, recreate_gone_pods
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.storage_demand import describe_exceeded_storage
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
@@ -391,7 +391,7 @@ def carry_out_changes(
 
     # From here on, controllers recreate evicted pods, except old pods that a rollout removes anyway
     scaled_down = frozenset(old_pod for rollout in rollouts for old_pod in rollout.old)
-    recreate_evicted_pods(simulation, scaled_down)
+    enable_pod_recreation(simulation, scaled_down)
     outcomes = roll_out(rollouts, simulation, [position_by_key[key] for key in shared.pending_pods], done)
     if not simulation.interrupted:  # members of gangs come back once nothing else moves
         victims = [victim for victim in list_victims(outcomes) if victim not in scaled_down]

@@ -145,7 +145,7 @@ def _iter_rejection_reasons(rejected: RejectedPod, plugin: str) -> Iterator[str]
         is_before_filter = elimination.plugin == ""  # these reasons are not of one plugin
         if is_before_filter or elimination.plugin == plugin:
             nearest = elimination.nearest
-            nodes_text = f"{elimination.reason} on {elimination.nodes:,} of {node_count}"
+            nodes_text = f"{elimination.nodes:,} of {node_count}: {elimination.reason}"
             nearest_label = "" if elimination.nodes == 1 else "closest is "
             yield f"{nodes_text} ({nearest_label}{nearest.node}: {nearest.fact})" if nearest else nodes_text
 

@@ -196,7 +196,7 @@ def _build_headline(
         return f"no worker node is ready: {left_out}" if unready else "no worker nodes are known"
     if view.cluster.find_gap("Pod"):
         which = f"which of {workers:,} nodes" if workers > 1 else "whether the only node"
-        return f"not known {which} can be removed"
+        return f"unknown {which} can be removed"
     is_removable = bool(len(emptying.empty) > bool(emptying.last) or emptying.emptied)
     condition = describe_condition(uncounted) if is_removable else ""
 

@@ -260,7 +260,7 @@ class UndoableDrain(EmptyingDrain):
             if has_moved:
                 simulation.take_back(position)
             view.assume(position, self.row)
-            self._evictions.undo_eviction(position, runs=has_moved)
+            self._evictions.undo_eviction(position, recovered=has_moved)
             simulation.gone.discard(position)
         self._closed.open_node(self.row)
 
