@@ -10,7 +10,15 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from kschedctl.api.quantity import INT64_MAX, INT64_MIN, Format, Quantity, QuantityError, parse_quantity
+from kschedctl.api.quantity import (
+    INT64_MAX,
+    INT64_MIN,
+    Format,
+    Quantity,
+    QuantityError,
+    TooManyDigitsError,
+    parse_quantity,
+)
 from kschedctl.cel.errors import CelError, build_validity_predicate
 from kschedctl.cel.values import INT_MAX, Opaque, Value
 
@@ -32,8 +40,10 @@ def is_quantity(text: str) -> bool:
     """
     try:
         parse_quantity(text)
-    except QuantityError as error:
-        return "are not supported" in error.what
+    except TooManyDigitsError:
+        return True
+    except QuantityError:
+        return False
     return True
 
 

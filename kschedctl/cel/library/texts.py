@@ -114,7 +114,7 @@ def split_text(text: str, separator: str, limit: int = -1) -> list[str]:
     return [*characters[: limit - 1], text[limit - 1 :]]
 
 
-def _limit_change_to_ascii(change: Callable[[str], str]) -> Callable[[str], str]:
+def _build_ascii_change(change: Callable[[str], str]) -> Callable[[str], str]:
     """Build a function that applies ``change`` to the ASCII characters of a text only."""
 
     def apply(text: str) -> str:
@@ -346,8 +346,8 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "{string}.indexOf(string, int) int": find_index,
     "{string}.lastIndexOf(string) int": find_last_index,
     "{string}.lastIndexOf(string, int) int": find_last_index,
-    "{string}.lowerAscii() string": _limit_change_to_ascii(str.lower),
-    "{string}.upperAscii() string": _limit_change_to_ascii(str.upper),
+    "{string}.lowerAscii() string": _build_ascii_change(str.lower),
+    "{string}.upperAscii() string": _build_ascii_change(str.upper),
     "{string}.replace(string, string) string": replace_text,
     "{string}.replace(string, string, int) string": replace_text,
     "{string}.split(string) list(string)": split_text,

@@ -265,9 +265,9 @@ def iter_ignored_groups_line(specs: Iterable[PodSpec], gates: FeatureGates) -> I
 
 
 def iter_ignored_cluster_fields(cluster: Cluster, gates: FeatureGates) -> Iterator[str]:
-    """Yield a line for each field of the cluster's objects, and for each of their kinds, that the version lacks.
+    """Yield a line for each field and each kind that the cluster's objects use and that the version lacks.
 
-    Fields of pods are left out. The line has what is needed to have the field or kind.
+    Fields of pods are left out. The line says what is needed to have the field or kind.
     """
     # Fields of objects.
     for kind, attribute in _CLUSTER_FIELDS.items():

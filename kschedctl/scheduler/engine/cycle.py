@@ -448,9 +448,10 @@ class Filtering:
         return verdicts
 
     def find_rejected_rows(self, rows: OwnRows, delta: Delta) -> Bools:
-        """Return a mask over `rows` of the rows that are rejected by plugins which read only a node's own row.
+        """Return a mask over `rows` of the rows that a plugin rejects.
 
-        Nominated pods are not counted. Raises PluginError if a plugin fails.
+        Only the plugins that read nothing but a node's own row are run. Nominated pods are not counted. Raises
+        PluginError if a plugin fails.
         """
         rejected = np.zeros(len(rows.rows), np.bool_)
         for plugin in self._own_row_plugins:

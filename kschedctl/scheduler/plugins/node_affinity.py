@@ -374,7 +374,7 @@ def _canonicalize_term(term: NodeSelectorTerm) -> tuple[list[str], list[str]]:
 
 
 def _canonicalize_requirements(requirements: Iterable[SelectorRequirement]) -> list[str]:
-    """Encode the requirements as sorted strings, which are equal for requirements and values in another order."""
+    """Encode the requirements as sorted strings. The order of requirements and of their values does not matter."""
     encoded_requirements = []
     for requirement in requirements:
         values = sorted(requirement.values or ())

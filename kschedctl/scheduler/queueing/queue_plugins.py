@@ -132,9 +132,9 @@ def does_event_concern_pod(
 ) -> bool:
     """Return whether an event concerns a rejected pod, so that the hint functions of its rejectors have to be called.
 
-    An update of a waiting pod concerns only that pod. The loss of a nomination concerns only pods of at most its
-    priority. An event concerns a gated pod only if its gating plugin registered for the event. In versions before
-    GATE_DECIDES, it concerns all gated pods except those with scheduling gates.
+    An update of a waiting pod concerns only that pod. If a pod loses its nomination, this concerns only pods of at most
+    the same priority. An event concerns a gated pod only if its gating plugin registered for the event. In versions
+    before GATE_DECIDES, it concerns all gated pods except those with scheduling gates.
     """
     if occurrence.itself:
         return is_same_pod(occurrence.change.new, info.pod)

@@ -136,8 +136,8 @@ class SchedulingLoop(ABC):
     def _run_permit(self, position: Position, framework: Framework, choice: Choice) -> bool:
         """Run Permit for a pod on its node, and return whether it can be bound now.
 
-        Otherwise, the pod waits at Permit, or it leaves the node and is put back into the queue. A gang's plugin may
-        also have other pods of the gang tried at once. Raises PluginError if a plugin fails.
+        Otherwise, the pod waits at Permit, or it leaves the node and is put back into the queue. If the plugin of the
+        pod's gang asks for other pods of the gang, they are activated. Raises PluginError if a plugin fails.
         """
         info = self.search.build_info(position)
         outcome = run_permit(framework, info, self.view, choice.row)

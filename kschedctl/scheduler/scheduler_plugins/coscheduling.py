@@ -283,7 +283,10 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return TIMED_OUT.format(format_go_duration(timeout), self.name)
 
     def permit_timeout(self, info: PodInfo, view: Fork) -> int:
-        """Return the number of seconds that a pod waits at Permit, set by its group or by the plugin's arguments."""
+        """Return the number of seconds that a pod waits at Permit.
+
+        It is set by the pod's group or by the plugin's arguments, and is DEFAULT_WAIT_SECONDS if neither sets it.
+        """
         gang = _find_existing_gang(info.pod, view)
         group_timeout = gang.group.spec.schedule_timeout_seconds if gang else None
         configured_timeout = self.args.permit_waiting_time_seconds

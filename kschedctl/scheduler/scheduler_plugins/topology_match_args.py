@@ -220,7 +220,7 @@ def score_pod(requests: Requests, numa: NumaList) -> Scores:
 
 
 def _find_relevant_nodes(requests: Requests, numa: NumaList) -> Bools:
-    """Return a mask over the nodes that have at least one of the requested resources on a NUMA node."""
+    """Return a mask (N,) of the nodes that have at least one of the requested resources on a NUMA node."""
     mask = np.zeros(len(numa), np.bool_)
     for name in requests:
         mask |= (numa.get_available_amounts(name) >= 0).any(axis=1)

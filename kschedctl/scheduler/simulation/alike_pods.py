@@ -387,7 +387,7 @@ class AlikePods:
     def _find_never_feasible_nodes(self, pre_filter: PreFilterOutcome) -> Bools:
         """Return a mask (N,) of the nodes that plugins reject no matter which pods run there.
 
-        These are the nodes that PreFilter excludes for good, and those that a filter rejects whose verdict never
+        These are the nodes that PreFilter excludes for good, and the nodes rejected by a filter whose verdict never
         changes.
         """
         rejected = ~self.allowed

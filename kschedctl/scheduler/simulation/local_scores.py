@@ -199,7 +199,10 @@ class LocalScores:
         return Crowded(nominated, has_nominations, rejected, len(self.view.trail))
 
     def _update_crowded_rows(self, crowded: Crowded) -> None:
-        """Recompute, after several moves, which of the nodes that pods joined or left reject the pod."""
+        """Recompute the answers for the nodes that pods joined or left in several moves.
+
+        Only nodes with nominated pods are recomputed. If there are any, all precomputed answers are dropped.
+        """
         rows = np.flatnonzero(crowded.has_nominations & (self.view.touched > crowded.seen))
         if len(rows):
             crowded.rejected[rows] = self._find_rejecting_rows(

@@ -90,7 +90,10 @@ def _build_failure_since_1_37(
     """Build a member's failure as versions since v1.37 report it.
 
     `member` is None if the pod was not tried. If the group preempts, the member is nominated for the node that it will
-    get. A member that fits, although its group does not, is Unschedulable because of the group.
+    get. After an error of the group, the failure is the member's own error or, if it has none, the group's error. A
+    member that was not tried fails with the status that the group had before preemption. A member without a node fails
+    with its own status. A placed member waits for the group's preemption, or is Unschedulable because its group does
+    not fit.
     """
     nominated_row = (result.nominated_rows or {}).get(position)
     if result.status.code is Code.ERROR:

@@ -400,8 +400,8 @@ class Search:
         """Try the devices of `self.places` from index `start` on as the request's next device.
 
         Return True once a device leads to a complete allocation, and False if none does. A device that is equal to a
-        failed device is not tried. Raises AllocationError if an invalid pool is visited, in versions that check pools
-        then, or would have to provide a device.
+        failed device is not tried. Raises AllocationError if an invalid pool would have to provide a device or, in some
+        versions, if the search merely comes to such a pool.
         """
         if num_allocated == 0 and self._has_too_few_devices(position):
             return False
@@ -477,10 +477,10 @@ class Search:
     def _has_too_few_devices(self, position: SearchPosition) -> bool:
         """Return whether the node has fewer candidates than the request needs, so that the search can be skipped.
 
-        The search is not skipped for a request of a single device, if one device may fill the whole request, if a pool
-        is invalid, or if upstream's search might time out. It is not skipped either if devices consume counters,
-        because upstream does not give all counters back. Raises AllocationError if a selector fails for a device, and
-        SearchTimeoutError if upstream's search would certainly time out.
+        Return False for a request of a single device, if one device may fill the whole request, if a pool is invalid,
+        or if upstream's search might time out. Also return False if devices consume counters, because upstream does not
+        give all counters back. Raises AllocationError if a selector fails for a device, and SearchTimeoutError if
+        upstream's search would certainly time out.
         """
         num_requested = self._count_requested_devices(position)
         if num_requested < 2 or not self.interchangeable:
@@ -567,8 +567,8 @@ class Search:
     def has_capacity(self, request: Request, device: PooledDevice) -> bool:
         """Return whether the device has enough capacity left for the request.
 
-        Without DRAConsumableCapacity, capacity is not checked. Raises AllocationError if the version rejects the
-        requested amount.
+        Without DRAConsumableCapacity, capacity is not checked. Raises AllocationError if an amount is negative or
+        cannot be represented, in versions that reject such amounts.
         """
         if not self.features.consumable_capacity:
             return True

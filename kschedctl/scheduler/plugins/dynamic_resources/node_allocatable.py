@@ -175,8 +175,9 @@ def _compute_mapped_amount(
 ) -> Quantity | None:
     """Return the amount of a node resource that an allocated device provides.
 
-    The amount is the consumed amount of the mapping's capacity times its multiplier. Return None if the device's claim
-    does not consume this capacity. If the mapping has no capacity, the amount is the multiplier, by default 0.
+    The amount is the consumed amount of the mapping's capacity times its multiplier, which is 1 by default. Return None
+    if the device's claim does not consume this capacity. If the mapping has no capacity, the amount is the multiplier,
+    which then is 0 by default.
     """
     multiplier = None if mapping.allocation_multiplier is None else parse_quantity(str(mapping.allocation_multiplier))
     if not mapping.capacity_key:

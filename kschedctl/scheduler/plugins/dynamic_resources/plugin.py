@@ -192,7 +192,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         yield from iter_device_dependencies(info, view, self.features)
 
     def iter_unknowns(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
-        """Yield an unknown for each kind with CEL selectors for the pod's devices that only RE2 can evaluate.
+        """Yield an unknown for each kind whose CEL selectors for the pod's devices need RE2, if RE2 is not installed.
 
         Nothing is yielded for a pod without claims, unless there are DeviceClasses that could back extended resources.
         """
@@ -218,7 +218,8 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[Evaluation]:
         """Prepare the evaluation of the pod's claims on all nodes.
 
-        Filter is skipped if the pod needs no devices. The pod is rejected if one of its claims cannot be used.
+        Filter is skipped if the pod needs no devices. The pod is rejected if one of its claims cannot be used. Raises
+        PluginError if upstream's plugin would fail.
         """
         try:
             evaluation = self._prepare_evaluation(info, view)

@@ -133,7 +133,7 @@ class TopologyCounts(msgspec.Struct, frozen=True):
         return counts
 
     def find_nodes_without_any_match(self, view: Fork, delta: Delta) -> Bools:
-        """Return a mask (N,) of the nodes that have no match anywhere once their hypothetical changes are made.
+        """Return a mask (N,) of the nodes whose hypothetical changes leave no match in any domain.
 
         Each node's changes are considered separately. If there are no changes, the mask is all True or all False.
         """
