@@ -297,7 +297,7 @@ class SourceWords:
 
     @property
     def offline(self) -> bool:
-        """Whether the names come from files or a snapshot."""
+        """Return whether the names come from files or a snapshot."""
         return bool(self.files or self.demo or self.snapshots)
 
     @property

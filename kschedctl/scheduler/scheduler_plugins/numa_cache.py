@@ -145,7 +145,7 @@ class OverReserve:
 
     def sum_reserved_requests(self, view: Fork) -> dict[str, Amounts]:
         """Return, by resource, the requests (N,) on each node of the pods placed since the snapshot."""
-        placed = np.flatnonzero(view.arrivals.came & (view.node >= 0))
+        placed = np.flatnonzero(view.arrivals.arrived_later & (view.node >= 0))
         info = view.pods.info[placed]
         amounts: dict[str, Amounts] = {}
         for number in np.unique(info).tolist():

@@ -119,7 +119,7 @@ def find_pods_never_started(view: Fork, pods: Positions) -> Bools:
 
     Upstream compares the current time in place of their start. If time stands still, no pod is marked.
     """
-    never_started: Bools = (view.pods.start[pods] == NO_TIME) & ~view.arrivals.came[pods]
+    never_started: Bools = (view.pods.start[pods] == NO_TIME) & ~view.arrivals.arrived_later[pods]
     return never_started & view.time_passes
 
 
