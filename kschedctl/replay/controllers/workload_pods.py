@@ -57,11 +57,13 @@ _CRON_JOB_SUFFIX = re.compile(r"-\d+$")
 
 
 def find_targets(scheduler: Scheduler, owner: Owner, manifest: Struct | None = None) -> list[TargetPod]:
-    """Return a target for each group of identical pending pods of a workload, or one more pod if none is pending.
+    """Return targets that stand for the pods of a workload.
 
-    The additional pod is created from ``manifest`` or, without a manifest, as a copy of the workload's other pods or
-    from its stored template. For a DaemonSet without a manifest, one of its existing pods is returned. Raises
-    UsageError if nothing is known about the pods, and InputError if admission denies the additional pod.
+    There is one target for each group of identical pending pods. If no pod is pending, the only target is one more pod.
+    It is created from ``manifest`` or, without a manifest, as a copy of the workload's other pods or from its stored
+    template. For a DaemonSet without a manifest, the target is one of the existing pods.
+
+    Raises UsageError if nothing is known about the pods, and InputError if admission denies the additional pod.
     """
     cluster = scheduler.cluster
     pods = find_pods(cluster, owner)
@@ -245,8 +247,8 @@ def build_additional_pod(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]
 def find_template(cluster: Cluster, owner: Owner) -> Struct | None:
     """Return a manifest that creates pods like the owner's, or None if nothing suitable was read.
 
-    For a Deployment with ReplicaSets, it is built from the youngest ReplicaSet, otherwise from the stored workload
-    itself.
+    The manifest of a Deployment is built from its youngest ReplicaSet. If there is none, and for all other kinds, the
+    manifest is built from the stored workload.
     """
     kind, namespace, name = owner
     replica_sets = [stored for stored in cluster.replica_sets if is_controlled_by(owner, stored)]
