@@ -229,7 +229,8 @@ class Unification:
     def _bind_or_check(self, cel_type: Type, parameter: Type) -> tuple[bool, bool]:
         """Return whether a type can replace a parameter, and whether the parameter had a binding before.
 
-        An unbound parameter is bound to the type. A bound one is bound to the more general of the two types.
+        An unbound parameter is bound to the type. A bound one is bound to the more general of the two types. If the
+        type is the parameter itself, nothing is bound, and both results are True.
         """
         if cel_type == parameter:
             return True, True

@@ -137,7 +137,7 @@ class NodeGroupInput:
 
     @property
     def is_given(self) -> bool:
-        """Whether the options name node groups."""
+        """Return whether the options name node groups."""
         return bool(self.node_groups or self.pool_label)
 
     def to_cli_options(self) -> list[str]:

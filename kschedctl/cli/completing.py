@@ -297,7 +297,7 @@ class SourceWords:
 
     @property
     def offline(self) -> bool:
-        """Whether the names come from files or a snapshot."""
+        """Return whether the names come from files or a snapshot."""
         return bool(self.files or self.demo or self.snapshots)
 
     @property
@@ -436,7 +436,7 @@ def _list_objects(kind: str, line: SourceWords) -> _ObjectNames:
     if line.files or line.demo:
         from kschedctl import demo  # noqa: PLC0415
 
-        embedded = [str(file) for file in demo.files()] if line.demo else []
+        embedded = [str(file) for file in demo.list_files()] if line.demo else []
         objects = iter_names_in_files([*embedded, *line.files], kind, line.recursive)
         return _ObjectNames(list(objects), default_namespace)
     if line.snapshots:

@@ -215,7 +215,7 @@ def read_files(source: Source) -> tuple[Cluster, ReadResult]:
 
     Raises KschedctlError if a file cannot be read.
     """
-    embedded = [str(file) for file in demo.files()] if source.demo else []
+    embedded = [str(file) for file in demo.list_files()] if source.demo else []
     reading = read_paths([*embedded, *source.filename], recursive=source.recursive, find_builds=source.builds)
     log_read_result(reading)
     cluster = Cluster.of(

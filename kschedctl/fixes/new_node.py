@@ -135,11 +135,12 @@ def choose_autoscaler(
     *,
     limited: bool = True,
 ) -> Autoscaler:
-    """Return the cluster's simulated autoscaler: Karpenter if there are NodePools but no node groups.
+    """Return the cluster's autoscaler as a simulation that can be run loop after loop.
 
-    The autoscaler can be run loop after loop. If `limited` is False, maximum sizes of node groups and limits of
-    NodePools are ignored. `user_groups`, `types` and `settings` are described in `explain_new_node`. Raises InputError
-    if one of them is invalid, and UsageError if no autoscaler is known.
+    It is Karpenter if there are NodePools but no node groups, and otherwise the Cluster Autoscaler. If `limited` is
+    False, maximum sizes of node groups and limits of NodePools are ignored. `user_groups`, `types` and `settings` are
+    described in `explain_new_node`. Raises InputError if one of them is invalid, and UsageError if no autoscaler is
+    known.
     """
     if cluster.karpenter_node_pools and not has_any_node_groups(cluster, user_groups):
         from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools  # noqa: PLC0415 - few clusters

@@ -127,9 +127,9 @@ def _iter_group_changes(group: JsonObject, pod: Pod, verdicts: Mapping[str, Pool
 def _iter_completed_templates(id: str, template: JsonObject, pod: Pod) -> Iterator[GroupChange]:
     """Yield changes that complete the template with the labels and extended resources that the pod requires.
 
-    There is one change for each required node affinity term. Labels of Kubernetes' domains are not added, nor labels
-    that the template has with another value. Nothing is yielded if the template's platform differs from that of the
-    pod's image, or if nothing indicates that the group's machines have the requested devices.
+    There is one change for each required node affinity term. A term is left out if it needs a label that Kubernetes
+    defines, or that the template has with another value. Nothing is yielded if the template's platform differs from
+    that of the pod's image, or if nothing indicates that the group's machines have the requested devices.
     """
     labels = {key: str(value) for key, value in object_at(object_at(template, "metadata"), "labels").items()}
     platform = find_image_platform(pod)

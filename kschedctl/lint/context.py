@@ -154,10 +154,10 @@ class LintContext:
         return cls(workloads, {**items, WrittenNodePool: pools}, cluster, gates=_get_gates(cluster))
 
     def iter_applied_set_contexts(self, subject: Subject) -> Iterator[LintContext]:
-        """Yield the context of each set of objects that are applied together with ``subject``.
+        """Yield a context for each applied set that contains ``subject``.
 
-        Each context is restricted to the objects of its set, and is cached. Nothing is yielded if the object is in no
-        set.
+        The objects of an applied set are applied together, and the context holds only these objects. Contexts are
+        cached. Nothing is yielded if the object is in no set.
         """
         for applied in sorted(self.applied_sets.get(subject, ())):
             if applied not in self._set_contexts:
@@ -165,7 +165,11 @@ class LintContext:
             yield self._set_contexts[applied]
 
     def _narrow_to_applied_set(self, applied: AppliedSet) -> LintContext:
-        """Build the context for linting only the objects that are applied together as this set."""
+        """Build the context for linting only the objects that are applied together as this set.
+
+        The objects of a closed set can all be in one cluster. The objects of another set may be alternatives of each
+        other.
+        """
         members = self._objects_by_set[applied]
         # In a closed set, no object is an alternative of another one. A loose set is a guess, which Variants checks.
         subjects_with_alternatives = () if applied.closed else members.subjects
@@ -213,7 +217,7 @@ class LintContext:
     def facts(self) -> ClusterFacts:
         """Return facts about the cluster's nodes and pods, with the linted PriorityClasses.
 
-        Requires a cluster.
+        The context of an applied set shares the facts of its enclosing context. Requires a cluster.
         """
         assert self.cluster is not None
         if self.enclosing is not None:
@@ -225,7 +229,8 @@ class LintContext:
     def pool_types(self) -> PoolTypeCatalog | None:
         """Return the instance types that NodePools may launch, or None if no instance types were given.
 
-        If none were given, ``gaps`` records that they are missing.
+        If none were given, ``gaps`` records that they are missing. The context of an applied set shares the instance
+        types of its enclosing context.
         """
         if self.enclosing is not None:
             return self.enclosing.pool_types

@@ -74,9 +74,11 @@ def build_report(
 
     # Reduce the findings step by step.
     merged = _merge_findings_from_builds(sorted(findings, key=_build_severity_sort_key))
-    new = drop_baseline_findings(merged, reporting.baseline)
-    severe = [finding for finding in new if Severity(finding.severity).rank <= reporting.min_severity.rank]
-    reported = condense_findings(severe, rules.values()) if reporting.condensed else tuple(severe)
+    not_in_baseline = drop_baseline_findings(merged, reporting.baseline)
+    severe_enough = [
+        finding for finding in not_in_baseline if Severity(finding.severity).rank <= reporting.min_severity.rank
+    ]
+    reported = condense_findings(severe_enough, rules.values()) if reporting.condensed else tuple(severe_enough)
 
     reported_rules = {finding.rule for finding in reported}
     return Findings(
@@ -87,9 +89,9 @@ def build_report(
             _describe_rule(rule, reporting.get_severity(rule)) for rule in rules.values() if rule.id in reported_rules
         ),
         suppressed=tuple(suppressed),
-        known=len(merged) - len(new),
-        below=len(new) - len(severe),
-        alike=len(severe) - len(reported),
+        known=len(merged) - len(not_in_baseline),
+        below=len(not_in_baseline) - len(severe_enough),
+        alike=len(severe_enough) - len(reported),
     )
 
 

@@ -141,12 +141,12 @@ class Style(msgspec.Struct, frozen=True):
 
     @property
     def lists_all_nodes(self) -> bool:
-        """Whether tables of nodes have all rows."""
+        """Return whether tables of nodes have all rows."""
         return self.wide or self.all_nodes
 
     @property
     def narrow(self) -> bool:
-        """Whether there is too little room for all columns."""
+        """Return whether there is too little room for all columns."""
         return self.width < 110
 
 

@@ -37,6 +37,7 @@ from kschedctl.reports.placements import (
     NO_POOL,
     EvictedPod,
     EvictionChain,
+    EvictionFate,
     Headroom,
     PodCount,
     PoolChange,
@@ -121,7 +122,7 @@ def build_unread_lines(unknown: Sequence[UnknownKind]) -> Page:
     beside_verdict = [kind for kind in unknown if kind.affects in consequences]
     if lines and not any(kind.affects == VERDICT for kind in unknown):
         lines[-1] += advise_reading(beside_verdict)
-    return tuple(paragraph(Marked("not known:", Tone.WARNING), line) for line in lines)
+    return tuple(paragraph(Marked("incomplete:", Tone.WARNING), line) for line in lines)
 
 
 def build_extender_line(extended: tuple[str, ...]) -> Page:
@@ -252,7 +253,7 @@ def build_preempted_section(evicted: Sequence[EvictedPod], style: Style, chain: 
     tied = {pod.pod: pod.tied for pod in evicted if not victims.issuperset(pod.tied)}
     if equal := list_victims(tied, tied):
         shown_ties, note = limit_rows(equal, None if style.lists_all_nodes else TIES_SHOWN)
-        ties = "These pods have the same priority and start time, so kube-scheduler may evict either:"
+        ties = "kube-scheduler may evict other pods instead, since these have the same priority and start time:"
         page = (*page, paragraph(ties), Bullets((*shown_ties, note) if note else tuple(shown_ties)))
     if chain is None or not chain.goes_on:
         return page
@@ -263,6 +264,8 @@ def _build_replacement_cell(evicted: EvictedPod) -> Cell:
     """Return the node of the replacement or, if there is none, what happens to the pod instead."""
     if evicted.was_terminating:
         return Marked("already terminating", Tone.FAINT)
+    if evicted.fate == EvictionFate.LOST:
+        return Marked("not recreated", Tone.BAD)
     return evicted.target or Marked(evicted.fate, Tone.BAD)
 
 

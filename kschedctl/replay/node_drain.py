@@ -215,8 +215,8 @@ class NodeDrain:
     def _place_pods(self, positions: Sequence[Position]) -> bool:
         """Try to place the pods in the order of the queue, and return whether any got a node.
 
-        The outcomes are recorded. If a pod gets a node, so are the recovery of its budgets and the pods that it
-        preempted.
+        All outcomes are recorded. If a pod gets a node, the budgets of its predecessor recover, and the pods that it
+        preempted are recorded.
         """
         is_any_placed = False
         for position in self.simulation.sort_for_queue(self._order_pods(positions)):

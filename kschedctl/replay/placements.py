@@ -453,7 +453,7 @@ class MissingStorageClasses:
     def find_missing_class(self, pod: Pod) -> MissingStorageClass | None:
         """Return the first nonexistent StorageClass that a claim of the pod names, with the claim.
 
-        Return None if there is none, or if StorageClasses were not read.
+        Return None if all named classes exist, or if StorageClasses were not read.
         """
         claim = self._find_first_claim_of_pod(pod, self._claims)
         if claim is None:
@@ -462,9 +462,9 @@ class MissingStorageClasses:
         return MissingStorageClass(claim.spec.storage_class_name or "", key)
 
     def explain_missing_class(self, pod: Pod) -> str:
-        """Explain in a sentence why a claim of the pod lacks a class, or return an empty string if none does.
+        """Explain in a sentence why a claim of the pod lacks a class, or return "" if every claim has a class.
 
-        The class does not exist, or the claim names no class and there is no default class.
+        Either the class does not exist, or the claim names no class and there is no default class.
         """
         missing = self.find_missing_class(pod)
         if missing is not None:

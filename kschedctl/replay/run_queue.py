@@ -287,7 +287,10 @@ class QueueRun(Report, frozen=True):
         return (f"{counted(bound, 'pod')} bound", sentence)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with figures, victims, and the last messages of pods that are gated or still queued."""
+        """Return the summary with victims, the numbers of bound and waiting pods, and messages of waiting pods.
+
+        A pod that is still queued has its last message. A gated pod has the reasons of its gate.
+        """
         last_messages = {pod: "; ".join(gate.reasons) for pod, gate in self.gated.items()}
         for cycle in self.cycles:
             for pod, failure in cycle.failed.items():

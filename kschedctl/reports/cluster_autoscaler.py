@@ -199,7 +199,7 @@ class ScaleUp(Report, frozen=True):
 
     @property
     def are_all_placed(self) -> bool:
-        """Whether every pod gets a node once the groups have grown."""
+        """Return whether every pod gets a node once the groups have grown."""
         return not (self.remaining or self.still_pending or self.ignored)
 
     @property
@@ -562,7 +562,10 @@ class ScaleDown(Report, frozen=True):
 
 
 def iter_group_doubts(report: ScaleUp | ScaleDown) -> Iterator[str]:
-    """Yield what is not certain about the node groups and flags, and which of them were left out as invalid."""
+    """Yield the doubts about the node groups and flags, and the faults because of which some of these were left out.
+
+    A fault that a doubt already names is not repeated.
+    """
     if report.seen_groups:
         yield UNKNOWN_GROUP_LIMITS
     yield from report.doubts

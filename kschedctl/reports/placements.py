@@ -1,6 +1,4 @@
-"""Parts that several reports share: placements and evictions of pods, and the changes that a plan makes to node
-pools.
-"""
+"""Placements, evictions and changes of node pools, as parts that several reports share."""
 
 from __future__ import annotations
 
@@ -121,7 +119,7 @@ class EvictedPod(Document, frozen=True):
 
     @property
     def was_terminating(self) -> bool:
-        """Whether the pod was being deleted anyway, so that the preemptor only waits until it is gone."""
+        """Return whether the pod was being deleted anyway, so that the preemptor only waits until it is gone."""
         return self.fate == EvictionFate.DELETED
 
     @property
@@ -381,7 +379,7 @@ class EvictionChain(Document, frozen=True):
 
     @property
     def goes_on(self) -> bool:
-        """Whether replacements evict pods in turn, preemptors keep waiting, or pods return to their nodes."""
+        """Return whether replacements evict pods in turn, preemptors keep waiting, or pods return to their nodes."""
         return bool(self.evicted_in_turn or self.outrun or self.returned)
 
 

@@ -93,7 +93,7 @@ class Remedy(Document, frozen=True):
 
     @property
     def costs_more_pods_than_it_places(self) -> bool:
-        """Whether more evicted pods stay without a node than waiting pods get one."""
+        """Return whether more evicted pods stay without a node than waiting pods get one."""
         homeless = self.chain.pending + self.chain.lost if self.chain else 0
         return homeless > 1 + len(self.also_places)
 
@@ -124,11 +124,11 @@ class Remedy(Document, frozen=True):
         )
 
 
-def sort_incomplete_fixes(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
-    """Sort the remedies that need values from the user to the end, and keep the order otherwise.
+def sort_incomplete_and_costly_fixes_last(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
+    """Sort the fixes that need values from the user to the end, and keep the order otherwise.
 
-    A remedy that needs values comes first if it has fewer changes than every remedy that needs none. Among the remedies
-    that hold when all waiting pods are tried, those that cost more pods than they place come last.
+    A fix that needs values comes first if it has fewer changes than every fix that needs none. Some fixes hold when all
+    waiting pods are tried. Among these, the fixes that cost more pods than they place come last.
     """
     listed = tuple(remedies)
     fewest_changes = min((len(remedy.kinds) for remedy in listed if not remedy.needs_values), default=0)

@@ -58,7 +58,7 @@ class PlainReport(Document, frozen=True):
 
     @property
     def headline_lists_causes(self) -> bool:
-        """Whether the headline is just the list of causes, so that a page that shows the causes may leave it out."""
+        """Return whether the headline only lists the causes, so that a page with the causes may leave it out."""
         return False
 
     def extend_summary(self, summary: Summary) -> Summary:
@@ -187,12 +187,12 @@ class Answers(Report, frozen=True):
 
     @property
     def undecided(self) -> bool:
-        """Whether an answer depends on something that was not read."""
+        """Return whether an answer depends on something that was not read."""
         return any(answer.document.undecided for answer in self.answers)
 
     @property
     def good(self) -> bool:
-        """Whether all answers are good and no answer is missing."""
+        """Return whether all answers are good and no answer is missing."""
         return not self.interrupted and all(answer.good for answer in self.answers)
 
     def build_first_line(self) -> tuple[str, ...]:

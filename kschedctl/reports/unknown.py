@@ -11,7 +11,7 @@ from kschedctl.api.kinds import pluralize_kind
 
 VERDICT = "verdict"
 INSTANCE_TYPES = "InstanceType"
-PLURALS: Mapping[str, str] = {"ReleaseNote": "release notes", INSTANCE_TYPES: "instance types"}
+PLURALS: Mapping[str, str] = {"Age": "ages", "ReleaseNote": "release notes", INSTANCE_TYPES: "instance types"}
 """Plurals of names that are no kinds of objects."""
 READ_THEM: Mapping[str, str] = {
     "were not among the files": "add them, or specify --assume-complete if there are none",

@@ -1,6 +1,4 @@
-"""Objects that wait before kube-scheduler sees a pod of them: in a queue of Kueue or Volcano, suspended, or with an
-operator.
-"""
+"""Objects that wait before kube-scheduler sees one of their pods: queued, suspended, or left to an operator."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class AffinityTerm(NamedTuple):
 
     @property
     def by_namespace_labels(self) -> bool:
-        """Whether the term selects pods by the labels of their namespaces."""
+        """Return whether the term selects pods by the labels of their namespaces."""
         return bool(self.namespace_selector.requirements)
 
     def matches(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]) -> bool:
@@ -106,7 +106,7 @@ class PodInfo:
 
     @property
     def terminating(self) -> bool:
-        """Whether the pod is being deleted."""
+        """Return whether the pod is being deleted."""
         return self.pod.metadata.deletion_timestamp is not None
 
     @cached_property

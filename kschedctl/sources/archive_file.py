@@ -286,7 +286,7 @@ def _decode_header(members: Archive) -> Header:
 
 
 def _load_objects(header: Header, members: Archive) -> dict[str, object]:
-    """Read the objects of all kinds, and return them by the name of the field in Cluster. Unknown kinds are skipped."""
+    """Read the objects of all known kinds, and return them keyed by their field of Cluster."""
     count_by_kind = {kind: count for kind, count in header.objects.items() if kind in FIELDS}
     with ThreadPoolExecutor(4) as threads:  # members are unpacked in parallel, since zlib releases the GIL
         futures = {kind: threads.submit(members.read_member, _get_member_name(kind)) for kind in count_by_kind}

@@ -252,8 +252,8 @@ class Planner:
             """Evaluate all elements, and return the list of the present ones."""
             frame[COST] += costs.LIST
             if not optional:
-                return [run(frame) for run in runs]
-            values = ((i, run(frame)) for i, run in enumerate(runs))
+                return [run_element(frame) for run_element in runs]
+            values = ((i, run_element(frame)) for i, run_element in enumerate(runs))
             return [
                 unwrap_entry(value) if i in optional else value
                 for i, value in values

@@ -213,7 +213,7 @@ def _build_unknowns_line(section: Section) -> Page:
     if not section.unknown:
         return ()
     consequence = "; the answer could differ" if section.undecided else ""
-    return (paragraph(Marked("not known:", Tone.WARNING), f"{describe_unread(section.unknown)}{consequence}"),)
+    return (paragraph(Marked("incomplete:", Tone.WARNING), f"{describe_unread(section.unknown)}{consequence}"),)
 
 
 def build_findings(section: Section, style: Style, limit: int) -> Page:

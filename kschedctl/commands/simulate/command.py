@@ -148,8 +148,9 @@ class SimulateOptions:
     def read_applications(self, source: Source, run: RunOptions, namespace: str | None) -> dict[str, Application]:
         """Read the manifests and the clusters to apply them to, keyed by cluster name.
 
-        With --pending or --autoscale, there may be no files, and then only the clusters are read. Raises UsageError if
-        --autoscale is combined with --runs or there is nothing to apply, and KschedctlError if an input cannot be read.
+        With --pending or --autoscale, there may be no files. Then only the clusters are read. Raises UsageError if
+        --autoscale is combined with --runs, or if there is nothing to apply. Raises KschedctlError if an input cannot
+        be read.
         """
         without_files = self.pending or self.autoscale
         if self.autoscale and run.runs != 1:

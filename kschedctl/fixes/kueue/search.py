@@ -33,9 +33,9 @@ def add_admission_fixes(
 ) -> tuple[WaitingElsewhere, ...]:
     """Return the entries with fixes of Workloads added.
 
-    Fixes are searched for the first ``MOST_WORKLOADS`` entries whose Workload is not admitted by Kueue.
-    ``manifests`` has the jobs that are not in the cluster, for which Kueue would create Workloads. ``now`` is the RFC
-    3339 time of the replays, or empty.
+    Fixes are searched for the first ``MOST_WORKLOADS`` entries whose Workload is not admitted by Kueue. ``manifests``
+    has the jobs that are not in the cluster, for which Kueue would create Workloads. If no Workloads can be built from
+    the manifests, they are ignored. ``now`` is the RFC 3339 time of the replays, or empty.
     """
     # Find the Workload of each entry by the resource that it names, a Workload or a new job.
     workloads = {f"Workload {w.metadata.namespace}/{w.metadata.name}": w for w in cluster.kueue_workloads}

@@ -124,8 +124,8 @@ def _is_owned_by(pod: Pod, claim: ResourceClaim) -> bool:
 def _iter_missing_claim_fixes(tried: TriedNode, reference: PodResourceClaim, name: str) -> Iterator[Fix]:
     """Yield fixes for a reference to a claim that does not exist.
 
-    They use an existing claim with a similar name, or create the claim with a request for one device. There is one such
-    fix for each of the first `MOST_CLASSES` DeviceClasses.
+    Fixes that use an existing claim with a similar name come first. Then come fixes that create the claim with a
+    request for one device, one fix for each of the first `MOST_CLASSES` DeviceClasses.
     """
     pod, cluster = tried.trial.pod, tried.cycle.view.cluster
     namespace = pod.metadata.namespace
@@ -193,8 +193,8 @@ def _build_claim_reference_change(reference: str, claim_name: str) -> Callable[[
 def _iter_claim_generation_fixes(tried: TriedNode, reference: PodResourceClaim, template_name: str) -> Iterator[Fix]:
     """Yield the fix that lets the controller generate the claim from its template, or fixes for a missing template.
 
-    A missing template is replaced by a template with a similar name, or created with a request for one device of one of
-    the first `MOST_CLASSES` DeviceClasses.
+    If the template is missing, fixes that use a template with a similar name come first. Then come fixes that create
+    the template with a request for one device, one fix for each of the first `MOST_CLASSES` DeviceClasses.
     """
     pod, cluster = tried.trial.pod, tried.cycle.view.cluster
     namespace = pod.metadata.namespace

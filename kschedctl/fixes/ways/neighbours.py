@@ -326,7 +326,7 @@ _MAY_LOSE_CLAIMS = "; its persistentVolumeClaimRetentionPolicy may delete the cl
 def _describe_claim_loss(tried: TriedNode, owner: Owner) -> str:
     """Return a clause on the claims that are deleted with a replica of the StatefulSet, or "" if they are retained.
 
-    Without the StatefulSet, it is unknown whether they are.
+    If the StatefulSet was not read, the clause says that claims may be deleted.
     """
     stored_sets = tried.cycle.view.cluster.list_in_namespace("stateful_sets", owner.namespace)
     stored = next((stored for stored in stored_sets if stored.metadata.name == owner.name), None)

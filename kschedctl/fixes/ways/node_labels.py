@@ -37,6 +37,8 @@ SYNONYMS = {"x86_64": "amd64", "x86-64": "amd64", "x64": "amd64", "aarch64": "ar
 TOPOLOGIES = ("topology.kubernetes.io/zone", HOSTNAME)
 ROLE_VALUES = ("", "true", "yes", "enabled")
 """Values of labels that give nodes a role. Labels with other values describe a node."""
+KEY_SIMILARITY = 0.8
+"""How similar a label key must be to stand for an unknown one, from 0 to 1. Keys are longer than values."""
 ANYWHERE = "the pod may be placed on nodes that it excludes now"
 NUMBER_SUFFIX = re.compile(r"(?:[0-9]+|(?<=[-_.])[a-z0-9]{1,2})$", re.IGNORECASE)
 """The ends of names that tell things of one kind apart, as in zone-a and node12."""
@@ -145,7 +147,7 @@ def find_similar_keys(key: str, tried: TriedNode) -> list[str]:
     same_names = [
         label for label in known_keys if label.lower() == key.lower() or _strip_prefix(label) == _strip_prefix(key)
     ]
-    similar_keys = find_similar_words(key, known_keys, 0.8)
+    similar_keys = find_similar_words(key, known_keys, KEY_SIMILARITY)
     candidates = dict.fromkeys((*stable_forms, *old_forms, *same_names, *similar_keys))
     return [label for label in candidates if label in known_keys]
 

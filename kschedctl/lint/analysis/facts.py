@@ -253,8 +253,9 @@ class ClusterFacts:
     def can_never_schedule(self, workload: Workload, plugins: Iterable[PluginClass] = ()) -> bool:
         """Return whether these plugins reject the workload's pods even in a cluster without movable pods.
 
-        Returns True only if the replay ends without a feasible node. In addition, one of the plugins must reject the
-        pod in PreFilter, or the plugins together must reject all nodes.
+        Movable pods are all except static pods and pods of DaemonSets. Returns True only if the replay ends without a
+        feasible node. In addition, one of the plugins must reject the pod in PreFilter, or the plugins together must
+        reject all nodes.
         """
         cycle = self.replay_cycle(workload, self.scheduler_with_fixed_pods.view)
         if cycle is None or cycle.error is not None or len(cycle.feasible):
@@ -290,8 +291,8 @@ class ClusterFacts:
     def is_full_with_pods_on(self, workload: Workload, rows: Rows) -> bool:
         """Return whether no node has room for another pod once each given row has a pod of the workload.
 
-        Movable pods are left out of the cluster. Returns False if no profile schedules the workload, or if the replay
-        fails.
+        Only static pods and pods of DaemonSets are in the cluster besides these pods. Returns False if no profile
+        schedules the workload, or if the replay fails.
         """
         framework = self.find_framework(workload)
         if framework is None:
@@ -311,9 +312,11 @@ class ClusterFacts:
         return count if self.find_framework(workload) is None else len(self.place_without_movable_pods(workload, count))
 
     def place_without_movable_pods(self, workload: Workload, count: int) -> list[Row]:
-        """Place up to ``count`` pods of the workload one after the other in a cluster without movable pods.
+        """Place up to ``count`` pods of the workload one after the other, without movable pods in the cluster.
 
-        Returns the row of each placed pod's node. The list is empty if no profile schedules the workload.
+        Movable pods are all except static pods and pods of DaemonSets. Stops at the first pod that finds no node or for
+        which a plugin fails. Returns the row of each placed pod's node. The list is empty if no profile schedules the
+        workload.
         """
         framework = self.find_framework(workload)
         if framework is None:
@@ -333,9 +336,10 @@ class ClusterFacts:
         return rows
 
     def count_pods_without_movable_pods(self, workload: Workload) -> Amounts:
-        """Count how many pods of the workload each node, (N,), can hold by their requests, without movable pods.
+        """Return how many pods of the workload fit each node by their requests, as counts (N,).
 
-        The count is 0 if the workload requests a resource that no node offers.
+        Only static pods and pods of DaemonSets occupy the nodes. All counts are 0 if the workload requests a resource
+        that no node offers.
         """
         view = self.scheduler_with_fixed_pods.view
         if self.list_unoffered_resources(workload):
@@ -471,8 +475,9 @@ def _build_placement_result(
 def _describe_shortage(cycle: Cycle, eligible: Bools) -> str:
     """Describe why the eligible nodes do not take the pod, as in ``of 7 usable nodes, 4 lack CPU, 3 are full of pods``.
 
-    Nodes that only lack resources come first. Every other node counts once, for the first other plugin that rejects it.
-    Returns "" if no node only lacks resources, because more room would not help then.
+    Nodes that lack nothing but resources come first. Each remaining node is counted once, for the first plugin that
+    rejects it. Returns "" if no node lacks only resources, because more room would not help then. Also returns "" if
+    NodeResourcesFit does not run, or if PreFilter rejects the pod.
     """
     outcome = cycle.filter
     if NodeResourcesFit.name not in outcome.verdicts or cycle.pre_filter.status.rejected:

@@ -216,10 +216,11 @@ class ClaimSpec(NamedTuple):
 def iter_unbound_claim_specs(
     claims: Iterable[TypedObject[PersistentVolumeClaim]], workloads: Iterable[Workload], bound_names: Collection[str]
 ) -> Iterator[ClaimSpec]:
-    """Yield the spec of each unbound claim that names no volume, and of each claim template.
+    """Yield the spec of each unbound claim and of each claim template.
 
-    ``bound_names`` are the names of bound claims, as namespace/name. Claims of these names are left out, and so are
-    templates of StatefulSets whose first claim has such a name.
+    Specs that name a volume are left out, except in templates of StatefulSets. ``bound_names`` are the names of bound
+    claims, as namespace/name. These claims are left out as well. A template of a StatefulSet is left out if the claim
+    of the first replica is one of them.
     """
     for subject, claim in claims:
         is_bound = f"{subject.namespace or 'default'}/{subject.name}" in bound_names or claim.status.phase == "Bound"

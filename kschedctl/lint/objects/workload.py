@@ -95,7 +95,7 @@ class Workload:
 
     @property
     def has_known_labels(self) -> bool:
-        """Whether the pods have only the labels of the template; operators add their own."""
+        """Return whether the pods have only the labels of the template; operators add their own."""
         return not self.custom_kind or self.kind in SERVING_KINDS
 
     @property
@@ -110,7 +110,7 @@ class Workload:
 
     @property
     def is_serving_replicas(self) -> bool:
-        """Whether several pods are kept running: a Deployment or the like with more than one replica."""
+        """Return whether several pods are kept running: a Deployment or the like with more than one replica."""
         return self.kind in SERVING_KINDS and self.highest_replicas > 1
 
     @property

@@ -53,6 +53,8 @@ POD_SECURITY_VIOLATED = "violates PodSecurity"
 SECCOMP_CLAUSE = " and seccompProfile.type=RuntimeDefault"
 NAME_SIMILARITY = 0.75
 """How similar two names must be to be taken for each other, from 0 to 1."""
+_MAX_REDUCTION_FACTOR = 4
+"""No amount is lowered to less than a quarter of what it was."""
 
 
 class StepKind(StrEnum):
@@ -254,8 +256,9 @@ def _set_node_selector(labels: Mapping[str, str], spec: Writable) -> None:
 def _suggest_pod_security(denied: DeniedPod) -> Iterator[FixStep]:
     """Yield a step that makes the pod meet the Pod Security level, and one that enforces a weaker level.
 
-    The first step sets the required security context. If this alone would not satisfy the level, it drops access to the
-    host. The weaker level is the strictest one that admits the pod. Nothing is yielded if the namespace was not read.
+    The first step sets the required security context. If the pod would still violate the level, the first step drops
+    access to the host instead. The weaker level is the strictest one that admits the pod. Either step may be missing.
+    Nothing is yielded if the namespace was not read.
     """
     namespace = _find_namespace(denied)
     if namespace is None:
@@ -432,8 +435,9 @@ def _suggest_resources(denied: DeniedPod) -> Iterator[FixStep]:
 def suggest_smaller_requests(stored: AdmissionRequest, count: int) -> Iterator[FixStep]:
     """Yield the step that lowers requests and limits so that quotas suffice for ``count`` pods like the stored one.
 
-    Nothing is yielded if quotas deny the pods for something other than CPU, memory or ephemeral storage, or if less
-    than a quarter would remain. The largest container takes the whole change.
+    In each resource, the largest container takes the whole change. Nothing is yielded if quotas deny the pods for
+    something other than CPU, memory or ephemeral storage. Nothing is yielded either if less than a quarter of an amount
+    would remain.
     """
     containers = {str(container.get("name", "")): container.get("resources") or {} for container in stored.containers}
     original = {
@@ -452,7 +456,7 @@ def suggest_smaller_requests(stored: AdmissionRequest, count: int) -> Iterator[F
         amount = _get_amount(part, resource, largest)
         if excess > ZERO:
             remaining = amount.sub(excess)
-            if remaining.milli_value() * 4 < amount.milli_value() or remaining == ZERO:
+            if remaining.milli_value() * _MAX_REDUCTION_FACTOR < amount.milli_value() or remaining == ZERO:
                 return
             largest[part][resource] = remaining
         if part == LIMITS and resource in largest[REQUESTS]:
@@ -637,8 +641,9 @@ def _fit_container_sums_to_limit_range(containers: list[dict[str, Quantities]], 
 def _lower_largest_container_to_maximum(containers: list[dict[str, Quantities]], name: str, maximum: Quantity) -> None:
     """Lower the limit and the request of the largest container if their sums exceed the maximum.
 
-    ``name`` is the resource. A container with a request needs a limit, because the maximum applies to both. An amount
-    stays if lowering it would leave nothing.
+    ``name`` is the resource. The maximum applies to limits, too, so a container with a request but no limit first gets
+    its request as the limit. An amount stays if lowering it would leave nothing. In the end, no request exceeds its
+    limit.
     """
     for amounts in containers:
         if name in amounts[REQUESTS]:

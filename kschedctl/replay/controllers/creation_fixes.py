@@ -121,10 +121,11 @@ class MissingPods:
     """Returns a scheduler of the cluster."""
 
     def find_fixes(self, start: FixState, replay: CreationReplay) -> Sequence[CreationFix]:
-        """Return at most MAX_FIXES fixes that let all missing pods be created, each with the scheduler's answer.
+        """Return up to MAX_FIXES fixes that let all missing pods be created.
 
-        If the pods are denied now, a fix with fewer replicas may be added beyond this limit. Fixes that the author of
-        the manifest can make come first.
+        Each fix has the nodes on which the scheduler could then place a pod, or a message if there are none. If the
+        pods are denied now, a fix with fewer replicas may be added beyond this limit. Fixes that the author of the
+        manifest can make come first.
         """
         fixed_states = islice(self._iter_fixed_states(start, replay), MAX_FIXES)
         fixes = [

@@ -119,22 +119,25 @@ class Evictions:
         self.record_eviction(position)
 
     def record_eviction(self, position: Position) -> None:
-        """Record a pod's eviction in its budgets, unless the pod was unhealthy."""
+        """Record a pod's eviction in its budgets.
+
+        Nothing is recorded if the pod is unhealthy, or if budgets do not apply to it.
+        """
         if not self._ignores_budgets(position) and _is_ready(self._get_pod(position)):
             self.simulation.budgets.record_evicted_pods([position])
             self.change_allowed_disruptions([position], -1)
             self._unreplaced[position] = None
 
-    def undo_eviction(self, position: Position, *, runs: bool) -> None:
+    def undo_eviction(self, position: Position, *, recovered: bool) -> None:
         """Undo what was recorded about an eviction that did not happen after all.
 
-        ``runs`` says whether the pod's successor was already recorded as healthy. An eviction of an unhealthy pod was
-        not recorded, so only the recovery of its successor is undone.
+        ``recovered`` says whether the recovery of the pod's successor was recorded, too. The eviction itself was
+        recorded only if the pod was healthy and budgets apply to it.
         """
         was_recorded = not self._ignores_budgets(position) and _is_ready(self._get_pod(position))
-        if was_recorded and not runs:
+        if was_recorded and not recovered:
             self.record_recovery(position)
-        elif runs and not was_recorded:
+        elif recovered and not was_recorded:
             self.simulation.budgets.record_evicted_pods([position])
             self.change_allowed_disruptions([position], -1)
 

@@ -260,7 +260,7 @@ def _find_outdated_pods(
     if current_revisions is not None:
         candidates = [pod for pod in candidates if _get_revision(pod) not in current_revisions]
 
-    # So do pods that look like the new ones to the scheduler, which the first pod of a revision decides
+    # So do pods that look like the new ones to the scheduler. The first pod decides for its whole revision.
     stays_by_revision: dict[object, bool] = {}
     outdated = []
     for pod in candidates:

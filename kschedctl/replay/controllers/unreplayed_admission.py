@@ -32,8 +32,9 @@ NAMED_HOOKS = 3
 def find_uncalled_hooks(cluster: Cluster, pods: Iterable[Pod], *, denied: bool = False) -> tuple[UnknownKind, ...]:
     """Return the webhooks and policies that would decide about new pods and the objects that create them.
 
-    Pods that the API server has already created are skipped, because they have passed. With ``denied``, the pods are
-    denied anyway, and only hooks that change pods could make a difference. Return () if there are no new pods.
+    The result has at most one entry for each kind of hook. It names the hooks or says why the kind was not read. Pods
+    that the API server has already created are skipped, because they have passed. With ``denied``, the pods are denied
+    anyway, so only hooks that change pods count. Return () if there are no new pods.
     """
     unread = {} if denied else _find_unread_hook_kinds(cluster)
     if not unread and not any(getattr(cluster, FIELDS[kind]) for kind in HOOK_KINDS):

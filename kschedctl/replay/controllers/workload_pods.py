@@ -46,11 +46,13 @@ _CRON_JOB_SUFFIX = re.compile(r"-\d+$")
 
 
 def find_targets(scheduler: Scheduler, owner: Owner, manifest: Struct | None = None) -> list[TargetPod]:
-    """Return a target for each group of identical pending pods of a workload, or one more pod if none is pending.
+    """Return targets that stand for the pods of a workload.
 
-    The additional pod is created from ``manifest`` or, without a manifest, as a copy of the workload's other pods or
-    from its stored template. For a DaemonSet without a manifest, one of its existing pods is returned. Raises
-    UsageError if nothing is known about the pods, and InputError if admission denies the additional pod.
+    There is one target for each group of identical pending pods. If no pod is pending, the only target is one more pod.
+    It is created from ``manifest`` or, without a manifest, as a copy of the workload's other pods or from its stored
+    template. For a DaemonSet without a manifest, the target is one of the existing pods.
+
+    Raises UsageError if nothing is known about the pods, and InputError if admission denies the additional pod.
     """
     cluster = scheduler.cluster
     pods = find_pods(cluster, owner)

@@ -220,9 +220,10 @@ def remove_nodes(part: parts.SomeNodes, cluster: Cluster, read: FileReader) -> S
 
 
 def fail_nodes(part: parts.LostNodes, cluster: Cluster, read: FileReader) -> StepResult:
-    """Remove the nodes of a zone, of a pool and of a selection, as if they had failed.
+    """Remove nodes and displace their pods, as if the nodes had failed.
 
-    Raises UsageError if one of them has no nodes, or if the step has none of them.
+    The step may select nodes by zone, by pool, and by name or label. Raises UsageError if it uses none of these, or if
+    one of these selects no nodes.
     """
     names: list[str] = []
     if part.zone:
@@ -323,8 +324,8 @@ def launch_nodes(part: parts.InstanceTypes, cluster: Cluster, read: FileReader) 
 def scale_workload(part: parts.ScaleWorkload, cluster: Cluster, read: FileReader) -> StepResult:
     """Scale a workload. New pods are copies of an existing pod.
 
-    A StatefulSet removes the highest ordinals first. A note says that the new pods share the volume claims of the
-    existing pods. Raises UsageError if the workload has no pods, or if its kind has no replicas.
+    A StatefulSet removes the highest ordinals first. If new pods share the volume claims of the existing pods, a note
+    says so. Raises UsageError if the workload has no pods, or if its kind has no replicas.
     """
     if part.kind in ("DaemonSet", "Pod"):
         raise UsageError(f"kind: a {part.kind} has no replicas")

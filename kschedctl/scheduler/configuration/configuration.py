@@ -127,8 +127,8 @@ def _load_profile(
 ) -> Profile:
     """Build one profile from its defaulted document. Raises ConfigurationError if it is invalid.
 
-    `custom` are the plugins as written, without defaults. `ignored` are the resources that extenders manage, which
-    NodeResourcesFit ignores. Third-party plugins in `registered` are treated like in-tree plugins.
+    `custom` are the plugins as written, without defaults. `ignored` are the resources that NodeResourcesFit must
+    ignore, because an extender manages them. Third-party plugins in `registered` are treated like in-tree plugins.
     """
     # NodeResourcesFit leaves out the resources that extenders manage, and is validated only if it is enabled.
     args = {config.name: config.args for config in profile.plugin_config}

@@ -310,8 +310,8 @@ class Cycle:
     def build_unexamined_status(self) -> Status:
         """Build the status that the diagnosis gives to all nodes that upstream did not examine.
 
-        If PreFilter rejects the pod, it is PreFilter's status. Otherwise, it is UnschedulableAndUnresolvable and names
-        the plugins that restricted the nodes, and the plugin that rejects the nominated node.
+        If PreFilter rejects the pod, it is PreFilter's status. Otherwise, it is UnschedulableAndUnresolvable. Its
+        reason names the plugins that restricted the nodes and the plugin that rejects the nominated node.
         """
         if self.pre_filter.status.rejected:
             return self.pre_filter.status
@@ -448,9 +448,10 @@ class Filtering:
         return verdicts
 
     def find_rejected_rows(self, rows: OwnRows, delta: Delta) -> Bools:
-        """Return a mask over `rows` of the rows that are rejected by plugins which read only a node's own row.
+        """Return a mask over `rows` of the rows that a plugin rejects.
 
-        Nominated pods are not counted. Raises PluginError if a plugin fails.
+        Only the plugins that read nothing but a node's own row are run. Nominated pods are not counted. Raises
+        PluginError if a plugin fails.
         """
         rejected = np.zeros(len(rows.rows), np.bool_)
         for plugin in self._own_row_plugins:

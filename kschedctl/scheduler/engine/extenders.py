@@ -358,9 +358,10 @@ class HTTPExtender:
         return False
 
     def iter_unknowns(self, pod: Pod) -> Iterator[Unknown]:
-        """Yield one unknown for each verb of this extender, if the extender is not called.
+        """Yield an unknown for each verb that the extender cannot answer because it is not called.
 
-        Nothing is yielded if the extender is called, or if it is not interested in the pod.
+        Only the filter, prioritize and preempt verbs count, and only if they are configured. Nothing is yielded if the
+        extender is called, or if it is not interested in the pod.
         """
         if self.call is not None or not self.is_interested(pod):
             return

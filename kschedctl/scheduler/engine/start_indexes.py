@@ -65,9 +65,9 @@ class EveryStart:
         """(F,): the places of the feasible nodes among the offered nodes."""
 
     def search_samples(self, sample_size: int) -> Searches:
-        """Return the results of the searches from all start indexes that stop after `sample_size` feasible nodes.
+        """Search from every start index for `sample_size` feasible nodes, and return the results.
 
-        If there are at most `sample_size` feasible nodes, every search examines all nodes.
+        With at most `sample_size` feasible nodes in all, every search examines all nodes.
         """
         if len(self.places) <= sample_size:
             return self._build_full_searches()

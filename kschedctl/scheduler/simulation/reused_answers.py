@@ -289,12 +289,12 @@ class ReusedAnswers:
     def find_preemption_candidate(
         self, position: Position, framework: Framework
     ) -> tuple[Candidate | None, PostFilterOutcome | None]:
-        """Return the preemption candidate, and the PostFilter outcome.
+        """Return the preemption candidate, or None if there is none, and the PostFilter outcome.
 
-        The candidate is None if there is none. The outcome is None if PostFilter was not run, because an identical pod
-        is known to fit nowhere, because preemption is off or the pod's preemptionPolicy is Never, or because the pod
-        may not preempt now or can find no victim. In the last two cases, and if PostFilter clears it, the pod loses its
-        nomination. The plugins that reject the pod are recorded. Raises PluginError if a plugin fails.
+        PostFilter is not run, and the outcome is None, if an identical pod is known to fit nowhere, preemption is off,
+        or the pod's preemptionPolicy is Never. It is not run either if the pod may not preempt now or can find no
+        victim. In this case, the pod loses its nomination. It also loses it if PostFilter clears it. Whenever
+        PostFilter runs, the plugins that reject the pod are recorded. Raises PluginError if a plugin fails.
         """
         info = self.placements.get_incoming_info(int(self.placements.view.pods.info[position]))
         if self._is_known_failure or not self.preemption or info.spec.preemption_policy == "Never":

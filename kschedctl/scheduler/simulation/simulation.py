@@ -339,7 +339,7 @@ class SettlingLoop(SchedulingLoop):
         self.outcomes.append(Outcome(position, ERROR, message=message))
 
     def build_deletion_events(self, waiting: PermitWait) -> Sequence[Occurrence]:
-        """Return the event that the pod left its node, and record that it lost a nomination if it had one before."""
+        """Return the event that the pod left its node. If the pod was nominated before, record the loss."""
         position = waiting.pod.position
         event = self.queued_pods.build_departure_event(position)
         if position in self._nominated_before:
@@ -368,8 +368,8 @@ class SettlingLoop(SchedulingLoop):
     def _recreate_victims(self, victims: Sequence[Position], preemptor: Position) -> None:
         """Let controllers recreate the victims, except members of gangs. Without a rule for recreation, do nothing.
 
-        A victim whose controller waits until the pod is gone is recreated after the preemptor's next attempt, if it is
-        the only victim and no other pod waits, because its deletion wakes the preemptor first. All other victims with a
+        The deletion of a single victim wakes its preemptor before a controller that waits for the deletion can act. If
+        no other pod waits, such a victim is recreated after the preemptor's next attempt. All other victims with a
         controller are recreated now, because they can be back before the last victim is gone, or while other woken pods
         are tried.
         """

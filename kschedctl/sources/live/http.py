@@ -200,10 +200,10 @@ class Server:
         with self._register_limit(end) as limit:
             response = self._open_response(path, query, limit, end)
             chunks = []
-            size = response.length_remaining or 0
+            size = 0
+            announced_size = response.length_remaining or 0
             try:
-                self._check_response_size(size)
-                size = 0
+                self._check_response_size(announced_size)
                 for chunk in response.stream(CHUNK, decode_content=True):
                     chunks.append(chunk)
                     size += len(chunk)

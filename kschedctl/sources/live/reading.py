@@ -387,11 +387,14 @@ def _list_named_objects(server: Server, kind: str, names: Sequence[str]) -> _Kin
 
 
 def _list_kind_if_permitted(server: Server, kind: str, namespace: str, fields: str) -> _KindResult:
-    """List a kind in all namespaces, or only in ``namespace`` if that is forbidden.
+    """List a kind in all namespaces, or only in ``namespace`` if listing all is forbidden.
 
-    If a kind that is not essential is denied or not served, the result is a gap, or neither a list nor a gap if the
-    kind is not installed. For observed kinds and kinds about pod creation, any other failure is a gap as well. Raises
-    LeftOutError if an object has unknown fields, and ClusterError if any other kind cannot be read.
+    A kind that is not installed gives neither a list nor a gap. Any other kind that is denied or not served gives a
+    gap, unless it is essential. Observed kinds and kinds about pod creation give a gap after every other failure as
+    well.
+
+    Raises LeftOutError if an object has unknown fields. Raises ClusterError if an essential kind is denied, or if
+    another kind cannot be read.
     """
     try:
         return _KindResult(read_list(server, kind, fields=fields), None)

@@ -10,7 +10,7 @@ from kschedctl.fixes.search import RemedyWishes
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.reports.placements import EvictionChain
-from kschedctl.reports.remedy import Remedy, sort_incomplete_fixes
+from kschedctl.reports.remedy import Remedy, sort_incomplete_and_costly_fixes_last
 
 ARCH, OS = "kubernetes.io/arch", "kubernetes.io/os"
 TAINT = "node.kubernetes.io/"
@@ -334,7 +334,13 @@ def test_a_fix_that_costs_more_pods_than_it_places_comes_last_of_those_that_hold
 
     costly, even, gainful = fix("costly", 2), fix("even", 1), fix("gainful", 2, also=1)
     plain, failing = fix("plain"), fix("failing", holds=False)
-    assert sort_incomplete_fixes([costly, even, gainful, plain, failing]) == (even, gainful, plain, costly, failing)
+    assert sort_incomplete_and_costly_fixes_last([costly, even, gainful, plain, failing]) == (
+        even,
+        gainful,
+        plain,
+        costly,
+        failing,
+    )
 
 
 @pytest.mark.parametrize(

@@ -127,8 +127,8 @@ AF_NULL_SELECTOR = Rule(
 def find_anti_affinity_without_matches(context: LintContext) -> Iterator[Problem]:
     """Find anti-affinity terms whose selector matches no pods, not even pods of the workload itself.
 
-    Only serving workloads of several replicas are considered. A selector has to use label keys of the workload, and its
-    term has to be limited to the workload's own namespace.
+    Only serving workloads of several replicas are considered, and only terms for the workload's own namespace. The
+    selector has to use the workload's label keys with other values.
     """
     for workload in context.workloads:
         if not workload.is_serving_replicas:
@@ -206,7 +206,10 @@ _USUAL_ZONES = 3
 
 
 def find_anti_affinity_against_all_pods(workload: Workload) -> Iterator[Problem]:
-    """Find required anti-affinity terms with an empty labelSelector, which matches every pod."""
+    """Find required anti-affinity terms with an empty labelSelector, which matches every pod.
+
+    Terms that are limited to one revision of the workload are left out.
+    """
     for term in iter_required_anti_affinity(workload):
         if term.selector == EVERYTHING and term.matches_all_revisions:
             where = "in all namespaces that the term selects"

@@ -74,7 +74,7 @@ class _TemplateLabels:
     def find_similar_label(self, key: str, value: str) -> _SimilarLabel | None:
         """Find a label with the same key and a similar value or, if no template has the key, with a similar key.
 
-        Returns None if no label is similar.
+        More than `_MAX_COMPARED` values or keys are not compared. Returns None if no label is similar.
         """
         values = self._values_by_key.get(key, {})
         if len(values) <= _MAX_COMPARED:
@@ -129,9 +129,9 @@ AF_MISSPELT = Rule(
 def _iter_misspelt_labels(
     context: LintContext, workload: Workload, term: PodAffinityTerm, labels_by_namespace: Mapping[str, _TemplateLabels]
 ) -> Iterator[_MisspeltLabel]:
-    """Yield the labels in a term's selector that no pod has but that look like misspellings of a pod template's label.
+    """Yield the labels in a term's selector that no pod template has but that look like a misspelt template label.
 
-    Yields nothing if the term selects pods.
+    Only requirements for a single value are checked. Yields nothing if the term selects a workload.
     """
     selector = compile_selector(term.label_selector)
     if selector is None or any(context.select_workloads(namespace, selector) for namespace in labels_by_namespace):

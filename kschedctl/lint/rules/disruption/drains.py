@@ -49,9 +49,9 @@ DRAIN_NO_HEADROOM = Rule(
 def _fits_only_on_present_node(context: LintContext, workload: Workload, row: Row) -> bool:
     """Return whether the workload's pod on this node would fit on no other node if it were evicted.
 
-    The pod is removed and a scheduling cycle is replayed. The present node may be cordoned. Returns False if the replay
-    fails. Also returns False if the pod would not even fit on its present node, because a drain then makes nothing
-    worse.
+    The pod is removed and a scheduling cycle is replayed. If no node is feasible, not even the present one, the result
+    is True only if the present node is cordoned. Otherwise the pod would not fit anyway, and a drain makes nothing
+    worse. Returns False if the replay fails.
     """
     view = context.facts.view.fork()
     pod_keys = {pod.key for pod in context.facts.pods_by_owner[workload.owner]}

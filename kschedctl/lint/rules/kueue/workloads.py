@@ -233,7 +233,8 @@ def _count_required_pods(workload: Workload) -> int:
 def _count_required_job_pods(workload: Workload) -> int:
     """Return the lowest number of pods with which Kueue admits a Job.
 
-    This is the minimum parallelism in its annotations or else its parallelism, which is not above the completions.
+    This is the minimum parallelism in the Job's annotations. Without one, it is the parallelism, but at most the
+    completions.
     """
     annotations = object_at(workload.subject.document, "metadata", "annotations")
     min_parallelism = str(annotations.get(_MIN_PARALLELISM, ""))

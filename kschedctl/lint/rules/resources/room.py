@@ -53,9 +53,10 @@ def find_pods_larger_than_any_node(context: LintContext) -> Iterator[Problem]:
         if facts.can_never_schedule(workload, (NodeResourcesFit, *NODE_PLUGINS)):
             if unoffered_resources:
                 message = f"no node offers {', '.join(unoffered_resources)}"
-            else:
-                message = _describe_excessive_requests(context, requests, eligible)
-            tainted_message = "" if unoffered_resources else _describe_tainted_nodes(context, workload, requests)
+                yield workload.build_problem(("containers",), message)
+                continue
+            message = _describe_excessive_requests(context, requests, eligible)
+            tainted_message = _describe_tainted_nodes(context, workload, requests)
             if tainted_message:
                 fix = "Tolerate the taint, or lower the requests"
                 yield workload.build_problem(("containers",), f"{tainted_message}; it {message}", fix)

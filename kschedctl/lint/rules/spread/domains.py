@@ -44,8 +44,8 @@ class HardSpread(NamedTuple):
 def iter_hard_spread_constraints(context: LintContext) -> Iterator[HardSpread]:
     """Yield the hard spread constraints that count their own workload's pods.
 
-    Each comes with a mask of the nodes that are open to the pods, and a mask of the nodes that it counts. Nodes without
-    the topology label of any hard constraint of the workload are in neither mask.
+    Each comes with a mask of the nodes that are open to the pods, and a mask of the nodes that it counts. A node that
+    lacks the topology label of one of the workload's hard constraints is in neither mask.
     """
     facts = context.facts
     for workload, path, constraint in iter_spread_constraints(context.workloads):
@@ -361,13 +361,15 @@ def _describe_full_domain(context: LintContext, spread: HardSpread, rows: list[R
     codes = np.unique(labels.codes[spread.counted])
     placed_counts = np.bincount(labels.codes[rows], minlength=len(labels.values))[codes]
     fewest = int(placed_counts.min())
-    domain = labels.values[int(codes[placed_counts.argmin()])]
-    nodes = int((spread.eligible & (labels.codes == codes[placed_counts.argmin()])).sum())
-    remaining = replicas - len(rows)
     skew = spread.constraint.max_skew
-    # Otherwise, no domain is at the maximum that the constraint allows
+    # The constraint limits no domain if none has reached the maximum, or if minDomains raises the maximum for all
     if placed_counts.max() < fewest + skew or len(codes) < (spread.constraint.min_domains or 1):
         return ""
+
+    code_with_fewest = int(codes[placed_counts.argmin()])
+    domain = labels.values[code_with_fewest]
+    nodes = int((spread.eligible & (labels.codes == code_with_fewest)).sum())
+    remaining = replicas - len(rows)
     return (
         f"only {len(rows):,} of {replicas:,} replicas find a node, even without movable pods: "
         f"{spread.key}={domain} ({counted(nodes, 'usable node')}) takes {fewest or 'none'}, and with maxSkew {skew} "

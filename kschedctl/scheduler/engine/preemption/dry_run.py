@@ -108,8 +108,9 @@ class DryRun:
 def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
     """Find, on each of the potential nodes (N,), victims whose eviction makes room for the pod.
 
-    All evictable pods are removed first. Each one is then put back if the pod still fits. If every filter judges a node
-    by the node's own pods, cached results of earlier dry runs are reused. Raises PluginError if a plugin fails.
+    On each node, all evictable pods are removed first. Each of them is put back if the pod then still fits. If every
+    filter judges a node by the node's own pods, cached results of earlier dry runs are reused. Raises PluginError if a
+    plugin fails.
     """
     filtering = Filtering.from_framework(cycle.framework, cycle.pre_filter, cycle.info, cycle.view)
     if is_decided_per_node(selection, filtering):

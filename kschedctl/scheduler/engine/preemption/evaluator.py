@@ -142,7 +142,7 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
         """Dry-run preemption and nominate the best node, without calling extenders.
 
         The result is a rejection if the pod may not preempt. If no node can be nominated, the result is an error if the
-        dry run of some node failed, and otherwise a rejection that counts the nodes by reason. The report has the
+        dry run of some node failed. Otherwise, it is a rejection that counts the nodes by reason. The report has the
         details.
         """
         if ineligible := self.find_ineligibility(cycle):

@@ -102,10 +102,10 @@ class LowerPriority:
 def order_by_importance(view: Fork, pods: Positions, arrival_order: Positions) -> Positions:
     """Return the order that sorts the pods by node and, on each node, from the most to the least important.
 
-    A pod with a higher priority is more important. At equal priority, this is the pod that started earlier. A pod that
-    has not started counts as started now. In upstream, each comparison reads the clock again, which reverses the order
-    of such pods unless time stands still. A pod created after the snapshot counts as started. Ties are broken by
-    `arrival_order` (one entry per pod), in reverse for pods that have not started.
+    A pod with a higher priority is more important. Of equal priority, the pod that started earlier is more important. A
+    pod that has not started counts as started now. Upstream reads the clock anew in each comparison, which puts such
+    pods in reverse order. A pod created after the snapshot counts as started. Ties are broken by `arrival_order` (one
+    entry per pod), in reverse for pods that have not started.
     """
     if not len(pods):
         return arrival_order
@@ -119,7 +119,7 @@ def find_pods_never_started(view: Fork, pods: Positions) -> Bools:
 
     Upstream compares the current time in place of their start. If time stands still, no pod is marked.
     """
-    never_started: Bools = (view.pods.start[pods] == NO_TIME) & ~view.arrivals.came[pods]
+    never_started: Bools = (view.pods.start[pods] == NO_TIME) & ~view.arrivals.arrived_later[pods]
     return never_started & view.time_passes
 
 
@@ -184,8 +184,9 @@ class Victims:
         """Put back the victims that need not be evicted. Return upstream's errors, keyed by the row of the node.
 
         Each step puts back one victim per node, and evicts it again if a filter then rejects the node or if `selection`
-        demands it. PDB violations of victims that `selection` demands are not counted. If both demand a victim, it is
-        evicted twice, which is an error on this node as it is upstream. Raises PluginError if a plugin fails.
+        demands it. PDB violations of victims that `selection` demands are not counted. If a filter and `selection` both
+        evict a victim, it is gone twice, which is an error on this node as it is upstream. Raises PluginError if a
+        plugin fails.
         """
         failed: dict[int, str] = {}
         for step in range(int(self.rank.max(initial=-1)) + 1):
@@ -234,8 +235,8 @@ class Victims:
     def _order_by_importance(self) -> Positions:
         """Return an order of all victims in which the removed victims of each node are sorted by importance.
 
-        The victims that were put back stay where they are. Only nodes on which some but not all victims violate PDBs
-        have to be sorted, because the victims of all other nodes are sorted by importance already.
+        The victims that were put back stay where they are. A node needs sorting only if some but not all of its victims
+        violate PDBs. The victims of all other nodes are sorted by importance already.
         """
         nodes = len(self.view.nodes)
         violating_counts = np.bincount(self.node, self.violating, nodes)

@@ -102,9 +102,10 @@ class EquallySpreadNodes:
             self._are_groups_outdated = True
 
     def _prepare_feasible_groups(self) -> None:
-        """Recompute the values behind the scores that stay valid as long as the same groups have feasible nodes.
+        """Recompute the parts of the scores that stay valid while the same groups have feasible nodes.
 
-        For hostnames, these are the scores themselves. For other topology keys, these are the domains of the groups.
+        There is one part per constraint. For hostnames, it is the scores themselves. For other topology keys, it is the
+        domain of each group and the number of these domains.
         """
         self._feasible_groups = self._sizes.nonzero()[0]
         self._scores = np.zeros(len(self._sizes), np.int64)
