@@ -103,8 +103,8 @@ def _build_queue_row(group: PodsInQueue, style: Style) -> tuple[Cell | Stack, ..
 def _iter_group_lines(group: PodsInQueue, style: Style) -> Iterator[Cell]:
     """Yield the names of a group's pods, the headline that says why they wait, and the changes that wake them.
 
-    Wide output has all changes. Otherwise there is one line for each plugin, with its first change and the number of
-    its other changes.
+    Wide output has all changes. Other output has one line for each plugin, with its first change and the number of its
+    other changes.
     """
     yield Marked(names(group.pods), Tone.STRONG)
     yield group.headline

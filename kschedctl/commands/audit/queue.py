@@ -254,7 +254,7 @@ def _describe_time(cluster: Cluster) -> str:
 def _iter_stuck_pods_with_wake_ups(
     between: WakesBetween, audited: AuditedCluster
 ) -> Iterator[tuple[PodBetween, WaitingPod]]:
-    """Yield the stuck pods that missed a wake-up or were woken in vain, each with its state now.
+    """Yield the stuck pods that missed a wake-up or were woken in vain, each with why it waits now.
 
     A stuck pod was rejected at the earlier time and fits now, but has neither been tried nor placed since.
     """

@@ -175,7 +175,8 @@ def list_nodes(
 ) -> ListLines | list[ListLine]:
     """List the nodes with their answers, sorted by `order`. With `search_text`, list only rows that contain the text.
 
-    Case is ignored. The column of total scores is left out if no node was scored. A message says why there are no rows.
+    Case is ignored. The column of total scores is left out if no node was scored. If there are no rows, the only line
+    says why.
     """
     rows = list(_iter_node_rows(_sort_nodes(report.nodes, order), with_plugins=width >= ROOMY_WIDTH))
     if search_text:
@@ -227,9 +228,9 @@ def _iter_node_rows(nodes: Iterable[NodeReport], with_plugins: bool) -> Iterator
 
 
 def describe_node(report: Explanation, name: str, width: int, lines: int) -> str:
-    """Describe why the node is rejected, wrapped to `width` and cut to at most `lines` lines.
+    """Describe where the node is, and why it is rejected or that the pod fits.
 
-    The text is empty if the report does not have the node.
+    The text is wrapped to `width` and cut to at most `lines` lines. Return "" if the report does not have the node.
     """
     for node in report.nodes:
         if node.name == name:
@@ -317,7 +318,7 @@ NO_CHANGE = "No change: as many nodes fit, and the others are rejected for the s
 
 
 def build_changes_section(report: ChangedAnswer) -> Page:
-    """Build the section that compares the answers without and with the assumptions."""
+    """Build the section that compares the answers without and with the assumptions, or says that nothing changes."""
     rows = []
     fit_before, fit_after = report.fit
     if fit_before != fit_after:

@@ -271,7 +271,7 @@ class Browser(TidyApp):
             self.open_details(subject)
 
     def _go_to_pod(self, key: str) -> None:
-        """Close all screens, clear the search, and choose the pod, also if the list does not show it.
+        """Close all screens, clear the search, and choose the pod, even if the list does not show it.
 
         The list of pods gets the focus.
         """

@@ -123,7 +123,7 @@ def _list_fitting_pods(contents: NodeContents, width: int) -> list[ListLine]:
 def _list_pods_of_node(contents: NodeContents, owners: dict[str, Owner | None], width: int) -> list[ListLine]:
     """List the pods on the node with their priorities and requests.
 
-    The line of a pod whose owner is in `owners` opens the owner's screen.
+    `owners` has the owner of each pod, or None. The line of a pod with an owner opens the owner's screen.
     """
     rows = [("pod", "priority", "requests")]
     subjects = []

@@ -204,10 +204,9 @@ class NodeConsolidation(Report, frozen=True):
         return tuple(costs)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Fill in the summary's fields for a consolidation.
+        """Return the summary with one fix that removes all removable nodes, and the staying nodes with their reasons.
 
-        The one fix drains and removes all removable nodes. Warnings say which zone losses get worse, what was not
-        checked, and what an autoscaler does.
+        Warnings say which zone losses get worse, what was not checked, and what an autoscaler does.
         """
         names = tuple(node.node for node in self.removable)
         fix_text = f"drain and remove {first_few(names)}"

@@ -279,7 +279,7 @@ def _report_displaced_workloads(shared: _CordonedNodes, pods: Sequence[Pod]) -> 
 def _build_report_basis(node_drain: NodeDrain) -> ClusterBasis:
     """Build the report fields about what was not read or is not replayed.
 
-    Evicted pods have to be created again, so what is unknown about admission counts.
+    These include unknowns about admission, since evicted pods have to be created again.
     """
     simulation = node_drain.simulation
     recreated_pods = [simulation.view.pods.objects[position] for position in (*node_drain.outcomes, *node_drain.denied)]

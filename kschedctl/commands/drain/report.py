@@ -319,7 +319,10 @@ class Drain(Report, frozen=True):
         return sum(workload.missing or 0 for workload in self.not_created)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Fill in the summary's fields for a drain."""
+        """Return the summary with the verdict, the blocked, unplaced and preempted pods, warnings and figures.
+
+        If a pod is blocked, the headline says why.
+        """
         blocked = (ShortPods(1, pod.pod, pod.workload, pod.why) for pod in self.blocked)
         # A drain that ends is not safe if it harms pods
         if self.safe:

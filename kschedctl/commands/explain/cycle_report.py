@@ -139,7 +139,7 @@ def _names_group(pod: Pod) -> bool:
 
 
 def _find_settled_verdict(pod: Pod, framework: Framework | None) -> str:
-    """Return the verdict on a pod that the scheduler does not handle (or no longer), or "" if it handles the pod."""
+    """Return the verdict on a pod that the scheduler does not handle, or "" if the scheduler handles the pod."""
     if pod.terminated:
         return "Finished"
     if pod.spec.node_name:
@@ -152,8 +152,8 @@ def _find_settled_verdict(pod: Pod, framework: Framework | None) -> str:
 def _report_settled_pod(scheduler: Scheduler, framework: Framework | None, info: PodInfo, verdict: str) -> Explanation:
     """Build the explanation of a pod that the scheduler does not handle, without a scheduling cycle.
 
-    For a pod with spec.nodeName, it has the claims that stay unbound, or else the reason why the kubelet would reject
-    the pod. For a pod of another scheduler, it has the pod's gang.
+    For a pod with spec.nodeName, the explanation names the claims that stay unbound. If there are none, it says why the
+    kubelet would reject the pod. For a pod of another scheduler, it includes the pod's gang.
     """
     pod = info.pod
     report = Explanation(
@@ -369,8 +369,8 @@ def _find_permit_verdict(cycle: Cycle, reports: Mapping[str, FirstFailReport]) -
     """Return the verdict after Permit, and kube-scheduler's message, which is None if the pod is schedulable.
 
     `reports` has Permit's rejections and waits, by best node. The pod is unschedulable only if Permit rejects it on
-    every best node. Upstream ends the cycle with a FitError about the one chosen node; here the answer of the first
-    best node is used. If that answer is an error, the verdict is Error.
+    every best node. The reasons are then those of the first best node, although upstream runs Permit on a node chosen
+    at random. If Permit fails with an error on the first best node, the verdict is Error.
     """
     best = [cycle.passed.names[i] for i in cycle.scores.top.tolist()]
     answers = [reports.get(name) for name in best]
@@ -455,7 +455,7 @@ def _report_devices_by_node(reservations: Mapping[str, Reservation]) -> dict[str
 def _add_extender_answers(report: Explanation, cycle: Cycle, scheduler: Scheduler) -> Explanation:
     """Return the report with the extenders' calls, errors, refusals, scores and rejections, and the binding extender.
 
-    The report stays as it is if the configuration has no extenders.
+    Return the report unchanged if the configuration has no extenders.
     """
     if not scheduler.extenders:
         return report
@@ -554,11 +554,12 @@ STARTING = frozenset({"", "Pending"})
 
 
 def find_claims_without_scheduler(pod: Pod, view: Fork) -> tuple[ClaimWithoutScheduler, ...]:
-    """Find the pod's claims that stay unbound because spec.nodeName bypasses the scheduler. A started pod has none.
+    """Find the pod's claims that stay unbound because spec.nodeName bypasses the scheduler.
 
-    The volume controller provisions a volume of a WaitForFirstConsumer class once kube-scheduler has put the
-    selected-node annotation on the claim. It does so for pods that it binds, never for a pod that has a node.
-    Upstream: shouldSkip and syncUnboundClaim in pkg/controller/volume/persistentvolume (v1.36).
+    The volume controller provisions a volume of a WaitForFirstConsumer class only after kube-scheduler has annotated
+    the claim with the selected node. Kube-scheduler annotates the claims of pods that it binds, never of a pod that is
+    created with a node. Return () for a pod without spec.nodeName, and for a pod that has started. Upstream: shouldSkip
+    and syncUnboundClaim in pkg/controller/volume/persistentvolume (v1.36).
     """
     if not pod.spec.node_name or pod.status.phase not in STARTING:
         return ()

@@ -62,8 +62,7 @@ def search_admission_fixes(
 ) -> tuple[WaitingElsewhere, ...]:
     """Add fixes to the entries about Kueue's Workloads and about new jobs that Kueue does not admit.
 
-    Without queues in the cluster, the entries are returned unchanged. ``manifests`` has the jobs that are not in the
-    cluster.
+    Return the entries unchanged if the cluster has no queues. `manifests` has the jobs that are not in the cluster.
     """
     if not entries or not has_queues(cluster):
         return entries
@@ -102,7 +101,10 @@ def report_new_resources(
 
 
 def expand_pod_groups(inquiry: Inquiry, words: Sequence[str], scope: Scope, source: Source) -> list[str]:
-    """Replace each word that names a PodGroup with the group's pods without a node, if there are any."""
+    """Return the words, with each PodGroup replaced by the keys of its pods without a node.
+
+    A word stays if it names anything else, or a group without such pods.
+    """
     default_namespace = with_context_namespace(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
     expanded: list[str] = []
     for word, reference in zip(words, _parse_references_by_word(words), strict=True):

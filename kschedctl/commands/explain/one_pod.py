@@ -93,10 +93,10 @@ def explain_with_fixes(
 ) -> Explanation:
     """Explain the target, and add advice on retries, the autoscaler's answer and fixes.
 
-    `now` is the RFC 3339 time of the answer. `find_new_node` finds out whether an autoscaler adds a node for the pod,
-    and `find_autoscaler_fixes` finds changes that would make it add one. Fixes are searched for only with `remedies`.
+    `now` is the RFC 3339 time of the answer. `find_new_node` says whether an autoscaler adds a node for the pod, and
+    `find_autoscaler_fixes` finds changes that would make it add one. Fixes are searched for only with `remedies`.
     `as_if` describes how the target's pod differs from the pod that was asked about. If it is given, the advice on
-    retries is left out, because it is about the unchanged pod.
+    retries, which is about the unchanged pod, is left out, and no replica is chosen.
     """
     replicas: ReplicaCount | None = None
     if target.workload is not None and not as_if:
@@ -108,8 +108,8 @@ def explain_with_fixes(
     if report.verdict == "Schedulable":
         from kschedctl.commands.explain.waiting import ReplayedCluster, correct_retry_advice, drop_retry_advice  # noqa: PLC0415 - only for pods that fit
 
-        audited = ReplayedCluster(target.scheduler, now)
-        report = drop_retry_advice(report) if as_if else correct_retry_advice(report, audited)
+        replayed_cluster = ReplayedCluster(target.scheduler, now)
+        report = drop_retry_advice(report) if as_if else correct_retry_advice(report, replayed_cluster)
     if report.verdict == UNSCHEDULABLE:
         report = _add_rivals_for_preempted_room(target, report)
         report = replace(report, new_node=find_new_node(target))

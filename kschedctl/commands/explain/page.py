@@ -142,7 +142,7 @@ def _is_advice_shown_elsewhere(advice: Advice, report: Explanation) -> bool:
 
 
 def _build_more_fixes_line(report: Explanation, style: Style) -> Page:
-    """Build the line with the command that shows more fixes. Return () if there are no fixes or no such command."""
+    """Build the line with the command that shows more fixes. Return () without fixes or without such a command."""
     if not report.remedies:
         return ()
     commands = style.commands.get(report.pod, ())
@@ -293,7 +293,8 @@ def _build_node_groups_table(groups: tuple[NodeGroup, ...], style: Style) -> Pag
 def _build_node_group_row(group: NodeGroup, style: Style) -> Row:
     """Build the row of one group of nodes. Unless the page is wide, details are stacked below other cells.
 
-    The figures are about the group's first node, which is named before them if the group has several nodes.
+    The figures are about the group's first node. If the group has several nodes, the first one is named before the
+    figures.
     """
     node_count = f"{group.nodes:,}"
     names = ", ".join(group.such_as) + (", …" if group.nodes > len(group.such_as) else "")
@@ -513,7 +514,10 @@ def build_message_line(report: Explanation) -> Page:
 
 
 def build_preemption_line(report: Explanation) -> Page:
-    """Build the line that explains why pod priorities rule out preemption. Return () if they do not."""
+    """Build the line that explains why pod priorities rule out preemption.
+
+    Return () if they do not, or if the pod is not unschedulable.
+    """
     priorities = report.preemption.no_lower_priority if report.preemption else None
     if report.verdict != "Unschedulable" or priorities is None:
         return ()

@@ -81,10 +81,11 @@ def add_node_growth(report: PendingPods, find_growth: Callable[[], NodeGrowth | 
 def report_pending_pods(
     scheduler: Scheduler, namespace: str | None, selector: str | None, now: str, in_full: int = 0
 ) -> PendingPods:
-    """Report the pending pods of a namespace, or of all namespaces if `namespace` is None, and objects that wait there.
+    """Report the pending pods of a namespace, and what else waits there. A `namespace` of None means all namespaces.
 
-    With a `selector`, workloads that fail to create pods and objects that wait for other controllers are left out. The
-    first `in_full` kinds of pods are explained node by node.
+    Workloads that fail to create pods and objects that wait for other controllers are reported only without a
+    `selector`. The first `in_full` kinds of pods are explained node by node. If no pod is pending, the report says how
+    many are pending elsewhere.
     """
     cluster = scheduler.cluster
     pods = find_pending_pods(cluster, namespace, selector)
@@ -107,7 +108,7 @@ def add_objects_waiting_elsewhere(
 ) -> PendingPods:
     """Add the objects whose pods kube-scheduler does not see yet, such as suspended Jobs.
 
-    The report is undecided if it is uncertain whether pods or objects wait, and none of them waits for certain.
+    The report becomes undecided if something may wait, but nothing certainly waits.
     """
     waiting_objects = find_waiting_elsewhere(cluster, namespace, now)
     unread_queues = find_unread_waiting_kinds(cluster)
@@ -162,8 +163,8 @@ def group_pending_pods(
 def explain_pods_by_node(scheduler: Scheduler, keys: Iterable[str], kinds: int) -> tuple[ExplainedPods, ...]:
     """Explain pods node by node, and return at most `kinds` distinct explanations with their pods.
 
-    `keys` name the pods as `namespace/name`. Pods that look the same to the scheduler share an explanation. Pods that
-    the cluster does not have are left out.
+    `keys` name the pods as `namespace/name`. Pods that the cluster does not have are left out. Pods that look the same
+    to the scheduler share an explanation.
     """
     if not kinds:
         return ()
@@ -179,7 +180,7 @@ def _find_unread_pods_doubt(scheduler: Scheduler) -> tuple[UnknownKind, ...]:
 
 
 def _group_pods_by_explanation(explanations: Mapping[str, Explanation]) -> tuple[ExplainedPods, ...]:
-    """Group the pods that share an explanation. Explanations that are merely equal are not shared."""
+    """Group the keys of the pods that share an explanation object. Explanations that are only equal stay apart."""
     keys_by_report_id: dict[int, list[str]] = {}
     for key, report in explanations.items():
         keys_by_report_id.setdefault(id(report), []).append(key)

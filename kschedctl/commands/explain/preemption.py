@@ -64,8 +64,9 @@ def _report_lack_of_lower_priorities(
 ) -> NoLowerPriority | None:
     """Return the range of the evictable pods' priorities if none of them is lower than the pending pod's priority.
 
-    Return None if some priority is lower, if preemption has a candidate or is not allowed, if the plugin does not
-    compare priorities, or if there are no pods on the nodes where evictions could help.
+    Evictable are the pods on nodes where evictions could help. Return None if one of them has a lower priority or there
+    are none. Also return None if preemption has a candidate or is not allowed, or if the plugin does not compare
+    priorities.
     """
     if not preemption.eligible or len(preemption.candidates) or not plugin.by_priority:
         return None
@@ -122,9 +123,9 @@ def _report_candidate(candidate: Candidate, view: Fork) -> CandidateReport:
 
 
 def _iter_victim_ties(candidate: Candidate, view: Fork) -> Iterator[tuple[str, ...]]:
-    """Yield groups of pods on the node that are equal in priority and start time and include a victim.
+    """Yield groups of pods on the node that have the same priority and start time and include a victim.
 
-    Victims come first in each group, since other pods of the group might be evicted instead of them.
+    Any pod of such a group might be evicted instead of a victim. Victims come first in each group.
     """
     pods = view.pods
     positions = np.array(view.pods_on(candidate.row), np.int64)

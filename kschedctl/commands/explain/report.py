@@ -163,9 +163,10 @@ class Cause(Document, frozen=True):
         )
 
     def describe_scope(self, nodes: int, *, with_node: bool = True) -> str:
-        """Return, in parentheses, how many of `nodes` nodes the cause applies to, or "" if it is not about nodes.
+        """Say in parentheses how many nodes the cause applies to. Return "" if the cause is not about nodes.
 
-        With `with_node`, the text also names one node: the closest, or an example if no node is eligible.
+        `nodes` is the number of nodes in the cluster. With `with_node`, the text also names one node: the closest, or
+        an example if no node is eligible.
 
         >>> Cause("", "Insufficient cpu", 9, 9, "w4").describe_scope(12)
         ' (all 9 eligible nodes; closest: w4)'
@@ -577,9 +578,10 @@ class Explanation(_ExtenderPart, frozen=True):
         return (f"as if {self.as_if}:", *answer) if self.as_if else answer
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the causes, the closest and the best nodes, preemption, fixes and advice to the summary.
+        """Add the verdict, causes, nodes, preemption, warnings, fixes, advice and figures to the summary.
 
-        If there are no causes, the reasons why nodes are rejected take their place.
+        The nodes are the closest ones and the best ones. If there are no causes, the reasons why nodes are rejected
+        take their place.
         """
         # The node that preemption would choose, with its victims, or why there is no victim
         victims: tuple[str, ...] = ()
@@ -633,9 +635,9 @@ class Explanation(_ExtenderPart, frozen=True):
         return CsvTable(NODE_HEADER, self.iter_csv_rows())
 
     def iter_csv_rows(self) -> Iterator[Sequence[object]]:
-        """Yield a row for a creation failure, and one per node and reason.
+        """Yield a row for a current failure to create pods, then a row per node and reason for rejection.
 
-        If there are no nodes, yield one for the pod.
+        A feasible node has one row. If there are no nodes, one row is about the pod.
         """
         failure = self.not_created
         if failure is not None and not failure.past:
@@ -657,8 +659,9 @@ class Explanation(_ExtenderPart, frozen=True):
     def find_ci_gate_problems(self) -> list[GateProblem]:
         """Return the problem that should fail a CI gate, as a list of at most one.
 
-        It says that the pod, or another pod of its workload, could not be created or gets no node. If the pod gets no
-        node, its best fix is included. The list is empty if all these pods have a node or would get one.
+        The problem is that the pod, or another pod of its workload, could not be created or gets no node. If the pod
+        gets no node, the problem includes its best fix. The list is empty if all these pods have a node or would get
+        one.
         """
         creation_failure = self.not_created
         if creation_failure is not None and not creation_failure.past:  # after past failures, pods were created

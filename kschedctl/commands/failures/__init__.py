@@ -324,7 +324,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
 
 
 def _is_any_pod_spread_over(view: Fork, is_lost_node: Bools, outcomes: Sequence[Outcome]) -> bool:
-    """Return whether a pod that gets a node must be spread over topology domains, one of which is lost.
+    """Return whether a pod that gets a node must be spread over topology domains of which one is lost.
 
     `is_lost_node` is a mask (N,). While the nodes still exist but are unreachable, their domain counts as empty, unless
     nodeTaintsPolicy is Honor. Upstream: pkg/scheduler/framework/plugins/podtopologyspread/filtering.go (v1.36).

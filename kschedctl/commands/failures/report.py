@@ -100,7 +100,10 @@ class Failure(Document, frozen=True):
         )
 
     def _describe_displaced_pods(self) -> str:
-        """Describe how many displaced pods get no node or are not created, or return an empty string."""
+        """Describe how many displaced pods get no node or are not created. Return "" if the failure has no such pods.
+
+        If all displaced pods get a node, but other pods are evicted for them, say how many get a node.
+        """
         denied = sum(workload.missing or 0 for workload in self.not_created)
         texts = []
         if self.unplaced_displaced == self.displaced > 1:

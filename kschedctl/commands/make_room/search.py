@@ -218,8 +218,9 @@ class PlanSearch:
     def _iter_all_sequences(self, moves: int) -> Iterator[Plan]:
         """Yield all sequences of `moves` movable pods, including those that are unlikely to help.
 
-        Nothing is yielded if there are more than MAX_SEQUENCES, or if no sequence can help: the pod fits on no node
-        even without the movable pods there, and it does not depend on pods elsewhere.
+        Nothing is yielded if there are more than MAX_SEQUENCES, which is recorded in `tried_all_sequences`. Nothing is
+        yielded either if no sequence can help: the pod fits on no node even without the movable pods there, and it does
+        not depend on pods elsewhere.
         """
         pods = [Position(position) for position in self.movable.pods.tolist()]
         if self._is_hopeless or not (self.may_have_sets or self.depends_on_other_nodes or self.lacks_held_resources):

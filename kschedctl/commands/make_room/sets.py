@@ -191,7 +191,8 @@ class SetsOnNodes:
     def _find_holders_elsewhere(self) -> Bools:
         """Return the mask (T,) of the PodInfos whose pods may hold resources that a promising node lacks.
 
-        If each promising node runs such pods itself, no pods on other nodes have to leave, and the mask has no PodInfo.
+        If each promising node itself runs pods that hold resources, no pod on another node has to leave. The mask is
+        then all False.
         """
         if not self.holdings:
             return self.holdings.holders.copy()

@@ -166,8 +166,8 @@ class GreedyChoice:
         """Choose the harmless proposal of at most `remaining_changes` changes that leaves the fewest pods waiting.
 
         Return whether a proposal was chosen. Proposals that cannot be better than the best one so far are not
-        simulated. A proposal that adds a node is also tried with several nodes. The choice is not `complete` if the
-        deadline passes or the user interrupts.
+        simulated. A proposal that adds a node is also tried with several nodes. If the deadline passes or the user
+        interrupts, `complete` becomes False.
         """
         best: tuple[Proposal, UnexplainedSettling] | None = None  # with the cluster after the proposal
         queue = self._rank_promising_proposals(remaining_changes)

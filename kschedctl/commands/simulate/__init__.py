@@ -30,7 +30,8 @@ from kschedctl.commands.simulate import report as reports
 from kschedctl.commands.simulate.report import SimulationReport
 from kschedctl.fixes.new_node import simulate_growth
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
-from kschedctl.replay.controllers.creation import Creation, clamp_replicas_to_autoscaler, create_objects
+from kschedctl.replay.controllers.autoscaled_workloads import add_autoscaled_workloads, clamp_replicas_to_autoscaler
+from kschedctl.replay.controllers.creation import Creation, create_objects
 from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_manifests
 from kschedctl.replay.controllers.plan_change import ExistingPods, plan_change
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
@@ -171,10 +172,10 @@ def simulate(
 def _add_objects_waiting_elsewhere(
     report: reports.SimulationReport, shared: PreparedCluster, *, new_only: bool
 ) -> reports.SimulationReport:
-    """Return the report with workloads that wait for other components. Workloads in Kueue's queues come first.
+    """Return the report with workloads that wait for other components, and the flavors in which Kueue admits workloads.
 
-    `new_only` leaves out workloads that the cluster already had. The report becomes undecided if the state of a
-    workload is unknown, unless it is certainly bad.
+    Workloads in Kueue's queues come first. `new_only` leaves out workloads that the cluster already had. The report
+    becomes undecided if the state of a workload is unknown, unless something else is certainly bad.
     """
     queued = {entry.resource: entry for entry in shared.queued}
     all_waiting = find_waiting_elsewhere(shared.cluster.with_objects({"Job": shared.suspended_jobs}))
@@ -313,7 +314,7 @@ def _add_simulated_growth(
 ) -> reports.SimulationReport:
     """Add the nodes that the autoscaler would create for pods without a node to the report.
 
-    The report becomes undecided if the simulated growth is in doubt. It is returned unchanged if there is no
+    The report becomes undecided if the simulated growth is in doubt. Return the report unchanged if there is no
     autoscaler, if all pods have a node, or if the user interrupted the simulation.
     """
     if shared.autoscaler is None or not report.unplaced or simulation.interrupted:
@@ -400,9 +401,9 @@ def carry_out_changes(
 
 
 def _build_rollout_creations(shared: PreparedCluster) -> list[RolloutCreation | None]:
-    """Return an object for each change, which admits the rollout's pods when they are created.
+    """Return, for each change, the object that admits the rollout's pods when they are created.
 
-    Return None for each change if the pods were created and admitted before the simulation begins.
+    If the pods were created and admitted before the simulation begins, return None for each change.
     """
     if shared.admissions is None:
         return [None] * len(shared.changes)
@@ -495,6 +496,7 @@ def prepare_simulation(
     replays_admission = documents is not None
     sorted_manifests = sort_manifests(manifests)
     cluster = cluster.with_objects(sorted_manifests.objects)
+    add_autoscaled_workloads(sorted_manifests, cluster)
     validate_new_manifests(sorted_manifests, cluster, admission=not replays_admission, validated=documents or {})
     denied_objects: Mapping[Owner, NotCreated] = {}
     if replays_admission:

@@ -148,8 +148,9 @@ class SimulateOptions:
     def read_applications(self, source: Source, run: RunOptions, namespace: str | None) -> dict[str, Application]:
         """Read the manifests and the clusters to apply them to, keyed by cluster name.
 
-        With --pending or --autoscale, there may be no files, and then only the clusters are read. Raises UsageError if
-        --autoscale is combined with --runs or there is nothing to apply, and KschedctlError if an input cannot be read.
+        With --pending or --autoscale, there may be no files. Then only the clusters are read. Raises UsageError if
+        --autoscale is combined with --runs, or if there is nothing to apply. Raises KschedctlError if an input cannot
+        be read.
         """
         without_files = self.pending or self.autoscale
         if self.autoscale and run.runs != 1:
@@ -186,8 +187,8 @@ class SimulateOptions:
 
 
 def _has_something_to_apply(application: Application) -> bool:
-    """Return whether the files hold workloads, or custom resources whose operators would create pods."""
-    if application.manifests:
+    """Return whether the files hold new objects, or custom resources whose operators would create pods."""
+    if application.manifests or application.without_pods:
         return True
     return any(not entry.exists for entry in find_waiting_elsewhere(application.cluster))
 
@@ -256,7 +257,11 @@ def _build_simulation_question(
                 autoscaler=build_autoscaler(application.cluster),
                 **options,
             )
-        return replace(report, missing_namespaces=dict(application.missing_namespaces))
+        return replace(
+            report,
+            missing_namespaces=dict(application.missing_namespaces),
+            without_pods=application.without_pods,
+        )
 
     return ask
 

@@ -63,7 +63,8 @@ def follow(
     victims leave at once. The pod is then tried again, at most three times. ``retry`` says when: right away (``now``)
     or after all other pods (``end``).
 
-    Raises UsageError for unknown pods and nodes, and ConfigurationError if the scheduler's configuration is invalid.
+    Raises UsageError for unknown pods and an unknown ``retry``, and ConfigurationError if the scheduler's configuration
+    is invalid.
 
     >>> follow(Cluster.from_objects([]), []).steps
     ()
@@ -177,7 +178,7 @@ def sampling(cluster: Cluster, pods: Sequence[str], *, start: int = 0) -> Sampli
 
     Each search covers a part of the nodes, whose size is percentageOfNodesToScore of the cluster's configuration.
     ``start`` is the index, in the scheduler's order of nodes, at which the first search begins. Raises UsageError for
-    unknown pods, and ConfigurationError if the scheduler's configuration is invalid.
+    unknown pods and a negative ``start``, and ConfigurationError if the scheduler's configuration is invalid.
 
     >>> sampling(Cluster.from_objects([]), []).node_order
     ()
@@ -334,8 +335,8 @@ def _parse_placements(documents: Iterable[JsonObject], path: str = "") -> list[R
 def _iter_list_items(document: JsonObject, path: str) -> Iterator[JsonObject]:
     """Yield the objects of a list, or the document itself if it is not a list.
 
-    Items without a kind get the kind of the list: the items of an EventList are Events. Raises InputError if the items
-    are malformed.
+    Items without a kind get the kind that the list's kind names, such as Event for an EventList. Raises InputError if
+    the items are malformed.
     """
     if not str(document.get("kind", "")).endswith("List"):
         yield document

@@ -355,8 +355,8 @@ def _replace_removed_nodes(
 ) -> dict[str, int] | None:
     """Add nodes to `counts`, from which nodes were removed, until no pod waits except those in `homeless`.
 
-    Return the set, or None if it does not get cheaper than `cost_limit`, if more nodes do not help a waiting pod, if a
-    refill does not at least halve the waiting pods, or after MAX_REFILLS refills.
+    Return None if the set does not get cheaper than `cost_limit`, if more nodes do not help a waiting pod, or after
+    MAX_REFILLS refills. Each refill has to halve the number of waiting pods at least. Otherwise, return None as well.
     """
     program = search.program
     max_waiting = len(program.group_of)

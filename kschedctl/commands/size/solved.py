@@ -386,8 +386,8 @@ def find_cuts(program: PackingProgram, seconds: float) -> list[Cut]:
 def _extend_worth_to_all_shapes(program: PackingProgram, is_undominated: Bools, worth: Table) -> Table:
     """Extend the worth of the undominated shapes (K,) to all shapes (S,).
 
-    A dominated shape is worth no more than any shape that dominates it, so it gets the smallest worth of those that are
-    undominated.
+    A dominated shape is worth no more than any shape that dominates it. It gets the smallest worth among the
+    undominated shapes that dominate it.
     """
     all_worth = np.zeros(len(is_undominated))
     all_worth[is_undominated] = worth

@@ -77,10 +77,8 @@ def find_sufficient_nodes(
                 else:
                     too_few = middle
             return _build_scenario(step, like, enough)
-    except _UndecidedError:
-        return None
-    except (KschedctlError, KeyboardInterrupt):
-        return None
+    except (_UndecidedError, KschedctlError, KeyboardInterrupt):
+        pass
     return None
 
 

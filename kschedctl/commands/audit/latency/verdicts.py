@@ -148,8 +148,8 @@ def _judge_attempt_histogram(
 ) -> Verdict:
     """Judge the duration of attempts with one result and profile, which `about` names.
 
-    If the 99th percentile is above the target, the verdict names the part of the attempts that takes the most time. It
-    is an error if even the median is above the target.
+    If the 99th percentile is above the target, the verdict names the part of the attempts that takes the most time. The
+    severity is error if even the median is above the target.
     """
     quantiles = format_quantiles(histogram)
     is_above = _is_p99_above(histogram, limits.target)
@@ -264,9 +264,10 @@ def _judge_pod_scheduling_sli(measured: MetricsReading, limits: LatencyLimits) -
 
 
 def _judge_attempt_results(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge the results of attempts: whether some are errors, and whether most attempts find no node.
+    """Judge whether attempts end in errors, and whether most of them find no node.
 
-    Errors have the only verdict if there are any. It is an error if more than one in a hundred attempts failed.
+    If there are errors, the only verdict is about them. Its severity is error if they are more than one in a hundred
+    attempts.
     """
     by_result: dict[str, float] = {}
     for (result, _), count in measured.numbers.get(RESULTS, {}).items():
@@ -344,7 +345,7 @@ def _judge_unschedulable_queue(
 
 
 def _judge_flushed_pods(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge the number of pods that fitted but were only retried by the flush of unschedulable pods.
+    """Judge how many pods fitted but were only retried when kube-scheduler flushed its unschedulable pods.
 
     Return no verdict without data, since not all versions have this metric.
     """
@@ -381,7 +382,7 @@ def _judge_preemption(measured: MetricsReading, limits: LatencyLimits) -> Iterab
 
 
 def _judge_assumed_pods(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge whether many pods in the cache are only assumed, in absolute terms and compared with all pods there."""
+    """Judge whether many pods in the cache are only assumed, in absolute terms and compared with all cached pods."""
     counts = {kind: count for (kind,), count in measured.numbers.get(CACHE, {}).items()}
     if not counts:
         return _build_no_data_verdict("cache", "its size is missing")

@@ -117,7 +117,8 @@ def build_leader_section(audited: AuditedCluster) -> LeaderSection:
 def _iter_unknowns(leases: Sequence[SchedulerLease], audited: AuditedCluster) -> Iterator[UnknownKind]:
     """Yield the unread data without which nobody can say that the leader is healthy.
 
-    Without the time of the cluster it is unknown if leases are stale, unless the renewals of other leases show it.
+    Without the time of the cluster, it is unknown whether leases are stale, unless the renewals of other leases show
+    it.
     """
     own_lease = find_own_lease(audited.cluster)
     lease_gap = audited.cluster.find_gap(LEASE, own_lease.namespace if own_lease else "")
@@ -156,8 +157,8 @@ def _iter_lease_findings(leases: Sequence[SchedulerLease], audited: AuditedClust
 def _iter_own_lease_finding(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Finding]:
     """Yield a finding if the replayed scheduler's lease was released or is stale.
 
-    If no other lease was renewed after a stale one, the time of the cluster may be wrong, and the finding is only a
-    warning.
+    For a stale lease, the finding is only a warning if no other lease was renewed since, because the time of the
+    cluster may then be wrong.
     """
     if not lease.holder:
         yield _build_lease_finding(STALE, lease, f"released{_format_age_suffix(lease)}, and not acquired since")

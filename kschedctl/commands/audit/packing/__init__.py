@@ -125,8 +125,8 @@ def _collect_pool_facts(
 ) -> PoolFacts:
     """Collect the facts about pools that several findings need.
 
-    These are the pools whose stranded nodes can all be removed, and `uncounted`, the waiting workloads that are not
-    replayed.
+    These are the pools all of whose stranded nodes can be removed, and the waiting workloads that are not replayed
+    (`uncounted`).
     """
     is_needed = stranded.nodes.copy()
     is_needed[emptying.empty] = False
@@ -197,24 +197,32 @@ def _build_headline(
     if view.cluster.find_gap("Pod"):
         which = f"which of {workers:,} nodes" if workers > 1 else "whether the only node"
         return f"unknown {which} can be removed"
-    parts = []
+    is_removable = bool(len(emptying.empty) > bool(emptying.last) or emptying.emptied)
+    condition = describe_condition(uncounted) if is_removable else ""
+
+    # What can be removed: the empty nodes, then the nodes that were tried. The condition ends the last of these parts.
+    removal_parts = []
     empty_count = len(emptying.empty)
     if empty_count:
-        parts.append(f"{empty_count:,} of {counted(workers, 'node')} {agreeing(empty_count, 'is', 'are')} empty")
+        empty_part = f"{empty_count:,} of {counted(workers, 'node')} {agreeing(empty_count, 'is', 'are')} empty"
+        if not emptying.tried:
+            empty_part += condition
+        if emptying.last:
+            empty_part += f", of which {emptying.last} has to stay as the last ready node"
+        removal_parts.append(empty_part)
     if emptying.tried:
         noun = agreeing(emptying.tried, "other", "others") if empty_count else _node_noun(emptying.tried)
+        tried_part = f"{len(emptying.emptied):,} of {emptying.tried:,} {noun} tried can be removed"
         not_tried = emptying.candidates - emptying.tried
-        not_tried_text = f" ({not_tried:,} not tried)" if not_tried else ""
-        parts.append(f"{len(emptying.emptied):,} of {emptying.tried:,} {noun} tried can be removed{not_tried_text}")
-    needed = [kept.node for kept in emptying.kept if kept.lets_run]
-    if needed:  # these nodes were tried, so the last part is about the tried nodes
-        parts[-1] += f" ({first_few(needed)} {agreeing(len(needed), 'is', 'are')} kept for pending pods)"
-    is_removable = bool(empty_count > bool(emptying.last) or emptying.emptied)
-    if is_removable:
-        parts[-1] += describe_condition(uncounted)
-    if emptying.last:
-        parts[0] += f", of which {emptying.last} has to stay as the last ready node"
-    parts.insert(len(parts) if is_removable else 0, _format_stranded_shares(view, pools, stranded))
+        if not_tried:
+            tried_part += f" ({not_tried:,} not tried)"
+        needed = [kept.node for kept in emptying.kept if kept.lets_run]
+        if needed:
+            tried_part += f" ({first_few(needed)} {agreeing(len(needed), 'is', 'are')} kept for pending pods)"
+        removal_parts.append(f"{tried_part}{condition}")
+
+    stranded_part = _format_stranded_shares(view, pools, stranded)
+    parts = [*removal_parts, stranded_part] if is_removable else [stranded_part, *removal_parts]
     if unready:
         parts.append(left_out)
     return "; ".join(parts)
@@ -290,10 +298,10 @@ def _iter_stranded_room_findings(
     savings: Sequence[PoolSavings],
     facts: PoolFacts,
 ) -> Iterator[Finding]:
-    """Yield a finding for each pool of whose CPU or memory at least NEGLIGIBLE_SHARE is stranded.
+    """Yield a finding for each pool in which at least NEGLIGIBLE_SHARE of the CPU or memory is stranded.
 
-    The finding is a warning if the share is at least WARNING_SHARE, otherwise a note. A pool that is stranded and empty
-    as a whole has the finding that it is unused instead.
+    The finding is a warning if the share is at least WARNING_SHARE, otherwise a note. A pool with only stranded and
+    empty nodes has the finding that it is unused instead.
     """
     for pool in rooms:
         stranded = [room for room in pool.resources if room.stranded and room.resource in (CPU, MEMORY)]

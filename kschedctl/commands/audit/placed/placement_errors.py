@@ -157,7 +157,7 @@ def _build_overcommitted_node(view: Fork, row: Row, column: int, resource: str) 
     """Build the report on a node whose pods request more of a resource than is allocatable.
 
     The pods are in order of arrival, and the first pod that exceeded the node is marked. If an arrival time is missing,
-    the pods are in order of request, and no pod is marked. `row` is the node's row, and `column` is the resource's
+    the pods are ordered by request, and no pod is marked. `row` is the node's row, and `column` is the resource's
     column.
     """
     pods = [pod for pod in _iter_pods_on_node(view, row, column) if pod.requests]

@@ -213,10 +213,11 @@ def _find_unknowns(audited: AuditedCluster, growth: Growth, has_several_tiers: b
 
 
 def _iter_starving_findings(starving_pods: Sequence[StarvingPods]) -> Iterator[Finding]:
-    """Yield a finding for each tier and cause of starvation. Its message begins with the cause.
+    """Yield a finding for each tier and cause of starvation.
 
-    The object is the workload that has waited longest. The message counts the pods of all workloads with the same
-    cause. The rule depends on whether pods of lower tiers run, or only pods of higher tiers started meanwhile.
+    The finding's object is the workload that has waited longest. The message begins with the cause, and counts the pods
+    of all workloads with this cause. The rule depends on whether pods of lower tiers run, or only pods of higher tiers
+    started meanwhile.
     """
     by_cause: dict[tuple[object, ...], list[StarvingPods]] = {}
     for starving in starving_pods:

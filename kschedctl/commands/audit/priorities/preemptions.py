@@ -231,10 +231,11 @@ def simulate_tier_growth(
 
 
 def _find_info_to_clone(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits) -> int | None:
-    """Return the number of the PodInfo with the most pods in the tier that grows. Return None if none can be cloned.
+    """Return the number of the PodInfo to clone, which has the most pods in the tier that grows.
 
-    The limits may name the tier. By default, it is the highest non-system tier with pods that can be cloned. A tier
-    whose pods may preempt others takes precedence. Raises UsageError for an unknown tier.
+    Return None if no pod of the tier can be cloned. The limits may name the tier. By default, it is the highest
+    non-system tier with pods that can be cloned and may preempt others. If there is none, the pods need not preempt.
+    Raises UsageError for an unknown tier.
     """
     pods_by_info = np.bincount(tiers.pods.info, minlength=len(tiers.pods.infos))
     can_clone = tiers.pods.where(lambda info: _can_clone(scheduler, info)) & (pods_by_info > 0)

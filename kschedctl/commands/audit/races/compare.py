@@ -134,8 +134,9 @@ def _build_race_result(setting: RaceSetting, expiry: str, ttl: float, counts: Se
 def _render_expiry_advice(results: Sequence[RaceResult], instances: int) -> str:
     """Return the advice on the expiry of assumed pods in one line, with the worst case that the advice avoids.
 
-    If no pod is double-booked, say so. If several instances double-book pods even with the best expiry, advise a single
-    instance. If the best expiry is the one of the worst case, describe the worst case without advice.
+    If no pod is double-booked, the line says so. If several instances double-book pods even with the best expiry, it
+    advises a single instance. If the worst case already has the best expiry, it describes the worst case without
+    advice. If the best is no expiry, nothing has to change.
     """
     worst = _find_worst_result(results)
     if not worst.double_booked:

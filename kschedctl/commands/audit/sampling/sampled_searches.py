@@ -172,8 +172,8 @@ def iter_default_pod_kinds(
 ) -> Iterator[tuple[str, list[PodKind]]]:
     """Yield "pending" with kinds of pending pods, then "running" with kinds of running pods.
 
-    The kinds represent at most `max_kinds` of the largest workloads, of one namespace or, without `namespace`, of all
-    namespaces. Pods that no profile serves and pods that run once per node are left out.
+    There is one kind for each of the `max_kinds` largest workloads. If `namespace` is given, only its pods count. Pods
+    that no profile serves and pods that run once per node are left out.
     """
     for source, iter_pods in (("pending", _iter_distinct_pending_pods), ("running", _iter_distinct_running_pods)):
         counted_pods = [
@@ -394,9 +394,9 @@ def build_sampling_advice(
 ) -> SamplingAdvice:
     """Advise on the percentage of nodes to score, with a verdict on the current one.
 
-    The advised percentage is the smallest one at which, as at all larger ones, no kind loses more than `max_loss`. The
-    verdict is "raise" or "lower", "keep" if a change would gain or save too little, "idle" if the percentage has no
-    effect, and "none" if there is no curve. `curve` has the mean costs of all `kinds`.
+    The advised percentage is the smallest one from which on no kind loses more than `max_loss`. The verdict is "raise"
+    or "lower", "keep" if a change would gain or save too little, "idle" if the percentage has no effect, and "none" if
+    there is no curve. `curve` has the mean costs of all `kinds`.
     """
     if not curve:
         return SamplingAdvice(verdict="none", max_loss=max_loss)

@@ -224,7 +224,7 @@ def _find_domain_rule(key: str) -> tuple[AuditRule, str]:
 def _choose_widest_placement(
     single_domain: SingleDomainWorkload, placements: Sequence[DomainPlacement], workloads: Workloads, view: Fork
 ) -> DomainPlacement:
-    """Return the placement by zone if the pods share a zone and may only run there although there are several zones.
+    """Return the placement by zone if the pods share a zone and may not run in other zones, although these exist.
 
     Otherwise return the placement of `single_domain`.
     """
@@ -287,8 +287,8 @@ def _build_only_domain_finding(
 def _format_constraint_change(key: str, constraint: SpreadPromise | None, pods: int) -> str:
     """Return the end of a sentence: how to make a DoNotSchedule constraint with the topology key need two domains.
 
-    Without a constraint, the text says which one to add. Return "" if the constraint already is sufficient. With
-    minDomains 2, the minimum counts as 0 as long as there is one domain, which then takes maxSkew pods.
+    Without a constraint, the text says which one to add. Return "" if the constraint is already sufficient. With
+    minDomains 2, a single domain takes only maxSkew pods, since the minimum then counts as 0.
     """
     if constraint is None:
         return f", and add a DoNotSchedule spread constraint over {key} with maxSkew: 1 and minDomains: 2"
@@ -369,8 +369,8 @@ def _build_stranded_finding(owner: Owner, constraint: SpreadPromise, worst_loss:
 def _iter_down_domain_finding(constraints: Sequence[WorkloadConstraint], workloads: Workloads) -> Iterator[Finding]:
     """Yield one finding about the constraint that strands the most pods while a domain's nodes are down.
 
-    The finding represents all such constraints: each one without nodeTaintsPolicy: Honor has this effect. A constraint
-    that also strands pods once the nodes are deleted has a finding of its own and does not count.
+    The finding stands for all constraints that do so, which lack nodeTaintsPolicy: Honor. A constraint that also
+    strands pods once the nodes are deleted has a finding of its own and does not count.
     """
     affected: list[tuple[BrokenDomain, WorkloadConstraint]] = []
     for numbered in constraints:

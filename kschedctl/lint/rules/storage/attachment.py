@@ -77,8 +77,7 @@ def find_shared_single_node_volumes(context: LintContext) -> Iterator[Problem]:
             user = describe_exclusive_user(claim)
             if user:
                 message = (
-                    f"{workload.highest_replicas} replicas share claim {claim.metadata.name}, which only one {user} "
-                    "can use"
+                    f"{workload.highest_replicas_text} share claim {claim.metadata.name}, which only one {user} can use"
                 )
                 yield workload.build_problem(path, message)
             volume = volumes.get(claim.spec.volume_name)
