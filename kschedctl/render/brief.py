@@ -277,7 +277,10 @@ def _is_about_pod(summary: Summary) -> bool:
 
 
 def _iter_warning_parts(summary: Summary) -> Iterator[BriefText]:
-    """Yield the doubts that the headline does not name, the warnings, and why preemption cannot help."""
+    """Yield the doubts that the headline does not name, the warnings, and why preemption cannot help.
+
+    At most MAX_WARNINGS warnings are yielded.
+    """
     headline = "" if _is_about_pod(summary) else summary.headline
     doubts = [doubt for doubt in summary.doubts if doubt not in headline]
     if summary.undecided and (doubts or not summary.doubts):
