@@ -23,6 +23,7 @@ from kschedctl.cli.manifests import (
     add_missing_namespaces,
     build_cluster_from_files,
     decode_manifest,
+    find_scaled_workloads,
     find_similar_namespaces,
     get_object_key,
     load_surroundings,
@@ -170,11 +171,14 @@ def _build_inquiry(source: Source, reading: ReadResult, surroundings: Surroundin
             Owner("Pod", pod_namespace or namespace or DEFAULT_NAMESPACE, name)
             for pod_namespace, name in pods.list_keys()
         ]
+    scaled_workloads = find_scaled_workloads(reading, cluster, namespace, set(owners))
+    scaled = {get_identity(workload): workload for workload in scaled_workloads}
+    targets += scaled
     given_namespaces = {namespace.metadata.name for namespace in cluster.namespaces}
     cluster = add_missing_namespaces(cluster, owners, source)
     return Inquiry(
         cluster,
-        {owner: workload.struct for owner, workload in zip(owners, new, strict=True)},
+        {owner: workload.struct for owner, workload in zip(owners, new, strict=True)} | scaled,
         stored,
         tuple(dict.fromkeys(targets)),
         {format_title(workload.struct): str(workload.place) for workload in new},

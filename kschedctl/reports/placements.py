@@ -383,6 +383,11 @@ class EvictionChain(Document, frozen=True):
         return bool(self.evicted_in_turn or self.outrun or self.returned)
 
 
+def describe_objects_without_pods(titles: Sequence[str]) -> str:
+    """Return a clause that says that none of these objects, which are not workloads, creates pods."""
+    return f"{first_few(titles)} {agreeing(len(titles), 'creates', 'create')} no pods"
+
+
 def describe_missing_namespaces(similar_by_name: Mapping[str, str]) -> str:
     """Return a clause that says that missing namespaces have to be created, or "" if none is missing.
 

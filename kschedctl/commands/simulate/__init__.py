@@ -30,7 +30,8 @@ from kschedctl.commands.simulate import report as reports
 from kschedctl.commands.simulate.report import SimulationReport
 from kschedctl.fixes.new_node import simulate_growth
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
-from kschedctl.replay.controllers.creation import Creation, clamp_replicas_to_autoscaler, create_objects
+from kschedctl.replay.controllers.autoscaled_workloads import add_autoscaled_workloads, clamp_replicas_to_autoscaler
+from kschedctl.replay.controllers.creation import Creation, create_objects
 from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_manifests
 from kschedctl.replay.controllers.plan_change import ExistingPods, plan_change
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
@@ -495,6 +496,7 @@ def prepare_simulation(
     replays_admission = documents is not None
     sorted_manifests = sort_manifests(manifests)
     cluster = cluster.with_objects(sorted_manifests.objects)
+    add_autoscaled_workloads(sorted_manifests, cluster)
     validate_new_manifests(sorted_manifests, cluster, admission=not replays_admission, validated=documents or {})
     denied_objects: Mapping[Owner, NotCreated] = {}
     if replays_admission:

@@ -187,8 +187,8 @@ class SimulateOptions:
 
 
 def _has_something_to_apply(application: Application) -> bool:
-    """Return whether the files hold workloads, or custom resources whose operators would create pods."""
-    if application.manifests:
+    """Return whether the files hold new objects, or custom resources whose operators would create pods."""
+    if application.manifests or application.without_pods:
         return True
     return any(not entry.exists for entry in find_waiting_elsewhere(application.cluster))
 
@@ -257,7 +257,11 @@ def _build_simulation_question(
                 autoscaler=build_autoscaler(application.cluster),
                 **options,
             )
-        return replace(report, missing_namespaces=dict(application.missing_namespaces))
+        return replace(
+            report,
+            missing_namespaces=dict(application.missing_namespaces),
+            without_pods=application.without_pods,
+        )
 
     return ask
 

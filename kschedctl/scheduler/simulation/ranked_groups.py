@@ -132,8 +132,8 @@ class RankedGroups:
     def get_feasible_groups_and_examples(self) -> tuple[Rows, Rows]:
         """Return the groups that have a feasible row, and the example of each.
 
-        The same arrays are returned until one of them changes, so that callers can recognize unchanged arrays by
-        identity.
+        If they have not changed since the last call, the same two arrays are returned, so that callers can compare them
+        by identity.
         """
         if self._is_selection_outdated:
             self._feasible_groups = self.count[: len(self._lists)].nonzero()[0]
@@ -294,7 +294,7 @@ class RankedGroups:
             del lists[score]
 
     def _update_top(self, group: int) -> None:
-        """Update the highest score of a group in which rows moved, and the row that is the group's example.
+        """Update the highest score and the example of a group in which rows moved.
 
         The example is the first row with this score. An empty group keeps its old values. If all listed rows have left
         the group, its best rows are listed again.

@@ -212,8 +212,8 @@ def _get_added_affinities(configuration: Mapping[str, Any] | None) -> list[NodeA
 def find_composed_names(cluster: Cluster) -> dict[str, tuple[str, ...]]:
     """Return the names in a cluster that are composed of other names, each with its parts. Dashes join the parts.
 
-    The claim of an ephemeral volume is named after its pod and volume, a ReplicaSet after its Deployment and the hash
-    of its pod template, and a zone after its region.
+    The claim of an ephemeral volume is named after its pod and volume. A ReplicaSet is named after its Deployment and
+    the hash of its pod template. A zone is named after its region.
     """
     table = PodTable.from_pods(cluster.pods)
     names: dict[str, tuple[str, ...]] = dict(_iter_replica_set_names(table))

@@ -183,8 +183,8 @@ def _parse_patch_version(git_version: str, minor: int) -> str:
 def read_setup(server: Server) -> SchedulerSetup:
     """Read kube-scheduler's setup: its version, leader, pods, flags and configuration.
 
-    Parts that the user may not read get defaults. A warning says if the configuration is unknown or unusable. Raises
-    ClusterError if the server cannot be reached or fails.
+    At most MAX_INSTANCES pods are described. Parts that the user may not read get defaults. A warning says if the
+    configuration is unknown or unusable. Raises ClusterError if the server cannot be reached or fails.
     """
     version, server_version, warnings = read_version(server)
     lease = _get_object_if_permitted(server, LEASE, _Lease)
@@ -264,7 +264,10 @@ def _iter_mounted_config_maps(pod_spec: _Spec, path: str) -> Iterator[str]:
 
 
 def _find_scheduler_configuration(text: str, where: str) -> JsonObject | None:
-    """Return the KubeSchedulerConfiguration in a ConfigMap's value, or None. Raises InputError if it is malformed."""
+    """Return the KubeSchedulerConfiguration in a ConfigMap's value, or None.
+
+    Raises InputError if the value is malformed or longer than MAX_CONFIGURATION_LENGTH.
+    """
     if len(text) > MAX_CONFIGURATION_LENGTH:
         raise InputError(f"more than {MAX_CONFIGURATION_LENGTH:,} characters", where=where)
     for document in parse_yaml(text, where):

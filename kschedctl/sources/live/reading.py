@@ -164,9 +164,10 @@ def read_live_cluster(connection: Connection, options: ReadingOptions = ReadingO
 
 
 def _open_cache(connection: Connection, options: ReadingOptions) -> ReadingCache | None:
-    """Return the cache for this cluster, or None if the UID that identifies the cluster may not be read.
+    """Return the cache for this cluster.
 
-    Raises ClusterError if the API server fails, and InputError if the cache cannot be used.
+    If the UID that identifies the cluster may not be read, log a warning and return None. Raises ClusterError if the
+    API server fails, and InputError if the cache cannot be used.
     """
     server = connection.server
     try:

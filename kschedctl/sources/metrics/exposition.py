@@ -220,8 +220,8 @@ _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 def parse_exposition(body: bytes, source: str, read_at: float | None = None) -> Exposition:
     """Parse the catalogue's samples in the text of /metrics. Negative and non-finite values are left out and counted.
 
-    Raises InputError with the line number if a line is invalid or repeats a sample, and InputError without it if there
-    are too many samples or the text is not UTF-8.
+    Raises InputError if a line is invalid or repeats a sample, if there are more than MAX_SAMPLES samples, or if the
+    text is not UTF-8.
     """
     samples: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
     for count, (number, line) in enumerate(_iter_catalogue_lines(body, source)):
@@ -305,8 +305,8 @@ def read_metrics(places: Sequence[str], access: MetricsAccess, window: int | Non
 def _read_exposition(place: str, access: MetricsAccess) -> Exposition:
     """Read the text of /metrics from a file or URL, and parse it.
 
-    Raises InputError if the text is malformed, ClusterError if the URL cannot be read, and UsageError if an option does
-    not fit it.
+    Raises InputError if the text is malformed or larger than MAX_BYTES. Raises ClusterError if the URL cannot be read,
+    and UsageError if an option does not fit it.
     """
     if not _is_url(place):
         with open_file(place) as file:

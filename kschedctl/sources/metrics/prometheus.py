@@ -67,8 +67,10 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
     """Read kube-scheduler's metrics of the last ``window`` seconds, added up over all schedulers.
 
     ``matchers`` are label matchers such as ``job="kube-scheduler"``. Without them, metrics that all components have are
-    left out. Raises ClusterError if a query fails or all queries together take more than ALL_SECONDS, UsageError if the
-    URL or the matchers are invalid, and InputError if Prometheus has no metric of kube-scheduler.
+    left out.
+
+    Raises ClusterError if a query fails, or if all queries together take more than ALL_SECONDS. Raises UsageError if
+    the URL or the matchers are invalid, and InputError if Prometheus has no metric of kube-scheduler.
     """
     if matchers and not _MATCHERS.fullmatch(matchers):
         raise UsageError(f"not label matchers: {matchers[:100]}", where="--prometheus-labels", hint='such as job="x"')

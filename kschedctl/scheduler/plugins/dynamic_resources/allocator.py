@@ -267,8 +267,8 @@ class Search:
     def _prepare_claim(self, claim_index: int, claim: ClaimRequests) -> None:
         """Fill `all_devices` and `constraints` for a claim, and check the number of devices that it requests.
 
-        Raises AllocationError if the claim requests more than MAX_RESULTS devices even with its smallest alternatives,
-        or if a pool is unusable or a selector fails for a request with mode All.
+        Raises AllocationError if even the claim's smallest alternatives need more than MAX_RESULTS devices. For a
+        request with mode All, it is also raised if a pool is unusable or a selector fails.
         """
         min_devices = 0
         for request_index, alternatives in enumerate(claim.requests):
@@ -335,9 +335,10 @@ class Search:
             return False
 
     def _search_from_request(self, claim_index: int, request_index: int) -> bool:
-        """Search for devices for a request, trying its alternatives in order, and for all later requests and claims.
+        """Search for devices for a request and for all later requests and claims. Return whether all were found.
 
-        Return whether all devices were found. Raises _TooManyResultsError if every alternative has too many devices.
+        The alternatives of the request are tried in order. Raises _TooManyResultsError if every alternative has too
+        many devices.
         """
         requests = self.claims[claim_index].requests
         if request_index == len(requests):
@@ -436,8 +437,8 @@ class Search:
         The request already has `num_allocated` devices, and the search for its next device begins at index
         `next_place`. If the search fails, the allocation is undone, except for mode All in versions that keep it.
 
-        If the device cannot be allocated to a request with mode All, some versions skip the device and search on, and
-        other versions end the search with _SearchEndedError. In all other cases, the result is False.
+        Return False if the device cannot be allocated. For a request with mode All, some versions skip the device
+        instead and search on. Other versions end the search with _SearchEndedError.
         """
         self.limit.count_step()
         wants_all = position in self.all_devices
@@ -506,8 +507,8 @@ class Search:
         """Return the index at which to search for the request's next device, after `device` at index `place`.
 
         A device that the request can take again is tried again. In versions that try devices in any order, upstream
-        begins again at the first device. This search does so only if the order can change the result, which is the case
-        with a distinctAttribute or with counters that upstream does not give back.
+        begins again at the first device. This search does so only if the order can change the result. It can with a
+        distinctAttribute, and with counters that upstream does not give back.
         """
         if not self.limit.any_order:
             return place + 1
@@ -549,7 +550,8 @@ class Search:
         """Return whether all selectors of the request match the device and the device is available on the node.
 
         Devices with binding conditions are not selectable if the version does not support them. Before 1.32, the
-        selectors of the device class do not apply to mode All. Raises AllocationError if a selector fails.
+        selectors of the device class do not apply to mode All. The answer is cached. Raises AllocationError if a
+        selector fails.
         """
         if device.device.binding_conditions and not self.features.binding_conditions:
             return False

@@ -236,7 +236,10 @@ class VisibleDevices:
         return self._pools_by_row[row]
 
     def list_devices(self, row: int) -> tuple[PooledDevice, ...]:
-        """Return all devices of the node's pools, in the order of the search."""
+        """Return all devices of the node's pools, in the order of the search.
+
+        Nodes with the same pools share the result.
+        """
         pools = self.get_pools(row)
         devices = self._devices_by_pools.get(pools)
         if devices is None:
@@ -244,7 +247,10 @@ class VisibleDevices:
         return devices
 
     def find_rows_seeing_pool(self, pool: PoolId) -> list[int]:
-        """Return the rows of the nodes that see any slice of the pool, whether or not the slice is still in use."""
+        """Return the rows of the nodes that see a slice of the pool, even if the slice is outdated.
+
+        The result is cached.
+        """
         rows = self._rows_by_pool.get(pool)
         if rows is None:
             mask = np.zeros(len(self.nodes), np.bool_)
@@ -468,8 +474,8 @@ def _find_class_devices(inventory: Inventory, device_class: DeviceClass) -> Clas
 
     A node is marked as faulty if a selector fails for one of its devices.
     """
-    source = f"class {device_class.metadata.name}"
-    selectors = [Expression(source, s.cel.expression) for s in device_class.spec.selectors if s.cel is not None]
+    holder = f"class {device_class.metadata.name}"
+    selectors = [Expression(holder, s.cel.expression) for s in device_class.spec.selectors if s.cel is not None]
     num_nodes = len(inventory.nodes)
     class_devices = ClassDevices(np.zeros(num_nodes, np.int64), np.zeros(num_nodes, np.bool_), {})
     for indexed_slice in inventory.slices:
