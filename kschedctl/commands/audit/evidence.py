@@ -309,7 +309,8 @@ def _build_growth_section(report: PrioritiesSection, style: Style) -> Page:
     outcome = f"{grown.placed:,} of {count(grown.asked, 'more pod')} like {grown.like} ({grown.workload}) {verb} a node"
     if grown.message:
         others = grown.asked - grown.placed
-        subject = ("the other one" if others == 1 else "the others") if grown.placed else agreeing(others, "it", "they")
+        forms = ("the other one", "the others") if grown.placed else ("it", "they")
+        subject = agreeing(others, *forms)
         outcome += f"; {describe_misfit(subject, grown.message, others)}"
 
     columns = (

@@ -1,6 +1,4 @@
-"""The detail screens of a node, of a workload, and of an object that waits without pods, as lines that open each
-other.
-"""
+"""The detail screens of nodes, workloads and objects that wait without pods. Their lines open other screens."""
 
 from __future__ import annotations
 

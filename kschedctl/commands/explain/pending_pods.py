@@ -58,11 +58,9 @@ def pending(
     scheduler = Scheduler(cluster, call_extender)
     now = now or get_read_time(cluster)
     report = report_pending_pods(scheduler, namespace or None, selector, now, in_full)
-    return (
-        report
-        if namespace or selector or not growth
-        else add_node_growth(report, lambda: _simulate_node_growth(cluster, now))
-    )
+    if namespace or selector or not growth:
+        return report
+    return add_node_growth(report, lambda: _simulate_node_growth(cluster, now))
 
 
 def _simulate_node_growth(cluster: Cluster, now: str) -> NodeGrowth | None:

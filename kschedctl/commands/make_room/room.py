@@ -253,7 +253,7 @@ class RoomMaking:
             if self.accepts(Draft(members, plan, emptied, whole=is_last)):
                 continue
 
-            search = self._build_search(stage, members, plan, emptied, deadline)
+            search = self._register_search(stage, members, plan, emptied, deadline)
             further_moves = search.run(self.wishes.most)
             self.interrupted |= search.interrupted
             if further_moves is None or (self.interrupted and not is_last):
@@ -262,13 +262,13 @@ class RoomMaking:
             emptied |= {_get_emptied_row(stage, further_moves)}
         return self._adopt_plan_if_it_works(unit, plan, emptied)
 
-    def _build_search(
+    def _register_search(
         self, stage: Rehearsal, members: Unit, plan: Plan, emptied: frozenset[Row], deadline: float
     ) -> PlanSearch:
-        """Build the search for further moves after which the last of `members` fits along with the others.
+        """Build a search for further moves, and add it to `searches`.
 
-        The moves come after those of `plan`, while the nodes `emptied` are cordoned. Also sets `held` to the numbers of
-        pods that may not move, by reason, and adds the search to `searches`.
+        After the moves, the last of `members` fits along with the others. The moves come after those of `plan`, while
+        the nodes `emptied` are cordoned. Also sets `held` to the numbers of pods that may not move, by reason.
         """
         siblings = self._find_sibling_pods(members[-1])
         not_where_they_run = self._find_pods_placed_by_replay(stage)

@@ -410,13 +410,13 @@ def _find_eligible_nodes(cycle: Cycle, ignored_plugin: str = "") -> Bools:
 def _find_pod_dependent_rejecters(cycle: Cycle) -> set[str]:
     """Return the names of the plugins that reject a node and whose verdicts depend on pods on any node."""
     verdicts, results = cycle.filter.verdicts, cycle.pre_filter.results
-    return {
-        plugin.name
-        for plugin in cycle.framework.plugins_at("filter")
-        if get_reads(plugin, results.get(plugin.name)) is Reads.PODS
-        and plugin.name in verdicts
-        and verdicts[plugin.name].rejected.any()
-    }
+    names = set()
+    for plugin in cycle.framework.plugins_at("filter"):
+        verdict = verdicts.get(plugin.name)
+        has_rejected = verdict is not None and verdict.rejected.any()
+        if has_rejected and get_reads(plugin, results.get(plugin.name)) is Reads.PODS:
+            names.add(plugin.name)
+    return names
 
 
 def depends_on_other_nodes(cycle: Cycle) -> bool:

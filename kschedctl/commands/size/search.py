@@ -225,9 +225,8 @@ class _Growth:
         """
         # The last step helped little if at least half as many pods wait as on the best set before.
         has_helped_little = 2 * waiting_count >= self._fewest_waiting
-        have_nodes_helped_little = has_helped_little and self._slack is None
-        has_slack_helped_little = has_helped_little and self._slack is not None
-        self._step = 4 * self._step if have_nodes_helped_little else 1
+        was_packed_with_slack = self._slack is not None
+        self._step = 4 * self._step if has_helped_little and not was_packed_with_slack else 1
         self._fewest_waiting = min(self._fewest_waiting, waiting_count)
 
         compute_cost = self._search.program.compute_cost
@@ -235,7 +234,7 @@ class _Growth:
         slack = self._find_smallest_costly_slack()
         if (
             slack is None
-            or has_slack_helped_little
+            or (was_packed_with_slack and has_helped_little)
             or compute_cost(with_more_nodes) <= compute_cost(self._pack_with_slack(slack))
         ):
             self.counts = with_more_nodes

@@ -24,7 +24,15 @@ from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
 from kschedctl.commands.size.hints import find_nodes_to_keep
 from kschedctl.commands.size.optimality import OptimalityCheck, TriedSet, enumerate_cheaper_sets, try_set
-from kschedctl.commands.size.program import Counts, Cut, PlainPacking, StartingSets, build_program, format_counts
+from kschedctl.commands.size.program import (
+    ROUNDING_ERROR,
+    Counts,
+    Cut,
+    PlainPacking,
+    StartingSets,
+    build_program,
+    format_counts,
+)
 from kschedctl.commands.size.replays import NodeSets, compute_pools, explain_unplaced_pods
 from kschedctl.commands.size.report import HomelessPods, NodeSizing, SizedShape, SizingAlternative
 from kschedctl.commands.size.search import SearchedSet, SearchTask, SetSearch, grow_and_trim_set, improve_set
@@ -407,7 +415,7 @@ class _Sizing:
             pods=self.pod_count,
             nodes=best.nodes,
             price=best.cost if self.uses_prices and sets else None,
-            bound=self.bound if self.uses_prices else float(ceil(self.bound - 1e-9)),
+            bound=self.bound if self.uses_prices else float(ceil(self.bound - ROUNDING_ERROR)),
             bound_pods=len(self.cluster.pods),
             proven=self.proven,
             cheapest=self.is_optimal,
