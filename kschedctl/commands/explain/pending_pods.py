@@ -228,7 +228,7 @@ def _group_pods_by_cause(
         report = explanations[pod.key]
         by_cause.setdefault((report.verdict, get_cause_for_grouping(report)), []).append(pod)
     groups = [
-        _build_pending_group(sorted(pods_of_cause, key=_build_age_sort_key), explanations, now)
+        _build_pending_group(sorted(pods_of_cause, key=_get_age_sort_key), explanations, now)
         for pods_of_cause in by_cause.values()
     ]
     return tuple(sorted(groups, key=lambda group: (group.verdict in FINE, -len(group.pods))))
@@ -253,7 +253,7 @@ def _build_pending_group(pods: list[Pod], explanations: Mapping[str, Explanation
     )
 
 
-def _build_age_sort_key(pod: Pod) -> tuple[bool, str]:
+def _get_age_sort_key(pod: Pod) -> tuple[bool, str]:
     """Return a sort key that puts the oldest pods first, and pods of unknown age last."""
     created = pod.metadata.creation_timestamp or ""
     return not created, created

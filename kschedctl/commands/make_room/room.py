@@ -317,7 +317,7 @@ class RoomMaking:
         members of a gang is replayed only once.
         """
         if draft.whole:
-            return bool(self._replay_all_outcomes(draft.members, draft.moves, draft.emptied))
+            return bool(self._get_replays_of_all_outcomes(draft.members, draft.moves, draft.emptied))
         return self._place_gang_after_plan(draft.members, draft.moves, draft.emptied) is not None
 
     def adopt_all(self, plans: Sequence[AdoptedPlan]) -> None:
@@ -369,7 +369,7 @@ class RoomMaking:
         uncordoned_nodes = stage.view.nodes.objects  # what a further plan restores after its cordons
         return PlacedMembers(replace(stage, nodes=uncordoned_nodes), row)
 
-    def _replay_all_outcomes(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
+    def _get_replays_of_all_outcomes(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
         """Return the replays of a plan for a gang or single pod, with several outcomes of random choices.
 
         The list is empty if the plan fails in one of the replays: a move is not safe, or a pod of the gang does not
@@ -435,7 +435,7 @@ class RoomMaking:
 
         The first replay decides the nodes of the pods, also of other waiting pods that now fit.
         """
-        replays = self._replay_all_outcomes(unit, plan, emptied)
+        replays = self._get_replays_of_all_outcomes(unit, plan, emptied)
         if not replays:
             return False
         self.stage, moved, rows = replays[0]

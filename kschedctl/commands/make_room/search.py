@@ -176,7 +176,7 @@ class PlanSearch:
         """
         size = 1
         while batch := list(islice(plans, size)):
-            self._check_time()
+            self._raise_if_out_of_time()
             cheaper_plans = [plan for plan in batch if not self._is_no_better(plan)]
             # After an interruption, there may be fewer answers than plans.
             yield from zip(cheaper_plans, self.accept(cheaper_plans), strict=False)
@@ -253,7 +253,7 @@ class PlanSearch:
         accepting_nodes = AcceptingNodes(stage)
         for set_size in range(moves, 0, -1):
             for pod_set in sets.iter_sufficient_sets(set_size):
-                self._check_time()
+                self._raise_if_out_of_time()
                 self.may_have_sets = True
                 if self._is_no_better(pod_set):
                     break
@@ -343,7 +343,7 @@ class PlanSearch:
         `wanted` then fits. Otherwise, the likely plans for the remaining moves follow. Nothing is yielded if the move
         is not safe.
         """
-        self._check_time()
+        self._raise_if_out_of_time()
         replayed = replay_plan(stage, moved_before[-1:], spared)
         if replayed is None:
             return
@@ -385,7 +385,7 @@ class PlanSearch:
             return None
         return simulation.run_cycle(position)
 
-    def _check_time(self) -> None:
+    def _raise_if_out_of_time(self) -> None:
         """Raise OutOfTimeError if the time limit has passed."""
         if time.monotonic() > self.deadline:
             raise OutOfTimeError

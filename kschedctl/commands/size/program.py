@@ -140,7 +140,7 @@ class PackingProgram:
             group_of=group_of,
         )
 
-    def prefer_shapes(self, names: Iterable[str]) -> Bools:
+    def select_preferred_shapes(self, names: Iterable[str]) -> Bools:
         """Return a mask (G, S) of the shapes that each group may use.
 
         These are the preferred shapes that take the group's pods. If there are none, all shapes that take them are
@@ -318,7 +318,7 @@ class PlainPacking:
 
         Pods that fit on a preferred shape get nodes of the preferred shapes. Pods that no shape takes are left out.
         """
-        takes = program.prefer_shapes(preferred)
+        takes = program.select_preferred_shapes(preferred)
         has_pods = takes.any(axis=1) & (program.pods > 0)
 
         # Each group goes to the shape that would be cheapest if it took all of its pods alone.

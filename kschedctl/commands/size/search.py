@@ -297,7 +297,7 @@ def improve_set(search: SetSearch, task: SearchTask) -> SearchedSet:
     has_improved = True
     while has_improved and not task.is_late:
         best_before = best
-        names = sorted(best, key=lambda name: _build_removal_key(search, task, best, name), reverse=True)
+        names = sorted(best, key=lambda name: _get_removal_sort_key(search, task, best, name), reverse=True)
         for name in names:
             best = _remove_nodes_of_shape(search, task, best, name)
         has_improved = best is not best_before
@@ -339,7 +339,7 @@ def _compute_max_removable_nodes(search: SetSearch, task: SearchTask, counts: Co
     return nodes_in_gap
 
 
-def _build_removal_key(search: SetSearch, task: SearchTask, counts: Counts, name: str) -> tuple[float, float]:
+def _get_removal_sort_key(search: SetSearch, task: SearchTask, counts: Counts, name: str) -> tuple[float, float]:
     """Return the sort key of a shape, highest for the one to remove first.
 
     The cost of the nodes that were added to the starting set decides, then the cost of one node.

@@ -208,7 +208,7 @@ class _Sizing:
         interruption by the user is recorded in `interrupted`.
         """
         try:
-            self._exclude_unplaceable_pods(progress)
+            self._find_takers_and_exclude_unplaceable_pods(progress)
             if len(self.cluster.pods):
                 self._find_node_sets(progress)
         except KeyboardInterrupt:
@@ -228,7 +228,7 @@ class _Sizing:
         self.sets.append(fullest_set)
         self.homeless |= dict.fromkeys(waiting, NOT_YET)
 
-    def _exclude_unplaceable_pods(self, progress: Progress) -> None:
+    def _find_takers_and_exclude_unplaceable_pods(self, progress: Progress) -> None:
         """Find the shapes that take each pod, and remove the pods that no shape takes from the cluster.
 
         Shapes are split by the zones to which pods are bound. Removed pods are recorded in `homeless`, with
@@ -466,7 +466,7 @@ class _Sizing:
         """
         if not (before and counts and self.search):
             return ()
-        after = self.search.sets.get_pools(counts, replay_if_needed=not self.interrupted)
+        after = self.search.sets.get_pool_states(counts, replay_if_needed=not self.interrupted)
         if not after:
             return ()
         return compare_pool_states(before, after)

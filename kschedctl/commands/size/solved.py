@@ -204,7 +204,7 @@ class SolvedPacking:
 
         If the solver finds no solution in time, the set of the greedy packing is returned.
         """
-        takes = program.prefer_shapes(preferred)
+        takes = program.select_preferred_shapes(preferred)
         solution = self._solve_packing(program, takes)
         return solution.counts if solution else PlainPacking().pack(program, preferred)
 

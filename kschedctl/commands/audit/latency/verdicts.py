@@ -128,7 +128,7 @@ def judge_metrics(measured: MetricsReading, limits: LatencyLimits) -> tuple[Verd
 
 
 def _build_no_data_verdict(about: str, figures: str = "nothing was counted") -> tuple[Verdict, ...]:
-    """Return the verdict for an aspect without data."""
+    """Return the only verdict on an aspect without data, as a tuple."""
     return (Verdict(about, figures, has_data=False),)
 
 

@@ -9,7 +9,7 @@ from kschedctl.api.times import DAY
 from kschedctl.cluster import SchedulerInstance
 from kschedctl.commands.audit.audited_cluster import NO_TIMES, AuditedCluster
 from kschedctl.commands.audit.leader.instances import (
-    compare_with_newest_renewal,
+    compute_seconds_until_newest_renewal,
     find_differing_settings,
     find_own_lease,
     get_lease_name,
@@ -136,7 +136,7 @@ def _is_expired_by_other_leases(lease: SchedulerLease, audited: AuditedCluster) 
 
     This does not depend on this machine's clock.
     """
-    seconds_behind = compare_with_newest_renewal(audited.cluster, lease.renewed)
+    seconds_behind = compute_seconds_until_newest_renewal(audited.cluster, lease.renewed)
     return seconds_behind is not None and seconds_behind > lease.seconds
 
 

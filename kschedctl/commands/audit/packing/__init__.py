@@ -211,7 +211,7 @@ def _build_headline(
             empty_part += f", of which {emptying.last} has to stay as the last ready node"
         removal_parts.append(empty_part)
     if emptying.tried:
-        noun = agreeing(emptying.tried, "other", "others") if empty_count else _node_noun(emptying.tried)
+        noun = agreeing(emptying.tried, "other", "others") if empty_count else _choose_node_noun(emptying.tried)
         tried_part = f"{len(emptying.emptied):,} of {emptying.tried:,} {noun} tried can be removed"
         not_tried = emptying.candidates - emptying.tried
         if not_tried:
@@ -228,8 +228,8 @@ def _build_headline(
     return "; ".join(parts)
 
 
-def _node_noun(number: int) -> str:
-    """Return "node" or "nodes"."""
+def _choose_node_noun(number: int) -> str:
+    """Return "node" or "nodes", whichever agrees with the number."""
     return agreeing(number, "node", "nodes")
 
 
