@@ -212,7 +212,7 @@ class Scheduler:
         return any(p.pre_enqueue(info, view).rejected for p in plugins if offers(p, PreEnqueuePlugin))
 
     def list_ignored_fields(self, specs: Iterable[PodSpec]) -> tuple[str, ...]:
-        """Return a line for each field that the version does not store, among the fields that are in use.
+        """Return a line for each field in use that the version does not store.
 
         A field is in use if one of these pods or another object of the cluster has it.
         """

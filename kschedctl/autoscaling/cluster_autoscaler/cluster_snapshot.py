@@ -238,10 +238,10 @@ class ClusterSnapshot:
 
     def place_pod_if_accepted(self, position: Position, row: Row) -> FilterRejection | None:
         """Put a pod on a node if the node accepts it. Return the rejection, or None on success."""
-        refusal = self.find_rejection(position, row)
-        if refusal is None:
+        rejection = self.find_rejection(position, row)
+        if rejection is None:
             self.put_pod(position, row)
-        return refusal
+        return rejection
 
     def place_pod_on_next_fitting_node(self, position: Position, acceptable: Bools | None = None) -> Row | None:
         """Put a pod on the next existing node that accepts it. Return the node's row, or None if no node does.

@@ -61,7 +61,7 @@ class LaunchingPools:
         self.sources = ("NodePools of the cluster",)
 
     def find_obstacles(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
-        """Return why the NodePools launch no node for each unschedulable pod, as pod key -> descriptions.
+        """Return, by pod key, why each NodePool launches no node for an unschedulable pod.
 
         Pods beyond the number that provisioning explains are left out. Raises InputError if the cluster has a malformed
         object.

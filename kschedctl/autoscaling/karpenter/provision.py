@@ -166,7 +166,7 @@ class ProvisioningRun:
     def _find_obstacles_per_pool(
         self, errors: Mapping[str, tuple[str, ...]], pods: Mapping[str, Pod], existing: ExistingColumns
     ) -> dict[str, dict[str, tuple[str, ...]]]:
-        """Return the obstacles that each NodePool has for each failed pod, as pod key -> pool -> descriptions.
+        """Return the obstacles that each NodePool has for each failed pod, by pod key and then by pool.
 
         ``errors`` are the errors by pod. Pods of the same kind share an answer, and at most MAX_SEPARATE_ANSWERS kinds
         are examined.

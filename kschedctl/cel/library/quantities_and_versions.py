@@ -20,7 +20,7 @@ from kschedctl.api.quantity import (
     parse_quantity,
 )
 from kschedctl.cel.errors import CelError, build_validity_predicate
-from kschedctl.cel.values import INT_MAX, Opaque, Value
+from kschedctl.cel.values import INT_MAX, UINT_MAX, Opaque, Value
 
 QUANTITY = "kubernetes.Quantity"
 
@@ -210,7 +210,7 @@ def _parse_version_number(text: str, which: str) -> int:
 
 def _parse_uint64(text: str) -> int:
     """Parse digits as a uint64. Raises ValueError if the number is out of range."""
-    if len(text) > 20 or int(text) > 2**64 - 1:
+    if len(text) > _UINT64_DIGITS or int(text) > UINT_MAX:
         raise ValueError(f'strconv.ParseUint: parsing "{text[:100]}": value out of range')
     return int(text)
 
@@ -234,6 +234,7 @@ def _validate_identifier(identifier: str, what: str) -> None:
 
 
 SEMVER = "kubernetes.Semver"
+_UINT64_DIGITS = len(str(UINT_MAX))
 
 
 def parse_version(text: str, normalize: bool = False) -> Opaque:

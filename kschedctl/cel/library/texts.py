@@ -133,7 +133,9 @@ def quote_text(text: str) -> str:
     return f'"{text.translate(table)}"'
 
 
+_DEFAULT_PRECISION = 6
 _MAX_PRECISION = 100_000
+_MAX_PRECISION_DIGITS = 17
 _CLAUSE = re.compile(r"%(?:\.([0-9]*))?(.)?", re.DOTALL)
 _SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _ESCAPES = {0x7F: "\\x7f", **{i: f"\\x{i:02x}" for i in range(0x20)}}
@@ -208,7 +210,7 @@ def _parse_clause(template: str, position: int, before: str) -> tuple[Clause, in
     fault = "could not parse formatting clause: "
     if digits is not None and verb is None:
         raise CelError(f"{fault}error while parsing precision: could not find end of precision specifier")
-    if digits is not None and not (digits and len(digits) < 18):
+    if digits is not None and not (digits and len(digits) <= _MAX_PRECISION_DIGITS):
         what = f'error while converting precision to integer: strconv.Atoi: parsing "{digits}": invalid syntax'
         raise CelError(f"{fault}error while parsing precision: {what}")
     if verb not in ACCEPTED_KINDS:
@@ -272,7 +274,7 @@ def _format_double(clause: Clause, value: Value) -> str:
         value = float(value)
     if type(value) is not float:
         raise CelError(describe_unfit_value(clause.verb, get_type_name(value)))
-    precision = 6 if clause.precision < 0 else clause.precision
+    precision = _DEFAULT_PRECISION if clause.precision < 0 else clause.precision
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

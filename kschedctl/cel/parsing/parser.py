@@ -8,6 +8,7 @@ no deeper than that, where each link of a chain is one level.
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
@@ -32,6 +33,8 @@ T = TypeVar("T")
 
 MAX_DEPTH = 250
 RELATIONS = frozenset(["<", "<=", ">", ">=", "==", "!=", "in"])
+_SURROGATES = range(0xD800, 0xE000)
+"""Code points that are no characters."""
 _PRECEDENCE = {"*": 2, "/": 2, "%": 2, "+": 1, "-": 1}
 _LITERALS = frozenset(["int", "uint", "double", "text", "bytes", "true", "false", "null"])
 RESERVED = frozenset(
@@ -460,7 +463,7 @@ def _decode_escape(match: re.Match[str]) -> str:
     escape = match[0][1:]
     if escape[0] in "xXuU0123":
         code = int(escape[1:], 16) if escape[0] in "xXuU" else int(escape, 8)
-        if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
+        if code > sys.maxunicode or code in _SURROGATES:
             raise ValueError("invalid unicode code point")
         return chr(code)
     return _NAMED.get(escape, escape)

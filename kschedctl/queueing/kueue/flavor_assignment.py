@@ -550,8 +550,9 @@ class FlavorAssigner:
     def _place_in_topology(self, assignment: Assignment) -> None:
         """Place the pod sets with a topology request, and record their placements in the assignment.
 
-        If they do not fit now, or if the mode already is PREEMPT, the mode becomes PREEMPT if they would fit into an
-        empty topology, and NO_FIT otherwise. An assignment with any other mode is not changed.
+        An assignment with the mode NO_FIT is not changed. If the pods fit now, the mode stays FIT. If they would only
+        fit into an empty topology, the mode becomes PREEMPT. If they would not fit there either, the mode becomes
+        NO_FIT. An assignment with the mode PREEMPT is only tried in an empty topology.
         """
         requests = self.collect_placement_requests(assignment)
 

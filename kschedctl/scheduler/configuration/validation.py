@@ -233,7 +233,7 @@ def iter_version_mismatches(document: JsonObject | None, minor: int) -> Iterator
 def _iter_plugin_set_mismatches(profile: JsonObject, path: Path, minor: int) -> Iterator[VersionMismatch]:
     """Yield the plugins in a profile's plugin sets that the version does not have.
 
-    A plugin that the version has, but not at the point that enables it, is yielded too. Nothing is yielded if the
+    A plugin is also yielded if the version has it, but not at the point that enables it. Nothing is yielded if the
     profile has no plugin sets.
     """
     plugins = profile.get("plugins")

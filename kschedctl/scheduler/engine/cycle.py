@@ -310,8 +310,8 @@ class Cycle:
     def build_unexamined_status(self) -> Status:
         """Build the status that the diagnosis gives to all nodes that upstream did not examine.
 
-        If PreFilter rejects the pod, it is PreFilter's status. Otherwise, it is UnschedulableAndUnresolvable and names
-        the plugins that restricted the nodes, and the plugin that rejects the nominated node.
+        If PreFilter rejects the pod, it is PreFilter's status. Otherwise, it is UnschedulableAndUnresolvable. Its
+        reason names the plugins that restricted the nodes and the plugin that rejects the nominated node.
         """
         if self.pre_filter.status.rejected:
             return self.pre_filter.status

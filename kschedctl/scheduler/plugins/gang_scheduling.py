@@ -355,7 +355,7 @@ def _find_lowest_group_priority(view: Fork) -> float:
 
 
 def _iter_group_priorities(view: Fork) -> Iterator[int]:
-    """Yield, for each group, the lowest priority of its pods and, if it has one, the priority of its root group."""
+    """Yield the lowest priority of each group's pods, and the priority of its root group if it has one."""
     pods = view.pods
     for key, positions in pods.positions_by_group.items():
         pod_priorities = pods.priority[pods.info[positions]]

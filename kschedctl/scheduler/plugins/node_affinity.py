@@ -383,7 +383,7 @@ def _canonicalize_requirements(requirements: Iterable[SelectorRequirement]) -> l
 
 
 def _describe_node_demands(info: PodInfo, has_added_affinity: bool) -> str:
-    """Describe the labels and terms that the pod demands of its node, as a phrase that follows "a node with".
+    """Describe the node labels and terms that the pod demands, in words that follow "a node with".
 
     At most MAX_TERMS_SHOWN required terms are described, and further terms are counted. With `has_added_affinity`, the
     profile's addedAffinity is mentioned as well.

@@ -85,9 +85,11 @@ def choose_strategy(
     """Return whether and how to requeue a rejected pod after an event.
 
     The hint functions of plugins are called unless `known_hints` has their answers. A pod without rejectors is always
-    requeued. Some versions pre-check this kind of event first. In such a version, an update of the pod's own object
-    requeues the pod unless only its status changed. Any other event must pass the pre-check, unless the pod is
-    `in_flight`, which means that it was being tried when the event came.
+    requeued.
+
+    Some versions pre-check this kind of event first. In such a version, an update of the pod's own object requeues the
+    pod unless only its status changed. Any other event must pass the pre-check. A pod that is `in_flight` needs no
+    pre-check, because it was being tried when the event came.
     """
     # Old versions check some events before they call hint functions.
     if occurrence.event.resource in registrations.pre_checked:
@@ -190,7 +192,8 @@ def passes_pre_check(
     """Return whether an event passes the pre-check of a pod, in versions with pre-checks.
 
     A node event passes if the node would admit the pod. An event about a pod on a node passes if that pod frees
-    resources, or if the waiting pod's affinity or topology spreading may depend on it. All other events pass.
+    resources. It also passes if that pod may matter to the waiting pod's affinity or topology spreading. All other
+    events pass.
     """
     event, change = occurrence.event, occurrence.change
     if event.resource == NODE and change.new is not None:

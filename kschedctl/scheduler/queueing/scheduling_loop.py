@@ -198,7 +198,7 @@ class SchedulingLoop(ABC):
             self.end_wait(waiting, outcome)
 
     def time_out(self) -> list[Position]:
-        """Take the first pod whose wait at Permit times out off its node, and return the pods that left their nodes.
+        """Let the next wait at Permit time out, and return the pods that left their nodes.
 
         The clock advances to the timeout, and pods whose backoff is then over become active. If no pod can time out,
         all waiting pods of gangs leave their nodes, because no other pod can be tried. They stay out of the queue until

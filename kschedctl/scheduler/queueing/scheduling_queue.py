@@ -163,7 +163,7 @@ class SchedulingQueue:
     def pop(self) -> QueuedPod | None:
         """Remove and return the next pod to try, and start its attempt. Return None if no pod is ready.
 
-        If the active queue is empty, versions of kube-scheduler that allow it pop a pod that is still backing off.
+        If the active queue is empty, some versions of kube-scheduler pop a pod that is still backing off.
         """
         queued = self.active.pop()
         if queued is None and self.rules.backoff.pops_early:

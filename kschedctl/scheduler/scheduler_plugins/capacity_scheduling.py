@@ -299,8 +299,8 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[_QuotaClaim, None]):
     def find_ineligibility(self, cycle: Cycle) -> Ineligible | None:
         """Return the reason why the pod may not preempt, or None if it may.
 
-        The pod may not preempt if its preemptionPolicy is Never, if this plugin's PreFilter did not run, or if
-        terminating pods on its nominated node will free resources for it.
+        The pod may not preempt if its preemptionPolicy is Never, or if this plugin's PreFilter did not run. It must
+        also wait while terminating pods on its nominated node will free resources for it.
         """
         pod, view = cycle.info.pod, cycle.view
         if pod.spec.preemption_policy == "Never":
@@ -352,7 +352,7 @@ def _build_rejection(info: PodInfo, claim: _QuotaClaim, cause: str, fact: str) -
 
 
 def _find_nominated_requests(info: PodInfo, view: Fork, use: QuotaUse) -> tuple[list[Requests], list[Requests]]:
-    """Return the requests of the nominated pods of the pod's quota, and of the nominated pods of other quotas.
+    """Return the requests of nominated pods, separately for the pod's quota and for other quotas.
 
     A pod of the same quota is included if it has at least the pod's priority. A pod of another quota is included if
     that quota stays within its min. Pods that have a node, and the pod itself, are left out.

@@ -343,8 +343,8 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
         """Return a rejection of the pod, because this plugin does not preempt.
 
-        The reason is that the pod has no group, or that the whole group is rejected because too many of its members are
-        missing. There is no reason if only a few members are missing.
+        The reason is NO_GROUP for a pod without a group. If too many members of the group are missing, the reason says
+        that the whole group is rejected. If only a few are missing, there is no reason.
         """
         pod = cycle.info.pod
         gang = _find_existing_gang(pod, cycle.view)
@@ -447,8 +447,8 @@ def find_resource_gap(group: CoschedulingPodGroup, view: Fork, pods: GangPods) -
     """Return the amounts of the group's minResources that all nodes together lack, or None if they have enough.
 
     The group also requests `minMember` units of the resource "pods". As in upstream, the free amounts of the nodes are
-    added up only until they cover a request, so overcommitted nodes after that point do not count. Raises InputError
-    for invalid minResources.
+    added up only until they cover a request. Overcommitted nodes after that point therefore do not count. Raises
+    InputError for invalid minResources.
 
     Upstream: CheckClusterResource in pkg/coscheduling/core/core.go of kubernetes-sigs/scheduler-plugins.
     """

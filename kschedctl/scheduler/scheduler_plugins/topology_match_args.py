@@ -24,7 +24,7 @@ from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.scheduler.framework.strict_decoding import Int64
 from kschedctl.scheduler.plugins.helper.resource_allocation import ResourceSpec
-from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests
+from kschedctl.scheduler.scheduler_plugins.effective_requests import MILLICORES, Requests
 from kschedctl.scheduler.scheduler_plugins.numa_nodes import FAR, NumaList, NumaNodes
 
 LEAST_NUMA_NODES = "LeastNUMANodes"
@@ -152,7 +152,7 @@ def score_numa_nodes(
     if not requests or not numa.available:
         return np.zeros(len(rows), np.int64)
     exact = np.stack([numa.get_available_amounts(name)[rows] for name in requests], axis=2)
-    unit = np.array([1000 if name == CPU else 1 for name in requests], np.int64)  # score whole cpus, not thousandths
+    unit = np.array([MILLICORES if name == CPU else 1 for name in requests], np.int64)  # score whole cpus
     requested = np.array(list(requests.values()), np.int64)
     offer = NumaOffer(
         requested=-(-requested // unit),  # rounded up

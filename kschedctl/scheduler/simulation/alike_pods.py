@@ -161,8 +161,8 @@ class AlikePods:
     ) -> tuple[Rows | TiedRows, int] | None:
         """Find the rows with the highest score by judging one example of each group of equivalent nodes.
 
-        Return these rows and the number of feasible rows. Return None if nominated pods or claims require that every
-        node is judged, or if they reject other nodes so often that groups do not pay.
+        Return these rows and the number of feasible rows. Return None if every node has to be judged because of
+        nominated pods or claims. Also return None if these reject other nodes so often that groups do not pay.
         """
         rejected: Bools | bool = False
         if nominated:
@@ -302,7 +302,10 @@ class AlikePods:
         return self._mask_possible_nodes()
 
     def _mask_possible_nodes(self) -> Bools:
-        """Return a mask (N,) of the nodes where only plugins that look at pods on other nodes may reject such a pod."""
+        """Return a mask (N,) of the nodes on which the identical pods may fit.
+
+        Only plugins that look at pods on other nodes may still reject them there.
+        """
         fits_locally = self.local.scores >= 0
         return np.asarray(fits_locally if self._never_fits is None else fits_locally & ~self._never_fits)
 

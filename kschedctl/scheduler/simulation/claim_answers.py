@@ -98,7 +98,7 @@ class ClaimAnswers:
         return rejected
 
     def _find_lastingly_rejected_nodes(self, info: PodInfo) -> Bools | bool:
-        """Return a mask (N,) of the nodes that stay rejected no matter which pods move, or one bool for all nodes.
+        """Return a mask (N,) of the nodes that stay rejected whichever pods move, or one bool for all nodes.
 
         The answer is cached for the latest pod until a claim changes. A new answer also renews `pre_filter_results`.
         Raises PluginError if a plugin fails.

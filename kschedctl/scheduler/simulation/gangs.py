@@ -426,8 +426,8 @@ def _build_success(
 ) -> GangAttempt:
     """Build an attempt that placed members, and decide which of the other members are tried again at once.
 
-    With `left_over_at_once`, these are all other members. Otherwise, they are the members that were tried before the
-    last member that waits at Permit, since that member still lacks pods of the group.
+    With `left_over_at_once`, these are all other members. Otherwise, they are the members before the last member that
+    waits at Permit, since it still lacks pods of the group.
     """
     if left_over_at_once:
         retried_count = len(members)

@@ -96,9 +96,9 @@ class LocalScores:
     def _get_or_compute_shared_scores(self, key: Hashable) -> Scores | None:
         """Return the nodes' scores before all moves in this fork, or None if forks cannot share them.
 
-        Forks that were made from one parent by leaving out nodes share the scores under ``key``, which are computed
-        once, for all nodes of the parent. Scores cannot be shared if the fork has no such parent, if pods have moved in
-        the parent since, if nodes are closed, or if the pod requests devices.
+        Forks that leave out nodes of one parent share the scores under ``key``. They are computed once, for all nodes
+        of the parent. Scores cannot be shared if the fork has no such parent, if pods have moved in the parent since,
+        if nodes are closed, or if the pod requests devices.
         """
         view = self.view
         parent = view.part_of
@@ -356,8 +356,8 @@ def _list_local_scorers(framework: FrameworkLike, info: PodInfo, view: Fork) -> 
 def map_score_preparations(framework: FrameworkLike) -> Mapping[str, Prepare]:
     """Return, by plugin name, the function that prepares each Score plugin.
 
-    This is the plugin's PreScore. A plugin without PreScore that scores with the state of its PreFilter gets a function
-    that runs PreFilter. All other plugins get a function that prepares nothing.
+    This is the plugin's PreScore. A plugin without PreScore may score with the state of its PreFilter. It gets a
+    function that runs PreFilter. All other plugins get a function that prepares nothing.
     """
     preparations: dict[str, Prepare] = {}
     for plugin in framework.plugins_at("score"):

@@ -154,7 +154,7 @@ class Placements(IncomingPods):
             return None
 
     def find_locally_feasible_mask(self, framework: FrameworkLike, position: Position) -> Bools:
-        """Return a mask (N,) of the nodes that pass all plugins that read only the node's own row.
+        """Return a mask (N,) of the nodes that pass the filters which read only the node's own row.
 
         Raises PluginError if a plugin fails.
         """

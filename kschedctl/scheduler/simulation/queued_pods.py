@@ -202,7 +202,7 @@ class QueuedPods:
             self._queue_woken_pods(occurrence)
 
     def _queue_woken_pods(self, occurrence: Occurrence) -> None:
-        """Put the waiting pods that an event may wake into the scheduling queue, with the plugins that reject them now.
+        """Put the waiting pods that an event may wake into the scheduling queue, each with its current rejectors.
 
         The pods enter the queue in the order in which they failed. Pods that an earlier event put there are skipped.
         """

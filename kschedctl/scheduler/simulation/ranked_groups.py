@@ -294,7 +294,7 @@ class RankedGroups:
             del lists[score]
 
     def _update_top(self, group: int) -> None:
-        """Update the highest score of a group in which rows moved, and the row that is the group's example.
+        """Update the highest score and the example of a group in which rows moved.
 
         The example is the first row with this score. An empty group keeps its old values. If all listed rows have left
         the group, its best rows are listed again.

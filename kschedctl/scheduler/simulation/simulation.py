@@ -339,7 +339,7 @@ class SettlingLoop(SchedulingLoop):
         self.outcomes.append(Outcome(position, ERROR, message=message))
 
     def build_deletion_events(self, waiting: PermitWait) -> Sequence[Occurrence]:
-        """Return the event that the pod left its node, and record that it lost a nomination if it had one before."""
+        """Return the event that the pod left its node. If the pod was nominated before, record the loss."""
         position = waiting.pod.position
         event = self.queued_pods.build_departure_event(position)
         if position in self._nominated_before:

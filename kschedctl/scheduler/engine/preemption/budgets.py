@@ -154,7 +154,7 @@ class Budgets:
         return False
 
     def _pair_pods_with_budgets(self, pods: Positions) -> tuple[Rows, Rows]:
-        """Return pairs of a pod and one of its PDBs, as an array of pod indexes and an array of PDB indexes.
+        """Return all pairs of a pod and one of its PDBs, as two arrays: the pods' indexes and the PDBs' indexes.
 
         A pair is left out if the API server has already recorded the pod's disruption.
         """

@@ -200,7 +200,7 @@ class _Trial:
     def find_lowest_sufficient_priority(
         self, nodes: Bools, priorities: Priorities, guess: int
     ) -> tuple[int, Bools] | None:
-        """Find the lowest priority up to which pods must be evicted so that the pod fits on some node.
+        """Find the lowest priority for which evicting all pods up to it makes room on some node.
 
         Return this priority and a mask (N,) of the nodes on which the pod then fits, or None if no priority suffices.
         The search starts at `guess` and its neighbor, and continues by bisection. Raises PluginError if a plugin fails.

@@ -235,8 +235,8 @@ class Victims:
     def _order_by_importance(self) -> Positions:
         """Return an order of all victims in which the removed victims of each node are sorted by importance.
 
-        The victims that were put back stay where they are. Only nodes on which some but not all victims violate PDBs
-        have to be sorted, because the victims of all other nodes are sorted by importance already.
+        The victims that were put back stay where they are. A node needs sorting only if some but not all of its victims
+        violate PDBs. The victims of all other nodes are sorted by importance already.
         """
         nodes = len(self.view.nodes)
         violating_counts = np.bincount(self.node, self.violating, nodes)

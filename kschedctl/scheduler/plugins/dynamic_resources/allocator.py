@@ -267,8 +267,8 @@ class Search:
     def _prepare_claim(self, claim_index: int, claim: ClaimRequests) -> None:
         """Fill `all_devices` and `constraints` for a claim, and check the number of devices that it requests.
 
-        Raises AllocationError if the claim requests more than MAX_RESULTS devices even with its smallest alternatives,
-        or if a pool is unusable or a selector fails for a request with mode All.
+        Raises AllocationError if even the claim's smallest alternatives need more than MAX_RESULTS devices. A request
+        with mode All also raises it for an unusable pool or a selector that fails.
         """
         min_devices = 0
         for request_index, alternatives in enumerate(claim.requests):
@@ -436,8 +436,8 @@ class Search:
         The request already has `num_allocated` devices, and the search for its next device begins at index
         `next_place`. If the search fails, the allocation is undone, except for mode All in versions that keep it.
 
-        If the device cannot be allocated to a request with mode All, some versions skip the device and search on, and
-        other versions end the search with _SearchEndedError. In all other cases, the result is False.
+        Return False if the device cannot be allocated. For a request with mode All, some versions skip the device
+        instead and search on. Other versions end the search with _SearchEndedError.
         """
         self.limit.count_step()
         wants_all = position in self.all_devices
@@ -506,8 +506,8 @@ class Search:
         """Return the index at which to search for the request's next device, after `device` at index `place`.
 
         A device that the request can take again is tried again. In versions that try devices in any order, upstream
-        begins again at the first device. This search does so only if the order can change the result, which is the case
-        with a distinctAttribute or with counters that upstream does not give back.
+        begins again at the first device. This search does so only if the order can change the result. It can with a
+        distinctAttribute, and with counters that upstream does not give back.
         """
         if not self.limit.any_order:
             return place + 1

@@ -468,8 +468,8 @@ def _find_class_devices(inventory: Inventory, device_class: DeviceClass) -> Clas
 
     A node is marked as faulty if a selector fails for one of its devices.
     """
-    source = f"class {device_class.metadata.name}"
-    selectors = [Expression(source, s.cel.expression) for s in device_class.spec.selectors if s.cel is not None]
+    holder = f"class {device_class.metadata.name}"
+    selectors = [Expression(holder, s.cel.expression) for s in device_class.spec.selectors if s.cel is not None]
     num_nodes = len(inventory.nodes)
     class_devices = ClassDevices(np.zeros(num_nodes, np.int64), np.zeros(num_nodes, np.bool_), {})
     for indexed_slice in inventory.slices:

@@ -79,6 +79,10 @@ if TYPE_CHECKING:
     from kschedctl.scheduler.plugins.dynamic_resources.evaluation import Evaluation
 
 
+DEFAULT_FILTER_TIMEOUT = GoDuration(10)
+DEFAULT_BINDING_TIMEOUT = GoDuration(600)
+
+
 class DynamicResourcesArgs(PluginArgs, frozen=True):
     """The arguments of DynamicResources: time limits in seconds, None for no limit."""
 
@@ -91,9 +95,9 @@ class DynamicResourcesArgs(PluginArgs, frozen=True):
         """Return the arguments with defaults for the missing time limits whose feature gates are enabled."""
         filter_timeout, binding_timeout = self.filter_timeout, self.binding_timeout
         if filter_timeout is None and gates.enabled("DRASchedulerFilterTimeout"):
-            filter_timeout = GoDuration(10)
+            filter_timeout = DEFAULT_FILTER_TIMEOUT
         if binding_timeout is None and waits_for_binding(gates):
-            binding_timeout = GoDuration(600)
+            binding_timeout = DEFAULT_BINDING_TIMEOUT
         return replace(self, filter_timeout=filter_timeout, binding_timeout=binding_timeout)
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
@@ -234,8 +238,8 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
     def filter(self, info: PodInfo, view: Fork, state: Evaluation | None, delta: Delta) -> Iterator[Rejection]:
         """Yield the rejections of nodes that cannot provide the pod's devices.
 
-        With DRANodeAllocatableResources, a node is also rejected if a claim for node resources is shared there, or if
-        it lacks node resources that the devices provide. Raises PluginError if PreFilter did not run.
+        With DRANodeAllocatableResources, a node is also rejected if another pod there uses a claim for node resources,
+        or if the node lacks the resources behind its devices. Raises PluginError if PreFilter did not run.
         """
         evaluation = require_state(state, "not found")
         if not self.features.node_allocatable:

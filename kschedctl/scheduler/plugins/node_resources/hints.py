@@ -104,8 +104,8 @@ def _does_node_offer_more(
 ) -> bool:
     """Return whether the node now offers more pods or more of a requested resource than before.
 
-    A requested resource that the node does not offer and that a DeviceClass backs (`backed`) also counts, because the
-    node's devices may have changed.
+    A requested resource in `backed`, which a DeviceClass backs, counts even if the node does not offer it. Its devices
+    may have changed.
     """
     if new.get(names.PODS, 0) > old.get(names.PODS, 0):
         return True

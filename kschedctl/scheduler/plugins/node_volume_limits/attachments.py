@@ -149,8 +149,8 @@ def _predict_provisioned_volume(
 ) -> AttachedVolume | None:
     """Return the CSI volume that the claim's class would provision, with the claim's key in place of the volume handle.
 
-    If the class provisions in-tree volumes that count as CSI volumes, the driver is the CSI driver that replaces the
-    in-tree plugin. Return None if such volumes do not count, or if the class is missing.
+    For a class with an in-tree provisioner, the driver is the CSI driver that replaces the in-tree plugin. Return None
+    if in-tree volumes do not count, or if the class is missing.
     """
     storage_class = storage.classes.get(get_claim_class(claim))
     if storage_class is None:

@@ -234,7 +234,7 @@ class EBSLimits(NonCSILimits):
     disk_kind = EBS
 
     def find_default_limits(self, view: Fork) -> Counts:
-        """Return the limit that each node's instance type implies, which differs for instances of the Nitro system.
+        """Return the limit that follows from each node's instance type. Instances of the Nitro system have their own.
 
         It applies to nodes that do not declare a limit. If a node has both labels for the instance type, the stable
         label is used.

@@ -268,7 +268,7 @@ class SpreadVerdicts:
         ]
 
     def find_rejected_rows(self, rows: Rows) -> Bools:
-        """Return a mask over `rows` of the nodes that a hard constraint rejects or that lack its label.
+        """Return a mask over `rows` of the nodes that a hard constraint rejects. A node without its label is rejected.
 
         If no node has the label of some constraint, all rows are rejected.
         """

@@ -270,9 +270,8 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
     def filter(self, info: PodInfo, view: Fork, state: BindingState | None, delta: Delta) -> Iterator[Rejection]:
         """Yield rejections of the nodes with errors, then one rejection for each of four reasons.
 
-        The reasons are a bound volume that the node cannot reach, no available volume to bind, too little free storage,
-        and a bound volume that does not exist. Nodes with errors are left out of these. Raises PluginError if PreFilter
-        did not run.
+        These reasons are a bound volume out of the node's reach, no available volume to bind, too little free storage,
+        and a missing bound volume. They leave out the nodes with errors. Raises PluginError if PreFilter did not run.
         """
         if state is None:
             raise PluginError("not found")
