@@ -221,8 +221,8 @@ def _format_worst_loss(workload: PlacedWorkload, domains: WorkloadDomains) -> Ce
 def _build_constraint_row(constraint: SpreadPromise) -> tuple[Cell | Stack, ...]:
     """Build the row of a spread constraint.
 
-    The cells are the workload, the key and action, the allowed and actual skew, the fullest and the emptiest domain,
-    and the numbers of pods that cannot come back after losses.
+    The first cells are the workload, the key with the action, and the allowed and actual skew. The fullest and the
+    emptiest domain follow. The last cell says how many pods cannot come back after losses.
     """
     skew = Marked(f"{constraint.skew:,}", Tone.GOOD if constraint.holds else Tone.BAD)
     key_and_action = Stack((constraint.key, Marked(constraint.when_unsatisfiable, Tone.FAINT)))

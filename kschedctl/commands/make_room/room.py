@@ -480,8 +480,8 @@ def _replay_course_once(course: PlanCourse, emptied: frozenset[Row], plan_replay
 
     The `emptied` nodes stay cordoned while pods move. Afterwards, all nodes that the plan cordoned are uncordoned, and
     the pods that still wait are scheduled. `plan_replays` starts from the course's stage, with a seed and the unit as
-    waiting pods. Return None if a move is not safe, if a waiting pod would preempt other pods, or if a pod for which
-    room is made gets no node. Other waiting pods need no node.
+    waiting pods. Return None if a move is not safe, or if a waiting pod would preempt other pods. Also return None if a
+    pod of the gang gets no node. Other waiting pods need no node.
     """
     replayed = plan_replays.replay(course.plan, emptied)
     if replayed is None:

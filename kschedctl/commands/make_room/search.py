@@ -71,9 +71,9 @@ class AcceptingNodes:
     def _find_accepting_nodes(self, position: Position) -> Bools | None:
         """Return the mask (N,) of the nodes that may accept the pod, or None if any node may.
 
-        A node is excluded if a plugin rejects the pod because of the node itself or the pods on it. The result is None
-        if the pod tolerates cordons or releases resources of other nodes when it leaves, if a plugin fails, or if no
-        profile serves the pod.
+        A node is excluded if a plugin rejects the pod because of the node itself or the pods on it. Any node may accept
+        a pod that tolerates cordons or that releases resources of other nodes when it leaves. The same holds if a
+        plugin fails or no profile serves the pod.
         """
         framework = self._simulation.framework(position)
         if framework is None or releases_resources_on_exit(self._simulation, position):

@@ -205,9 +205,9 @@ class GreedyChoice:
     def _multiply_nodes(self, proposal: Proposal, cleared: int, after: UnexplainedSettling) -> Proposal | None:
         """Return the proposal with as many nodes as its pods may need.
 
-        Return None if the proposal does not add exactly one node, if that node takes no pods, or if one node is enough.
-        `cleared` is the number of relevant pods that one node clears. If it is 0, other pods took the node. There must
-        then be enough nodes for these pods, too.
+        Return None unless the proposal adds exactly one node and that node takes pods. Also return None if one node is
+        enough. `cleared` is the number of relevant pods that one node clears. If it is 0, other pods took the node.
+        There must then be enough nodes for these pods, too.
         """
         if proposal not in self.proposals:
             return None  # it has several nodes already

@@ -186,7 +186,7 @@ def _build_overcommitted_node(view: Fork, row: Row, column: int, resource: str) 
 def _iter_pods_on_node(view: Fork, row: Row, column: int) -> Iterator[_NodePod]:
     """Yield the pods of a node, with their requests of the resource in `column` and their arrival time.
 
-    A pod arrives when it is bound or, if that time is unknown, when it starts.
+    The arrival time is the time of the binding. If it is unknown, it is the time of the pod's start.
     """
     table = view.pods.objects.table
     columns = table.columns

@@ -395,8 +395,8 @@ def build_sampling_advice(
     """Advise on the percentage of nodes to score, with a verdict on the current one.
 
     The advised percentage is the smallest one from which on no kind loses more than `max_loss`. The verdict is "raise"
-    or "lower", "keep" if a change would gain or save too little, "idle" if the percentage has no effect, and "none" if
-    there is no curve. `curve` has the mean costs of all `kinds`.
+    or "lower". It is "keep" if a change would gain or save too little, "idle" if the percentage has no effect, and
+    "none" without a curve. `curve` has the mean costs of all `kinds`.
     """
     if not curve:
         return SamplingAdvice(verdict="none", max_loss=max_loss)
