@@ -131,8 +131,10 @@ def _build_manifest_targets(inquiry: Inquiry, manifests: Sequence[Owner]) -> dic
     from kschedctl.cli.manifest_validation import validate_manifests  # noqa: PLC0415 - only for manifests
     from kschedctl.replay.controllers.target_creation import create_targets  # noqa: PLC0415 - only for manifests
 
-    validate_manifests([inquiry.written[key] for key in manifests], inquiry.cluster, inquiry.namespace)
-    documents = {key: inquiry.written[key].document for key in manifests}
+    # Workloads of the cluster that a new autoscaler scales have no document, and need no validation
+    written = {key: inquiry.written[key] for key in manifests if key in inquiry.written}
+    validate_manifests(list(written.values()), inquiry.cluster, inquiry.namespace)
+    documents = {key: manifest.document for key, manifest in written.items()}
     workloads_to_create = [inquiry.manifests[key] for key in manifests]
     targets = create_targets(inquiry.scheduler, workloads_to_create, documents)
     target_by_manifest = dict(zip(manifests, targets, strict=True))
@@ -175,7 +177,8 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
         find_fixes_for_report,
         replay_missing_pod_admission,
     )
-    from kschedctl.replay.controllers.workload_pods import find_targets, find_template  # noqa: PLC0415 - not for a pod
+    from kschedctl.replay.controllers.stored_workloads import find_template  # noqa: PLC0415 - not for a pod
+    from kschedctl.replay.controllers.workload_pods import find_targets  # noqa: PLC0415 - not for a pod
 
     scheduler = inquiry.scheduler
     creations = inquiry.creation_failures

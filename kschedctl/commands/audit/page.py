@@ -52,7 +52,7 @@ from kschedctl.render.tables import ROWS_SHOWN
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.findings import SEVERITIES, SEVERITIES_BY_GRAVITY, Finding
 from kschedctl.reports.section import FINDINGS, SOUND, Section
-from kschedctl.reports.unknown import describe_unread
+from kschedctl.reports.unknown import describe_unread_kinds
 from kschedctl.text.counts import spell_age
 
 MAX_SECTIONS_IN_FULL = 2
@@ -213,7 +213,7 @@ def _build_unknowns_line(section: Section) -> Page:
     if not section.unknown:
         return ()
     consequence = "; the answer could differ" if section.undecided else ""
-    return (paragraph(Marked("incomplete:", Tone.WARNING), f"{describe_unread(section.unknown)}{consequence}"),)
+    return (paragraph(Marked("incomplete:", Tone.WARNING), f"{describe_unread_kinds(section.unknown)}{consequence}"),)
 
 
 def build_findings_blocks(section: Section, style: Style, limit: int) -> Page:

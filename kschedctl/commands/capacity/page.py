@@ -50,7 +50,9 @@ def build_page(report: Capacity, style: Style) -> Page:
         *build_interruption_line(report.interrupted),
         *([doubt_line] if report.undecided else []),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
-        *shapes,
+        *shapes[:1],
+        *map(paragraph, report.autoscaled),
+        *shapes[1:],
         *build_search_start_line(report.search_start),
     )
 

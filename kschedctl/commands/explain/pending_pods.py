@@ -22,7 +22,7 @@ from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_w
 from kschedctl.reports.new_node import NodeGrowth
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.unknown import UnknownKind, is_undecided
-from kschedctl.reports.waiting_elsewhere import has_unadmitted, has_unchecked
+from kschedctl.reports.waiting_elsewhere import has_unadmitted, has_unchecked_objects
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.cluster import get_read_time
@@ -112,7 +112,7 @@ def add_objects_waiting_elsewhere(
     unread_queues = find_unread_waiting_kinds(cluster)
     pods_certainly_wait = any(group.verdict not in FINE for group in report.groups) and not report.undecided
     certain = pods_certainly_wait or bool(report.not_created) or has_unadmitted(waiting_objects)
-    doubtful = report.undecided or has_unchecked(waiting_objects) or is_undecided(unread_queues)
+    doubtful = report.undecided or has_unchecked_objects(waiting_objects) or is_undecided(unread_queues)
     return replace(
         report,
         waiting_elsewhere=waiting_objects,

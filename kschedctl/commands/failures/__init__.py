@@ -114,11 +114,22 @@ def _find_scenario_with_enough_nodes(report: Failures, cluster: Cluster, options
     worst = report.failures[0] if report.failures else None
     if worst is None or not worst.unplaced or report.interrupted:
         return None
-    can_be_named = report.unit in ("zone", "pool")  # a pair is given by its nodes
-    step = {"fail": {report.unit: worst.name} if can_be_named else {"nodes": list(worst.nodes)}}
     return find_sufficient_nodes(
-        cluster, step, worst.nodes, worst.reasons, options, deletes_nodes=True, lost_anyway=worst.lost_pods
+        cluster,
+        build_worst_step(report),
+        worst.nodes,
+        worst.reasons,
+        options,
+        deletes_nodes=True,
+        lost_anyway=worst.lost_pods,
     )
+
+
+def build_worst_step(report: Failures) -> JsonObject:
+    """Build the step of a scenario that repeats the report's worst failure."""
+    worst = report.failures[0]
+    can_be_named = report.unit in ("zone", "pool")  # a pair is given by its nodes
+    return {"fail": {report.unit: worst.name} if can_be_named else {"nodes": list(worst.nodes)}}
 
 
 @dataclass(frozen=True)
@@ -196,6 +207,8 @@ def simulate_failures(
     covered_nodes = {name for loss in losses for name in loss.nodes}
     return Failures(
         unit=f"pair of {unit}s" if pairs else unit,
+        single_unit=unit,
+        pairs=pairs,
         scenarios=len(losses),
         safe=all(failure.safe for failure in reported) and not results.interrupted,
         seed=seed,

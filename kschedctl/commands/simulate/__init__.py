@@ -30,7 +30,8 @@ from kschedctl.commands.simulate import report as reports
 from kschedctl.commands.simulate.report import SimulationReport
 from kschedctl.fixes.new_node import simulate_growth
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
-from kschedctl.replay.controllers.creation import Creation, clamp_replicas_to_autoscaler, create_objects
+from kschedctl.replay.controllers.autoscaled_workloads import add_autoscaled_workloads, clamp_replicas_to_autoscaler
+from kschedctl.replay.controllers.creation import Creation, create_objects
 from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_manifests
 from kschedctl.replay.controllers.plan_change import ExistingPods, plan_change
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
@@ -57,7 +58,12 @@ from kschedctl.replay.placements import (
     report_evictions,
     summarize_evictions,
 )
-from kschedctl.replay.settling import build_resulting_cluster, enable_pod_recreation, list_victims, recreate_gone_pods
+from kschedctl.replay.settling import (
+    build_resulting_cluster,
+    describe_victims,
+    enable_pod_recreation,
+    recreate_gone_pods,
+)
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.storage_demand import describe_exceeded_storage
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
@@ -66,7 +72,7 @@ from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
 from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.reports.placements import EvictedPod, Spread, Variation, WorkloadVariation, select_displaced_pods
 from kschedctl.reports.unknown import ClusterBasis
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, has_unadmitted, has_unchecked
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, has_unadmitted, has_unchecked_objects
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
@@ -185,7 +191,7 @@ def _add_objects_waiting_elsewhere(
         report,
         waiting_elsewhere=waiting,
         admitted=dict(shared.flavors),
-        undecided=not is_certainly_bad and (report.undecided or has_unchecked(waiting)),
+        undecided=not is_certainly_bad and (report.undecided or has_unchecked_objects(waiting)),
     )
 
 
@@ -394,7 +400,7 @@ def carry_out_changes(
     enable_pod_recreation(simulation, scaled_down)
     outcomes = roll_out(rollouts, simulation, [position_by_key[key] for key in shared.pending_pods], done)
     if not simulation.interrupted:  # members of gangs come back once nothing else moves
-        victims = [victim for victim in list_victims(outcomes) if victim not in scaled_down]
+        victims = [victim for victim in describe_victims(outcomes) if victim not in scaled_down]
         outcomes += simulation.schedule(recreate_gone_pods(simulation, victims))
     return CarriedOutChanges(simulation, rollouts, outcomes)
 
@@ -495,6 +501,7 @@ def prepare_simulation(
     replays_admission = documents is not None
     sorted_manifests = sort_manifests(manifests)
     cluster = cluster.with_objects(sorted_manifests.objects)
+    add_autoscaled_workloads(sorted_manifests, cluster)
     validate_new_manifests(sorted_manifests, cluster, admission=not replays_admission, validated=documents or {})
     denied_objects: Mapping[Owner, NotCreated] = {}
     if replays_admission:

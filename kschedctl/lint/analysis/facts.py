@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -477,22 +479,42 @@ def _describe_shortage(cycle: Cycle, eligible: Bools) -> str:
     rejects it. Returns "" if no node lacks only resources, because more room would not help then. Also returns "" if
     NodeResourcesFit does not run, or if PreFilter rejects the pod.
     """
-    verdicts = cycle.filter.verdicts
-    if NodeResourcesFit.name not in verdicts or cycle.pre_filter.status.rejected:
+    outcome = cycle.filter
+    if NodeResourcesFit.name not in outcome.verdicts or cycle.pre_filter.status.rejected:
         return ""
-    rejected_by_fit_only = verdicts[NodeResourcesFit.name].rejected & cycle.considered
-    others = {name: verdict for name, verdict in verdicts.items() if name != NodeResourcesFit.name}
+    rejected_by_fit = outcome.verdicts[NodeResourcesFit.name].rejected
+    lacks_resources = rejected_by_fit & cycle.considered
+    others = {name: verdict for name, verdict in outcome.verdicts.items() if name != NodeResourcesFit.name}
     for verdict in others.values():
-        rejected_by_fit_only &= ~verdict.rejected
-    groups = _group_by_reasons(verdicts[NodeResourcesFit.name], rejected_by_fit_only)
+        lacks_resources &= ~verdict.rejected
+    groups = _group_by_reasons(outcome.verdicts[NodeResourcesFit.name], lacks_resources)
+
+    # Other nodes would take the pod if no room was reserved for nominated pods
+    reserved = eligible & cycle.considered & outcome.by_nominated & ~rejected_by_fit
+    for verdict in others.values():
+        reserved &= ~verdict.rejected
+    reserved_groups = {
+        name: _group_by_reasons(verdict, reserved & (outcome.first == outcome.order.index(name)))
+        for name, verdict in outcome.with_nominated.items()
+    }
+    groups = _merge_equal_reasons([*groups, *reserved_groups.pop(NodeResourcesFit.name, ())])
     if not groups:
         return ""
 
-    unexplained = eligible & cycle.considered & ~rejected_by_fit_only
+    unexplained = eligible & cycle.considered & ~lacks_resources & ~reserved
     for verdict in others.values():
         groups += _group_by_reasons(verdict, unexplained)
         unexplained = unexplained & ~verdict.rejected
-    return describe_node_reasons(groups, int(eligible.sum()), "usable node")
+    all_groups = _merge_equal_reasons(chain(groups, *reserved_groups.values()))
+    return describe_node_reasons(all_groups, int(eligible.sum()), "usable node")
+
+
+def _merge_equal_reasons(groups: Iterable[tuple[int, list[str]]]) -> list[tuple[int, list[str]]]:
+    """Add up the numbers of nodes of groups with the same reasons. Groups stay in the order of their first reasons."""
+    counts: Counter[tuple[str, ...]] = Counter()
+    for number, reasons in groups:
+        counts[tuple(reasons)] += number
+    return [(number, list(reasons)) for reasons, number in counts.items()]
 
 
 def _group_by_reasons(verdict: PluginVerdict, nodes: Bools) -> list[tuple[int, list[str]]]:
@@ -505,9 +527,9 @@ def _group_by_reasons(verdict: PluginVerdict, nodes: Bools) -> list[tuple[int, l
         return []
     masks = np.stack([rejection.mask & nodes for rejection in rejections])
     combinations, counts = np.unique(masks, axis=1, return_counts=True)
-    groups = [
-        (int(count), [rejection.reason for rejection, applies in zip(rejections, combination, strict=True) if applies])
-        for combination, count in zip(combinations.T.tolist(), counts.tolist(), strict=True)
-        if any(combination)
-    ]
+    groups: list[tuple[int, list[str]]] = []
+    for combination, count in zip(combinations.T.tolist(), counts.tolist(), strict=True):
+        reasons = [rejection.reason for rejection, applies in zip(rejections, combination, strict=True) if applies]
+        if reasons:
+            groups.append((count, reasons))
     return sorted(groups, key=lambda group: -group[0])

@@ -18,10 +18,10 @@ from kschedctl.admission.request import AdmissionRequest, Writable
 from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.objects import ResourceQuota, ResourceQuotaStatus, Struct
 from kschedctl.api.ownership import Owner, find_controller
-from kschedctl.api.workloads import POD_TEMPLATE_PATHS, USUAL_TEMPLATE_PATH, StatefulSet
+from kschedctl.api.workloads import POD_TEMPLATE_PATHS, SCALED_KINDS, USUAL_TEMPLATE_PATH, StatefulSet
 from kschedctl.cluster import FIELDS, Cluster, convert_document
 from kschedctl.replay import kubectl
-from kschedctl.replay.controllers.creation import SCALED_KINDS, create_objects
+from kschedctl.replay.controllers.creation import create_objects
 from kschedctl.replay.controllers.creation_fix_steps import (
     DeniedPod,
     FixObjectChange,

@@ -29,7 +29,8 @@ from kschedctl.api.workloads import (
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
-from kschedctl.replay.controllers.creation import Creation, clamp_replicas_to_autoscaler, create_objects
+from kschedctl.replay.controllers.autoscaled_workloads import clamp_replicas_to_autoscaler
+from kschedctl.replay.controllers.creation import Creation, create_objects
 from kschedctl.replay.controllers.plan_change import ExistingPods, looks_same_to_scheduler, plan_change
 from kschedctl.replay.controllers.pod_defaults import WorkloadNote
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
@@ -99,9 +100,8 @@ def create_targets(
 
     # Create the pods, as few as possible
     workload_by_identity = {get_identity(workload): workload for workload in workloads}
-    autoscaled = [
-        clamp_replicas_to_autoscaler(scheduler.cluster, workload) for workload in workload_by_identity.values()
-    ]
+    current_workloads = map(existing.with_current_replicas, workload_by_identity.values())
+    autoscaled = [clamp_replicas_to_autoscaler(scheduler.cluster, workload) for workload in current_workloads]
     unique_workloads = [scaled.workload for scaled in autoscaled]
     reduced_workloads = []
     for workload in unique_workloads:

@@ -245,9 +245,10 @@ def find_more_replicas_than_domains(context: LintContext) -> Iterator[Problem]:
     """Find required anti-affinity with fewer usable domains than replicas, confirmed by a replay.
 
     Terms that do not match the workload's own pods are left out, and so are terms whose label some usable nodes lack.
+    Workloads of the cluster that a linted autoscaler scales are included.
     """
     facts = context.facts
-    for workload in context.workloads:
+    for workload in (*context.workloads, *context.autoscaler_by_scaled_workload):
         for term in iter_required_anti_affinity(workload):
             eligible = facts.get_eligible_nodes(workload)
             rows = facts.pick_row_per_domain(term.key, eligible)
@@ -260,10 +261,11 @@ def find_more_replicas_than_domains(context: LintContext) -> Iterator[Problem]:
                 excess = workload.highest_replicas - len(rows)
                 domains = format_usable_domains(len(rows), term.key)
                 message = (
-                    f"{workload.highest_replicas} replicas, but only {domains}: {excess} "
+                    f"{workload.highest_replicas_text}, but only {domains}: at least {excess} "
                     f"{agreeing(excess, 'stays', 'stay')} Pending"
                 )
-                yield workload.build_problem(term.path, message)
+                at_maximum = workload.lowest_replicas <= len(rows)
+                yield context.build_replica_problem(workload, term.path, message, at_maximum=at_maximum)
 
 
 AF_ANTI_REPLICAS_OVER_DOMAINS = Rule(
@@ -305,7 +307,7 @@ def find_more_replicas_than_hosts(context: LintContext) -> Iterator[Problem]:
             message = f"the port is in use on {in_use}, so a rollout has no room for its first new pod"
         else:
             message = (
-                f"{workload.highest_replicas} replicas, but only {nodes} with room for one each: {excess} "
+                f"{workload.highest_replicas_text}, but only {nodes} with room for one each: at least {excess} "
                 f"{agreeing(excess, 'stays', 'stay')} Pending"
             )
         yield workload.build_problem(path, message)
@@ -332,7 +334,8 @@ def find_rollout_deadlocks(context: LintContext) -> Iterator[Problem]:
     facts = context.facts
     for workload in context.workloads:
         surge, unavailable = workload.compute_surge_and_unavailable()
-        if workload.kind != "Deployment" or not workload.subject.document or unavailable or not surge:
+        must_start_new_pod_first = surge > 0 and not unavailable
+        if workload.kind != "Deployment" or not workload.subject.document or not must_start_new_pod_first:
             continue
         for term in iter_required_anti_affinity(workload):
             eligible = facts.get_eligible_nodes(workload)
