@@ -58,11 +58,9 @@ def pending(
     scheduler = Scheduler(cluster, call_extender)
     now = now or get_read_time(cluster)
     report = report_pending_pods(scheduler, namespace or None, selector, now, in_full)
-    return (
-        report
-        if namespace or selector or not growth
-        else add_node_growth(report, lambda: _simulate_node_growth(cluster, now))
-    )
+    if namespace or selector or not growth:
+        return report
+    return add_node_growth(report, lambda: _simulate_node_growth(cluster, now))
 
 
 def _simulate_node_growth(cluster: Cluster, now: str) -> NodeGrowth | None:
@@ -230,7 +228,7 @@ def _group_pods_by_cause(
         report = explanations[pod.key]
         by_cause.setdefault((report.verdict, get_cause_for_grouping(report)), []).append(pod)
     groups = [
-        _build_pending_group(sorted(pods_of_cause, key=_build_sort_key), explanations, now)
+        _build_pending_group(sorted(pods_of_cause, key=_get_sort_key), explanations, now)
         for pods_of_cause in by_cause.values()
     ]
     return tuple(sorted(groups, key=lambda group: (group.verdict in FINE, -group.priority, -len(group.pods))))
@@ -249,19 +247,19 @@ def _build_pending_group(pods: list[Pod], explanations: Mapping[str, Explanation
         cause=get_cause_for_grouping(first_report),
         message=messages.pop() if len(messages) == 1 else None,
         pods=tuple(pod.key for pod in pods),
-        age=members[pods.index(min(pods, key=_build_age_sort_key))].age,
+        age=members[pods.index(min(pods, key=_get_age_sort_key))].age,
         workloads=tuple(dict.fromkeys(member.workload for member in members)),
         members=members,
         priority=members[0].priority,
     )
 
 
-def _build_sort_key(pod: Pod) -> tuple[int, bool, str]:
+def _get_sort_key(pod: Pod) -> tuple[int, bool, str]:
     """Return a sort key that puts pods of higher priority first, and then older pods."""
-    return -(pod.spec.priority or 0), *_build_age_sort_key(pod)
+    return -(pod.spec.priority or 0), *_get_age_sort_key(pod)
 
 
-def _build_age_sort_key(pod: Pod) -> tuple[bool, str]:
+def _get_age_sort_key(pod: Pod) -> tuple[bool, str]:
     """Return a sort key that puts the oldest pods first, and pods of unknown age last."""
     created = pod.metadata.creation_timestamp or ""
     return not created, created
