@@ -304,6 +304,8 @@ class PreemptionReport(Document, frozen=True):
     """The node for which the pod is nominated while preemption is under way."""
     terminating: tuple[str, ...] = ()
     """The pods that terminate to make room there."""
+    overdue: str = ""
+    """For how long the first of these pods should have been gone when the cluster was read; empty if unknown."""
     rivals: tuple[str, ...] = ()
     """The other waiting pods that take that room first, so that waiting for the terminating pods does not help."""
     plugin: str = "DefaultPreemption"
