@@ -105,7 +105,7 @@ class Surroundings(NamedTuple):
     """The namespace for objects that name none."""
 
 
-def load_surroundings(
+def validate_and_load_surroundings(
     source: Source, reading: ReadResult, namespace: str | None, live: LiveKinds = NOTHING_MORE
 ) -> Surroundings:
     """Validate the objects around the workloads in the files, and load the cluster to which the files are applied.
@@ -165,7 +165,7 @@ def _prepare_application(source: Source, reading: ReadResult, namespace: str | N
     )
 
     # Build the cluster from the files, or add their objects to the cluster around them.
-    outer_cluster, namespace = load_surroundings(source, reading, namespace, live)
+    outer_cluster, namespace = validate_and_load_surroundings(source, reading, namespace, live)
     objects = with_default_namespace(reading.objects, existing_pods, namespace)
     if outer_cluster is None:
         cluster = build_cluster_from_files(source, reading, objects)

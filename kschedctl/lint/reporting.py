@@ -182,12 +182,12 @@ def _describe_rule(rule: Rule, severity: Severity) -> FoundRule:
 def condense_findings(findings: Iterable[Finding], rules: Iterable[Rule]) -> tuple[Finding, ...]:
     """Merge findings that repeat another one for the same object, namespace or variant, if their rule allows it."""
     rules = tuple(rules)
-    findings = keep_one_per_object(findings, {rule.id for rule in rules if rule.once_per_object})
+    findings = keep_one_finding_per_object(findings, {rule.id for rule in rules if rule.once_per_object})
     findings = merge_repeated_findings(findings)
-    return keep_one_per_namespace(findings, {rule.id for rule in rules if rule.once_per_namespace})
+    return keep_one_finding_per_namespace(findings, {rule.id for rule in rules if rule.once_per_namespace})
 
 
-def keep_one_per_namespace(findings: Iterable[Finding], rule_ids: Collection[str]) -> tuple[Finding, ...]:
+def keep_one_finding_per_namespace(findings: Iterable[Finding], rule_ids: Collection[str]) -> tuple[Finding, ...]:
     """Keep one finding per rule in ``rule_ids`` and namespace, and say in it how many others were dropped.
 
     Objects without a namespace form one more group. Findings of other rules are all kept.
@@ -206,7 +206,7 @@ def keep_one_per_namespace(findings: Iterable[Finding], rule_ids: Collection[str
     return tuple(result)
 
 
-def keep_one_per_object(findings: Iterable[Finding], rule_ids: Collection[str]) -> tuple[Finding, ...]:
+def keep_one_finding_per_object(findings: Iterable[Finding], rule_ids: Collection[str]) -> tuple[Finding, ...]:
     """Keep one finding per object for each rule in ``rule_ids``, and say in it how many others were dropped.
 
     Findings of other rules are all kept.

@@ -100,7 +100,7 @@ def _choose_brief_parts(document: Document, style: Style) -> list[tuple[BriefTex
     """
     summary = build_summary(document, style)
     lists_causes = isinstance(document, PlainReport) and document.headline_lists_causes
-    parts = list(_iter_brief_parts(summary, headline_lists_causes=lists_causes))
+    parts = list(_iter_brief_parts(summary, style.full_command, headline_lists_causes=lists_causes))
     wrapped = [_wrap_part(part, style.width) for part in parts]
     shown = _choose_shown_parts(parts, wrapped, style.width)
     entry_count = len(_list_summary_entries(summary)) + summary.left_out.get(_get_list_field(summary), 0)
@@ -223,11 +223,12 @@ def build_summary(document: Document, style: Style) -> Summary:
     return Summary(summarizes=get_document_kind(document), subject="", verdict="", headline=headline).shorten()
 
 
-def _iter_brief_parts(summary: Summary, *, headline_lists_causes: bool) -> Iterator[BriefText]:
+def _iter_brief_parts(summary: Summary, full_command: str, *, headline_lists_causes: bool) -> Iterator[BriefText]:
     """Yield the parts of the brief form from top to bottom.
 
     These are the verdict, causes, doubts, warnings, the first fix with its commands, entries of the summary's list, and
-    how to see more. `headline_lists_causes` says whether the headline of an Explanation repeats its causes.
+    how to see more. For this, `full_command` is the command line without `--brief`, or "" if it is not known.
+    `headline_lists_causes` says whether the headline of an Explanation repeats its causes.
     """
     if _is_about_pod(summary):
         yield BriefText(_describe_verdict_and_node(summary), lines=3)
@@ -256,7 +257,10 @@ def _iter_brief_parts(summary: Summary, *, headline_lists_causes: bool) -> Itera
     is_first_fix_shown = bool(fix_commands) or (bool(summary.fixes) and bool(summary.fixes[0].edits))
     lacks_fix = bool(summary.fixes) and not is_first_fix_shown
     if further_fixes > 0 or summary.left_out or lacks_fix:
-        yield BriefText("more: the same command without --brief", lines=1, rank=4)
+        if full_command:
+            yield BriefText("", lines=0, rank=4, more=(f"{MORE}{full_command}",))
+        else:
+            yield BriefText("more: the same command without --brief", lines=1, rank=4)
 
 
 def _describe_headline(summary: Summary) -> str:
@@ -273,7 +277,10 @@ def _is_about_pod(summary: Summary) -> bool:
 
 
 def _iter_warning_parts(summary: Summary) -> Iterator[BriefText]:
-    """Yield the doubts that the headline does not name, the warnings, and why preemption cannot help."""
+    """Yield the doubts that the headline does not name, the warnings, and why preemption cannot help.
+
+    At most MAX_WARNINGS warnings are yielded.
+    """
     headline = "" if _is_about_pod(summary) else summary.headline
     doubts = [doubt for doubt in summary.doubts if doubt not in headline]
     if summary.undecided and (doubts or not summary.doubts):
@@ -295,7 +302,7 @@ def _iter_fix_parts(summary: Summary) -> Iterator[BriefText]:
     if not summary.fixes:
         return
     fix, commands = summary.fixes[0], _get_short_commands(summary)
-    label = "not enough" if fix.rival_count else "fix"
+    label = "not enough" if fix.rival_count else LABEL_BY_SUMMARY.get(summary.summarizes, "fix")
     costs = _describe_costs(fix)
     text = f"{label}: {fix.summary}, but {costs}" if costs else f"{label}: {fix.summary}"
     # The costs come first in a text that may be cut, since no command is shown without them
@@ -346,6 +353,8 @@ def _describe_costs(fix: ShortFix) -> str:
     return "; ".join(cost.brief for cost in fix.costs if cost.kind is not CostKind.CHECK_FIRST)
 
 
+LABEL_BY_SUMMARY = {"Drain": "next"}
+"""What comes before the first fix, if it is not a fix but what was asked about."""
 SUMMARIES_WITH_ADVICE = ("Audit", "AuditSection", "Findings", "WakeUps")
 """The kinds of documents whose list is their advice: findings, or the changes that wake a pod."""
 MAX_ENTRIES = 4

@@ -40,7 +40,12 @@ def build_best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
     if not remedies or style.patches:
         return ()
     best = remedies[0]
-    label = "Not verified:" if best.needs_values else "Not enough:" if best.holds is False else "Best fix:"
+    if best.needs_values:
+        label = "Not verified:"
+    elif best.holds is False:
+        label = "Not enough:"
+    else:
+        label = "Best fix:"
     parts: list[Cell] = [Marked(label, Tone.STRONG)]
     if drawbacks := _list_drawbacks_after_label(best):
         parts += [f"{best.summary},", Marked(f"but {'; '.join(drawbacks)}", Tone.WARNING)]
@@ -71,10 +76,10 @@ def build_fixes_section(
 ) -> Page:
     """Build the sections that list the fixes with their commands, and then the changes that cannot help.
 
-    Changes that are not enough, since other waiting pods take the room, and fixes that need values from the user have
-    sections of their own. ``title`` replaces the heading of the other fixes. Unless the style is wide, only the
-    first fixes are shown, and a note says how many more there are. If the pod gets a new node without a fix
-    (``gets_new_node``), a line says so.
+    Two kinds of fixes have sections of their own: fixes that need values from the user, and changes that are not enough
+    because other waiting pods take the room. ``title`` replaces the heading of the other fixes. Unless the style is
+    wide, only the first fixes are shown, and a note says how many more there are. If the pod gets a new node without a
+    fix (``gets_new_node``), a line says so.
 
     The manifests to complete are shown as YAML if ``with_manifests`` or ``style.patches`` is set. Without both, the
     commands of changes that are not enough are left out.

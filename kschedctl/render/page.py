@@ -136,6 +136,8 @@ class Style(msgspec.Struct, frozen=True):
     """Whether the output may contain only ASCII."""
     commands: Commands = msgspec.field(default_factory=dict)
     """Commands to try next, by pod, cluster, section or fingerprint of a finding; "" for the whole report."""
+    full_command: str = ""
+    """The command line that prints the whole answer instead of its brief form, or "" if it cannot be repeated."""
     about: tuple[tuple[str, str], ...] = ()
     """Facts for the head of a report, such as cluster, time and command."""
 

@@ -60,6 +60,8 @@ class NodeDrain:
     """Evicted pods that no controller recreates."""
     staying_count: int = 0
     """How many pods of DaemonSets and static pods stay."""
+    daemon_count: int = 0
+    """How many of the staying pods belong to DaemonSets."""
     outcomes: dict[Position, Outcome] = field(default_factory=dict)
     """Outcomes of the successors, also of pods that preemption displaced."""
     preemptions: list[Outcome] = field(default_factory=list)
@@ -75,8 +77,10 @@ class NodeDrain:
         self._evictions = self.evictions or Evictions(self.simulation)
         for name in self.nodes:
             for position in view.pods_on(view.nodes.index[name]):
-                if find_owner(view.pods.objects[position]).kind in KINDS_NOT_EVICTED:
+                kind = find_owner(view.pods.objects[position]).kind
+                if kind in KINDS_NOT_EVICTED:
                     self.staying_count += 1
+                    self.daemon_count += kind == "DaemonSet"
                 else:
                     self.evictable[position] = None
 

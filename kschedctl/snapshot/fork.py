@@ -547,8 +547,8 @@ class PartOfFork(NamedTuple):
         """Return a tally by node, or by `domains`, for the nodes of this part before any pod moves in it.
 
         The sums of the whole fork are computed once per `key`, which identifies the weights, and shared by all its
-        parts. Return None if they cannot be shared: if too many pods or nodes have a weight other than 0, or if pods
-        have moved in the whole fork since the nodes were left out.
+        parts. Return None if too many pods or nodes have a weight other than 0. Also return None if pods have moved in
+        the whole fork since the nodes were left out.
         """
 
         def build_shared_sums(whole: Fork) -> SharedSums | None:

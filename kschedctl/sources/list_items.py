@@ -115,7 +115,7 @@ class _ConditionFacts(NamedTuple):
 
     @classmethod
     def from_conditions(cls, conditions: Sequence[Condition], piece_count: int) -> _ConditionFacts:
-        """Extract the facts from the conditions.
+        """Extract the facts from the conditions. The message of a condition is cut at MAX_MESSAGE_LENGTH.
 
         The conditions' JSON was split at its timestamps, and ``piece_count`` is the number of pieces. If a condition
         has no time, the other times cannot be assigned to conditions, and the indices are 0.

@@ -46,8 +46,8 @@ def find_last_index(text: str, part: str, start: int | None = None) -> int:
     """Return the index of the last occurrence of ``part`` at or before ``start``, or -1.
 
     ``start`` defaults to the end of the text. An empty part is found at ``start``, which is not checked in this case.
-    Otherwise, returns -1 if ``start`` is beyond the last character, and raises CelError if it is negative. All of this
-    is as in upstream.
+    Otherwise, the result is -1 if ``start`` is beyond the last character. Raises CelError if ``start`` is negative.
+    Upstream does the same.
     """
     if start is None:
         return text.rfind(part)

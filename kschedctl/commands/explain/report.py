@@ -314,16 +314,29 @@ class PreemptionReport(Document, frozen=True):
     """Set if there is no candidate because of the priorities alone."""
 
     @property
+    def chosen_by_scheduler(self) -> str:
+        """The chosen node if the scheduler preempts pods here, otherwise empty."""
+        return (self.chosen or "") if self.asked else ""
+
+    @property
+    def chosen_victims(self) -> tuple[str, ...]:
+        """The victims on the node that the scheduler chooses. There are none if it preempts no pods here."""
+        return self.candidates[self.chosen_by_scheduler].victims if self.chosen_by_scheduler else ()
+
+    @property
+    def lack_of_lower_priority(self) -> str:
+        """A sentence that no pod has a lower priority, or an empty string if that is not the obstacle."""
+        return self.no_lower_priority.sentence if self.no_lower_priority is not None else ""
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """Sentences about the chosen victims, the budgets that their eviction violates, and equally good choices.
 
         There are none unless the scheduler preempts pods here.
         """
-        if not self.asked or not self.chosen:
+        if not self.chosen_victims:
             return ()
-        candidate = self.candidates[self.chosen]
-        if not candidate.victims:
-            return ()
+        candidate = self.candidates[self.chosen_by_scheduler]
         instead = ", or others of the same priority and start time" if candidate.ties else ""
         lines = [f"evicts {first_few(candidate.victims)}{instead}"]
         budgets = tuple(dict.fromkeys(budget for victim in candidate.details for budget in victim.budgets))
@@ -336,13 +349,10 @@ class PreemptionReport(Document, frozen=True):
     @property
     def preemption_clause(self) -> str:
         """A clause such as ", would preempt 1 pod on n1", or an empty string if nothing is preempted."""
-        if not self.asked or not self.chosen:
-            return ""
-        victim_count = len(self.candidates[self.chosen].victims)
-        if not victim_count:
+        if not self.chosen_victims:
             return ""
         where = self.chosen if len(self.tied) < 2 else f"one of {len(self.tied):,} nodes"
-        return f", would preempt {counted(victim_count, 'pod')} on {where}"
+        return f", would preempt {counted(len(self.chosen_victims), 'pod')} on {where}"
 
 
 def describe_causes(causes: Sequence[Cause]) -> str:
@@ -587,14 +597,7 @@ class Explanation(_ExtenderPart, frozen=True):
         The nodes are the closest ones and the best ones. If there are no causes, the reasons why nodes are rejected
         take their place.
         """
-        # The node that preemption would choose, with its victims, or why there is no victim
-        victims: tuple[str, ...] = ()
-        nominated = no_lower_priority = ""
-        if self.preemption is not None and self.preemption.asked and self.preemption.chosen:
-            nominated = self.preemption.chosen
-            victims = self.preemption.candidates[nominated].victims
-        if self.preemption is not None and self.preemption.no_lower_priority is not None:
-            no_lower_priority = self.preemption.no_lower_priority.sentence
+        preemption = self.preemption
         by_score = sorted(self.total, key=lambda node: (node not in self.best, -self.total[node], node))
         causes = tuple(cause.short_form for cause in self.causes)
         return replace(
@@ -607,12 +610,12 @@ class Explanation(_ExtenderPart, frozen=True):
             causes=causes or tuple(elimination.short_form for elimination in self.eliminations),
             closest=tuple(group.short_form for group in self.groups),
             best={node: self.total[node] for node in by_score[:3]},
-            nominated=nominated,
-            preemption=no_lower_priority,
-            victims=victims,
+            nominated=preemption.chosen_by_scheduler if preemption is not None else "",
+            preemption=preemption.lack_of_lower_priority if preemption is not None else "",
+            victims=preemption.chosen_victims if preemption is not None else (),
             warnings=(
                 *([self.replicas.sentence] if self.replicas is not None else ()),
-                *(self.preemption.warnings if self.preemption is not None else ()),
+                *(preemption.warnings if preemption is not None else ()),
                 *([f"new node: {self.new_node.answer}"] if self.new_node is not None else ()),
             ),
             fixes=(

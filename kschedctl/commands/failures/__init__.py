@@ -114,11 +114,22 @@ def _find_scenario_with_enough_nodes(report: Failures, cluster: Cluster, options
     worst = report.failures[0] if report.failures else None
     if worst is None or not worst.unplaced or report.interrupted:
         return None
-    can_be_named = report.unit in ("zone", "pool")  # a pair is given by its nodes
-    step = {"fail": {report.unit: worst.name} if can_be_named else {"nodes": list(worst.nodes)}}
     return find_sufficient_nodes(
-        cluster, step, worst.nodes, worst.reasons, options, deletes_nodes=True, lost_anyway=worst.lost_pods
+        cluster,
+        build_worst_step(report),
+        worst.nodes,
+        worst.reasons,
+        options,
+        deletes_nodes=True,
+        lost_anyway=worst.lost_pods,
     )
+
+
+def build_worst_step(report: Failures) -> JsonObject:
+    """Build the step of a scenario that repeats the report's worst failure."""
+    worst = report.failures[0]
+    can_be_named = report.unit in ("zone", "pool")  # a pair is given by its nodes
+    return {"fail": {report.unit: worst.name} if can_be_named else {"nodes": list(worst.nodes)}}
 
 
 @dataclass(frozen=True)
@@ -196,6 +207,8 @@ def simulate_failures(
     covered_nodes = {name for loss in losses for name in loss.nodes}
     return Failures(
         unit=f"pair of {unit}s" if pairs else unit,
+        single_unit=unit,
+        pairs=pairs,
         scenarios=len(losses),
         safe=all(failure.safe for failure in reported) and not results.interrupted,
         seed=seed,
@@ -284,7 +297,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
         raise KeyboardInterrupt
 
     waiting_until_deleted: tuple[str, ...] = ()
-    if _is_any_pod_spread_over(view, is_lost_node, outcomes):
+    if _must_any_pod_spread_over_lost_domain(view, is_lost_node, outcomes):
         unplaced_later = {outcome.position for outcome in outcomes if outcome.row < 0}
         unplaced_now = _find_unplaced_pods_before_deletion(shared, loss, is_lost_node, recreated)
         waiting_until_deleted = tuple(view.pods.objects[p].key for p in unplaced_now if p not in unplaced_later)
@@ -323,7 +336,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     )
 
 
-def _is_any_pod_spread_over(view: Fork, is_lost_node: Bools, outcomes: Sequence[Outcome]) -> bool:
+def _must_any_pod_spread_over_lost_domain(view: Fork, is_lost_node: Bools, outcomes: Sequence[Outcome]) -> bool:
     """Return whether a pod that gets a node must be spread over topology domains of which one is lost.
 
     `is_lost_node` is a mask (N,). While the nodes still exist but are unreachable, their domain counts as empty, unless

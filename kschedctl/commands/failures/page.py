@@ -63,15 +63,15 @@ def build_page(report: Failures, style: Style) -> Page:
         *_build_ranking_table(report, style),
         *_build_waiting_note(report),
         *(_build_worst_failure_sections(report.failures[0], report.runs, style) if report.failures else ()),
-        *build_next_section(style, REPLAYED),
+        *build_next_section(style, REPLAYED if report.remedy else "Next (the worst loss alone, pod by pod)"),
     )
 
 
 def _build_worst_failure_sections(worst: Failure, runs: int, style: Style) -> Page:
     """Build the sections on the worst failure.
 
-    They show the pods that are denied, lost, unplaced or evicted, the number of pods by place, and, after several runs,
-    which results depend on the order of the pods.
+    They show the pods that are denied, lost, unplaced or evicted, and the number of pods by place. After several runs,
+    they also show which results depend on the order of the pods.
     """
     reasons: Page = ()
     for text in describe_data_on_nodes(worst.pinned_volumes):
@@ -95,7 +95,7 @@ def _build_outside_note(report: Failures) -> Page:
     """
     if not report.outside:
         return ()
-    unit = report.unit.removeprefix("pair of ").rstrip("s")  # such as "zone", also for "pair of zones"
+    unit = report.single_unit
     nodes = count(len(report.outside), "node")
     verb = agreeing(len(report.outside), "belongs", "belong")
     label = Marked(f"{nodes} {verb} to no {unit}:", Tone.WARNING)

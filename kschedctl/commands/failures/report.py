@@ -148,7 +148,7 @@ class Failures(Report, frozen=True):
     """The failures of every unit, worst first."""
 
     unit: str
-    """The kind of unit: node, zone, pool, or a pair of one kind."""
+    """The kind of unit that fails: node, zone, pool, or a pair of one kind, such as ``pair of zones``."""
     scenarios: int
     """The number of failures to simulate."""
     safe: bool
@@ -170,6 +170,10 @@ class Failures(Report, frozen=True):
     """A scenario for ``whatif`` that leaves no pod without a node, if one was found."""
     search_start: SearchStart | None = None
     runs: int = 1
+    single_unit: str = ""
+    """The kind of unit to which nodes belong: node, zone or pool."""
+    pairs: bool = False
+    """Whether any two units fail at once."""
     kind: str = "Failures"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -193,7 +197,7 @@ class Failures(Report, frozen=True):
         """
         unsafe = sum(not failure.safe for failure in self.failures)
         tried = len(self.failures)
-        units = self.unit.replace("pair", "pairs", 1) if self.unit.startswith("pair") else f"{self.unit}s"
+        units = f"pairs of {self.single_unit}s" if self.pairs else f"{self.unit}s"
         if unsafe == tried == self.scenarios and tried:
             answer = f"No {self.unit} can be lost without disruption"
         elif unsafe:

@@ -143,16 +143,17 @@ def find_terminating_room(room: RoomMaking) -> TerminatingRoom | None:
     placed, preemptors = replay_queue_without_pods(scheduler, frozenset(terminating), first_pod)
     if not preemptors.isdisjoint(pod.key for pod in wanted_pods):
         return None
-    nodes = tuple(dict.fromkeys(placed.get(pod.key, "") for pod in wanted_pods))
     rivals: tuple[str, ...] = ()
-    if "" in nodes:
-        if len(wanted_pods) > 1 or room.rows:
-            return None
+    if all(pod.key in placed for pod in wanted_pods):
+        nodes = tuple(dict.fromkeys(placed[pod.key] for pod in wanted_pods))
+    elif len(wanted_pods) == 1 and not room.rows:  # other waiting pods may take the room of a single pod
         node = find_node_once_others_are_gone(scheduler, frozenset(terminating), first_pod)
-        rivals = tuple(key for key, taken in placed.items() if taken == node)
         nodes = (node,)
+        rivals = tuple(key for key, taken in placed.items() if taken == node)
         if not rivals:
             return None
+    else:
+        return None
     leaving = tuple(key for key, node in terminating.items() if node in nodes)
     if not leaving:
         return None

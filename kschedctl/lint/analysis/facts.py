@@ -527,9 +527,9 @@ def _group_by_reasons(verdict: PluginVerdict, nodes: Bools) -> list[tuple[int, l
         return []
     masks = np.stack([rejection.mask & nodes for rejection in rejections])
     combinations, counts = np.unique(masks, axis=1, return_counts=True)
-    groups = [
-        (int(count), [rejection.reason for rejection, applies in zip(rejections, combination, strict=True) if applies])
-        for combination, count in zip(combinations.T.tolist(), counts.tolist(), strict=True)
-        if any(combination)
-    ]
+    groups: list[tuple[int, list[str]]] = []
+    for combination, count in zip(combinations.T.tolist(), counts.tolist(), strict=True):
+        reasons = [rejection.reason for rejection, applies in zip(rejections, combination, strict=True) if applies]
+        if reasons:
+            groups.append((count, reasons))
     return sorted(groups, key=lambda group: -group[0])

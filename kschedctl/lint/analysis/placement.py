@@ -123,6 +123,7 @@ def _iter_required_affinity_terms(
         revision_labels = ADDED_LABELS.get(workload.kind, ())
         pod_labels = (*workload.labels, *revision_labels)
         includes_own_namespace = workload.namespace in namespaces or namespace_selector == EVERYTHING
+        matches_own_labels = selector != NOTHING and workload.is_selected_by(selector)
         excludes_own_pods = any(key in pod_labels for key in term.mismatch_label_keys)
         yield RequiredTerm(
             path=("affinity", field_name, REQUIRED, i),
@@ -130,12 +131,7 @@ def _iter_required_affinity_terms(
             selector=selector,
             namespaces=namespaces,
             namespace_selector=namespace_selector,
-            selects_itself=(
-                includes_own_namespace
-                and selector != NOTHING
-                and workload.is_selected_by(selector)
-                and not excludes_own_pods
-            ),
+            selects_itself=includes_own_namespace and matches_own_labels and not excludes_own_pods,
             matches_all_revisions=not any(key in revision_labels for key in term.match_label_keys),
         )
 

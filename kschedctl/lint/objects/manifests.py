@@ -230,7 +230,8 @@ def find_release_namespaces(manifests: Iterable[tuple[JsonObject, Location]]) ->
     namespaces_by_release: dict[Release, set[str]] = defaultdict(set)
     for document, place in manifests:
         namespace = field_at(document, "metadata", "namespace")
-        if document.get("kind") in _INSTALLED and isinstance(namespace, str) and namespace and place.source:
+        is_in_release_namespace = bool(place.source) and document.get("kind") in _INSTALLED
+        if is_in_release_namespace and isinstance(namespace, str) and namespace:
             namespaces_by_release[get_helm_release(place)].add(namespace)
     return {
         release: next(iter(namespaces)) for release, namespaces in namespaces_by_release.items() if len(namespaces) == 1

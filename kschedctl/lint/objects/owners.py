@@ -67,7 +67,8 @@ class TopmostOwners:
     def describe_topmost_owner(self, subject: Subject) -> str:
         """Name the topmost known controller of an object, such as `Prometheus monitoring/k8s`.
 
-        Returns "" for an object without a controller and for an object from a manifest.
+        At most `MAX_OWNER_DEPTH` controllers are followed. Returns "" for an object without a controller and for an
+        object from a manifest.
         """
         if subject.document:
             return ""

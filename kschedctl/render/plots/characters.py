@@ -97,9 +97,8 @@ def _draw_axes(plot: Plot, lines: Sequence[Sequence[Point]], width: int, marks: 
     figure.clear()
     figure.legend(False)
     figure.plot_size(width, HEIGHT)
-    axes = [
-        build_scale(axis, [point[i] for points in lines for point in points]) for i, axis in enumerate((plot.x, plot.y))
-    ]
+    all_points = [point for points in lines for point in points]
+    axes = [build_scale(plot.x, [x for x, _ in all_points]), build_scale(plot.y, [y for _, y in all_points])]
     for position, points in enumerate(lines):
         if points:
             figure.draw(figure.signal(*_scale_points(points, axes), marker=marks[position % len(marks)]).lines())

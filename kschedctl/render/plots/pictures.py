@@ -73,9 +73,9 @@ SVG = "http://www.w3.org/2000/svg"
 
 
 def render_svg(plots: Sequence[Plot], caveat: str = "") -> str:
-    """Render the plots as SVG with a description in words. Raises UsageError if matplotlib is not installed.
+    """Render the first MAX_PLOTS plots as SVG with a description in words.
 
-    `caveat` is a sentence that is written below the plots.
+    `caveat` is a sentence that is written below the plots. Raises UsageError if matplotlib is not installed.
     """
     check_installed(PICTURES, "-o svg")
     with _apply_matplotlib_settings():
@@ -170,7 +170,7 @@ def _count_key_rows(plot: Plot) -> int:
 
 
 def _draw_plot(plot: Plot, figure: Figure, top: float) -> None:
-    """Draw the plot downwards from `top` inches.
+    """Draw the plot downwards from `top` inches. Long titles are shortened.
 
     All positions are computed here, because matplotlib's layout solver is slow and rounds differently each time.
     """
@@ -228,9 +228,9 @@ def _format_key(name: str) -> str:
 def _draw_line_plot(plot: Plot, axes: Axes) -> list[Any]:
     """Draw the lines and return their handles for the legend."""
     lines = [build_line_points(plot, series) for series in plot.series]
-    x, y = (
-        build_scale(axis, [point[i] for line in lines for point in line]) for i, axis in enumerate((plot.x, plot.y))
-    )
+    points = [point for line in lines for point in line]
+    x = build_scale(plot.x, [x_value for x_value, _ in points])
+    y = build_scale(plot.y, [y_value for _, y_value in points])
     axes.set_xticks(list(x.ticks), list(x.ticks.values()))
     axes.set_yticks(list(y.ticks), list(y.ticks.values()))
     axes.set_xlim(x.start, x.end)

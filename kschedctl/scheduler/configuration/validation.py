@@ -214,7 +214,8 @@ class VersionMismatch(NamedTuple):
 def iter_version_mismatches(document: JsonObject | None, minor: int) -> Iterator[VersionMismatch]:
     """Yield the names in a document that this minor version lacks but other versions have.
 
-    These are the API version, fields, plugins and arguments of plugins. The document need not be valid.
+    These are the API version, fields, plugins and arguments of plugins. The document need not be valid. Nothing is
+    yielded if it is no object.
     """
     if not isinstance(document, Mapping):
         return

@@ -236,7 +236,10 @@ class QueueReplay(SchedulingLoop):
             self.record.scheduled = choice
 
     def put_back(self, position: Position, failure: Failed) -> None:
-        """Put a rejected pod back into the queue, and record its failure and its nomination."""
+        """Put a rejected pod back into the queue, and record its failure and its nomination.
+
+        If the failure has no nomination, the pod keeps its current one.
+        """
         pod = self._queued[position]
         self.queue.add_unschedulable_pod(pod, failure.rejectors or NO_REJECTORS)
         # A plugin may have gated the pod meanwhile.

@@ -132,8 +132,8 @@ class RankedGroups:
     def get_feasible_groups_and_examples(self) -> tuple[Rows, Rows]:
         """Return the groups that have a feasible row, and the example of each.
 
-        The same arrays are returned until one of them changes, so that callers can recognize unchanged arrays by
-        identity.
+        If they have not changed since the last call, the same two arrays are returned, so that callers can compare them
+        by identity.
         """
         if self._is_selection_outdated:
             self._feasible_groups = self.count[: len(self._lists)].nonzero()[0]

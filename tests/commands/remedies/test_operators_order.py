@@ -34,7 +34,7 @@ PODS = [(source, name) for source, pods in TABLE.items() for name in pods]
 @cache
 def cluster_of(source: str) -> Cluster:
     if source == "demo":
-        documents = [yaml.load(file.read_text(), yaml.CSafeLoader) for file in demo.files()]
+        documents = [yaml.load(file.read_text(), yaml.CSafeLoader) for file in demo.list_files()]
         return Cluster.from_objects([found for document in documents for found in document["items"]])
     if source == "queue":
         with gzip.open(FIELD / "queue" / "waiting-73.json.gz", "rt", encoding="utf-8") as file:

@@ -334,7 +334,8 @@ def find_rollout_deadlocks(context: LintContext) -> Iterator[Problem]:
     facts = context.facts
     for workload in context.workloads:
         surge, unavailable = workload.compute_surge_and_unavailable()
-        if workload.kind != "Deployment" or not workload.subject.document or unavailable or not surge:
+        must_start_new_pod_first = surge > 0 and not unavailable
+        if workload.kind != "Deployment" or not workload.subject.document or not must_start_new_pod_first:
             continue
         for term in iter_required_anti_affinity(workload):
             eligible = facts.get_eligible_nodes(workload)

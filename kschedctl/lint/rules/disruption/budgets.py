@@ -219,7 +219,10 @@ _MAX_COMPARED = 10
 
 
 def find_overlapping_budgets(context: LintContext) -> Iterator[Problem]:
-    """Find workloads whose pods are selected by several PodDisruptionBudgets that can be in the same cluster."""
+    """Find workloads whose pods are selected by several PodDisruptionBudgets that can be in the same cluster.
+
+    The message names the first `_MAX_NAMED` budgets.
+    """
     for workload, budgets in _group_budgets_by_workload(context).items():
         names = _find_coexisting_budget_names(context, workload, budgets)
         if len(names) > 1:
@@ -362,8 +365,8 @@ def _find_coexisting_budget_names(
 ) -> set[str]:
     """Return the names of budgets that can all be in one cluster together with the workload.
 
-    Without variants of manifests, all budgets can. Otherwise, the result is a large group, which need not be the
-    largest one, of the first ``_MAX_COMPARED`` budgets that can be in a cluster with the workload.
+    Without variants of manifests, all budgets can. Otherwise, only the first ``_MAX_COMPARED`` budgets that can coexist
+    with the workload are compared. The result is a large group of them, but not always the largest one.
     """
     if not context.variants:
         return {budget.subject.name for budget in budgets}

@@ -69,8 +69,8 @@ def _fits_only_on_present_node(context: LintContext, workload: Workload, row: Ro
 def find_budgets_blocking_each_other(context: LintContext) -> Iterator[Problem]:
     """Find PodDisruptionBudgets that allow no disruptions and have pods on the same node.
 
-    Two such budgets may each block the move of a pod for which the other one waits, so that no order of drains works.
-    Each group of budgets with pods on the same nodes is reported once, at its first budget.
+    A drain of the node has to evict pods of both budgets, and each budget may block the other one's pods. Then no order
+    of drains works. Each group of budgets with pods on the same nodes is reported once, at its first budget.
     """
     view = context.facts.view
     budgets_by_row = _find_blocking_budgets(context)

@@ -344,7 +344,7 @@ def _can_count_running_pods(facts: ClusterFacts, workload: Workload) -> bool:
     """Return whether it is certain which running pods belong to the workload.
 
     This is the case if the workload has a namespace, or if no running pods have an owner of its kind and name. Returns
-    False for workloads that are gated, that do not run permanently, or that have no eligible node.
+    False for workloads that are gated, do not run permanently, or have no eligible node.
     """
     if workload.kind not in SERVING_KINDS or workload.spec.scheduling_gates:
         return False

@@ -309,7 +309,8 @@ def find_domains_without_room(context: LintContext) -> Iterator[Problem]:
     """Find hard spread constraints that leave replicas Pending because a domain has no room for its share of them.
 
     Replays confirm that replicas are left even without movable pods, and that all would fit without hard constraints.
-    Finds nothing if a node autoscaler seems to run. Workloads that a rule about the cause reports are left out.
+    Workloads with a single replica, or with more than `MAX_PLACED`, are not replayed. Workloads that a rule about the
+    cause reports are left out. Finds nothing if a node autoscaler seems to run.
     """
     facts = context.facts
     if facts.has_node_autoscaler():

@@ -58,7 +58,7 @@ TS_BUILTIN_DEFAULT_INEFFECTIVE = Rule(
 def find_hard_defaults_with_autoscaler(context: LintContext) -> Iterator[Problem]:
     """Find hard default spread constraints in the configuration of a cluster with a Cluster Autoscaler.
 
-    The autoscaler is recognized by the names of its pods.
+    The autoscaler is recognized by the names of its pods. Finds nothing without such a pod.
     """
     assert context.cluster is not None
     if not any("cluster-autoscaler" in pod.metadata.name for pod in context.cluster.pods):

@@ -34,9 +34,9 @@ SINGLE_NODE_MODES = ("ReadWriteOnce", "ReadWriteOncePod")
 
 
 def find_immediate_zonal_classes(context: LintContext) -> Iterator[Problem]:
-    """Find StorageClasses that bind zonal volumes immediately in a cluster of several zones.
+    """Find StorageClasses of zonal provisioners that bind volumes immediately.
 
-    Only known zonal provisioners are considered.
+    Only known provisioners are considered. Finds nothing if the nodes are in fewer than two zones.
     """
     zone_count = context.facts.count_domains(ZONE, context.facts.get_nodes_with_label(ZONE))
     if zone_count < 2:

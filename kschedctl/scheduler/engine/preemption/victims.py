@@ -214,14 +214,15 @@ class Victims:
         happened. A restored pod with a port first leaves and then comes back.
         """
         removed = np.flatnonzero(self.removed & ~self.holds_port)
-        ports = np.flatnonzero(self.holds_port)
-        ports = ports[np.argsort(self.time[ports])]
-        restored_ports = ports[~self.removed[ports]]
-        last_port_changes = np.where(self.removed[ports], -1, 1)
-        departures = np.full(len(removed) + len(restored_ports), -1, np.int64)
+        with_port = np.flatnonzero(self.holds_port)
+        with_port = with_port[np.argsort(self.time[with_port])]
+        restored_with_port = with_port[~self.removed[with_port]]
 
-        changed = np.concatenate((removed, restored_ports, ports))
-        sign = np.concatenate((departures, last_port_changes))
+        # The pods that leave, followed by the latest change of each pod with a port: it has left or come back.
+        leaving = np.concatenate((removed, restored_with_port))
+        latest_changes = np.where(self.removed[with_port], -1, 1)
+        changed = np.concatenate((leaving, with_port))
+        sign = np.concatenate((np.full(len(leaving), -1, np.int64), latest_changes))
         return Delta.from_changes(self.node[changed], self.view.pods.info[self.pod[changed]], sign)
 
     def build_candidates(self, rows: Positions, by_importance: bool) -> Candidates:
