@@ -182,9 +182,9 @@ def list_lost_victims(simulation: Simulation) -> tuple[str, ...]:
 
 
 def find_pods_waiting_at_permit(simulation: Simulation, outcomes: Iterable[Outcome]) -> dict[str, str]:
-    """Return the placed pods that Permit plugins make wait, by ``namespace/name``, each with the plugins' reasons.
+    """Return, by pod key, why Permit plugins make placed pods wait.
 
-    All outcomes must have a node. Return {} if no profile has Permit plugins.
+    All outcomes must have a node. Pods that do not wait are left out.
     """
     if not _has_permit_plugins(simulation.scheduler):
         return {}

@@ -280,7 +280,7 @@ class ScaleDownPlan:
         has to wait for pods. Atomic groups are removed as a whole.
         """
         sizes = dict(self.targets)
-        limits = self._track_resources_above_minimum()
+        limits = self._build_resource_tracker()
         drained = {node.metadata.name for node in self.unneeded if self.removals[node.metadata.name].moves.pods}
 
         # Every reservation charges `sizes` and `limits`. Empty nodes are charged before other nodes.
@@ -295,7 +295,7 @@ class ScaleDownPlan:
         empty = tuple(name for name in removable if name not in drained)
         return RemovedNodes(empty, tuple(name for name in removable if name in drained))
 
-    def _track_resources_above_minimum(self) -> ResourceTracker:
+    def _build_resource_tracker(self) -> ResourceTracker:
         """Build the tracker of how far each resource is above the cluster's minimum."""
         loop = self.loop
         nodes = [loop.snapshot.universe.nodes.objects[row] for row in loop.snapshot.order]

@@ -189,10 +189,11 @@ class Drain(Report, frozen=True):
             (len(self.returned), "pod comes back: it tolerates the cordon", "pods come back: they tolerate the cordon"),
             (self._moved_count, "pod gets another node", "pods get another node"),
         )
-        counts = [counted(number, singular, plural) for number, singular, plural in numbers if number]
+        counts = []
         if self.blocked:
             cannot = counted(len(self.blocked), "pod cannot be evicted", "pods cannot be evicted")
-            counts.insert(0, f"{cannot} ({first_few([pod.pod for pod in self.blocked])})")
+            counts.append(f"{cannot} ({first_few([pod.pod for pod in self.blocked])})")
+        counts += [counted(number, singular, plural) for number, singular, plural in numbers if number]
         counts += self._describe_pods_evicted_elsewhere()
         if self.delayed:
             waits = counted(len(self.delayed), "pod can be evicted only", "pods can be evicted only")

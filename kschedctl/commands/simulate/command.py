@@ -22,7 +22,7 @@ from kschedctl.cli.manifests import Application, Namespace, read_manifests
 from kschedctl.cli.next_commands import STDIN, build_command
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.output_options import Answer, Drawn, FailOn
-from kschedctl.cli.run_options import RunChoices, RunOptions, ask_and_answer
+from kschedctl.cli.run_options import RunChoices, RunOptions, answer_about_subjects
 from kschedctl.cli.source import (
     AUTOSCALED_KINDS,
     HELD_BACK_KINDS,
@@ -219,7 +219,7 @@ def simulate(
         manner.validate_follow(run)
         with extending.open_caller() as call:
             following = _prepare_following(manner.follow, source, run, namespace, call)
-            return ask_and_answer(run, result, following.applications, following.ask, following.is_acceptable)
+            return answer_about_subjects(run, result, following.applications, following.ask, following.is_acceptable)
     applications = {
         name: application._replace(cluster=kueue.apply_to(application.cluster))
         for name, application in manner.read_applications(source, run, namespace).items()
@@ -235,7 +235,7 @@ def simulate(
 
     places = next(iter(applications.values())).places
     with extending.open_caller() as settings["call_extender"]:
-        return ask_and_answer(
+        return answer_about_subjects(
             run, result, applications, ask, manner.is_acceptable, suggest_commands=suggest_commands, places=places
         )
 

@@ -277,9 +277,11 @@ def _build_preferred_terms_fix(tried: TriedNode) -> Fix:
     """Build the fix that turns the required terms into preferred terms. Terms with field requirements are dropped."""
 
     def change(pod: Pod) -> Pod:
-        """Return the pod with preferred instead of required terms."""
+        """Return the pod with preferred terms of the highest weight instead of required terms."""
         preferred_terms = [
-            PreferredSchedulingTerm(100, term) for term in find_required_terms(pod) if not term.match_fields
+            PreferredSchedulingTerm(weight=100, preference=term)
+            for term in find_required_terms(pod)
+            if not term.match_fields
         ]
         return _set_affinity_terms(pod, (), preferred_terms)
 
