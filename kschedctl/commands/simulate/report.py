@@ -192,19 +192,19 @@ class SimulationReport(Report, frozen=True):
         If waiting pods take part, they are counted apart from the pods of the manifests.
         """
         total = self.placed + self.unplaced
-        placed = f"{self.placed:,}"
-        if self.variation and self.variation.placed.least < self.variation.placed.most:
-            placed = str(self.variation.placed)
-        get = "gets" if total == 1 or placed == "1" else "get"
-        sentence = f"{placed} of {counted(total, 'pod')} {get} a node"
         if self._compares_new_and_waiting:
             waiting = self.waiting_placed + self.waiting_unplaced
             new = f"{self.placed - self.waiting_placed:,} of {counted(total - waiting, 'pod')} of the manifests"
             sentence = f"{new} and {self.waiting_placed:,} of {counted(waiting, 'waiting pod')} get a node"
-        sentence += self._side_effects_text
-        if self.admitted:
-            sentence = f"admitted in {', '.join(dict.fromkeys(self.admitted.values()))}, {sentence}"
-        return sentence
+        else:
+            placed = f"{self.placed:,}"
+            if self.variation and self.variation.placed.least < self.variation.placed.most:
+                placed = str(self.variation.placed)
+            get = "gets" if total == 1 or placed == "1" else "get"
+            sentence = f"{placed} of {counted(total, 'pod')} {get} a node"
+        flavors = ", ".join(dict.fromkeys(self.admitted.values()))
+        admission = f"admitted in {flavors}, " if self.admitted else ""
+        return f"{admission}{sentence}{self._side_effects_text}"
 
     @property
     def most_unplaced(self) -> int:
