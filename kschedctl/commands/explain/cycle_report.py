@@ -225,6 +225,7 @@ def report_cycle(cycle: Cycle, scheduler: Scheduler, framework: Framework, *, no
         verdict = "Schedulable"
 
     rejections = find_obstacles(cycle)
+    may_preempt = unschedulable and bool(cycle.view.nodes.names)
     report = Explanation(
         pod=cycle.info.pod.key,
         verdict=verdict,
@@ -238,7 +239,7 @@ def report_cycle(cycle: Cycle, scheduler: Scheduler, framework: Framework, *, no
         feasible=cycle.passed.names,
         best=tuple(dict.fromkeys(cycle.passed.names[i] for i in cycle.scores.top.tolist())),
         causes=find_causes(rejections, cycle) if unschedulable else (),
-        preemption=report_preemption(post_filter, cycle) if unschedulable and cycle.view.nodes.names else None,
+        preemption=report_preemption(post_filter, cycle, scheduler.cluster) if may_preempt else None,
         queue={name: _to_status_report(status) for name, status in cycle.queue.items()},
         pre_filter={name: _to_pre_filter_report(result) for name, result in cycle.pre_filter.results.items()},
         unschedulable_plugins=tuple(sorted(cycle.rejecting_plugins)),

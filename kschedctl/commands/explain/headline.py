@@ -132,7 +132,8 @@ def describe_preemption_under_way(preemption: PreemptionReport) -> str:
     obstacle = describe_obstacle_to_room(preemption)
     but = f", but {obstacle}" if obstacle else ""
     names = _join_first_names(preemption.terminating)
-    return f"{UNDER_WAY}: it waits for {pods} to terminate on {preemption.nominated}{but} ({names})"
+    overdue = f", overdue by {preemption.overdue}" if preemption.overdue else ""
+    return f"{UNDER_WAY}: it waits for {pods} to terminate on {preemption.nominated}{overdue}{but} ({names})"
 
 
 def _join_first_names(names: tuple[str, ...]) -> str:

@@ -304,6 +304,8 @@ class PreemptionReport(Document, frozen=True):
     """The node for which the pod is nominated while preemption is under way."""
     terminating: tuple[str, ...] = ()
     """The pods that terminate to make room there."""
+    overdue: str = ""
+    """For how long the first of these pods should have been gone when the cluster was read; empty if unknown."""
     rivals: tuple[str, ...] = ()
     """The other waiting pods that take that room first, so that waiting for the terminating pods does not help."""
     plugin: str = "DefaultPreemption"
@@ -414,6 +416,8 @@ class _VerdictPart(Report, frozen=True):
     """How the explained pod differs from the pod in the cluster or manifest, such as `cpu=500m`; usually empty."""
     stands_for: str = ""
     """The workload that the question is about, if the pod only stands for it; empty otherwise."""
+    workload: str = ""
+    """The workload of which this is a new pod, if the question is about its manifest; empty otherwise."""
     replicas: ReplicaCount | None = None
     """The number of the workload's pods that get a node, if only some do. The explained pod is one of the others."""
     not_created: NotCreated | None = None
@@ -699,11 +703,20 @@ class Explanations(Report, frozen=True):
     def build_first_line(self) -> tuple[str, ...]:
         """Return how many of the pods have a node or would get one, and the doubts about this number.
 
-        The counts of objects that wait for another controller follow.
+        If the question is about manifests of workloads, all pods of a workload count. The counts of objects that wait
+        for another controller follow.
         """
         fine = sum(explanation.is_fine for explanation in self.explanations)
         number = len(self.explanations)
-        sentence = f"{agreeing(fine, 'has', 'have')} a node or would get one"
+        workload_count = sum(bool(explanation.workload) for explanation in self.explanations)
+        if workload_count:
+            noun = "workload" if workload_count == number else "pod or workload"
+            plural = "workloads" if workload_count == number else "pods and workloads"
+            subject = f"{fine:,} of {counted(number, noun, plural)}"
+            sentence = f"{agreeing(fine, 'gets', 'get')} a node for every pod"
+        else:
+            subject = f"{fine:,} of {counted(number, 'pod')}"
+            sentence = f"{agreeing(fine, 'has', 'have')} a node or would get one"
         new_nodes = sum(explanation.gets_new_node for explanation in self.explanations)
         if new_nodes:
             sentence += " now"
@@ -712,14 +725,15 @@ class Explanations(Report, frozen=True):
         if new_nodes:
             sentence += f"; {new_nodes:,} would get a new node"
         besides = f"; {describe_state_counts(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
-        return (f"{fine:,} of {counted(number, 'pod')}", sentence + besides + describe_doubt(self.unknown))
+        return (subject, sentence + besides + describe_doubt(self.unknown))
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Add the headline of each pod's explanation to the summary."""
-        pods = tuple(
-            ShortPods(1, explained.pod, explained.stands_for, explained.headline) for explained in self.explanations
-        )
-        return replace(summary, subject=counted(len(pods), "pod"), pods=pods, figures={"pods": len(pods)})
+        pods = []
+        for explained in self.explanations:
+            counts = f"{explained.replicas.sentence}: " if explained.replicas else ""
+            pods.append(ShortPods(1, explained.pod, explained.stands_for, f"{counts}{explained.headline}"))
+        return replace(summary, subject=counted(len(pods), "pod"), pods=tuple(pods), figures={"pods": len(pods)})
 
     def build_csv_table(self) -> CsvTable:
         """Return the rows of all explanations."""

@@ -189,22 +189,23 @@ class SimulationReport(Report, frozen=True):
     def _describe_placed_pods(self) -> str:
         """Return how many pods get a node, the side effects, and the flavors in which Kueue admits the pods.
 
-        If waiting pods take part, they are counted apart from the pods of the manifests.
+        Pods that cannot be created count as pods without a node. If waiting pods take part, they are counted apart from
+        the pods of the manifests.
         """
-        total = self.placed + self.unplaced
+        total = self.placed + self.unplaced + sum(denied.missing or 0 for denied in self.not_created)
+        placed = f"{self.placed:,}"
+        if self.variation and self.variation.placed.least < self.variation.placed.most:
+            placed = str(self.variation.placed)
+        get = "gets" if total == 1 or placed == "1" else "get"
+        sentence = f"{placed} of {counted(total, 'pod')} {get} a node"
         if self._compares_new_and_waiting:
             waiting = self.waiting_placed + self.waiting_unplaced
             new = f"{self.placed - self.waiting_placed:,} of {counted(total - waiting, 'pod')} of the manifests"
             sentence = f"{new} and {self.waiting_placed:,} of {counted(waiting, 'waiting pod')} get a node"
-        else:
-            placed = f"{self.placed:,}"
-            if self.variation and self.variation.placed.least < self.variation.placed.most:
-                placed = str(self.variation.placed)
-            get = "gets" if total == 1 or placed == "1" else "get"
-            sentence = f"{placed} of {counted(total, 'pod')} {get} a node"
-        flavors = ", ".join(dict.fromkeys(self.admitted.values()))
-        admission = f"admitted in {flavors}, " if self.admitted else ""
-        return f"{admission}{sentence}{self._side_effects_text}"
+        sentence += self._side_effects_text
+        if self.admitted:
+            sentence = f"admitted in {', '.join(dict.fromkeys(self.admitted.values()))}, {sentence}"
+        return sentence
 
     @property
     def most_unplaced(self) -> int:
