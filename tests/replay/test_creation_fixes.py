@@ -414,7 +414,7 @@ def test_quotas_of_claims_that_a_stateful_set_makes(most: str) -> None:
     used = {"persistentvolumeclaims": "1", "requests.storage": "1Gi"}
     found = quota("q", used, {"persistentvolumeclaims": most, "requests.storage": "9Gi"})
     lacking = report_not_created(World([found], db, ()))
-    assert (lacking.there, lacking.missing) == (1, 2)
+    assert (lacking.creatable, lacking.missing) == (1, 2)
     (fix,) = lacking.fixes
     assert fix.what == "raise ResourceQuota q to persistentvolumeclaims=7"
     store = Store([found])

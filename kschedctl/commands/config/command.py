@@ -50,7 +50,7 @@ class SchedulerOptions:
     feature_gates: FeatureGatesOption = field(default_factory=list)
     kube_version: KubeVersionOption = None
 
-    def parse(self) -> VersionAndGates:
+    def parse_version_and_gates(self) -> VersionAndGates:
         """Return the version (by default the newest) and the parsed feature gates.
 
         Raises UsageError if a feature gate is malformed.
@@ -118,7 +118,7 @@ def config(
     _validate_arguments(action, file, live)
     if live.is_given:
         return shown.build_answer(_read_live_configuration(live, scheduler))
-    version_and_gates = scheduler.parse()
+    version_and_gates = scheduler.parse_version_and_gates()
     document = _read_single_document(file) if file else None
     if document is None or action == "view":
         written = None if document is None else document.value

@@ -327,12 +327,13 @@ class _Question(msgspec.Struct, frozen=True):
             return {explanations[0].pod: build_command(self.source, command, self.pods, namespace, options)}
 
         # Pods with a node need no command, and pods of manifests are not in the cluster
-        return {
-            explanation.pod: build_command(self.source, command, explanation.pod, options)
-            for explanation in explanations
-            if (command := _choose_next_command(explanation))
-            and cluster.pod(*explanation.pod.split("/", 1)) is not None
-        }
+        commands = {}
+        for explanation in explanations:
+            command = _choose_next_command(explanation)
+            is_in_cluster = cluster.pod(*explanation.pod.split("/", 1)) is not None
+            if command and is_in_cluster:
+                commands[explanation.pod] = build_command(self.source, command, explanation.pod, options)
+        return commands
 
 
 def _choose_next_command(report: Explanation) -> str:

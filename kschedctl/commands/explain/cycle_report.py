@@ -44,7 +44,7 @@ from kschedctl.reports.plugin_answers import (
     SearchStart,
     StatusReport,
 )
-from kschedctl.scheduler.engine.cycle import Cycle, run_cycle, select_allowed_nodes
+from kschedctl.scheduler.engine.cycle import Cycle, mask_allowed_nodes, run_cycle
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, build_fit_error, format_histogram, run_post_filter
 from kschedctl.scheduler.engine.extenders import CallWithFullPods
 from kschedctl.scheduler.engine.permit import run_permit
@@ -225,6 +225,7 @@ def report_cycle(cycle: Cycle, scheduler: Scheduler, framework: Framework, *, no
         verdict = "Schedulable"
 
     rejections = find_obstacles(cycle)
+    may_preempt = unschedulable and bool(cycle.view.nodes.names)
     report = Explanation(
         pod=cycle.info.pod.key,
         verdict=verdict,
@@ -238,7 +239,7 @@ def report_cycle(cycle: Cycle, scheduler: Scheduler, framework: Framework, *, no
         feasible=cycle.passed.names,
         best=tuple(dict.fromkeys(cycle.passed.names[i] for i in cycle.scores.top.tolist())),
         causes=find_causes(rejections, cycle) if unschedulable else (),
-        preemption=report_preemption(post_filter, cycle) if unschedulable and cycle.view.nodes.names else None,
+        preemption=report_preemption(post_filter, cycle, scheduler.cluster) if may_preempt else None,
         queue={name: _to_status_report(status) for name, status in cycle.queue.items()},
         pre_filter={name: _to_pre_filter_report(result) for name, result in cycle.pre_filter.results.items()},
         unschedulable_plugins=tuple(sorted(cycle.rejecting_plugins)),
@@ -258,7 +259,7 @@ def _add_node_results(
     nodes = report_nodes(rejections, cycle)
     reserved = _find_reservations(cycle)
     scores = cycle.scores
-    evaluated = cycle.considered & select_allowed_nodes(cycle.pre_filter, cycle.view)
+    evaluated = cycle.considered & mask_allowed_nodes(cycle.pre_filter, cycle.view)
     return replace(
         report,
         eliminations=report_eliminations(rejections, cycle),
@@ -301,7 +302,7 @@ def _report_searched_nodes(cycle: Cycle, sampled: SampledFrom | None) -> Searche
         return None
     return SearchedNodes(
         SearchStart(cycle.search.start, known=sampled.start is not None),
-        nodes=int(select_allowed_nodes(cycle.pre_filter, cycle.view).sum()),
+        nodes=int(mask_allowed_nodes(cycle.pre_filter, cycle.view).sum()),
         examined=int(cycle.search.examined.sum()),
         found=len(cycle.search.feasible),
         next=cycle.search.next,

@@ -1,5 +1,6 @@
-"""Answers about objects that wait for another controller before kube-scheduler sees their pods, such as a Kueue
-Workload.
+"""Answers about objects that wait for another controller before kube-scheduler sees their pods.
+
+Such an object is a Workload of Kueue, for example.
 """
 
 from __future__ import annotations

@@ -297,7 +297,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
         raise KeyboardInterrupt
 
     waiting_until_deleted: tuple[str, ...] = ()
-    if _is_any_pod_spread_over(view, is_lost_node, outcomes):
+    if _must_any_pod_spread_over_lost_domain(view, is_lost_node, outcomes):
         unplaced_later = {outcome.position for outcome in outcomes if outcome.row < 0}
         unplaced_now = _find_unplaced_pods_before_deletion(shared, loss, is_lost_node, recreated)
         waiting_until_deleted = tuple(view.pods.objects[p].key for p in unplaced_now if p not in unplaced_later)
@@ -336,7 +336,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     )
 
 
-def _is_any_pod_spread_over(view: Fork, is_lost_node: Bools, outcomes: Sequence[Outcome]) -> bool:
+def _must_any_pod_spread_over_lost_domain(view: Fork, is_lost_node: Bools, outcomes: Sequence[Outcome]) -> bool:
     """Return whether a pod that gets a node must be spread over topology domains of which one is lost.
 
     `is_lost_node` is a mask (N,). While the nodes still exist but are unreachable, their domain counts as empty, unless

@@ -167,8 +167,8 @@ class PodWorkloadIndex:
     def resolve_workload(self, namespace: str, name: str) -> Owner:
         """Return the workload of the pod with this name, or the pod itself if its workload is unknown.
 
-        The workload of a pod that no longer exists is recognized by the pod's name, which begins like the names of the
-        workload's existing pods and ends with a random suffix or a number.
+        The pod need not exist any more. Its name begins like the names of the workload's other pods, and ends with a
+        random suffix or a number.
         """
         pod = self._cluster.pod(namespace, name)
         if pod is not None:
