@@ -248,14 +248,14 @@ def _find_new_autoscalers(reading: ReadResult, namespace: str | None) -> list[St
 
 
 def _find_stored_documents(reading: ReadResult, owners: Set[Owner], namespace: str | None) -> dict[Owner, JsonObject]:
-    """Return the documents of existing workloads, as far as the files contain them."""
-    found = {}
+    """Return the documents of those owners that the files contain as existing workloads."""
+    documents = {}
     for document, _ in reading.stored:
         own_namespace, name = get_object_key(document["metadata"])
         owner = Owner(str(document["kind"]), own_namespace or namespace or DEFAULT_NAMESPACE, name)
         if owner in owners:
-            found[owner] = document
-    return found
+            documents[owner] = document
+    return documents
 
 
 def _iter_new_objects(reading: ReadResult, kinds: Iterable[str], namespace: str | None) -> Iterator[tuple[str, Any]]:
@@ -279,7 +279,10 @@ def _format_object_title(kind: str, obj: ApiObject) -> str:
 
 
 def _decode_manifests(reading: ReadResult) -> list[_DecodedManifest]:
-    """Decode the pods and workloads. Raises InputError with file, document and field if one is malformed."""
+    """Decode the pods and workloads, except Helm hooks that run on neither install nor upgrade.
+
+    Raises InputError with file, document and field if one is malformed.
+    """
     return [
         _DecodedManifest(manifest, decode_manifest(manifest))
         for manifest in reading.manifests

@@ -151,16 +151,21 @@ def _merge_findings_from_builds(findings: Iterable[Finding]) -> list[Finding]:
     for finding in findings:
         location = finding.rule, finding.file, finding.line, finding.column, finding.path
         candidates = groups_by_location.setdefault(location, [])
-        group = None
-        if finding.builds:
-            other_builds = (g for g in candidates if all(member.builds != finding.builds for member in g))
-            group = next(other_builds, None)
+        group = _find_group_without_build(candidates, finding.builds) if finding.builds else None
         if group is None:
             group = []
             groups.append(group)
             candidates.append(group)
         group.append(finding)
     return [_merge_group_of_findings(group) for group in groups]
+
+
+def _find_group_without_build(groups: Iterable[list[Finding]], builds: tuple[str, ...]) -> list[Finding] | None:
+    """Return the first group in which no finding comes from these builds, or None."""
+    for group in groups:
+        if all(finding.builds != builds for finding in group):
+            return group
+    return None
 
 
 def _merge_group_of_findings(group: Sequence[Finding]) -> Finding:

@@ -243,16 +243,15 @@ class PinnedVolume(Document, frozen=True):
     @property
     def cause(self) -> str:
         """The reason why the pod fits nowhere else."""
-        if self.local:
-            place = f"is local to {first_few(self.nodes)}"
-        elif self.domain:
-            nodes = f"{first_few(self.nodes)} {agreeing(len(self.nodes), 'is the only node', 'are the only nodes')}"
-            place = f"can be used only from {self.domain}, where {nodes}"
-            return f"volume {self.volume} (claim {self.claim}) {place}, so the pod needs a node there"
-        else:
-            place = f"can be used only from {first_few(self.nodes)}"
+        volume = f"volume {self.volume} (claim {self.claim})"
+        nodes = first_few(self.nodes)
+        if self.domain and not self.local:
+            are_only = agreeing(len(self.nodes), "is the only node", "are the only nodes")
+            place = f"can be used only from {self.domain}, where {nodes} {are_only}"
+            return f"{volume} {place}, so the pod needs a node there"
+        place = f"is local to {nodes}" if self.local else f"can be used only from {nodes}"
         there = agreeing(len(self.nodes), "there", "on these nodes")
-        return f"volume {self.volume} (claim {self.claim}) {place}, so the pod can run only {there}"
+        return f"{volume} {place}, so the pod can run only {there}"
 
 
 def describe_data_on_nodes(volumes: Iterable[PinnedVolume]) -> tuple[str, ...]:

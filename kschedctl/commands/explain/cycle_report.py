@@ -44,7 +44,7 @@ from kschedctl.reports.plugin_answers import (
     SearchStart,
     StatusReport,
 )
-from kschedctl.scheduler.engine.cycle import Cycle, run_cycle, select_allowed_nodes
+from kschedctl.scheduler.engine.cycle import Cycle, mask_allowed_nodes, run_cycle
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, build_fit_error, format_histogram, run_post_filter
 from kschedctl.scheduler.engine.extenders import CallWithFullPods
 from kschedctl.scheduler.engine.permit import run_permit
@@ -265,7 +265,7 @@ def _add_node_results(
     nodes = report_nodes(rejections, cycle)
     reserved = _find_reservations(cycle)
     scores = cycle.scores
-    evaluated = cycle.considered & select_allowed_nodes(cycle.pre_filter, cycle.view)
+    evaluated = cycle.considered & mask_allowed_nodes(cycle.pre_filter, cycle.view)
     return replace(
         report,
         eliminations=report_eliminations(rejections, cycle),
@@ -308,7 +308,7 @@ def _report_searched_nodes(cycle: Cycle, sampled: SampledFrom | None) -> Searche
         return None
     return SearchedNodes(
         SearchStart(cycle.search.start, known=sampled.start is not None),
-        nodes=int(select_allowed_nodes(cycle.pre_filter, cycle.view).sum()),
+        nodes=int(mask_allowed_nodes(cycle.pre_filter, cycle.view).sum()),
         examined=int(cycle.search.examined.sum()),
         found=len(cycle.search.feasible),
         next=cycle.search.next,

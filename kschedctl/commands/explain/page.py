@@ -276,10 +276,12 @@ def _build_elimination_row(elimination: Elimination, stacked: bool) -> Row:
 
 def _build_node_groups_table(groups: tuple[NodeGroup, ...], style: Style) -> Page:
     """Build the table of node groups, each with the same reasons for rejection."""
-    columns = [*number_columns("nodes"), Column("pool, examples"), Column("plugin, reason")]
+    columns = [*number_columns("nodes")]
     if style.width >= WIDE_WIDTH:
-        columns = [*number_columns("nodes"), Column("pool"), Column("examples"), Column("rejected by", keep=True)]
+        columns += [Column("pool"), Column("examples"), Column("rejected by", keep=True)]
         columns += [Column("reason"), Column("also rejected by")]
+    else:
+        columns += [Column("pool, examples"), Column("plugin, reason")]
     return build_table(
         groups,
         columns,

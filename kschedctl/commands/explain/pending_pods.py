@@ -219,23 +219,23 @@ def explain_pods(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) ->
 def _group_pods_by_cause(
     pods: Iterable[Pod], explanations: Mapping[str, Explanation], now: str
 ) -> tuple[PendingGroup, ...]:
-    """Group pods by verdict and shared cause, oldest pods first.
+    """Group pods by verdict and shared cause, pods of higher priority first, then older ones.
 
-    Groups that do not fit come before groups that fit, and larger groups before smaller ones.
+    Groups that do not fit come before groups that fit, then groups with a pod of higher priority, then larger groups.
     """
     by_cause: dict[tuple[str, str], list[Pod]] = {}
     for pod in pods:
         report = explanations[pod.key]
         by_cause.setdefault((report.verdict, get_cause_for_grouping(report)), []).append(pod)
     groups = [
-        _build_pending_group(sorted(pods_of_cause, key=_get_age_sort_key), explanations, now)
+        _build_pending_group(sorted(pods_of_cause, key=_get_sort_key), explanations, now)
         for pods_of_cause in by_cause.values()
     ]
-    return tuple(sorted(groups, key=lambda group: (group.verdict in FINE, -len(group.pods))))
+    return tuple(sorted(groups, key=lambda group: (group.verdict in FINE, -group.priority, -len(group.pods))))
 
 
 def _build_pending_group(pods: list[Pod], explanations: Mapping[str, Explanation], now: str) -> PendingGroup:
-    """Build the group of pods with the same cause. `pods` starts with the oldest pod.
+    """Build the group of pods with the same cause. `pods` starts with the pod of highest priority.
 
     The group has a message only if all of its pods have the same one.
     """
@@ -247,10 +247,16 @@ def _build_pending_group(pods: list[Pod], explanations: Mapping[str, Explanation
         cause=get_cause_for_grouping(first_report),
         message=messages.pop() if len(messages) == 1 else None,
         pods=tuple(pod.key for pod in pods),
-        age=members[0].age,
+        age=members[pods.index(min(pods, key=_get_age_sort_key))].age,
         workloads=tuple(dict.fromkeys(member.workload for member in members)),
         members=members,
+        priority=members[0].priority,
     )
+
+
+def _get_sort_key(pod: Pod) -> tuple[int, bool, str]:
+    """Return a sort key that puts pods of higher priority first, and then older pods."""
+    return -(pod.spec.priority or 0), *_get_age_sort_key(pod)
 
 
 def _get_age_sort_key(pod: Pod) -> tuple[bool, str]:
@@ -269,4 +275,5 @@ def _build_pending_pod(pod: Pod, report: Explanation, now: str) -> PendingPod:
         message=report.message,
         created=created,
         age=format_age(created, now),
+        priority=pod.spec.priority or 0,
     )

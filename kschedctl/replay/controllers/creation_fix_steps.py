@@ -497,7 +497,9 @@ _DIVISIBLE_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
 def _set_resources(settings: list[ResourceSetting], spec: Writable) -> None:
     """Set requests and limits of the named containers in the pod spec."""
     for setting in settings:
-        container = next(c for c in _list_containers(spec) if c.get("name") == setting.container)
+        container = next(
+            candidate for candidate in _list_containers(spec) if candidate.get("name") == setting.container
+        )
         container.setdefault("resources", {}).setdefault(setting.part, {})[setting.resource] = setting.amount
 
 
