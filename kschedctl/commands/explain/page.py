@@ -442,7 +442,7 @@ COMMAND_BY_KIND = {
     "CompareLabels": "kubectl get nodes --show-labels",
     "LookAtClaim": "kubectl get pvc -n {namespace}",
     "CheckDeviceDriver": "kubectl get resourceslices,daemonsets -A",
-    "LookAtDevices": "kubectl get resourceclaims,deviceclasses,resourceslices -n {namespace}",
+    "LookAtDevices": "kubectl get resourceclaimtemplates,resourceclaims,deviceclasses,resourceslices -n {namespace}",
     "DetachVolumes": "kubectl get csinode",
     "LookAtKubelet": "kubectl describe pod -n {namespace} {pod}",
     "LookAtNode": "kubectl describe node {node}",
