@@ -18,7 +18,7 @@ from kschedctl.api.arrays import Ints
 from kschedctl.api.columns import InternedTexts, TextColumn
 from kschedctl.api.container_states import without_container_states
 from kschedctl.api.objects import Condition, Pod, PodMeta, PodSpec, PodStatus, Volume
-from kschedctl.api.pod_columns import PodTextColumns, PodTexts, restore_status
+from kschedctl.api.pod_columns import PodTextColumns, PodTexts, restore_pod_status
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -273,7 +273,7 @@ class PodTable(Sequence[Pod]):
             annotations=meta.annotations,
         )
         spec = replace(pod.spec, node_name=texts.node) if texts.node else pod.spec
-        return Pod(pod_meta, spec, restore_status(pod.status, texts))
+        return Pod(pod_meta, spec, restore_pod_status(pod.status, texts))
 
 
 class PodRows(NamedTuple):

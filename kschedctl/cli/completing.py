@@ -449,7 +449,7 @@ def _list_objects(kind: str, line: SourceWords) -> _ObjectNames:
         default_namespace = live_names.get_default_namespace(config, context)
     typed_namespace, slash, _ = line.current.partition("/")
     namespace = typed_namespace if slash and typed_namespace else default_namespace
-    return _ObjectNames(list(live_names.list_names(config, context, kind, namespace)), default_namespace)
+    return _ObjectNames(list(live_names.list_object_names(config, context, kind, namespace)), default_namespace)
 
 
 if __name__ == "__main__":

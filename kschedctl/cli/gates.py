@@ -11,7 +11,7 @@ from kschedctl.replay.audit_rules import AuditRule, build_verdict
 from kschedctl.reports.document import Document
 from kschedctl.reports.findings import Finding, Findings
 from kschedctl.reports.report import GateProblem, PlainReport
-from kschedctl.reports.unknown import describe_unread
+from kschedctl.reports.unknown import describe_unread_kinds
 
 RULES = {
     rule.id: rule
@@ -58,7 +58,7 @@ def build_gate_findings(document: Document, command: str, places: Mapping[str, s
 def _iter_undecided_problem(document: Document) -> Iterator[GateProblem]:
     """Yield a problem if the report is undecided."""
     if getattr(document, "undecided", False):
-        why = describe_unread(getattr(document, "unknown", ())) or "not everything that it depends on was read"
+        why = describe_unread_kinds(getattr(document, "unknown", ())) or "not everything that it depends on was read"
         yield GateProblem("undecided", "Cluster", why)
 
 

@@ -26,9 +26,9 @@ from kschedctl.cli.manifests import (
     find_scaled_workloads,
     find_similar_namespaces,
     get_object_key,
-    load_surroundings,
     log_left_out_objects,
     log_skipped_hooks,
+    validate_and_load_surroundings,
     with_default_namespace,
     with_namespace,
 )
@@ -128,7 +128,7 @@ def read_inquiry(
     reading = read_paths(source.filename, recursive=source.recursive, find_builds=source.builds)
     log_read_result(reading)
     _require_explainable_object(reading, source)
-    return _build_inquiry(source, reading, load_surroundings(source, reading, namespace))
+    return _build_inquiry(source, reading, validate_and_load_surroundings(source, reading, namespace))
 
 
 def _require_explainable_object(reading: ReadResult, source: Source) -> None:

@@ -105,7 +105,7 @@ class Surroundings(NamedTuple):
     """The namespace for objects that name none."""
 
 
-def load_surroundings(
+def validate_and_load_surroundings(
     source: Source, reading: ReadResult, namespace: str | None, live: LiveKinds = NOTHING_MORE
 ) -> Surroundings:
     """Validate the objects around the workloads in the files, and load the cluster to which the files are applied.
@@ -165,7 +165,7 @@ def _prepare_application(source: Source, reading: ReadResult, namespace: str | N
     )
 
     # Build the cluster from the files, or add their objects to the cluster around them.
-    outer_cluster, namespace = load_surroundings(source, reading, namespace, live)
+    outer_cluster, namespace = validate_and_load_surroundings(source, reading, namespace, live)
     objects = with_default_namespace(reading.objects, existing_pods, namespace)
     if outer_cluster is None:
         cluster = build_cluster_from_files(source, reading, objects)
@@ -248,14 +248,14 @@ def _find_new_autoscalers(reading: ReadResult, namespace: str | None) -> list[St
 
 
 def _find_stored_documents(reading: ReadResult, owners: Set[Owner], namespace: str | None) -> dict[Owner, JsonObject]:
-    """Return the documents of existing workloads, as far as the files contain them."""
-    found = {}
+    """Return the documents of those owners that the files contain as existing workloads."""
+    documents = {}
     for document, _ in reading.stored:
         own_namespace, name = get_object_key(document["metadata"])
         owner = Owner(str(document["kind"]), own_namespace or namespace or DEFAULT_NAMESPACE, name)
         if owner in owners:
-            found[owner] = document
-    return found
+            documents[owner] = document
+    return documents
 
 
 def _iter_new_objects(reading: ReadResult, kinds: Iterable[str], namespace: str | None) -> Iterator[tuple[str, Any]]:
@@ -279,7 +279,10 @@ def _format_object_title(kind: str, obj: ApiObject) -> str:
 
 
 def _decode_manifests(reading: ReadResult) -> list[_DecodedManifest]:
-    """Decode the pods and workloads. Raises InputError with file, document and field if one is malformed."""
+    """Decode the pods and workloads, except Helm hooks that run on neither install nor upgrade.
+
+    Raises InputError with file, document and field if one is malformed.
+    """
     return [
         _DecodedManifest(manifest, decode_manifest(manifest))
         for manifest in reading.manifests

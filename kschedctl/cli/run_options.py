@@ -125,7 +125,7 @@ def _suggest_nothing(subject: object, report: object) -> Sequence[str]:
     return ()
 
 
-def ask_and_answer(
+def answer_about_subjects(
     run: RunOptions,
     output: Output,
     subjects: Mapping[str, Subject],

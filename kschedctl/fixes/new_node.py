@@ -316,7 +316,7 @@ def simulate_growth(
         autoscaler.name,
         loops=loops,
         nodes=len(pool_by_node),
-        pools=tuple(_count_new_nodes_by_pool(settled.cluster, pool_by_node)),
+        pools=tuple(_iter_new_nodes_by_pool(settled.cluster, pool_by_node)),
         never=tuple(_report_never_scheduled_pods(settled, new_nodes.reasons, causes)),
         placements=placements,
         evicted=evicted,
@@ -331,7 +331,7 @@ def add_new_nodes(cluster: Cluster, new: NewNodes) -> Cluster:
     return add_pods(replace(cluster, nodes=nodes), new.daemons)
 
 
-def _count_new_nodes_by_pool(cluster: Cluster, pool_by_node: Mapping[str, str]) -> Iterator[NewPoolNodes]:
+def _iter_new_nodes_by_pool(cluster: Cluster, pool_by_node: Mapping[str, str]) -> Iterator[NewPoolNodes]:
     """Yield, for each pool and zone, the number of new nodes and of the pods on these nodes.
 
     `pool_by_node` maps the names of the new nodes to their pools.

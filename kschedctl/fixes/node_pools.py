@@ -205,16 +205,19 @@ def _iter_zone_correction(
     )
     if not wanted_zones or any(zone in node_class.zones for zone in wanted_zones):
         return
+
+    # Add a subnet in the first selected zone.
     zone = wanted_zones[0]
     subnets = (*node_class.status.subnets, NodeClassSubnet(zone))
     changed_class = replace(node_class, status=replace(node_class.status, subnets=subnets))
     node_classes: Sequence[NodeClass] = getattr(cluster, kind.field)
     changed_classes = tuple(changed_class if other is node_class else other for other in node_classes)
+    if types is None:
+        types = [_add_zone_offerings(instance_type, zone) for instance_type in derive_instance_types(cluster)]
+
     reference = get_class_reference(pool)
     zones = ", ".join(sorted(node_class.zones))
     class_name = f"{reference.kind} {reference.name}"
-    if types is None:
-        types = [_add_zone_offerings(instance_type, zone) for instance_type in derive_instance_types(cluster)]
     yield PoolCorrection(
         pool.metadata.name,
         PoolFixKind.CHANGE_NODE_CLASS,

@@ -200,7 +200,10 @@ WEIGHT_ZERO = _build_rule(
 
 
 def _find_unknown_disabled_plugins(checked: _CheckedProfile) -> Iterator[Problem]:
-    """Yield a problem for each disabled plugin that does not exist."""
+    """Yield a problem for each disabled plugin that does not exist in this version.
+
+    Plugins that other builds register count as existing, and so does `*`, which stands for all plugins.
+    """
     existing = {*get_in_tree_plugins(checked.gates.minor), *find_registered_plugins(other_builds=True), "*"}
     for point in object_at(checked.document, "plugins"):
         for i, plugin in enumerate(array_at(checked.document, "plugins", point, "disabled")):

@@ -161,10 +161,10 @@ class LintContext:
         """
         for applied in sorted(self.applied_sets.get(subject, ())):
             if applied not in self._set_contexts:
-                self._set_contexts[applied] = self._narrow_to_applied_set(applied)
+                self._set_contexts[applied] = self._build_applied_set_context(applied)
             yield self._set_contexts[applied]
 
-    def _narrow_to_applied_set(self, applied: AppliedSet) -> LintContext:
+    def _build_applied_set_context(self, applied: AppliedSet) -> LintContext:
         """Build the context for linting only the objects that are applied together as this set.
 
         The objects of a closed set can all be in one cluster. The objects of another set may be alternatives of each

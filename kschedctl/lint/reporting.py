@@ -151,16 +151,21 @@ def _merge_findings_from_builds(findings: Iterable[Finding]) -> list[Finding]:
     for finding in findings:
         location = finding.rule, finding.file, finding.line, finding.column, finding.path
         candidates = groups_by_location.setdefault(location, [])
-        group = None
-        if finding.builds:
-            other_builds = (g for g in candidates if all(member.builds != finding.builds for member in g))
-            group = next(other_builds, None)
+        group = _find_group_without_build(candidates, finding.builds) if finding.builds else None
         if group is None:
             group = []
             groups.append(group)
             candidates.append(group)
         group.append(finding)
     return [_merge_group_of_findings(group) for group in groups]
+
+
+def _find_group_without_build(groups: Iterable[list[Finding]], builds: tuple[str, ...]) -> list[Finding] | None:
+    """Return the first group in which no finding comes from these builds, or None."""
+    for group in groups:
+        if all(finding.builds != builds for finding in group):
+            return group
+    return None
 
 
 def _merge_group_of_findings(group: Sequence[Finding]) -> Finding:
@@ -182,12 +187,12 @@ def _describe_rule(rule: Rule, severity: Severity) -> FoundRule:
 def condense_findings(findings: Iterable[Finding], rules: Iterable[Rule]) -> tuple[Finding, ...]:
     """Merge findings that repeat another one for the same object, namespace or variant, if their rule allows it."""
     rules = tuple(rules)
-    findings = keep_one_per_object(findings, {rule.id for rule in rules if rule.once_per_object})
+    findings = keep_one_finding_per_object(findings, {rule.id for rule in rules if rule.once_per_object})
     findings = merge_repeated_findings(findings)
-    return keep_one_per_namespace(findings, {rule.id for rule in rules if rule.once_per_namespace})
+    return keep_one_finding_per_namespace(findings, {rule.id for rule in rules if rule.once_per_namespace})
 
 
-def keep_one_per_namespace(findings: Iterable[Finding], rule_ids: Collection[str]) -> tuple[Finding, ...]:
+def keep_one_finding_per_namespace(findings: Iterable[Finding], rule_ids: Collection[str]) -> tuple[Finding, ...]:
     """Keep one finding per rule in ``rule_ids`` and namespace, and say in it how many others were dropped.
 
     Objects without a namespace form one more group. Findings of other rules are all kept.
@@ -206,7 +211,7 @@ def keep_one_per_namespace(findings: Iterable[Finding], rule_ids: Collection[str
     return tuple(result)
 
 
-def keep_one_per_object(findings: Iterable[Finding], rule_ids: Collection[str]) -> tuple[Finding, ...]:
+def keep_one_finding_per_object(findings: Iterable[Finding], rule_ids: Collection[str]) -> tuple[Finding, ...]:
     """Keep one finding per object for each rule in ``rule_ids``, and say in it how many others were dropped.
 
     Findings of other rules are all kept.

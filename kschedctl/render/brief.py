@@ -111,10 +111,10 @@ def _choose_brief_parts(document: Document, style: Style) -> list[tuple[BriefTex
 
 
 def _choose_shown_parts(parts: list[BriefText], wrapped: list[list[str]], width: int) -> set[int]:
-    """Return the indexes of the parts that fit, chosen in the order of their rank.
+    """Return the indexes of the parts that are shown. Parts with the lowest rank are chosen first.
 
-    If enough lines are free, a part that may shrink is cut to the free lines but one. This line is kept for the last
-    part, which says how to see everything. Changes `wrapped`.
+    A part that does not fit is left out, unless it may shrink and enough lines are free. A part that shrinks leaves one
+    line free for the last part, which says how to see everything. Changes `wrapped`.
     """
     shown: set[int] = set()
     for index in sorted(range(len(parts)), key=lambda index: parts[index].rank):

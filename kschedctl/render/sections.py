@@ -45,10 +45,10 @@ from kschedctl.reports.placements import (
     Spread,
     UnplacedPods,
     Variation,
-    list_victims,
+    describe_victims,
 )
 from kschedctl.reports.plugin_answers import SearchedNodes, SearchStart
-from kschedctl.reports.unknown import VERDICT, UnknownKind, advise_reading, describe_unread
+from kschedctl.reports.unknown import VERDICT, UnknownKind, advise_reading, describe_unread_kinds
 from kschedctl.text.counts import agreeing, counted, first_few, first_of, format_percentage
 from kschedctl.text.printable import describe_misfit, rewrite_fit_error
 
@@ -118,7 +118,7 @@ def build_unread_lines(unknown: Sequence[UnknownKind]) -> Page:
     for affects, consequence in consequences.items():
         kinds = [kind for kind in unknown if kind.affects == affects]
         if kinds:
-            lines.append(f"{describe_unread(kinds)}; {consequence}")
+            lines.append(f"{describe_unread_kinds(kinds)}; {consequence}")
     beside_verdict = [kind for kind in unknown if kind.affects in consequences]
     if lines and not any(kind.affects == VERDICT for kind in unknown):
         lines[-1] += advise_reading(beside_verdict)
@@ -255,7 +255,7 @@ def build_preempted_section(evicted: Sequence[EvictedPod], style: Style, chain: 
     )
     victims = {pod.pod for pod in evicted}
     tied = {pod.pod: pod.tied for pod in evicted if not victims.issuperset(pod.tied)}
-    if equal := list_victims(tied, tied):
+    if equal := describe_victims(tied, tied):
         shown_ties, note = limit_rows(equal, None if style.lists_all_nodes else TIES_SHOWN)
         ties = "kube-scheduler may evict other pods instead, since these have the same priority and start time:"
         page = (*page, paragraph(ties), Bullets((*shown_ties, note) if note else tuple(shown_ties)))

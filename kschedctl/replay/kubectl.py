@@ -111,6 +111,19 @@ def render_wait_until_gone(*pods: Pod) -> str:
     return render_command("wait", "-n", namespace, "--for=delete", *names, f"--timeout={timeout}")
 
 
+def render_stuck_deletion_checks(node: str, *pods: Pod) -> tuple[str, str]:
+    """Return the commands that show why terminating pods of one namespace are still on the node.
+
+    The first shows their finalizers, and the second shows the state of the node and its kubelet.
+    """
+    names = (pod.metadata.name for pod in pods)
+    columns = "custom-columns=NAME:.metadata.name,FINALIZERS:.metadata.finalizers"
+    return (
+        render_command("get", "pods", "-n", pods[0].metadata.namespace, *names, "-o", columns),
+        render_command("describe", "node", node),
+    )
+
+
 def render_patch(key: ObjectKey, change: JsonObject | list[Operation]) -> str:
     """Return the command that applies a merge patch, or the operations of a JSON patch."""
     patch_type = "json" if isinstance(change, list) else "merge"

@@ -135,7 +135,7 @@ def schedule_victims(simulation: Simulation, latest: list[Outcome]) -> list[Outc
     """
     placed_outcomes: list[Outcome] = []
     while not simulation.interrupted:
-        recreated = recreate_gone_pods(simulation, list_victims(latest))
+        recreated = recreate_gone_pods(simulation, describe_victims(latest))
         if not recreated:
             break
         placed_outcomes += [outcome for outcome in latest if outcome.row >= 0]
@@ -145,7 +145,7 @@ def schedule_victims(simulation: Simulation, latest: list[Outcome]) -> list[Outc
     return placed_outcomes + latest
 
 
-def list_victims(outcomes: Iterable[Outcome]) -> list[Position]:
+def describe_victims(outcomes: Iterable[Outcome]) -> list[Position]:
     """Return the pods that the outcomes preempted."""
     return [victim for outcome in outcomes for victim in outcome.victims]
 
@@ -153,7 +153,7 @@ def list_victims(outcomes: Iterable[Outcome]) -> list[Position]:
 def list_displaced_victims(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[Position]:
     """Return the pods that the outcomes preempted, without pods that were being deleted anyway."""
     pods = simulation.view.pods.objects
-    return [victim for victim in list_victims(outcomes) if pods[victim].metadata.deletion_timestamp is None]
+    return [victim for victim in describe_victims(outcomes) if pods[victim].metadata.deletion_timestamp is None]
 
 
 def recreate_gone_pods(simulation: Simulation, positions: Iterable[Position]) -> list[Position]:

@@ -271,11 +271,11 @@ class ScaleUp(Report, frozen=True):
             reasons = {
                 group: figures.get(group) or ", ".join(refusal.reasons) for group, refusal in unhelped.rejected.items()
             }
-            reasons |= {group: self.describe_skipped(pod, group) for group in unhelped.skipped}
+            reasons |= {group: self.describe_skipped_group(pod, group) for group in unhelped.skipped}
             pods_by_reasons.setdefault(tuple(sorted(reasons.items())), []).append(pod)
         return pods_by_reasons
 
-    def describe_skipped(self, pod: str, group: str) -> str:
+    def describe_skipped_group(self, pod: str, group: str) -> str:
         """Describe why the group was skipped for the pod.
 
         The text also says whether one more node of the group would take the pod, if this is known.

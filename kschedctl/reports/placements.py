@@ -243,16 +243,15 @@ class PinnedVolume(Document, frozen=True):
     @property
     def cause(self) -> str:
         """The reason why the pod fits nowhere else."""
-        if self.local:
-            place = f"is local to {first_few(self.nodes)}"
-        elif self.domain:
-            nodes = f"{first_few(self.nodes)} {agreeing(len(self.nodes), 'is the only node', 'are the only nodes')}"
-            place = f"can be used only from {self.domain}, where {nodes}"
-            return f"volume {self.volume} (claim {self.claim}) {place}, so the pod needs a node there"
-        else:
-            place = f"can be used only from {first_few(self.nodes)}"
+        volume = f"volume {self.volume} (claim {self.claim})"
+        nodes = first_few(self.nodes)
+        if self.domain and not self.local:
+            are_only = agreeing(len(self.nodes), "is the only node", "are the only nodes")
+            place = f"can be used only from {self.domain}, where {nodes} {are_only}"
+            return f"{volume} {place}, so the pod needs a node there"
+        place = f"is local to {nodes}" if self.local else f"can be used only from {nodes}"
         there = agreeing(len(self.nodes), "there", "on these nodes")
-        return f"volume {self.volume} (claim {self.claim}) {place}, so the pod can run only {there}"
+        return f"{volume} {place}, so the pod can run only {there}"
 
 
 def describe_data_on_nodes(volumes: Iterable[PinnedVolume]) -> tuple[str, ...]:
@@ -281,16 +280,16 @@ class BlockedPod(Document, frozen=True):
     """Pods that the budgets do not count as healthy, so that they use up what the budgets allow."""
 
 
-def list_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return a text per victim. Victims that could be replaced by the same other pods share a text at the end.
-
-    >>> list_victims(["d/a"], {}), list_victims(["d/a", "d/b", "d/x"], {"d/a": ["d/c"], "d/b": ["d/c"]})
-    (['d/a'], ['d/x', '2 of d/a, d/b, d/c'])
-    >>> list_victims(["d/a", "d/b"], {"d/a": ["d/b"]})
-    ['d/a', 'd/b']
+def describe_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) -> list[str]:
+    """Describe each victim in a text. Victims that could be replaced by the same other pods share a text at the end.
 
     ``tied`` maps a victim to pods that are equal to it, so that they could be evicted instead. Victims themselves are
     no alternatives.
+
+    >>> describe_victims(["d/a"], {}), describe_victims(["d/a", "d/b", "d/x"], {"d/a": ["d/c"], "d/b": ["d/c"]})
+    (['d/a'], ['d/x', '2 of d/a, d/b, d/c'])
+    >>> describe_victims(["d/a", "d/b"], {"d/a": ["d/b"]})
+    ['d/a', 'd/b']
     """
     victim_names = list(victims)
     singles: list[str] = []
@@ -375,7 +374,7 @@ class EvictionChain(Document, frozen=True):
 
     def name_victims(self, victims: Iterable[str]) -> list[str]:
         """Return the names of the victims, and of the pods that could be evicted instead."""
-        return list_victims(victims, self.tied)
+        return describe_victims(victims, self.tied)
 
     @property
     def goes_on(self) -> bool:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document, RootDocument
 from kschedctl.reports.summary import MOST_COMMANDS, ShortPods, Summary
-from kschedctl.reports.unknown import describe_unread
+from kschedctl.reports.unknown import describe_unread_kinds
 from kschedctl.text.counts import counted
 from kschedctl.text.printable import printable
 
@@ -143,7 +143,7 @@ class PlainReport(Document, frozen=True):
         """Yield what limits the answer: what was not read, replayed or verified, and bugs of kube-scheduler."""
         if getattr(self, "interrupted", False):
             yield "interrupted: a partial result"
-        if unknown := describe_unread(getattr(self, "unknown", ())):
+        if unknown := describe_unread_kinds(getattr(self, "unknown", ())):
             yield unknown
         yield from getattr(self, "doubts", ())
         yield from (f"not replayed: {what}" for what in getattr(self, "not_replayed", ()))

@@ -124,7 +124,7 @@ def has_unadmitted(waiting: Sequence[WaitingElsewhere]) -> bool:
     return bool(find_unadmitted_objects(waiting))
 
 
-def has_unchecked(waiting: Sequence[WaitingElsewhere]) -> bool:
+def has_unchecked_objects(waiting: Sequence[WaitingElsewhere]) -> bool:
     """Return whether there are objects whose pods are unknown.
 
     Either an operator would create the pods, or the object is not in a queue yet and the queues were not replayed.

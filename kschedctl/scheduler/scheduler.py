@@ -137,7 +137,7 @@ class Framework:
         return framework
 
     def plugins_at(self, point: str) -> list[Plugin]:
-        """Return the plugins of an extension point in order. The list must not be changed."""
+        """Return the plugins of an extension point in order. The list is built once, and must not be changed."""
         plugins = self._plugins_by_point.get(point)
         if plugins is None:
             names = self.profile.plugins[point]
@@ -252,7 +252,7 @@ class Scheduler:
         return next((plugin for plugin in plugins if offers(plugin, QueueSortPlugin)), None)
 
     def get_registrations(self, scheduler_name: str) -> Registrations:
-        """Return the events for which the plugins of a profile registered.
+        """Return the events for which the plugins of a profile registered, collected on first use.
 
         There are none if the profile does not exist.
         """

@@ -61,9 +61,9 @@ class AffinityTerm(NamedTuple):
     ) -> AffinityTerm:
         """Return the term extended by the names of the namespaces that its namespace selector selects.
 
-        `namespaces` has the labels of each namespace. With `replaced`, the names replace the selector, as documented.
-        Otherwise the selector is kept, as in upstream since 1.34, which matches it against no labels. A term that
-        selects all namespaces is returned unchanged.
+        `namespaces` has the labels of each namespace. With `replaced`, the names replace the selector, as Kubernetes
+        documents it. Otherwise the selector is kept, as in upstream since 1.34, where it is later matched against an
+        empty set of labels. A term that selects all namespaces is returned unchanged.
         """
         if self.namespace_selector.selects_everything:
             return self

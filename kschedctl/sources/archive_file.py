@@ -25,7 +25,7 @@ from kschedctl.api.component_flags import DEFAULT_API_SERVER, ApiServerInstance,
 from kschedctl.api.decoding import decode_json
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.json_values import Json, JsonDict
-from kschedctl.api.kube_version import KubeVersion, clamp_minor, describe_substitute
+from kschedctl.api.kube_version import KubeVersion, clamp_minor, describe_version_substitute
 from kschedctl.cluster import CREATION_KINDS, FIELDS, NOT_HELD, Cluster, Gap, Provenance
 from kschedctl.errors import InputError
 from kschedctl.scheduler.configuration.secrets import redact_secrets
@@ -332,7 +332,7 @@ def _build_version_warnings(header: Header) -> tuple[str, ...]:
         minor = KubeVersion.parse(server_version).minor
     except ValueError:
         return ()
-    warning = describe_substitute(server_version, minor)
+    warning = describe_version_substitute(server_version, minor)
     is_substitute = KubeVersion.parse(header.kube_version).minor == clamp_minor(minor)
     return (warning,) if warning and is_substitute else ()
 

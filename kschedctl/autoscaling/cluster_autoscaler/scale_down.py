@@ -127,8 +127,8 @@ class ScaleDownPlan:
     def plan_removals(self) -> None:
         """Find the nodes that may be removed, and choose the nodes to remove in this loop.
 
-        The results are stored in `candidates`, in `unneeded` (the candidates that could be removed), in `to_delete`
-        (the unneeded nodes that may be removed now) and in `deleted_now` (as many of these as one loop removes).
+        The results are stored in four attributes, each a part of the one before. `candidates` are considered,
+        `unneeded` could be removed, `to_delete` may be removed now, and `deleted_now` are removed in this loop.
         """
         self.candidates = self._find_removal_candidates()
         eligible = [node for node in self.candidates if self._is_eligible_for_removal(node)]
@@ -280,7 +280,7 @@ class ScaleDownPlan:
         has to wait for pods. Atomic groups are removed as a whole.
         """
         sizes = dict(self.targets)
-        limits = self._track_resources_above_minimum()
+        limits = self._build_resource_tracker()
         drained = {node.metadata.name for node in self.unneeded if self.removals[node.metadata.name].moves.pods}
 
         # Every reservation charges `sizes` and `limits`. Empty nodes are charged before other nodes.
@@ -295,7 +295,7 @@ class ScaleDownPlan:
         empty = tuple(name for name in removable if name not in drained)
         return RemovedNodes(empty, tuple(name for name in removable if name in drained))
 
-    def _track_resources_above_minimum(self) -> ResourceTracker:
+    def _build_resource_tracker(self) -> ResourceTracker:
         """Build the tracker of how far each resource is above the cluster's minimum."""
         loop = self.loop
         nodes = [loop.snapshot.universe.nodes.objects[row] for row in loop.snapshot.order]

@@ -32,10 +32,10 @@ NEW_PROVIDER = "new:///"
 
 
 class LaunchingPools:
-    """The NodePools of a cluster, which launch nodes for pods that kube-scheduler rejects. Raises InputError.
+    """The NodePools of a cluster, which launch nodes for pods that kube-scheduler rejects.
 
     If ``types`` is None, only the instance types of existing nodes are known. Without ``limited``, the limits of
-    NodePools are ignored.
+    NodePools are ignored. Raises InputError for malformed instance types.
     """
 
     name = NAME

@@ -176,7 +176,7 @@ class Planner:
         if special is not None and node.target is None:
             return special(self, node)
         resolution = self.checked.calls[node]
-        args = [*([resolution.target] if resolution.target else []), *node.args]
+        args = [resolution.target, *node.args] if resolution.target else [*node.args]
         steps = [self.plan(arg) for arg in args]
         if resolution.function in ("or", "orValue"):
             return Computation(

@@ -46,8 +46,8 @@ def find_last_index(text: str, part: str, start: int | None = None) -> int:
     """Return the index of the last occurrence of ``part`` at or before ``start``, or -1.
 
     ``start`` defaults to the end of the text. An empty part is found at ``start``, which is not checked in this case.
-    Otherwise, returns -1 if ``start`` is beyond the last character, and raises CelError if it is negative. All of this
-    is as in upstream.
+    Otherwise, the result is -1 if ``start`` is beyond the last character. Raises CelError if ``start`` is negative.
+    Upstream does the same.
     """
     if start is None:
         return text.rfind(part)
@@ -308,7 +308,7 @@ def _format_key(key: Value) -> str:
     """Format the key of a map. Raises CelError for a key that is neither a text nor a whole number."""
     if not isinstance(key, str | int):
         raise CelError(f"error during formatting: no formatting function for map key of type {get_type_name(key)}")
-    return _quote(key) if isinstance(key, str) else to_string(key)
+    return _quote_like_go(key) if isinstance(key, str) else to_string(key)
 
 
 def _format_inner(value: Value) -> str:
@@ -316,7 +316,7 @@ def _format_inner(value: Value) -> str:
     return _LITERALS.get(type(value), _format_text)(value)
 
 
-def _quote(text: str) -> str:
+def _quote_like_go(text: str) -> str:
     """Quote a string like Go's ``%q``."""
     if text.isascii():
         return f'"{text.translate(_ESCAPES)}"'
@@ -331,8 +331,8 @@ def _escape_character(character: str) -> str:
 
 
 _LITERALS: Mapping[type, Callable[[Value], str]] = {
-    str: _quote,
-    bytes: lambda value: f"b{_quote(to_string(value))}",
+    str: _quote_like_go,
+    bytes: lambda value: f"b{_quote_like_go(to_string(value))}",
     float: lambda value: f"{value:.6f}" if math.isfinite(value) else f'"{to_string(value)}"',
     Duration: lambda value: f'duration("{format_seconds(value)}s")',
     Timestamp: lambda value: f'timestamp("{format_timestamp(value)}")',

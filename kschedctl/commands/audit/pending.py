@@ -301,12 +301,12 @@ def _group_waiting_pods(waiting: Iterable[WaitingPod]) -> list[list[WaitingPod]]
         workload = str(find_owner(waiting_pod.pod)) if waiting_pod.cause == "stuck" else ""
         groups.setdefault((waiting_pod.cause, waiting_pod.reason, workload), []).append(waiting_pod)
     for group in groups.values():
-        group.sort(key=_build_age_sort_key)
+        group.sort(key=_get_age_sort_key)
     order = tuple(CAUSES)
     return sorted(groups.values(), key=lambda group: (order.index(group[0].cause), -len(group)))
 
 
-def _build_age_sort_key(waiting_pod: WaitingPod) -> tuple[bool, str]:
+def _get_age_sort_key(waiting_pod: WaitingPod) -> tuple[bool, str]:
     """Return a sort key that puts the oldest pods first and pods of unknown age last."""
     created = waiting_pod.pod.metadata.creation_timestamp or ""
     return not created, created

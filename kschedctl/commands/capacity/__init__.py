@@ -1,6 +1,6 @@
 """The command `capacity`: how many more of these pods fit, and what stops the next one?
 
-`prepare` builds the cluster with one pod of each shape, and `run_trial` places pods of one shape.
+`prepare_shapes` builds the cluster with one pod of each shape, and `run_trial` places pods of one shape.
 """
 
 from __future__ import annotations

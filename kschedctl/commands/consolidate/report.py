@@ -217,17 +217,17 @@ class NodeConsolidation(Report, frozen=True):
             costs = (*self.list_costs(), eviction_cost)
         drawback = "; ".join(cost.text for cost in costs)
         fix = ShortFix(fix_text, "platform", but=drawback, nodes=names[:3], commands=self.commands, costs=costs)
-        warnings = tuple(
+        worse_zones = (zone for zone in self.zones if zone.after > zone.before)
+        zone_warnings = (
             f"losing zone {zone.zone} would then leave {counted(zone.after, 'pod')} without a node, now {zone.before:,}"
-            for zone in self.zones
-            if zone.after > zone.before
+            for zone in worse_zones
         )
-        if names and not self.zones:
-            warnings = (*warnings, ZONES_NOT_EXAMINED)
-        if self.not_tried:
-            warnings = (f"not tried: {self.describe_untried_nodes()}", *warnings)
-        if self.autoscaler:
-            warnings = (self.autoscaler, *warnings)
+        warnings = (
+            *((self.autoscaler,) if self.autoscaler else ()),
+            *((f"not tried: {self.describe_untried_nodes()}",) if self.not_tried else ()),
+            *zone_warnings,
+            *((ZONES_NOT_EXAMINED,) if names and not self.zones else ()),
+        )
         return replace(
             summary,
             subject=counted(self.nodes, "node"),

@@ -11,7 +11,7 @@ from kschedctl.cli.next_commands import build_command, build_replay_options, bui
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.output_options import Answer, Drawn
 from kschedctl.cli.references import parse_kind
-from kschedctl.cli.run_options import RunOptions, ask_and_answer
+from kschedctl.cli.run_options import RunOptions, answer_about_subjects
 from kschedctl.cli.source import KUEUE_QUOTA_KINDS, LoadedSource, load_clusters
 from kschedctl.commands import drain as library
 from kschedctl.commands.drain.report import Drain
@@ -65,7 +65,7 @@ def drain(
                 return build_command(loaded.source, "drain", order, options=replay_options)
             return () if report.remedy is None else build_whatif_command(loaded.source, report.remedy, replay_options)
 
-        return ask_and_answer(
+        return answer_about_subjects(
             run,
             result,
             load_clusters(source, KUEUE_QUOTA_KINDS),

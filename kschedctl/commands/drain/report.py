@@ -189,10 +189,11 @@ class Drain(Report, frozen=True):
             (len(self.returned), "pod comes back: it tolerates the cordon", "pods come back: they tolerate the cordon"),
             (self._moved_count, "pod gets another node", "pods get another node"),
         )
-        counts = [counted(number, singular, plural) for number, singular, plural in numbers if number]
+        counts = []
         if self.blocked:
             cannot = counted(len(self.blocked), "pod cannot be evicted", "pods cannot be evicted")
-            counts.insert(0, f"{cannot} ({first_few([pod.pod for pod in self.blocked])})")
+            counts.append(f"{cannot} ({first_few([pod.pod for pod in self.blocked])})")
+        counts += [counted(number, singular, plural) for number, singular, plural in numbers if number]
         counts += self._describe_pods_evicted_elsewhere()
         if self.delayed:
             waits = counted(len(self.delayed), "pod can be evicted only", "pods can be evicted only")
@@ -217,6 +218,7 @@ class Drain(Report, frozen=True):
         if not self.drained:
             return "Not drained yet" if self.interrupted and not self.blocked else "Cannot be drained"
         drawbacks = (
+            (len(self.down_nodes), "but pods may stay Terminating"),
             (self._lost_count, "but loses pods for good"),
             (
                 self._unplaced_count or self._waiting_count or self._not_created_count,
@@ -226,8 +228,6 @@ class Drain(Report, frozen=True):
             (len(self.nominated), "but pending pods lose the room made for them"),
         )
         worst = next((text for number, text in drawbacks if number), "with disruption")
-        if self.down_nodes:
-            worst = "but pods may stay Terminating"
         return f"Can be drained, {worst}"
 
     def _describe_pods_evicted_elsewhere(self) -> list[str]:

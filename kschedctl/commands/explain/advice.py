@@ -165,9 +165,14 @@ def _advise_on_unschedulable_pod(report: Explanation, pod: Pod, scheduler: Sched
 def _advise_on_terminating_victims(preemption: PreemptionReport, cluster: Cluster) -> Iterator[Advice]:
     """Yield the advice to wait for the terminating victims, and advice on what to check if they do not leave.
 
-    If a victim's deletion time is known, the latest one is mentioned.
+    If a victim's deletion time is known, the latest one is mentioned. If a victim should have been gone before the
+    cluster was read, the only advice is to check what keeps it.
     """
     node = preemption.nominated
+    if preemption.overdue:
+        text = f"The victims are overdue by {preemption.overdue}: check their finalizers and the kubelet of {node}"
+        yield Advice("LookAtFinalizers", text, node)
+        return
     text = f"Wait: the pod gets {node} once the victims are gone, unless a pod of higher priority comes first"
     yield Advice("AwaitPreemption", text, node)
     victims = (cluster.pod(*key.split("/", 1)) for key in preemption.terminating)

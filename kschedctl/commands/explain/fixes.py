@@ -104,8 +104,9 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
 def should_search_fixes(report: Explanation, target: TargetPod) -> bool:
     """Return whether a change could help the pod.
 
-    Return False for a pod that is being deleted, that fits but waits for its group or at Permit, or whose gang another
-    project places. A gated pod can be helped only if nothing but device claims gates it.
+    Return False for a pod that is being deleted. Also return False for a pod that fits but waits for its group or at
+    Permit, and for a pod of a gang that another project places. A gated pod can be helped only if nothing but device
+    claims gates it.
     """
     if report.pod_group is not None:
         waits_for_group = bool(report.feasible)
@@ -143,7 +144,7 @@ def search_fixes(
 
 
 def choose_pod_to_change(target: TargetPod) -> Pod:
-    """Return the pod as its manifest or the cluster has it, so that fixes change that object.
+    """Return the pod of the manifest or of the cluster, so that fixes change that object.
 
     If the question changed the pod's spec, for example by --as-if, return the changed pod.
     """

@@ -1,6 +1,4 @@
-"""Report on a gang of Volcano, Kueue or scheduler-plugins: its existing and missing pods, and whether they fit
-together.
-"""
+"""Report on a gang of Volcano, Kueue or scheduler-plugins: its pods, and whether they fit together."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def describe_obstacle_to_room(preemption: PreemptionReport) -> str:
 
 
 def describe_preemption_under_way(preemption: PreemptionReport) -> str:
-    """Describe which victims the pod waits for on its nominated node, and which other pods take that node first.
+    """Describe for which victims the pod waits on its nominated node, and the pods that take that node first.
 
     The names of the victims come last, since a short form may cut the end.
     """
@@ -132,7 +132,8 @@ def describe_preemption_under_way(preemption: PreemptionReport) -> str:
     obstacle = describe_obstacle_to_room(preemption)
     but = f", but {obstacle}" if obstacle else ""
     names = _join_first_names(preemption.terminating)
-    return f"{UNDER_WAY}: it waits for {pods} to terminate on {preemption.nominated}{but} ({names})"
+    overdue = f", overdue by {preemption.overdue}" if preemption.overdue else ""
+    return f"{UNDER_WAY}: it waits for {pods} to terminate on {preemption.nominated}{overdue}{but} ({names})"
 
 
 def _join_first_names(names: tuple[str, ...]) -> str:
@@ -180,8 +181,8 @@ def describe_group_placement(report: Explanation) -> str:
 def _describe_gang_failure(group: PodGroupReport, report: Explanation) -> str:
     """Describe why a gang of another project is not placed. Return "" if the gang is not to blame.
 
-    The gang is not to blame if its pods are placed one by one or enough of them fit, or if the pod itself is gated or
-    rejected by PreFilter.
+    The gang is not to blame if its pods are placed one by one, or if enough of them fit. It is not to blame either if
+    the pod itself is gated or rejected by PreFilter.
     """
     if group.deadlocked_with and report.verdict not in ("Schedulable", "Error"):
         return _describe_gang_deadlock(group)

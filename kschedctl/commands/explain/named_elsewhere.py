@@ -1,5 +1,6 @@
-"""Answers about objects that wait for another controller before kube-scheduler sees their pods, such as a Kueue
-Workload.
+"""Answers about objects that wait for another controller before kube-scheduler sees their pods.
+
+Such an object is a Workload of Kueue, for example.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.errors import UsageError
 from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_waiting_elsewhere
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, has_unchecked
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, has_unchecked_objects
 
 
 def build_waiting_objects_report(
@@ -53,7 +54,7 @@ def build_waiting_objects_report(
         waiting_elsewhere=entries,
         asked_about=tuple(map(str, objects)),
         unknown=find_unread_waiting_kinds(inquiry.cluster) if not entries else (),
-        undecided=has_unchecked(entries),
+        undecided=has_unchecked_objects(entries),
     )
 
 
@@ -96,7 +97,7 @@ def report_new_resources(
         scope="",
         waiting_elsewhere=entries,
         asked_about=tuple(entry.resource for entry in entries),
-        undecided=has_unchecked(entries),
+        undecided=has_unchecked_objects(entries),
     )
 
 

@@ -27,7 +27,7 @@ from kschedctl.replay.controllers.unreplayed_admission import (
 )
 from kschedctl.replay.denials import raise_if_denied, raise_if_struct_denied
 from kschedctl.reports.not_created import NOT_CREATED, NotCreated, OnceCreated
-from kschedctl.reports.unknown import UnknownKind, describe_unread
+from kschedctl.reports.unknown import UnknownKind, describe_unread_kinds
 from kschedctl.scheduler.scheduler import Scheduler
 
 
@@ -107,7 +107,7 @@ def find_creation_doubts(target: TargetPod, cluster: Cluster, *, fits: bool) -> 
         hooks = find_uncalled_hooks(cluster, [target.pod])
         if not hooks:
             return CreationDoubts(not_replayed)
-        text = f"admission, which may deny or change the pod: {describe_unread(hooks)}"
+        text = f"admission, which may deny or change the pod: {describe_unread_kinds(hooks)}"
         return CreationDoubts((*not_replayed, text))
 
     denied = target.not_created is not None

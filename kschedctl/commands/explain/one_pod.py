@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod
+from kschedctl.api.workloads import format_title
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.cycle_report import drop_unwritten_message, explain_pod
 from kschedctl.commands.explain.report import FINE, UNSCHEDULABLE, Explanation, Explanations, ReplicaCount
@@ -156,7 +157,8 @@ def explain_target(target: TargetPod) -> Explanation:
         report = explain_pod(scheduler, pod)
     else:
         report = Explanation(pod.key, NOT_CREATED, headline="", kube_version=scheduler.cluster.kube_version)
-    report = replace(report, stands_for=target.note, fewer_pods=target.fewer_reasons)
+    workload = "" if target.workload is None or isinstance(target.workload, Pod) else format_title(target.workload)
+    report = replace(report, stands_for=target.note, workload=workload, fewer_pods=target.fewer_reasons)
 
     # A pod that is not in the cluster has to be created first
     doubtful_kinds: tuple[UnknownKind, ...] = ()

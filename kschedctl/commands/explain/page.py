@@ -9,6 +9,8 @@ from itertools import islice
 from shlex import quote
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from kschedctl.commands.explain.feasible_nodes_page import (
     build_extenders_section,
     build_reservations_section,
@@ -274,10 +276,12 @@ def _build_elimination_row(elimination: Elimination, stacked: bool) -> Row:
 
 def _build_node_groups_table(groups: tuple[NodeGroup, ...], style: Style) -> Page:
     """Build the table of node groups, each with the same reasons for rejection."""
-    columns = [*number_columns("nodes"), Column("pool, examples"), Column("plugin, reason")]
+    columns = [*number_columns("nodes")]
     if style.width >= WIDE_WIDTH:
-        columns = [*number_columns("nodes"), Column("pool"), Column("examples"), Column("rejected by", keep=True)]
+        columns += [Column("pool"), Column("examples"), Column("rejected by", keep=True)]
         columns += [Column("reason"), Column("also rejected by")]
+    else:
+        columns += [Column("pool, examples"), Column("plugin, reason")]
     return build_table(
         groups,
         columns,
@@ -396,7 +400,10 @@ def build_explanations_page(report: Explanations, style: Style) -> Page:
     columns = [Column("pod", keep=True), Column("verdict", keep=True), Column("where"), Column("asked about")]
     table = build_table(report.explanations, columns, _build_pod_row, limit=None, full=False)
     pages = [
-        build_subsection(explanation.stands_for or explanation.pod, build_explanation_page(explanation, style))
+        build_subsection(
+            explanation.stands_for or explanation.pod,
+            build_explanation_page(replace(explanation, stands_for=""), style),
+        )
         for explanation in report.explanations
         if style.wide or not explanation.is_fine
     ]
@@ -435,7 +442,7 @@ COMMAND_BY_KIND = {
     "CompareLabels": "kubectl get nodes --show-labels",
     "LookAtClaim": "kubectl get pvc -n {namespace}",
     "CheckDeviceDriver": "kubectl get resourceslices,daemonsets -A",
-    "LookAtDevices": "kubectl get resourceclaims,deviceclasses,resourceslices -n {namespace}",
+    "LookAtDevices": "kubectl get resourceclaimtemplates,resourceclaims,deviceclasses,resourceslices -n {namespace}",
     "DetachVolumes": "kubectl get csinode",
     "LookAtKubelet": "kubectl describe pod -n {namespace} {pod}",
     "LookAtNode": "kubectl describe node {node}",

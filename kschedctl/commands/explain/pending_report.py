@@ -35,6 +35,7 @@ class PendingPod(Document, frozen=True):
     """The creation time."""
     age: str = ""
     """The age as kubectl prints it, or an empty string if it is not known."""
+    priority: int = 0
 
 
 class PendingGroup(Document, frozen=True):
@@ -46,13 +47,15 @@ class PendingGroup(Document, frozen=True):
     message: str | None
     """kube-scheduler's message if it is the same for all pods."""
     pods: tuple[str, ...]
-    """The pods, oldest first."""
+    """The pods, those of highest priority first, then the oldest."""
     age: str = ""
     """The age of the oldest pod."""
     workloads: tuple[str, ...] = ()
     """The workloads that own the pods."""
     members: tuple[PendingPod, ...] = ()
     """The pods with their own headlines."""
+    priority: int = 0
+    """The highest priority of the pods."""
 
     @property
     def short_form(self) -> ShortPods:
@@ -73,7 +76,7 @@ class ExplainedPods(Document, frozen=True):
 
 
 class PendingPods(Report, frozen=True):
-    """All pending pods of a scope by cause, unschedulable ones first."""
+    """All pending pods of a scope by cause: those that do not fit first, in order of their highest priority."""
 
     scope: str
     """The namespace and labels that were searched, in words."""

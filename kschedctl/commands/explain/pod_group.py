@@ -313,7 +313,7 @@ def iter_victims(result: GroupResult) -> Iterator[Position]:
 
 
 def iter_pod_keys(view: Fork, positions: Iterable[Position]) -> Iterator[str]:
-    """Return the keys (`namespace/name`) of the pods at these positions, one by one."""
+    """Yield the keys (`namespace/name`) of the pods at these positions."""
     return (view.pods.objects[position].key for position in positions)
 
 

@@ -26,11 +26,11 @@ def is_preemption_under_way(report: Explanation) -> bool:
 
 
 def mention_rivals(scheduler: Scheduler, pod: Pod, report: Explanation) -> Explanation:
-    """Return the pod's explanation with the waiting pods that take the room that preemption is making for the pod.
+    """Return the pod's explanation with its rivals: the waiting pods that take the room of the preemption's victims.
 
-    The pod may differ from the pod of this name in the cluster. The explanation is returned unchanged if no preemption
-    is under way, if the pod gets a node once its victims are gone, or if extenders would have to be called for all
-    pods.
+    The pod may differ from the pod of this name in the cluster. The explanation is returned unchanged in three cases:
+    no preemption is under way, the pod gets a node once its victims are gone, or extenders would have to be called for
+    all pods.
     """
     return mention_rivals_of_pods(scheduler, [pod], {pod.key: report})[pod.key]
 

@@ -8,7 +8,9 @@ import numpy as np
 
 from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import find_controller
+from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.report import CandidateReport, NoLowerPriority, PreemptionReport, VictimReport
+from kschedctl.replay.overdue_pods import describe_overdue
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
@@ -24,7 +26,7 @@ from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption, De
 from kschedctl.snapshot.fork import Fork
 
 
-def report_preemption(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionReport | None:
+def report_preemption(outcome: PostFilterOutcome, cycle: Cycle, cluster: Cluster) -> PreemptionReport | None:
     """Report what preemption would do for the pod, or return None if it could not run.
 
     If several plugins ran, the report is about the last one, which decided the outcome. If the profile has no
@@ -39,7 +41,8 @@ def report_preemption(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionRep
 
     preemption = result.report
     names = view.nodes.names
-    terminating = tuple(view.pods.objects[position].key for position in preemption.leaving)
+    leaving = [view.pods.objects[position] for position in preemption.leaving]
+    terminating = tuple(pod.key for pod in leaving)
     choice = preemption.choice
     tied = tuple(names[row] for row in choice.tied.row.tolist()) if choice else ()
     return PreemptionReport(
@@ -55,6 +58,7 @@ def report_preemption(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionRep
         limit=preemption.wanted,
         nominated=cycle.info.pod.status.nominated_node_name if terminating else "",
         terminating=terminating,
+        overdue=describe_overdue(cluster, leaving),
         no_lower_priority=_report_lack_of_lower_priorities(plugin, preemption, cycle),
     )
 

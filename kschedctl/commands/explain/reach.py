@@ -320,8 +320,8 @@ class NodeCloseness(NamedTuple):
 def measure_node_closeness(obstacles: Iterable[Obstacle], nodes: int) -> NodeCloseness:
     """Measure how close each node is to fitting, by combining its obstacles.
 
-    The level of a node is the highest level among its obstacles. Its distance is that of the obstacle that
-    kube-scheduler reports, or 0 if that is unknown. `nodes` is the number of nodes.
+    The level of a node is the highest level among its obstacles. The distance of a node comes from the obstacle that
+    kube-scheduler reports there. An unknown distance is 0. `nodes` is the number of nodes.
     """
     level, count = np.zeros(nodes, np.int8), np.zeros(nodes, np.int64)
     distance = np.zeros(nodes, np.float64)

@@ -10,7 +10,7 @@ from kschedctl.cli.extender_options import Extending
 from kschedctl.cli.next_commands import build_replay_options, build_whatif_command
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.output_options import Answer, Drawn
-from kschedctl.cli.run_options import RunOptions, ask_and_answer
+from kschedctl.cli.run_options import RunOptions, answer_about_subjects
 from kschedctl.cli.source import LoadedSource, load_clusters
 from kschedctl.commands import failures as library
 from kschedctl.commands.failures.report import Failures
@@ -74,6 +74,6 @@ def failures(
             scenario = report.remedy or {"steps": [library.build_worst_step(report)]}
             return build_whatif_command(loaded.source, scenario, replay_options)
 
-        return ask_and_answer(
+        return answer_about_subjects(
             run, result, load_clusters(source), ask, lambda report: report.safe, suggest_commands=suggest_commands
         )

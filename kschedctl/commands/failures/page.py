@@ -70,8 +70,8 @@ def build_page(report: Failures, style: Style) -> Page:
 def _build_worst_failure_sections(worst: Failure, runs: int, style: Style) -> Page:
     """Build the sections on the worst failure.
 
-    They show the pods that are denied, lost, unplaced or evicted, the number of pods by place, and, after several runs,
-    which results depend on the order of the pods.
+    They show the pods that are denied, lost, unplaced or evicted, and the number of pods by place. After several runs,
+    they also show which results depend on the order of the pods.
     """
     reasons: Page = ()
     for text in describe_data_on_nodes(worst.pinned_volumes):

@@ -282,9 +282,9 @@ class SetsOnNodes:
     def _select_pods_freeing_enough(self, size: int, columns: list[int], shortages: Amounts) -> Rows:
         """Return the pods that may belong to a sufficient set of `size` pods.
 
-        A pod may belong to one if it frees enough of each resource together with `size` - 1 pods that are as large as
-        the node's largest pod. `columns` are the resources, and `shortages` (N, C) are the amounts of them that each
-        node lacks.
+        The other pods of the set are assumed to be as large as the node's largest pod. A pod is selected if it then
+        frees enough of each resource together with them. `columns` are the resources, and `shortages` (N, C) are the
+        amounts of them that each node lacks.
         """
         node = self.view.node[self.pods]
         requests = self._get_requests(self.pods, columns)

@@ -58,7 +58,12 @@ from kschedctl.replay.placements import (
     report_evictions,
     summarize_evictions,
 )
-from kschedctl.replay.settling import build_resulting_cluster, enable_pod_recreation, list_victims, recreate_gone_pods
+from kschedctl.replay.settling import (
+    build_resulting_cluster,
+    describe_victims,
+    enable_pod_recreation,
+    recreate_gone_pods,
+)
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.storage_demand import describe_exceeded_storage
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
@@ -67,7 +72,7 @@ from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
 from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.reports.placements import EvictedPod, Spread, Variation, WorkloadVariation, select_displaced_pods
 from kschedctl.reports.unknown import ClusterBasis
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, has_unadmitted, has_unchecked
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, has_unadmitted, has_unchecked_objects
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
@@ -186,7 +191,7 @@ def _add_objects_waiting_elsewhere(
         report,
         waiting_elsewhere=waiting,
         admitted=dict(shared.flavors),
-        undecided=not is_certainly_bad and (report.undecided or has_unchecked(waiting)),
+        undecided=not is_certainly_bad and (report.undecided or has_unchecked_objects(waiting)),
     )
 
 
@@ -395,7 +400,7 @@ def carry_out_changes(
     enable_pod_recreation(simulation, scaled_down)
     outcomes = roll_out(rollouts, simulation, [position_by_key[key] for key in shared.pending_pods], done)
     if not simulation.interrupted:  # members of gangs come back once nothing else moves
-        victims = [victim for victim in list_victims(outcomes) if victim not in scaled_down]
+        victims = [victim for victim in describe_victims(outcomes) if victim not in scaled_down]
         outcomes += simulation.schedule(recreate_gone_pods(simulation, victims))
     return CarriedOutChanges(simulation, rollouts, outcomes)
 

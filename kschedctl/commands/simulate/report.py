@@ -189,9 +189,10 @@ class SimulationReport(Report, frozen=True):
     def _describe_placed_pods(self) -> str:
         """Return how many pods get a node, the side effects, and the flavors in which Kueue admits the pods.
 
-        If waiting pods take part, they are counted apart from the pods of the manifests.
+        Pods that cannot be created count as pods without a node. If waiting pods take part, they are counted apart from
+        the pods of the manifests.
         """
-        total = self.placed + self.unplaced
+        total = self.placed + self.unplaced + sum(denied.missing or 0 for denied in self.not_created)
         placed = f"{self.placed:,}"
         if self.variation and self.variation.placed.least < self.variation.placed.most:
             placed = str(self.variation.placed)

@@ -204,7 +204,7 @@ class SolvedPacking:
 
         If the solver finds no solution in time, the set of the greedy packing is returned.
         """
-        takes = program.prefer_shapes(preferred)
+        takes = program.select_preferred_shapes(preferred)
         solution = self._solve_packing(program, takes)
         return solution.counts if solution else PlainPacking().pack(program, preferred)
 
@@ -361,6 +361,8 @@ MAX_ROUNDS = 200
 """The maximum number of rounds of column generation."""
 TINY = 1e-9
 """Prices of pods below this count as 0."""
+PRICE_ERROR = 1e-6
+"""The difference between prices that may be a rounding error."""
 SECONDS_PER_PATTERN = 1.0
 """The time limit for the search for one pattern."""
 
@@ -442,7 +444,7 @@ class _PatternSearch:
             improving = [
                 (shape, pattern)
                 for shape, (pattern, _) in enumerate(best_patterns)
-                if pattern @ pod_prices > self.price[shape] + 1e-6
+                if pattern @ pod_prices > self.price[shape] + PRICE_ERROR
             ]
             for shape, pattern in improving:
                 self._add_pattern(pattern, shape)

@@ -115,7 +115,7 @@ def _find_target_pods(inquiry: Inquiry, source: Source, scope: Scope, words: tup
         return subjects.find_named_targets(inquiry, words, scope, source)
     targets = subjects.find_targets_in_files(inquiry, scope)
     if targets is None:
-        found_pods.check_namespace(inquiry.cluster, with_context_namespace(scope, source, inquiry.cluster))
+        found_pods.require_existing_namespace(inquiry.cluster, with_context_namespace(scope, source, inquiry.cluster))
     return targets
 
 

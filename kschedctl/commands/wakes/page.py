@@ -99,8 +99,12 @@ HOW_TO_LIST_CHANGES = "To list the changes after which the scheduler retries a p
 def _build_pod_row(pod: WakeUps) -> Row:
     """Build the row of a pod: what rejected it, or else its state, and the number of kinds of changes that wake it."""
     plugins = join_words([rejector.plugin for rejector in pod.rejectors])
-    is_rejected_alone = plugins and not pod.pod_group
-    state = f"{'held back' if pod.gating_plugin else 'rejected'} by {plugins}" if is_rejected_alone else pod.headline
+    if not plugins or pod.pod_group:
+        state = pod.headline
+    elif pod.gating_plugin:
+        state = f"held back by {plugins}"
+    else:
+        state = f"rejected by {plugins}"
     kinds = {wake_up.words for rejector in pod.rejectors for wake_up in rejector.wake_ups}
     return (Marked(pod.pod, Tone.STRONG), state, f"{len(kinds):,}" if plugins else "")
 

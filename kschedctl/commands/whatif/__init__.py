@@ -344,7 +344,7 @@ class Question:
         return [replace(self.cluster, **settings) for settings in self.settings.values()]
 
     def compare_versions(self) -> VersionChanges:
-        """Return the changes between the two versions of kube-scheduler that are compared."""
+        """Return the report on the differences between the two versions of kube-scheduler that are compared."""
         from kschedctl.commands.versions import compare_versions  # noqa: PLC0415 - all plugins, for few questions
 
         return compare_versions(*self.settings)

@@ -67,8 +67,10 @@ def _build_legend(plot: Plot, marks: str) -> Text:
         Text.assemble((marks[i % len(marks)], COLORS[i % len(COLORS)]), f" {printable(series.name)}")
         for i, series in enumerate(plot.series)
     ]
-    what = printable(plot.y.title)
-    return Text(f"{what}:  ").append(Text("   ").join(names)) if len(names) > 1 else Text(what)
+    amount_title = printable(plot.y.title)
+    if len(names) < 2:
+        return Text(amount_title)
+    return Text(f"{amount_title}:  ").append(Text("   ").join(names))
 
 
 def _color_marks(line: str, marks: str) -> Text:

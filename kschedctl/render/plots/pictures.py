@@ -42,6 +42,7 @@ TITLE, UNIT, TICKS, KEYS, PAD, RIGHT = 0.42, 0.22, 0.52, 0.2, 0.15, 0.4
 and right margins.
 """
 KEYS_IN_ROW = 3
+POINTS_PER_INCH = 72
 DOTS_PER_INCH = 144
 """Resolution of a PNG."""
 MAX_PLOTS = 12
@@ -217,7 +218,7 @@ def _measure_label_width(label: str) -> float:
 
     font = FontProperties(family=SETTINGS["font.family"], size=SETTINGS["font.size"])
     width: float = TextPath((0, 0), label, prop=font).get_extents().width if label.strip() else 0.0
-    return width / 72
+    return width / POINTS_PER_INCH
 
 
 def _format_key(name: str) -> str:

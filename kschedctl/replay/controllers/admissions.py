@@ -189,7 +189,9 @@ class Admissions:
             return None
         change.denied = len(change.new) - admitted
         del change.new[admitted:]
-        return build_denied_pods_report(owner, messages, desired_count, change.denied, defaults)
+        return build_denied_pods_report(
+            owner, messages, desired_count, change.denied, creatable=admitted, defaults=defaults
+        )
 
     def find_fixes_by_message(
         self, owner: Owner, workload: Struct, change: WorkloadChange, message: str

@@ -125,7 +125,7 @@ class CreationFailures:
         """Return the owner with its failures, which are either all current or all past.
 
         A current condition makes them current. Otherwise, they are past if the owner has created an object since the
-        newest event, or if pods could not be created and none is missing now.
+        newest event. Failures to create pods are also past if no pod is missing now.
         """
         condition, events = signs
         uncreated_kind = self._determine_uncreated_kind(owner, signs)
@@ -269,17 +269,24 @@ def _is_in_earlier_second(time: str, other_time: str) -> bool:
 
 
 def build_denied_pods_report(
-    owner: Owner, messages: Iterable[str], wanted: int, denied: int, defaults: tuple[str, ...] = ()
+    owner: Owner,
+    messages: Iterable[str],
+    wanted: int,
+    denied: int,
+    *,
+    creatable: int = 0,
+    defaults: tuple[str, ...] = (),
 ) -> NotCreated:
     """Build the report that ``denied`` of a workload's ``wanted`` pods are denied.
 
-    The API server returns any one of the messages by chance. ``defaults`` are the requests and limits that LimitRanges
-    set.
+    Besides these pods, ``creatable`` pods do not exist, but can be created. The API server returns any one of the
+    messages by chance. ``defaults`` are the requests and limits that LimitRanges set.
     """
     failures = tuple(
         CreationFailure(message, BY_CHANCE if index else REPLAYED) for index, message in enumerate(messages)
     )
-    report = NotCreated(str(owner), "", wanted, there=wanted - denied, missing=denied, failures=failures)
+    existing = wanted - denied - creatable
+    report = NotCreated(str(owner), "", wanted, there=existing, missing=denied, failures=failures, creatable=creatable)
     return add_headline(replace(report, defaults=defaults))
 
 
@@ -350,7 +357,12 @@ def _describe_what_is_missing(not_created: NotCreated) -> str:
         return "its next Job"
     if not_created.wanted is None:
         return f"pods ({not_created.there:,} {exist_verb}, the wanted number is unknown)"
-    counts = f"({not_created.wanted:,} wanted, {not_created.there:,} {exist_verb})"
+    counts = f"{not_created.wanted:,} wanted, {not_created.there:,} {exist_verb}"
+    if not_created.creatable and not not_created.there:
+        counts = f"{not_created.wanted:,} wanted, {not_created.creatable:,} can be created"
+    elif not_created.creatable:
+        counts += f", {not_created.creatable:,} can be created"
+    counts = f"({counts})"
     if not_created.object != "Pod":
         return f"its new {not_created.object} {counts}"
     if not not_created.missing:

@@ -18,7 +18,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import ADMISSION_HOOK_KINDS, FIELDS, LIMITS, Cluster, Gap
 from kschedctl.replay.unknown import CREATION, VERDICT
-from kschedctl.reports.unknown import UnknownKind, describe_unread
+from kschedctl.reports.unknown import UnknownKind, describe_unread_kinds
 from kschedctl.text.counts import counted
 
 WEBHOOK_KIND, POLICY_KIND = "AdmissionWebhook", "AdmissionPolicy"
@@ -114,7 +114,7 @@ def describe_unreplayed_limits(
         UnknownKind(kind, gap.why, CREATION) for kind, gap in _find_admission_gaps(cluster, sorted_namespaces).items()
     ]
     if unread:
-        clauses.append(describe_unread(unread))
+        clauses.append(describe_unread_kinds(unread))
     title = NOT_REPLAYED_TEXT if _is_limit_unreplayed(limits_by_namespace, unread) else NOT_REPLAYED_POLICIES_TEXT
     return (f"{title}: {'; '.join(clauses)}",) if clauses else ()
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools, Counts, Ints, Rows, Scores
-from kschedctl.scheduler.engine.cycle import Cycle, select_allowed_nodes
+from kschedctl.scheduler.engine.cycle import Cycle, mask_allowed_nodes
 from kschedctl.scheduler.engine.extenders import OfferedNodes
 from kschedctl.scheduler.engine.scoring import run_score
 from kschedctl.scheduler.framework import Peers, ScorePlugin, get_peers
@@ -58,7 +58,7 @@ class EveryStart:
 
     def __init__(self, cycle: Cycle) -> None:
         self.cycle = cycle
-        offered = np.flatnonzero(select_allowed_nodes(cycle.pre_filter, cycle.view) & cycle.view.in_placement)
+        offered = np.flatnonzero(mask_allowed_nodes(cycle.pre_filter, cycle.view) & cycle.view.in_placement)
         self.offered = len(offered)
         self.starts = np.arange(cycle.view.nodes_in_placement) % max(self.offered, 1)
         self.places = np.flatnonzero(cycle.filter.passing[offered])

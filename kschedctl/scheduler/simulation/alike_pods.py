@@ -140,7 +140,7 @@ class AlikePods:
             return ranked
 
         # The local scores decide alone if no plugin looks at more than a node's own row.
-        local = self.local.scores if self.always is None else self.local.scores + self.always
+        local = self.local.scores if self.constant_scores is None else self.local.scores + self.constant_scores
         needs_plugins = self.changing_filters or self.fixed_scores or self.changing_scores or self.claims
         if not (sampling or needs_plugins):
             if nominated:
@@ -202,7 +202,7 @@ class AlikePods:
             self.framework,
             self.info,
             local=self.local,
-            always=self.always,
+            constant_scores=self.constant_scores,
             fixed=fixed,
             filters=self.changing_filters,
             scorers=scorers,
@@ -236,7 +236,7 @@ class AlikePods:
         if self.hopeless:
             return NO_ROWS, np.zeros(0, np.int64)
         self.local.bring_up_to_date(NO_ROWS)
-        local = self.local.scores if self.always is None else self.local.scores + self.always
+        local = self.local.scores if self.constant_scores is None else self.local.scores + self.constant_scores
         return self._score_rows(local, info, self._get_grouped_ranking())
 
     def _score_rows(
@@ -340,7 +340,7 @@ class AlikePods:
         """
         if sampling:
             terms = SearchTerms.from_profile(self.framework.profile, self.framework.release)
-            return np.sort(sampling.search(rejected, np.flatnonzero(self.allowed), terms).feasible)
+            return np.sort(sampling.search(rejected, np.flatnonzero(self.allowed_nodes), terms).feasible)
         return (~rejected).nonzero()[0] if rejected.any() else self.view.nodes.rows
 
     def _sum_scores_of_all_plugins(self, local: Scores, rows: Rows) -> Scores:
@@ -376,7 +376,7 @@ class AlikePods:
                     yield plugin
 
     @cached_property
-    def allowed(self) -> Bools:
+    def allowed_nodes(self) -> Bools:
         """A mask (N,) of the nodes that PreFilter results allow.
 
         PreFilter results that depend on other pods are left out.
@@ -393,7 +393,7 @@ class AlikePods:
         These are the nodes that PreFilter excludes for good, and the nodes rejected by a filter whose verdict never
         changes.
         """
-        rejected = ~self.allowed
+        rejected = ~self.allowed_nodes
         filtering = Filtering.from_framework(self.framework, self.lasting_pre_filter, self.info, self.view)
         filter_names = {plugin.name for plugin in filtering.plugins}
         for plugin in self._iter_constant_filters(pre_filter):
@@ -422,7 +422,7 @@ class AlikePods:
         return self._score_plugins.changing
 
     @cached_property
-    def always(self) -> Scores | None:
+    def constant_scores(self) -> Scores | None:
         """The scores (N,) to add to the local scores, or None if they are equal on all nodes.
 
         They are INFEASIBLE on nodes where the identical pods never fit.
@@ -431,8 +431,8 @@ class AlikePods:
         if self._never_fits is None:
             is_uniform = (uniform_sum == uniform_sum[:1]).all()
             return None if is_uniform else self._share_column(uniform_sum)
-        always: Scores = np.where(self._never_fits, INFEASIBLE, uniform_sum)
-        return self._share_column(always)
+        scores: Scores = np.where(self._never_fits, INFEASIBLE, uniform_sum)
+        return self._share_column(scores)
 
     def _split_score_plugins(self) -> _ScorePlugins:
         """Split the Score plugins by how often they have to run for the identical pods.

@@ -187,7 +187,7 @@ class QueuedPods:
             self._put_groups_back()
             self.scheduling_queue.activate(retried_at_once)
         if victims:
-            self.move_after_evictions(victims)
+            self.wake_after_evictions(victims)
 
     def determine_rejectors_before_moves(self, arriving: Iterable[Position], leaving: Iterable[Position]) -> None:
         """Determine which plugins reject the waiting pods that upcoming moves may wake.
@@ -224,14 +224,14 @@ class QueuedPods:
             if pod.priority <= priority:
                 self._judged[pod.position] = self._judged[pod.position] or self._rejectors(pod.position)
 
-    def move_after_nomination_losses(self, positions: Iterable[Position]) -> None:
+    def wake_after_nomination_losses(self, positions: Iterable[Position]) -> None:
         """Wake waiting pods after nominations were lost, as if the nominated pods had left their nodes."""
         self._put_groups_back()
         for occurrence in filter(None, map(self._advice.find_nomination_loss_event, positions)):
             self._queue_woken_pods(occurrence)
             self._deliver_event(occurrence)
 
-    def move_after_placement(self, position: Position) -> None:
+    def wake_after_placement(self, position: Position) -> None:
         """Wake waiting pods after a pod was placed on a node."""
         if self.gangs:
             self._record_move()
@@ -239,7 +239,7 @@ class QueuedPods:
         if self.scheduling_queue.unschedulable or self.waits.pods:
             self._deliver_event(self._advice.build_arrival_event(position))
 
-    def move_after_evictions(self, victims: Sequence[Position]) -> None:
+    def wake_after_evictions(self, victims: Sequence[Position]) -> None:
         """Wake waiting pods after the victims were evicted."""
         if victims and self.gangs:
             self._record_move()

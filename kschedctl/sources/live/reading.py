@@ -46,7 +46,7 @@ from kschedctl.sources.live.components import (
     SchedulerSetup,
     read_api_server_flags,
     read_autoscaler_flags,
-    read_setup,
+    read_scheduler_setup,
 )
 from kschedctl.sources.live.connection import Connection
 from kschedctl.sources.live.http import BrokenOffError, RefusedError, Server
@@ -212,7 +212,7 @@ def _read_kinds(
     absent_kinds = _find_absent_kinds(server, {*QUEUE_KINDS} & {*options.also})
     unlisted_kinds = {*absent_kinds, OTHER_CUSTOM_RESOURCE}
     futures = submit_lists((*ALWAYS_READ, *(kind for kind in options.also if kind not in unlisted_kinds)))
-    scheduler_cluster = build_scheduler_cluster(connection, read_setup(server), options)
+    scheduler_cluster = build_scheduler_cluster(connection, read_scheduler_setup(server), options)
     scheduler = Scheduler(scheduler_cluster)
 
     # Then come the kinds that its plugins read. Some of them may be needless, which depends on the pods

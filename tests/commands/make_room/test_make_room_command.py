@@ -62,7 +62,7 @@ def test_no_room(run: Run, write: Write) -> None:
 
 
 def test_a_search_that_ran_out_of_time_is_undecided(run: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kschedctl.commands.make_room.search.PlanSearch._check_time", _run_out_of_time)
+    monkeypatch.setattr("kschedctl.commands.make_room.search.PlanSearch._raise_if_out_of_time", _run_out_of_time)
     code, out, _ = run("make-room", "new", "-f", write(*cluster(), pod("new", "3")), "--brief")
     assert code == 5
     assert out.startswith("No room found: default/new – the search stopped after 10 seconds, and no plan")

@@ -280,7 +280,9 @@ def test_waiting_takes_as_long_as_the_grace_period() -> None:
     leaving = pod("leaves", "n1", "4", terminationGracePeriodSeconds=7200)
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T02:00:00Z"
     first = offered(node("n1"), leaving, pod("p"))[0]
-    assert first.summary == "Wait until 1 terminating pod leaves n1 (grace period 2 h): d/leaves"
+    assert first.summary == (
+        "Wait until 1 terminating pod leaves n1 (grace period 2 h, until 2026-01-01T02:00:00Z): d/leaves"
+    )
     assert first.commands == ("kubectl wait -n d --for=delete pod/leaves --timeout=7260s",)
 
 

@@ -170,13 +170,14 @@ def _build_headline(measured: MetricsReading, verdicts: Sequence[Verdict], targe
     if measured.is_leader is False:
         return "This instance is not the leader and schedules nothing: query the leader"
     attempts = next(verdict for verdict in verdicts if verdict.about.startswith("attempts"))
-    headline = f"{attempts.about}: {attempts.figures}"
-    if attempts.has_data and attempts.rule is None:
+    is_within_target = attempts.has_data and attempts.rule is None
+    if is_within_target:
         _, _, which = attempts.about.partition(": ")
-        headline = f"attempts ({which}) are within the target of {format_seconds(target)}: {attempts.figures}"
-    headline = capitalize(headline)
-    if any(verdict.about == "binding" and not verdict.has_data for verdict in verdicts):
-        headline += "; nothing was bound"
+        attempts_text = f"attempts ({which}) are within the target of {format_seconds(target)}: {attempts.figures}"
+    else:
+        attempts_text = f"{attempts.about}: {attempts.figures}"
+    nothing_bound = any(verdict.about == "binding" and not verdict.has_data for verdict in verdicts)
+    headline = f"{capitalize(attempts_text)}{'; nothing was bound' if nothing_bound else ''}"
     other_aspects = dict.fromkeys(
         verdict.about for verdict in verdicts if verdict.is_warning_or_error and verdict is not attempts
     )

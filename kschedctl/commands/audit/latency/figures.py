@@ -21,7 +21,7 @@ _METRICS = {metric.key: metric for metric in METRICS}
 def build_timings(measured: MetricsReading, metric: str) -> tuple[Timing, ...]:
     """Return the timings of a metric, largest total time first. Empty histograms are left out.
 
-    A timing of a part of attempts has its share of the time of all attempts.
+    If the metric is about a part of attempts, each timing has its share of the total time.
     """
     names = _METRICS[metric].labels
     is_part_of_attempts = metric in (POINTS, PERMIT)

@@ -39,6 +39,11 @@ from kschedctl.sources.metrics.catalogue import (
 from kschedctl.sources.metrics.histograms import Histogram
 from kschedctl.text.counts import format_significant
 
+GRAVE_ERROR_SHARE = 0.01
+"""The share of attempts that end in errors above which the errors are a grave finding."""
+LEAST_SUCCESS_SHARE = 0.1
+"""The share of preemption attempts that have to find victims."""
+
 
 def format_seconds(seconds: float) -> str:
     """Format seconds with three significant digits in a suitable unit. Whole seconds keep all their digits.
@@ -123,7 +128,7 @@ def judge_metrics(measured: MetricsReading, limits: LatencyLimits) -> tuple[Verd
 
 
 def _build_no_data_verdict(about: str, figures: str = "nothing was counted") -> tuple[Verdict, ...]:
-    """Return the verdict for an aspect without data."""
+    """Return the only verdict on an aspect without data, as a tuple."""
     return (Verdict(about, figures, has_data=False),)
 
 
@@ -280,7 +285,7 @@ def _judge_attempt_results(measured: MetricsReading, limits: LatencyLimits) -> I
     errors = by_result.get("error", 0.0)
     unschedulable = by_result.get("unschedulable", 0.0)
     if errors:
-        own_severity = ERROR if errors > attempts / 100 else ""
+        own_severity = ERROR if errors > attempts * GRAVE_ERROR_SHARE else ""
         return (Verdict("results", figures, rules.ERRORS, rules.ERRORS.fix, own_severity=own_severity),)
     if unschedulable > attempts / 2 and unschedulable >= limits.waiting:
         return (Verdict("results", figures, rules.REFUSED, rules.REFUSED.fix),)
@@ -376,7 +381,7 @@ def _judge_preemption(measured: MetricsReading, limits: LatencyLimits) -> Iterab
     failed = measured.get_number(PREEMPTION_CALLS, ("error",))
     if failed:
         return (Verdict("preemption", f"{message}; {format_count(failed)} failed", rules.EVICTING, rules.EVICTING.fix),)
-    if attempts >= limits.waiting and successes < attempts / 10:
+    if attempts >= limits.waiting and successes < attempts * LEAST_SUCCESS_SHARE:
         return (Verdict("preemption", message, rules.VAIN, rules.VAIN.fix),)
     return (Verdict("preemption", message),)
 

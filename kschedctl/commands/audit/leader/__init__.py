@@ -9,7 +9,7 @@ from kschedctl.api.times import DAY
 from kschedctl.cluster import SchedulerInstance
 from kschedctl.commands.audit.audited_cluster import NO_TIMES, AuditedCluster
 from kschedctl.commands.audit.leader.instances import (
-    compare_with_newest_renewal,
+    compute_seconds_until_newest_renewal,
     find_differing_settings,
     find_own_lease,
     get_lease_name,
@@ -136,7 +136,7 @@ def _is_expired_by_other_leases(lease: SchedulerLease, audited: AuditedCluster) 
 
     This does not depend on this machine's clock.
     """
-    seconds_behind = compare_with_newest_renewal(audited.cluster, lease.renewed)
+    seconds_behind = compute_seconds_until_newest_renewal(audited.cluster, lease.renewed)
     return seconds_behind is not None and seconds_behind > lease.seconds
 
 
@@ -163,8 +163,8 @@ def _iter_own_lease_finding(lease: SchedulerLease, audited: AuditedCluster) -> I
     if not lease.holder:
         yield _build_lease_finding(STALE, lease, f"released{_format_age_suffix(lease)}, and not acquired since")
     elif lease.stale:
-        message = f"held by {lease.holder}, last renewed at {lease.renewed}{_format_age_suffix(lease)}"
-        message += f"; it lasts {lease.seconds} s"
+        renewal = f"last renewed at {lease.renewed}{_format_age_suffix(lease)}"
+        message = f"held by {lease.holder}, {renewal}; it lasts {lease.seconds} s"
         if _is_expired_by_other_leases(lease, audited):
             yield _build_lease_finding(STALE, lease, message)
         else:
@@ -271,8 +271,10 @@ def _describe_leader(leases: Sequence[SchedulerLease], audited: AuditedCluster) 
     if lease.stale or not lease.holder:
         silent_text = f" for {lease.silent_for}" if lease.silent_for else f" since {lease.renewed or 'an unknown time'}"
         return f"no leader: {lease.lease} has not been renewed{silent_text}"
-    duration = f" since {lease.since}" if lease.since else ""
+    duration = ""
     if lease.leads_for:
         duration = f" for {lease.leads_for}"
+    elif lease.since:
+        duration = f" since {lease.since}"
     verb = "has led" if duration else "leads"
     return f"{lease.holder} {verb}{duration}; {counted(lease.transitions, 'leader change')} in total"

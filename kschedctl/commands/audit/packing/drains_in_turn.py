@@ -240,7 +240,7 @@ class UndoableDrain(EmptyingDrain):
         self.row = view.nodes.index[self.nodes[0]]
         self._cordoned = cordon_node(view.nodes.objects[self.row])
         self._closed = view.closed or ClosedNodes(len(view.nodes))
-        self._claims = self._get_reservations()
+        self._reservations_before = self._get_reservations()
 
     def run(self, done: Callable[[int], None] = lambda number: None) -> None:
         """Close the node and drain it. Raises _NeedsSeparateDrainError if preemption would have to be tried."""
@@ -268,12 +268,13 @@ class UndoableDrain(EmptyingDrain):
     def has_new_reservations(self) -> bool:
         """Whether claims or volumes changed since the drain began."""
         return any(
-            current is not earlier for current, earlier in zip(self._get_reservations(), self._claims, strict=True)
+            current is not earlier
+            for current, earlier in zip(self._get_reservations(), self._reservations_before, strict=True)
         )
 
     def build_cluster_before(self) -> Cluster:
         """Return the cluster with the claims and volumes from before the drain."""
-        claims, volumes, devices = self._claims
+        claims, volumes, devices = self._reservations_before
         cluster = self.simulation.view.cluster
         return replace(cluster, persistent_volume_claims=claims, persistent_volumes=volumes, resource_claims=devices)
 
@@ -543,7 +544,7 @@ class DrainsInTurn:
         cordoned = {**self._state.closed.cordoned, row: cordon_node(self.view.nodes.objects[row])}
         simulation = Simulation(self.scheduler, self.view.with_changes(self.view.cluster, cordoned))
         drain = EmptyingDrain(simulation, [self.view.nodes.names[row]])
-        evictable = len(drain.evictable)  # the drain itself removes pods from this list
+        evictable_count = len(drain.evictable)  # the drain itself removes pods from this list
         pod, reason = drain.run_until_blocked()
         if simulation.interrupted:
             raise KeyboardInterrupt
@@ -551,7 +552,7 @@ class DrainsInTurn:
         if not reason:
             self._latest = self._state
             self._switch_state(_SharedState.from_view(self.scheduler, simulation.view))
-        return NodeTrial(evictable, tuple(iter_moved_pods(drain)), pod, reason)
+        return NodeTrial(evictable_count, tuple(iter_moved_pods(drain)), pod, reason)
 
     def _switch_state(self, state: _SharedState) -> None:
         """Continue with another state, and keep the unknowns of the old one."""

@@ -134,7 +134,7 @@ def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequen
 
     Pods of nodes that are not ready need room on other nodes, too, and are placed after the pending pods. Workers are
     ordered by the share of their capacity that their movable pods request. Workers without movable pods are listed
-    separately. Left out are nodes that are nominated for pods, and nodes that are not ready, which are empty only
+    separately. Nodes that are nominated for pods are left out. So are nodes that are not ready: they are empty only
     because no pod can run there. Raises KeyboardInterrupt if the simulation was interrupted.
     """
     simulation = Simulation(scheduler, preemption=False)

@@ -186,7 +186,7 @@ def _build_overcommitted_node(view: Fork, row: Row, column: int, resource: str) 
 def _iter_pods_on_node(view: Fork, row: Row, column: int) -> Iterator[_NodePod]:
     """Yield the pods of a node, with their requests of the resource in `column` and their arrival time.
 
-    A pod arrives when it is bound or, if that time is unknown, when it starts.
+    The arrival time is the time of the binding. If it is unknown, it is the time of the pod's start.
     """
     table = view.pods.objects.table
     columns = table.columns
@@ -194,10 +194,10 @@ def _iter_pods_on_node(view: Fork, row: Row, column: int) -> Iterator[_NodePod]:
         request = int(view.requests[view.pods.info[position], column])
         table_row = int(view.pods.objects.rows[position])
         time = columns.scheduled.text_of(table_row) or columns.started.text_of(table_row)
-        yield _NodePod(position, request, time, _parse_time(time))
+        yield _NodePod(position, request, time, _parse_nanoseconds(time))
 
 
-def _parse_time(time: str) -> int | None:
+def _parse_nanoseconds(time: str) -> int | None:
     """Return a time in nanoseconds, or None if it is missing or malformed."""
     try:
         return parse_nanoseconds(time) if time else None

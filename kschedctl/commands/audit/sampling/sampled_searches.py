@@ -395,8 +395,8 @@ def build_sampling_advice(
     """Advise on the percentage of nodes to score, with a verdict on the current one.
 
     The advised percentage is the smallest one from which on no kind loses more than `max_loss`. The verdict is "raise"
-    or "lower", "keep" if a change would gain or save too little, "idle" if the percentage has no effect, and "none" if
-    there is no curve. `curve` has the mean costs of all `kinds`.
+    or "lower". It is "keep" if a change would gain or save too little, "idle" if the percentage has no effect, and
+    "none" without a curve. `curve` has the mean costs of all `kinds`.
     """
     if not curve:
         return SamplingAdvice(verdict="none", max_loss=max_loss)
@@ -453,17 +453,16 @@ def _describe_advice(profile: SampledProfile) -> str:
         reason = f"there are fewer than {LEAST_NODES}" if setting.nodes < LEAST_NODES else "too few fit"
         return f"All nodes are evaluated, whatever the percentage: {reason}"
     if current is None or advised is None:
-        return (
-            f"percentageOfNodesToScore is {_format_setting(setting)}; its cost cannot be measured because no pod fits"
-        )
+        percentage = _format_current_percentage(setting)
+        return f"percentageOfNodesToScore is {percentage}; its cost cannot be measured because no pod fits"
     current_loss = f"costs {current.loss:.1f} points per pod"
     if advice.verdict == "keep":
         gain = _describe_small_gain(profile.kinds, current, advised)
-        return f"Keep percentageOfNodesToScore, {_format_setting(setting)}: it {current_loss}{gain}"
+        return f"Keep percentageOfNodesToScore, {_format_current_percentage(setting)}: it {current_loss}{gain}"
     if advice.verdict == "raise":
         worst_loss = _describe_worst_loss(profile.kinds, current)
         excess = f"on average, more than the {advice.max_loss:g} allowed"
-        reason = f"at {_format_setting(setting)}, {worst_loss} {excess}"
+        reason = f"at {_format_current_percentage(setting)}, {worst_loss} {excess}"
         return f"Raise percentageOfNodesToScore to {advised.percentage}: {reason}"
     evaluated_text = f"{advised.examined:,.0f} nodes per pod instead of {current.examined:,.0f}"
     return f"Lower percentageOfNodesToScore to {advised.percentage}: {evaluated_text}; {advised.loss:.1f} points lost"
@@ -496,6 +495,6 @@ def _describe_small_gain(kinds: Iterable[SampledKind], current: SamplingPoint, a
     )
 
 
-def _format_setting(setting: SamplingSetting) -> str:
+def _format_current_percentage(setting: SamplingSetting) -> str:
     """Return the current percentage as text."""
     return f"{setting.effective}%" if setting.configured else f"adaptive ({setting.effective}%)"

@@ -22,7 +22,7 @@ from kschedctl.scheduler.engine.dry_run_cache import (
 )
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.engine.preemption.candidates import Positions
-from kschedctl.scheduler.engine.preemption.victims import DecidedByFilters, Selection, order_for_put_back
+from kschedctl.scheduler.engine.preemption.victims import DecidedByFilters, Selection, compute_put_back_order
 from kschedctl.scheduler.engine.reserve import has_backed_resources
 from kschedctl.scheduler.framework import Reads
 from kschedctl.snapshot.delta import Delta, find_run_starts
@@ -157,7 +157,7 @@ class _Trial:
         pods = self.selection.find_potential_victims(nodes)
         node = self.view.node[pods]
         violating = get_budgets(self.view).find_violations(pods)
-        order = order_for_put_back(self.view, pods, violating)
+        order = compute_put_back_order(self.view, pods, violating)
         fits = self._find_fitting_nodes_without(pods)
 
         # On these nodes, put the pods back one by one, in order. On all other nodes, all of them must go.

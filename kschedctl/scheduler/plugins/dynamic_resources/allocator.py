@@ -267,8 +267,8 @@ class Search:
     def _prepare_claim(self, claim_index: int, claim: ClaimRequests) -> None:
         """Fill `all_devices` and `constraints` for a claim, and check the number of devices that it requests.
 
-        Raises AllocationError if even the claim's smallest alternatives need more than MAX_RESULTS devices. A request
-        with mode All also raises it for an unusable pool or a selector that fails.
+        Raises AllocationError if even the claim's smallest alternatives need more than MAX_RESULTS devices. For a
+        request with mode All, it is also raised if a pool is unusable or a selector fails.
         """
         min_devices = 0
         for request_index, alternatives in enumerate(claim.requests):
@@ -335,9 +335,10 @@ class Search:
             return False
 
     def _search_from_request(self, claim_index: int, request_index: int) -> bool:
-        """Search for devices for a request, trying its alternatives in order, and for all later requests and claims.
+        """Search for devices for a request and for all later requests and claims. Return whether all were found.
 
-        Return whether all devices were found. Raises _TooManyResultsError if every alternative has too many devices.
+        The alternatives of the request are tried in order. Raises _TooManyResultsError if every alternative has too
+        many devices.
         """
         requests = self.claims[claim_index].requests
         if request_index == len(requests):
@@ -549,7 +550,8 @@ class Search:
         """Return whether all selectors of the request match the device and the device is available on the node.
 
         Devices with binding conditions are not selectable if the version does not support them. Before 1.32, the
-        selectors of the device class do not apply to mode All. Raises AllocationError if a selector fails.
+        selectors of the device class do not apply to mode All. The answer is cached. Raises AllocationError if a
+        selector fails.
         """
         if device.device.binding_conditions and not self.features.binding_conditions:
             return False

@@ -128,8 +128,8 @@ def _apply_request_policy(
 ) -> Quantity:
     """Return the requested amount, rounded up to an amount that the capacity's policy allows.
 
-    If `requested` is None, return the policy's default, or the whole capacity if there is no default. An amount that
-    exceeds all valid values is returned unchanged.
+    If `requested` is None, return the policy's default, or the whole capacity if there is no default. Without a policy,
+    and above all valid values, the amount stays the same.
     """
     policy = capacity.request_policy
     if requested is None:

@@ -138,7 +138,7 @@ class TaintRules:
             raise InputError(problem, where=f"DeviceTaintRule {rule.metadata.name}")
 
     def _matches_expression(self, expression: str, driver: str, device: Device) -> bool:
-        """Return whether the expression matches the device.
+        """Return whether the expression matches the device, from a cache if possible.
 
         An expression that fails does not match. Raises CompileError if the expression does not compile. As in upstream,
         the expression does not see whether the device allows multiple allocations.

@@ -236,7 +236,10 @@ class VisibleDevices:
         return self._pools_by_row[row]
 
     def list_devices(self, row: int) -> tuple[PooledDevice, ...]:
-        """Return all devices of the node's pools, in the order of the search."""
+        """Return all devices of the node's pools, in the order of the search.
+
+        Nodes with the same pools share the result.
+        """
         pools = self.get_pools(row)
         devices = self._devices_by_pools.get(pools)
         if devices is None:
@@ -244,7 +247,10 @@ class VisibleDevices:
         return devices
 
     def find_rows_seeing_pool(self, pool: PoolId) -> list[int]:
-        """Return the rows of the nodes that see any slice of the pool, whether or not the slice is still in use."""
+        """Return the rows of the nodes that see a slice of the pool, even if the slice is outdated.
+
+        The result is cached.
+        """
         rows = self._rows_by_pool.get(pool)
         if rows is None:
             mask = np.zeros(len(self.nodes), np.bool_)
