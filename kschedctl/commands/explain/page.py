@@ -442,7 +442,7 @@ COMMAND_BY_KIND = {
     "CompareLabels": "kubectl get nodes --show-labels",
     "LookAtClaim": "kubectl get pvc -n {namespace}",
     "CheckDeviceDriver": "kubectl get resourceslices,daemonsets -A",
-    "LookAtDevices": "kubectl get resourceclaims,deviceclasses,resourceslices -n {namespace}",
+    "LookAtDevices": "kubectl get resourceclaimtemplates,resourceclaims,deviceclasses,resourceslices -n {namespace}",
     "DetachVolumes": "kubectl get csinode",
     "LookAtKubelet": "kubectl describe pod -n {namespace} {pod}",
     "LookAtNode": "kubectl describe node {node}",
@@ -528,7 +528,7 @@ def build_preemption_line(report: Explanation) -> Page:
     priorities = report.preemption.no_lower_priority if report.preemption else None
     if report.verdict != "Unschedulable" or priorities is None:
         return ()
-    return (paragraph(Marked("priority:", Tone.FAINT), priorities.sentence),)
+    return (paragraph(priorities.sentence),)
 
 
 def _iter_headline_blocks(prefix: str, parts: tuple[Marked, ...], report: Explanation, style: Style) -> Iterator[Block]:
