@@ -147,11 +147,14 @@ def plan_change(
         return change
     if isinstance(workload, Deployment | ReplicaSetManifest | ReplicationControllerManifest):
         current = [pod for pod in current if not pod.terminated]
+
+    # Choose the pods that stay, are removed or are created
     is_paused_without_pods = isinstance(workload, Deployment) and workload.spec.paused and not current
     if isinstance(workload, CronJob):
         change.new = list(created)
     elif not is_paused_without_pods:
         outdated = _find_outdated_pods(existing, workload, created, current, forced)
+        # Without being forced, the rollout would replace no pod
         if forced and created and outdated and not _find_outdated_pods(existing, workload, created, current, False):
             change.may_be_unchanged = True
             change.note = change.note or _describe_needless_rollout(name, len(outdated))
@@ -161,6 +164,8 @@ def plan_change(
             _plan_pods_by_slot(change, created, outdated, staying)
         else:
             _plan_replicas(change, created, outdated, staying)
+
+    # Set how a rollout replaces them
     if isinstance(workload, StatefulSet):
         change.ordered = workload.spec.pod_management_policy != "Parallel"
     if forced and change.new:
@@ -418,7 +423,7 @@ def _build_removal_key(pod: Pod, pods_on_node: int) -> tuple[bool, int, bool, in
     # False sorts before True, and lower numbers before higher ones
     has_node = bool(pod.spec.node_name)
     phase_rank = _PHASE_RANKS.get(pod.status.phase, 0)
-    is_ready = any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
+    is_ready = any(condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions)
     # RFC 3339 times sort by their characters; negative codes put the youngest first
     youngest_first = tuple(-ord(character) for character in pod.metadata.creation_timestamp or "")
     return has_node, phase_rank, is_ready, -pods_on_node, youngest_first
