@@ -250,11 +250,9 @@ def replay_queue_with_new_nodes(
 
     # Find the other waiting pods that took the new nodes.
     other_waiting_pods = {pod.key for pod in cluster.unbound_pods()}.difference(helped_pods)
-    rivals = tuple(
-        pod.key
-        for pod in settled.cluster.pods
-        if pod.key in other_waiting_pods and pod.spec.node_name and pod.spec.node_name not in old_nodes
-    )
+    new_nodes = {node.metadata.name for node in settled.cluster.nodes} - old_nodes
+    pods_on_new_nodes = [pod for pod in settled.cluster.pods if pod.spec.node_name in new_nodes]
+    rivals = tuple(pod.key for pod in pods_on_new_nodes if pod.key in other_waiting_pods)
 
     # Find out how many nodes would be enough.
     further_growth = simulate_growth(settled.cluster, autoscaler, max_loops=MOST_LOOPS_FOR_POD)

@@ -128,11 +128,12 @@ def _iter_missing_label_corrections(cluster: Cluster, pool: NodePool, pod: Pod) 
 
     labels = template.metadata.labels
     for required_labels in iter_required_node_labels(pod):
-        missing = {
-            key: values
-            for key, values in required_labels.items()
-            if key not in labels and key not in requirements and not is_kubernetes_label(key) and KARPENTER not in key
-        }
+        missing = {}
+        for key, values in required_labels.items():
+            is_defined = key in labels or key in requirements
+            is_reserved = is_kubernetes_label(key) or KARPENTER in key
+            if not is_defined and not is_reserved:
+                missing[key] = values
         if missing and all(missing.values()):
             added = {key: values[0] for key, values in missing.items()}
             words = " and ".join(f"{key}={value}" for key, value in added.items())

@@ -67,7 +67,7 @@ class LocatedRequirement(NamedTuple):
         requirement = self.requirement
         match requirement.operator:
             case "In" if self.field:
-                return f"the name {' or '.join(requirement.values or ())}"
+                return f"node {' or '.join(requirement.values or ())}"
             case "Exists":
                 return requirement.key
             case "DoesNotExist":
