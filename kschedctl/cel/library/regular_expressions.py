@@ -349,7 +349,7 @@ class SimplePattern(NamedTuple):
         return steps <= MAX_STEPS
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=MAX_CACHED_PATTERNS)
 def compile_simple_pattern(pattern: str) -> SimplePattern | None:
     r"""Compile a pattern if it is in the safe subset.
 

@@ -251,7 +251,7 @@ class ExtenderTLSConfig(Struct, frozen=True):
 
 
 class Extender(Struct, frozen=True):
-    """An HTTP extender."""
+    """The settings of an HTTP extender, as written in the configuration."""
 
     url_prefix: str = ""
     filter_verb: str = ""
@@ -333,7 +333,7 @@ class FilterAnswer(NamedTuple):
 
 
 class HTTPExtender:
-    """An extender of the configuration.
+    """An extender of the configuration and the function that calls it.
 
     `call` makes HTTP calls, and is None if the extender is not called. `url` identifies the extender in messages, and
     `document` is the extender as in the configuration.

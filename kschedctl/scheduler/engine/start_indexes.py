@@ -163,7 +163,7 @@ class Scorer(Protocol):
 
 
 class ExtremesScorer:
-    """Scores of a plugin that depends on the lowest and the highest raw score."""
+    """Scores of a plugin that normalizes by the lowest and the highest raw score."""
 
     def __init__(self, plugin: ScorePlugin, raw: Scores) -> None:
         self.plugin, self.raw = plugin, raw
@@ -178,7 +178,7 @@ class ExtremesScorer:
 
 
 class DomainScores(Protocol):
-    """Scores of any of the N nodes that depend on the number of topology domains among the scored nodes."""
+    """Scores of any of the N nodes, given the number of topology domains among the scored nodes."""
 
     @property
     def counted(self) -> Bools:
@@ -196,7 +196,7 @@ class DomainScores(Protocol):
 
 
 class DomainsScorer:
-    """Scores of a plugin that depends also on the number of topology domains among the scored nodes."""
+    """Scores of a plugin that also considers the number of topology domains among the scored nodes."""
 
     def __init__(self, domain_scores: DomainScores, rows: Rows) -> None:
         self.domain_scores = domain_scores

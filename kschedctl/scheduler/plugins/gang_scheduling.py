@@ -1,7 +1,7 @@
 """GangScheduling: pods of a gang wait for each other before they enter the queue and before they are bound.
 
-With gate CompositePodGroup, a pod waits until all groups of its group's tree are ready. The answer of its Permit for a
-tree follows from that of PlacementFeasible. 1.38 drops it (#141182).
+With gate CompositePodGroup, a pod waits until all groups of its group's tree are ready. For such a tree, Permit has
+nothing to decide, because PlacementFeasible has decided before. 1.38 drops Permit (#141182).
 
 Upstream: pkg/scheduler/framework/plugins/gangscheduling (v1.36, v1.37).
 """
@@ -202,7 +202,7 @@ class GangScheduling(DeclaredPlugin):
     def permit(self, info: PodInfo, view: Fork, row: int) -> Status:
         """Return Success if minCount pods of the pod's gang have a node, otherwise Wait.
 
-        Also return Success if another plugin decides instead of Permit (`permits` is False), or if the pod is in no
+        Also return Success if PlacementFeasible decides instead of Permit (`permits` is False), or if the pod is in no
         gang. Raises PluginError if the PodGroup does not exist.
         """
         key = get_group_key(info.pod) if self.permits else None

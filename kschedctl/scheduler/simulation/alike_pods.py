@@ -257,6 +257,33 @@ class AlikePods:
         judges_rows = self.view.closed is not None and self.view.group_since is None
         answers = self._row_answers if judges_rows else None
 
+        rejected = self._find_rejected_nodes(local, info, ranking, answers, nominated)
+        rows = self._select_rows_to_score(rejected, sampling)
+        if not len(rows):
+            return rows, np.zeros(0, np.int64)
+        if ranking:
+            total = local.take(rows) + ranking.score_rows(rows)
+        elif answers:
+            total = local.take(rows) + answers.score_rows(rows, np.ones(len(rows), np.int64))
+        else:
+            total = self._sum_scores_of_all_plugins(local, rows)
+        if self.claims:
+            self.claims.add_scores(total, info, rows)
+        return rows, total
+
+    def _find_rejected_nodes(
+        self,
+        local: Scores,
+        info: PodInfo,
+        ranking: GroupedRanking | None,
+        answers: RowAnswers | None,
+        nominated: Delta,
+    ) -> Bools:
+        """Return a mask (N,) of the nodes that reject the pod, and bring `ranking` up to date.
+
+        The groups of `ranking`, or else the `answers` about single rows, replace full runs of the plugins if no pods
+        are `nominated`. The other arguments are those of `_score_rows`. Raises PluginError if a plugin fails.
+        """
         # Reject nodes by groups or by single rows if possible, otherwise run every plugin on all nodes.
         rejected = local < 0
         if ranking:
@@ -274,20 +301,7 @@ class AlikePods:
             rejected |= self.claims.find_rejected_nodes(info, nominated)
         if nominated:
             rejected |= self.local.find_crowded_nodes(nominated, self.info.priority)
-
-        # Score the remaining nodes in the same way.
-        rows = self._select_rows_to_score(rejected, sampling)
-        if not len(rows):
-            return rows, np.zeros(0, np.int64)
-        if ranking:
-            total = local.take(rows) + ranking.score_rows(rows)
-        elif answers:
-            total = local.take(rows) + answers.score_rows(rows, np.ones(len(rows), np.int64))
-        else:
-            total = self._sum_scores_of_all_plugins(local, rows)
-        if self.claims:
-            self.claims.add_scores(total, info, rows)
-        return rows, total
+        return rejected
 
     def find_feasible_mask(self) -> Bools | None:
         """Return a mask (N,) of the nodes on which the identical pods fit now.

@@ -65,11 +65,12 @@ class Crowded:
 
 
 class LocalScores:
-    """Scores for pods with the requests of `info` that count on their nodes like the PodInfo `number`. Arrays are (N,).
+    """Scores (N,) of all nodes for pods with the requests of `info`.
 
-    `scores` are weighted and summed, and INFEASIBLE where the pod does not fit. `ahead` (N, LOOKAHEAD) is what `scores`
-    will be after each of the next such pods comes to the node. Its entries before `step` are used up. `key` stands for
-    the other arguments except `view`, for sharing scores between forks. Raises PluginError if a plugin fails.
+    Once such a pod is on a node, it counts there like the PodInfo with index `number`. `scores` are weighted and
+    summed, and INFEASIBLE where the pod does not fit. `ahead` (N, LOOKAHEAD) is what `scores` will be after each of the
+    next such pods comes to the node. Its entries before `step` are used up. `key` stands for the other arguments except
+    `view`, for sharing scores between forks. Raises PluginError if a plugin fails.
     """
 
     def __init__(self, framework: FrameworkLike, info: PodInfo, number: int, view: Fork, key: Hashable) -> None:

@@ -86,15 +86,13 @@ class QueuedPods:
         """
         # Without retries, the untried pods come in their order.
         if not self.tried and self._new:
-            self.scheduling_queue.cycle += 1
-            return self._new.pop()
+            return self._pop_untried()
 
         # With retries, an untried pod comes unless it was tried with its group already or a retry precedes it.
         while self._new and self._new[-1] in self.tried:
             self._new.pop()
         if self._new and not self._has_retry_of_higher_priority():
-            self.scheduling_queue.cycle += 1
-            return self._new.pop()
+            return self._pop_untried()
 
         # Otherwise the scheduling queue decides.
         while (queued := self.scheduling_queue.pop()) is None:
@@ -103,6 +101,11 @@ class QueuedPods:
         if queued.position not in self.gangs:
             self.done(queued.position)  # events before the pod is judged do not count
         return queued.position
+
+    def _pop_untried(self) -> Position:
+        """Remove and return the next pod that was not tried yet, which starts a cycle of the scheduling queue."""
+        self.scheduling_queue.cycle += 1
+        return self._new.pop()
 
     def add(self, position: Position) -> None:
         """Add a pod that is created while other pods are waiting. It replaces any earlier pod at its position."""

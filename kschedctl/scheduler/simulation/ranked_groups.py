@@ -393,7 +393,8 @@ def rank_values(values: Rows | Ints) -> tuple[int, Rows]:
     (2, array([1, 0, 1]))
     """
     low, high = int(values.min()), int(values.max())
-    if high - low > 4 * len(values):
+    is_range_small = high - low <= 4 * len(values)
+    if not is_range_small:
         distinct, places = np.unique(values, return_inverse=True)
         return len(distinct), places
     occurs = np.zeros(high - low + 1, np.bool_)
