@@ -272,7 +272,7 @@ def _find_max_size_command(cluster: Cluster, group_id: str, max_size: str) -> st
     """Return the command that sets the maximum size of a node group by annotating the group's object.
 
     Only objects of the Cluster API and OpenShift's MachineSets can be annotated. The id of such a group is
-    KIND/NAMESPACE/NAME. Returns None for other groups, and if the cluster does not have the object.
+    KIND/NAMESPACE/NAME. Return None for other groups, and if the cluster does not have the object.
     """
     kind, _, namespaced_name = group_id.partition("/")
     namespace, _, name = namespaced_name.partition("/")

@@ -119,7 +119,7 @@ def _find_flavor_shortages(trials: AdmissionTrials, trial: AdmissionTrial, rank:
 def _find_shortages_in_flavors(trials: AdmissionTrials, trial: AdmissionTrial, flavors: set[str]) -> Usage:
     """Return the Workload's shortages in these flavors after the last cycle of a trial.
 
-    Returns {} if the trial has no ClusterQueue for the Workload.
+    Return {} if the trial has no ClusterQueue for the Workload.
     """
     queue_and_info = _find_queue_and_requests(trials, trial)
     if queue_and_info is None:

@@ -272,9 +272,10 @@ class HierarchicalGangScheduling(GangScheduling):
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Yield a dependency on each kind of groups whose unread objects could change the decision about the pod.
 
-        If the pod's group or one of its ancestors is missing, only its kind is yielded. For a complete tree with a
-        CompositePodGroup as its root, both kinds are yielded, since unread groups may belong to the tree. Nothing is
-        yielded for a pod without a group, or for a group without a parent, which is a tree of its own.
+        If the pod's group or one of its ancestors is missing, only the kind of the missing group is yielded. For a
+        complete tree with a CompositePodGroup as its root, both kinds are yielded, since unread groups may belong to
+        the tree. Nothing is yielded for a pod without a group, or for a group without a parent, which is a tree of its
+        own.
         """
         if get_group_key(info.pod) is None:
             return

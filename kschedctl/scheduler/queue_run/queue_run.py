@@ -133,7 +133,7 @@ class QueueReplay(SchedulingLoop):
                     self.queue.move(occurrence)
 
     def iter_open_loop_cycles(self) -> Iterator[CycleRecord]:
-        """Yield the records of cycles until the active queue is empty, without applying the cycles' effects."""
+        """Yield the records of cycles until no pod is ready, without applying the cycles' effects."""
         while len(self.queue.active):
             record = self.schedule_one()
             if record is None:

@@ -405,7 +405,10 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return [Position(position) for position in pods.waiting.tolist()]
 
     def _lacks_many_members(self, gang: _ExistingGang, assigned: int) -> bool:
-        """Return whether the share of missing members exceeds podGroupRejectPercentage."""
+        """Return whether the share of missing members exceeds podGroupRejectPercentage.
+
+        `assigned` members have a node. The others of the group's minMember are missing.
+        """
         min_member = gang.group.spec.min_member
         if assigned >= min_member:
             return False

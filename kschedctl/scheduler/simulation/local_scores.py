@@ -357,8 +357,8 @@ def _list_local_scorers(framework: FrameworkLike, info: PodInfo, view: Fork) -> 
 def map_score_preparations(framework: FrameworkLike) -> Mapping[str, Prepare]:
     """Return, by plugin name, the function that prepares each Score plugin.
 
-    This is the plugin's PreScore. A plugin without PreScore may score with the state of its PreFilter. It gets a
-    function that runs PreFilter. All other plugins get a function that prepares nothing.
+    This is the plugin's PreScore. For a plugin that scores with the state of its PreFilter, it is a function that runs
+    PreFilter. For all other plugins, it is a function that prepares nothing.
     """
     preparations: dict[str, Prepare] = {}
     for plugin in framework.plugins_at("score"):

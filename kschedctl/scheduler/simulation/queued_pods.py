@@ -228,14 +228,20 @@ class QueuedPods:
                 self._judged[pod.position] = self._judged[pod.position] or self._rejectors(pod.position)
 
     def wake_after_nomination_losses(self, positions: Iterable[Position]) -> None:
-        """Wake waiting pods after nominations were lost, as if the nominated pods had left their nodes."""
+        """Wake waiting pods after nominations were lost, as if the nominated pods had left their nodes.
+
+        Group members that did not fit go back into the scheduling queue first.
+        """
         self._put_groups_back()
         for occurrence in filter(None, map(self._advice.find_nomination_loss_event, positions)):
             self._queue_woken_pods(occurrence)
             self._deliver_event(occurrence)
 
     def wake_after_placement(self, position: Position) -> None:
-        """Wake waiting pods after a pod was placed on a node."""
+        """Wake waiting pods after a pod was placed on a node.
+
+        Group members that did not fit go back into the scheduling queue first.
+        """
         if self.gangs:
             self._record_move()
         self._put_groups_back()
@@ -243,7 +249,10 @@ class QueuedPods:
             self._deliver_event(self._advice.build_arrival_event(position))
 
     def wake_after_evictions(self, victims: Sequence[Position]) -> None:
-        """Wake waiting pods after the victims were evicted."""
+        """Wake waiting pods after the victims were evicted.
+
+        Group members that did not fit go back into the scheduling queue first.
+        """
         if victims and self.gangs:
             self._record_move()
         self._put_groups_back()
