@@ -403,11 +403,13 @@ def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style, fitt
     }
     columns = [Column("pool", keep=True), *number_columns("nodes", "pods", "cpu %", "memory %")]
     cordoned = [
-        f"{pool.cordoned:,} in {f'pool {pool.pool}' if pool.pool else NO_POOL['']}" for pool in pools if pool.cordoned
+        f"{counted(pool.cordoned, 'cordoned node')} in {f'pool {pool.pool}' if pool.pool else NO_POOL['']}"
+        for pool in pools
+        if pool.cordoned
     ]
     cordoned_note = (
-        f"Cordoned nodes and their pods are not counted ({', '.join(cordoned)}). Pods that move off them are included "
-        "in the numbers after the arrows."
+        f"Not counted: {', '.join(cordoned)}, and their pods. Pods that move off these nodes are included in "
+        "the numbers after the arrows."
     )
     return (
         *build_table(pools, columns, _build_pool_row, limit=None, title="Pools, before → after"),

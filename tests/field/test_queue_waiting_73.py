@@ -83,8 +83,8 @@ def test_changes_that_are_not_enough_have_their_own_section(capsys: pytest.Captu
     """tiny-3 fits elsewhere without its nodeSelector; another pod takes the room that moving a pod would make."""
     main([command, "sim/tiny-3", "-f", str(RECORDING), "--assume-complete", "-o", "wide"])
     output = capsys.readouterr().out
-    assert output.count("Not enough: other waiting pods take the room first") == 1
-    verified, insufficient = output.split("Not enough: other waiting pods take the room first")
+    assert output.count("Not enough: other waiting pods would take the room first") == 1
+    verified, insufficient = output.split("Not enough: other waiting pods would take the room first")
     insufficient = insufficient.split("\n\n")[0]
 
     assert "takes the room first" not in verified
