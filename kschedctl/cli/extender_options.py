@@ -42,7 +42,7 @@ class Extending:
         typer.Option(
             "--record-extenders",
             metavar="FILE",
-            help="With --call-extenders: save the extenders' answers to this file.",
+            help="With --call-extenders: file to save the extenders' answers to.",
         ),
     ] = None
     extender_answers: Annotated[
@@ -50,7 +50,7 @@ class Extending:
         typer.Option(
             "--extender-answers",
             metavar="FILE",
-            help="Use the extenders' answers in this file, saved by --record-extenders, instead of calling them.",
+            help="File written by --record-extenders, whose answers to use instead of calling the extenders.",
         ),
     ] = None
 
