@@ -857,6 +857,7 @@ class CSINode(Struct, frozen=True):
 class CSIDriverSpec(Struct, frozen=True):
     storage_capacity: bool | None = None
     prevent_pod_scheduling_if_missing: bool | None = None
+    attach_required: bool | None = None
 
 
 class CSIDriver(Struct, frozen=True):

@@ -46,6 +46,6 @@ class ThirdPartyError(KschedctlError):
 
 
 class ClusterError(KschedctlError):
-    """The cluster cannot be reached, or denies the request."""
+    """A cluster that cannot be reached or denies the request."""
 
     exit_code = 3

@@ -458,7 +458,9 @@ def _build_written_template(pod: Pod, owner: Owner) -> dict[str, Json]:
         spec = remove_node_pin(spec)  # the controller adds a node affinity for one node
     if owner.kind != "Pod":
         written_tolerations = tuple(
-            t for t in spec.tolerations if t.key not in ADDED_TOLERATIONS or t.toleration_seconds is None
+            toleration
+            for toleration in spec.tolerations
+            if toleration.key not in ADDED_TOLERATIONS or toleration.toleration_seconds is None
         )
         overhead = {} if spec.runtime_class_name else spec.overhead  # admission copies it from the RuntimeClass
         spec = replace(spec, tolerations=written_tolerations, overhead=overhead)

@@ -250,11 +250,9 @@ def replay_queue_with_new_nodes(
 
     # Find the other waiting pods that took the new nodes.
     other_waiting_pods = {pod.key for pod in cluster.unbound_pods()}.difference(helped_pods)
-    rivals = tuple(
-        pod.key
-        for pod in settled.cluster.pods
-        if pod.key in other_waiting_pods and pod.spec.node_name and pod.spec.node_name not in old_nodes
-    )
+    new_nodes = {node.metadata.name for node in settled.cluster.nodes} - old_nodes
+    pods_on_new_nodes = [pod for pod in settled.cluster.pods if pod.spec.node_name in new_nodes]
+    rivals = tuple(pod.key for pod in pods_on_new_nodes if pod.key in other_waiting_pods)
 
     # Find out how many nodes would be enough.
     further_growth = simulate_growth(settled.cluster, autoscaler, max_loops=MOST_LOOPS_FOR_POD)
@@ -316,7 +314,7 @@ def simulate_growth(
         autoscaler.name,
         loops=loops,
         nodes=len(pool_by_node),
-        pools=tuple(_count_new_nodes_by_pool(settled.cluster, pool_by_node)),
+        pools=tuple(_iter_new_nodes_by_pool(settled.cluster, pool_by_node)),
         never=tuple(_report_never_scheduled_pods(settled, new_nodes.reasons, causes)),
         placements=placements,
         evicted=evicted,
@@ -331,7 +329,7 @@ def add_new_nodes(cluster: Cluster, new: NewNodes) -> Cluster:
     return add_pods(replace(cluster, nodes=nodes), new.daemons)
 
 
-def _count_new_nodes_by_pool(cluster: Cluster, pool_by_node: Mapping[str, str]) -> Iterator[NewPoolNodes]:
+def _iter_new_nodes_by_pool(cluster: Cluster, pool_by_node: Mapping[str, str]) -> Iterator[NewPoolNodes]:
     """Yield, for each pool and zone, the number of new nodes and of the pods on these nodes.
 
     `pool_by_node` maps the names of the new nodes to their pools.

@@ -120,8 +120,8 @@ def find_node_once_others_are_gone(scheduler: Scheduler, gone_pods: frozenset[st
 def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
     """Apply the fix, schedule the waiting pods in queue order, and report whether the target pod gets a node.
 
-    The result also names other pods. If the target pod gets a node, these are the pods that get one thanks to the fix,
-    and the pods ahead of it on nodes that the fix opened. Otherwise, they are its rivals.
+    The result also names other pods. If the target pod gets no node, these are its rivals. Otherwise, they are the pods
+    that also get a node thanks to the fix, and the pods ahead of the target on nodes that the fix opened.
     """
     # Build the changed cluster with the target pod, which may be new.
     target_key = ObjectKey.of(trial.authored_pod)
@@ -176,8 +176,8 @@ def _schedule_affected_pods(
     Pods that get a node without the fix are also scheduled. All waiting pods are scheduled if it is unknown which ones
     the fix affects, or if pods are evicted without the fix.
 
-    The first attempt may affect more pods. It does so if it evicts a pod, or if it moves a pod away from the node that
-    the pod gets without the fix and other pods may fit there. All waiting pods are then scheduled in a new simulation.
+    The first attempt may affect more pods: it may evict a pod, or leave room on the node that a pod gets without the
+    fix. All waiting pods are then scheduled in a new simulation.
     """
     without_fix = replay_queue_without_fix(trial.scheduler)
     nodes_with_new_room = None if without_fix.evicts_pods else find_nodes_with_new_room(trial, target_key)
@@ -248,8 +248,8 @@ PER_NODE_PLUGINS = frozenset({NodeAffinity.name, NodeResourcesFit.name, TaintTol
 def find_nodes_with_new_room(trial: RemedyTrial, target_key: ObjectKey) -> frozenset[str] | None:
     """Return the names of the nodes on which the fix makes room, or None if it may make room on other nodes, too.
 
-    Edits of the target pod are ignored. The result is None if another edit changes the labels of a node, changes or
-    deletes a pod that can block other nodes, or is of a kind that is not in `SINGLE_NODE_KINDS`.
+    Edits of the target pod are ignored. The result is None if another edit changes the labels of a node, or edits a pod
+    that can block other nodes. It is also None for edits of kinds that are not in `SINGLE_NODE_KINDS`.
     """
     names: set[str] = set()
     for key, edit in trial.edits.items():

@@ -272,7 +272,7 @@ def _rename_to_new_replica_set(reference: OwnerReference, owner: Owner) -> Owner
 def _build_new_spec(spec: PodSpec, owner: Owner, template: Pod, old: Pod) -> PodSpec:
     """Build the spec of the pod that replaces `old`, without a node and without the priority from admission.
 
-    `spec` is the template pod's spec as written. A pod of a DaemonSet is pinned to the old pod's node, and a pod of a
+    `spec` is the template pod's spec as written. A pod of a DaemonSet is pinned to the old pod's node. A pod of a
     StatefulSet gets the old pod's claims instead of the template pod's.
     """
     spec = replace(spec, node_name="", priority=None, preemption_policy=None)
@@ -306,8 +306,8 @@ def _run_rollout(
     """Run the rollout, and return its result with the first harm, if any.
 
     `deleted` are pods that the user deletes before the rollout. `placed_before` is the number of the workload's pods
-    that have a node before the change. The rollout is harmless if it completes without evicting the workload's pods,
-    and if afterwards all of these pods have a node, or at least more of them than before.
+    that have a node before the change. A harmless rollout completes and evicts none of the workload's pods. Afterwards
+    all of these pods have a node, or at least more of them than before.
     """
     simulation = Simulation(scheduler)
     view = simulation.view

@@ -189,6 +189,5 @@ def describe_fix_effect(remedy: Remedy) -> str:
 
     If other waiting pods take the room first, these are the nodes on which the pod would fit without them.
     """
-    nodes = remedy.opens[0] if len(remedy.opens) == 1 else f"{len(remedy.opens):,} nodes: {names(remedy.opens)}"
     effect = "without the other waiting pods, the pod would fit" if remedy.holds is False else "the pod fits"
-    return f"to be done by the {TEAMS[remedy.by]} team; then {effect} on {nodes}"
+    return f"to be done by the {TEAMS[remedy.by]} team; then {effect} on {remedy.destination}"

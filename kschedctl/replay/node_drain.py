@@ -20,7 +20,7 @@ from kschedctl.replay.parallel import compute_spreads
 from kschedctl.replay.settling import recreate_gone_pods
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import BlockedPod, MovedPod, Spread, UnplacedPods
-from kschedctl.scheduler.engine.cycle import Cycle, select_allowed_nodes
+from kschedctl.scheduler.engine.cycle import Cycle, mask_allowed_nodes
 from kschedctl.scheduler.engine.diagnosis import run_post_filter
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
@@ -309,7 +309,7 @@ def _is_always_rejected(cycle: Cycle) -> bool:
         satisfiable_by_pods.add(InterPodAffinity.name)
     if cycle.pre_filter.status.rejected:
         return cycle.pre_filter.plugin not in satisfiable_by_pods
-    rejected = ~select_allowed_nodes(cycle.pre_filter, cycle.view)
+    rejected = ~mask_allowed_nodes(cycle.pre_filter, cycle.view)
     for name, verdict in cycle.filter.verdicts.items():
         if name not in satisfiable_by_pods:
             rejected |= verdict.rejected

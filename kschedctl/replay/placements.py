@@ -29,6 +29,7 @@ from kschedctl.scheduler.framework import Code, PermitPlugin, offers
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import HOSTNAME, ZONE
+from kschedctl.text.counts import agreeing, first_few
 
 if TYPE_CHECKING:
     from kschedctl.scheduler.simulation.outcome import Eviction, Outcome
@@ -130,7 +131,11 @@ def group_unplaced_pods(
     for (workload, verdict, message, known_cause, place), pods in pods_by_group.items():
         first_pod, *_ = pods
         keys = tuple(pod.key for pod in pods)
-        cause = known_cause or (missing_classes.explain_missing_class(first_pod) if verdict != NOT_CREATED else "")
+        cause = known_cause
+        if not cause and verdict != NOT_CREATED:
+            cause = missing_classes.explain_missing_class(first_pod) or _explain_missing_claim_templates(
+                first_pod, simulation.view.cluster
+            )
         evicted_from = {}
         if displaced_from is not None:
             evicted_from = {pod.key: pod.spec.node_name for pod in pods if pod.spec.node_name not in displaced_from}
@@ -504,3 +509,31 @@ class MissingStorageClasses:
         if not name or claim.spec.volume_name:
             return False
         return name not in self._existing and name not in self._of_volumes
+
+
+def find_missing_claim_templates(pod: Pod, cluster: Cluster) -> list[str]:
+    """Return the ResourceClaimTemplates from which no claim can be created for the pod, since they do not exist.
+
+    The list is empty if ResourceClaimTemplates were not read.
+    """
+    namespace = pod.metadata.namespace
+    recorded_names = {status.name for status in pod.status.resource_claim_statuses}
+    names = [
+        reference.resource_claim_template_name
+        for reference in pod.spec.resource_claims
+        if reference.resource_claim_template_name and reference.name not in recorded_names
+    ]
+    if not names or cluster.find_gap("ResourceClaimTemplate", namespace) is not None:
+        return []
+    existing = {t.metadata.name for t in cluster.list_in_namespace("resource_claim_templates", namespace)}
+    return [f"{namespace}/{name}" for name in dict.fromkeys(names) if name not in existing]
+
+
+def _explain_missing_claim_templates(pod: Pod, cluster: Cluster) -> str:
+    """Explain that ResourceClaimTemplates of the pod do not exist, or return "" if all exist or were not read."""
+    names = find_missing_claim_templates(pod, cluster)
+    if not names:
+        return ""
+    do = agreeing(len(names), "does", "do")
+    claims = agreeing(len(names), "its ResourceClaim is", "their ResourceClaims are")
+    return f"ResourceClaimTemplate {first_few(names)} {do} not exist, so {claims} not created"

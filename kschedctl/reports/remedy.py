@@ -98,6 +98,19 @@ class Remedy(Document, frozen=True):
         return homeless > 1 + len(self.also_places)
 
     @property
+    def destination(self) -> str:
+        """The nodes that then take the pod, in words: existing nodes by name, and nodes that the fix adds by number."""
+        added = {change["create"]["metadata"]["name"] for change in self.changes if _creates_node(change)}
+        existing = [node for node in self.opens if node not in added]
+        places = []
+        if existing:
+            nodes = first_few(existing)
+            places.append(nodes if len(existing) == 1 else f"{len(existing):,} nodes: {nodes}")
+        if len(existing) < len(self.opens):
+            places.append("the new node" if len(added) == 1 else f"one of the {len(added):,} new nodes")
+        return " or ".join(places)
+
+    @property
     def gain(self) -> str:
         """A clause with the number of other waiting pods that the fix places, or "" if it places none."""
         if not self.also_places:
@@ -150,3 +163,8 @@ def sort_incomplete_and_costly_fixes_last(remedies: Iterable[Remedy]) -> tuple[R
 
 MOST_FIX_COMMANDS = 4
 """The number of commands that a summary may have for a fix. Of more commands it has none: a part could do harm."""
+
+
+def _creates_node(change: JsonDict) -> bool:
+    """Return whether the change of an object creates a node."""
+    return "create" in change and change["create"].get("kind") == "Node"

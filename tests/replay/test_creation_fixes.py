@@ -175,6 +175,14 @@ WORLDS = {
             "create PriorityClass ugrent, here with value 0, which pods without a class have",
         ),
     ),
+    "priority class that resembles none": World(
+        [priority_class("urgent")],
+        pods(2, priorityClassName="gold"),
+        (
+            "leave out priorityClassName gold, so that the priority is 0, or name a class that exists: urgent (9)",
+            "create PriorityClass gold, here with value 0, which pods without a class have",
+        ),
+    ),
     "runtime class": World(
         [],
         pods(1, runtimeClassName="kata"),

@@ -23,8 +23,8 @@ from kschedctl.scheduler.engine.cycle import (
     Filtering,
     FilterOutcome,
     PreFilterOutcome,
+    mask_allowed_nodes,
     run_pre_filter,
-    select_allowed_nodes,
 )
 from kschedctl.scheduler.framework.facts import describe_fact
 from kschedctl.scheduler.scheduler import Framework, Scheduler
@@ -253,7 +253,7 @@ class ClusterSnapshot:
         if filtered is None or not self.order:
             return None
         view, view_rows = self._get_current_view()
-        feasible = filtered.passing & select_allowed_nodes(pre_filter, view) & ~view.nodes.unschedulable
+        feasible = filtered.passing & mask_allowed_nodes(pre_filter, view) & ~view.nodes.unschedulable
         existing_rows = self._existing_rows
         fits = feasible[view_rows[existing_rows]]
         if acceptable is not None:

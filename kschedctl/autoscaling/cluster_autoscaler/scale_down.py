@@ -127,8 +127,8 @@ class ScaleDownPlan:
     def plan_removals(self) -> None:
         """Find the nodes that may be removed, and choose the nodes to remove in this loop.
 
-        The results are stored in `candidates`, in `unneeded` (the candidates that could be removed), in `to_delete`
-        (the unneeded nodes that may be removed now) and in `deleted_now` (as many of these as one loop removes).
+        The results are stored in four attributes, each a part of the one before. `candidates` are considered,
+        `unneeded` could be removed, `to_delete` may be removed now, and `deleted_now` are removed in this loop.
         """
         self.candidates = self._find_removal_candidates()
         eligible = [node for node in self.candidates if self._is_eligible_for_removal(node)]

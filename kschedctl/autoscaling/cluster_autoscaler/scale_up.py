@@ -397,8 +397,8 @@ class ScaleUpRun:
     ) -> list[AutoscaledGroup]:
         """Return the growable groups that are similar to the group and accept at least the same pods.
 
-        The list is empty if balancing is off, if the group only scales from zero to its maximum at once, or if it
-        accepts no waiting pods.
+        The list is empty if balancing is off or if the group accepts no waiting pods. It is also empty for a group that
+        only scales from zero to its maximum at once.
         """
         if not self.loop.options.balance_similar_node_groups or group.options.zero_or_max_node_scaling:
             return []

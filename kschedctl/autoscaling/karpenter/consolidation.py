@@ -69,15 +69,15 @@ class ReplacementClaim:
     def keep_types_in_mask(self, mask: Bools) -> None:
         """Drop the instance types that are not set in a (T,) mask, also from the claim."""
         self.order = [index for index in self.order if mask[index]]
-        self._update_claim()
+        self._set_claim_options()
 
     def truncate_types(self, count: int) -> None:
         """Drop all but the first ``count`` instance types, also from the claim."""
         self.order = self.order[:count]
-        self._update_claim()
+        self._set_claim_options()
 
-    def _update_claim(self) -> None:
-        """Make the remaining instance types the claim's options."""
+    def _set_claim_options(self) -> None:
+        """Set the claim's options to the remaining instance types."""
         options = np.zeros(len(self.columns), np.bool_)
         options[self.order] = True
         self.claim.options = options

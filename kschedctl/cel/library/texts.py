@@ -201,7 +201,10 @@ def iter_clauses(template: str, count: int) -> Iterator[Clause | str]:
 
 
 def _parse_clause(template: str, position: int, before: str) -> tuple[Clause, int]:
-    """Parse a clause such as `%.2f`, and return it with the position after it. Raises CelError if it is invalid."""
+    """Parse a clause such as `%.2f`, and return it with the position after it. Raises CelError if it is invalid.
+
+    `before` is the text before the clause, which the result includes.
+    """
     if position + 1 >= len(template):
         raise CelError("unexpected end of string")
     match = _CLAUSE.match(template, position)
@@ -308,7 +311,7 @@ def _format_key(key: Value) -> str:
     """Format the key of a map. Raises CelError for a key that is neither a text nor a whole number."""
     if not isinstance(key, str | int):
         raise CelError(f"error during formatting: no formatting function for map key of type {get_type_name(key)}")
-    return _quote(key) if isinstance(key, str) else to_string(key)
+    return _quote_like_go(key) if isinstance(key, str) else to_string(key)
 
 
 def _format_inner(value: Value) -> str:
@@ -316,7 +319,7 @@ def _format_inner(value: Value) -> str:
     return _LITERALS.get(type(value), _format_text)(value)
 
 
-def _quote(text: str) -> str:
+def _quote_like_go(text: str) -> str:
     """Quote a string like Go's ``%q``."""
     if text.isascii():
         return f'"{text.translate(_ESCAPES)}"'
@@ -331,8 +334,8 @@ def _escape_character(character: str) -> str:
 
 
 _LITERALS: Mapping[type, Callable[[Value], str]] = {
-    str: _quote,
-    bytes: lambda value: f"b{_quote(to_string(value))}",
+    str: _quote_like_go,
+    bytes: lambda value: f"b{_quote_like_go(to_string(value))}",
     float: lambda value: f"{value:.6f}" if math.isfinite(value) else f'"{to_string(value)}"',
     Duration: lambda value: f'duration("{format_seconds(value)}s")',
     Timestamp: lambda value: f'timestamp("{format_timestamp(value)}")',

@@ -218,6 +218,7 @@ class Drain(Report, frozen=True):
         if not self.drained:
             return "Not drained yet" if self.interrupted and not self.blocked else "Cannot be drained"
         drawbacks = (
+            (len(self.down_nodes), "but pods may stay Terminating"),
             (self._lost_count, "but loses pods for good"),
             (
                 self._unplaced_count or self._waiting_count or self._not_created_count,
@@ -227,8 +228,6 @@ class Drain(Report, frozen=True):
             (len(self.nominated), "but pending pods lose the room made for them"),
         )
         worst = next((text for number, text in drawbacks if number), "with disruption")
-        if self.down_nodes:
-            worst = "but pods may stay Terminating"
         return f"Can be drained, {worst}"
 
     def _describe_pods_evicted_elsewhere(self) -> list[str]:

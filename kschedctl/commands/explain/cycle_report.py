@@ -26,7 +26,7 @@ from kschedctl.commands.explain.report import (
     VolumesReport,
 )
 from kschedctl.replay import unknown as doubts
-from kschedctl.replay.placements import MissingStorageClasses
+from kschedctl.replay.placements import MissingStorageClasses, find_missing_claim_templates
 from kschedctl.replay.unknown import (
     VICTIMS,
     WHEN_GATED,
@@ -44,7 +44,7 @@ from kschedctl.reports.plugin_answers import (
     SearchStart,
     StatusReport,
 )
-from kschedctl.scheduler.engine.cycle import Cycle, run_cycle, select_allowed_nodes
+from kschedctl.scheduler.engine.cycle import Cycle, mask_allowed_nodes, run_cycle
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, build_fit_error, format_histogram, run_post_filter
 from kschedctl.scheduler.engine.extenders import CallWithFullPods
 from kschedctl.scheduler.engine.permit import run_permit
@@ -73,7 +73,7 @@ from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import get_group_key
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted, first_few
 
 REJECTED_AT_PERMIT = (Code.UNSCHEDULABLE, Code.UNRESOLVABLE)
 EXTENDERS_GOT_MORE = "extenders got the pod without its environment and other fields that only kubelets read"
@@ -83,8 +83,9 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
     """Explain a pod by running one scheduling cycle.
 
     `pod` is the pod as the API server stores it. A pod that the scheduler does not handle, such as a bound pod, is
-    explained without a cycle. If the StorageClass of an unschedulable pod does not exist, the headline starts by saying
-    so. With `nodes=False`, the explanation lacks advice and per-node results, which take most of the time.
+    explained without a cycle. If the StorageClass of an unschedulable pod or the ResourceClaimTemplate of a pod that is
+    held back does not exist, the headline starts by saying so. With `nodes=False`, the explanation lacks advice and
+    per-node results, which take most of the time.
     """
     info = PodInfo(pod, scheduler.view.settings.requests)
     framework, unread_by_profile = scheduler.find_framework_for(info, scheduler.view)
@@ -102,6 +103,11 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
         missing = MissingStorageClasses(scheduler.cluster).find_missing_class(pod)
         if missing is not None:
             headline = f"StorageClass {missing.name} does not exist: {headline}"
+    if report.verdict == "Gated":
+        missing_templates = find_missing_claim_templates(pod, scheduler.cluster)
+        if missing_templates:
+            do = agreeing(len(missing_templates), "does", "do")
+            headline = f"ResourceClaimTemplate {first_few(missing_templates)} {do} not exist: {headline}"
     explanation = replace(report, headline=headline)
     if not nodes:
         return explanation
@@ -259,7 +265,7 @@ def _add_node_results(
     nodes = report_nodes(rejections, cycle)
     reserved = _find_reservations(cycle)
     scores = cycle.scores
-    evaluated = cycle.considered & select_allowed_nodes(cycle.pre_filter, cycle.view)
+    evaluated = cycle.considered & mask_allowed_nodes(cycle.pre_filter, cycle.view)
     return replace(
         report,
         eliminations=report_eliminations(rejections, cycle),
@@ -302,7 +308,7 @@ def _report_searched_nodes(cycle: Cycle, sampled: SampledFrom | None) -> Searche
         return None
     return SearchedNodes(
         SearchStart(cycle.search.start, known=sampled.start is not None),
-        nodes=int(select_allowed_nodes(cycle.pre_filter, cycle.view).sum()),
+        nodes=int(mask_allowed_nodes(cycle.pre_filter, cycle.view).sum()),
         examined=int(cycle.search.examined.sum()),
         found=len(cycle.search.feasible),
         next=cycle.search.next,

@@ -87,9 +87,12 @@ def build_explanation_page(report: Explanation, style: Style) -> Page:
     """
     advice = [suggestion for suggestion in report.advice if not _is_advice_shown_elsewhere(suggestion, report)]
     best_fix = build_best_fix(report.remedies, style)
-    more_fixes = () if style.patches else _build_more_fixes_line(report, style)
-    if best_fix and not any(isinstance(block, Command) for block in best_fix):
-        best_fix, more_fixes = (*best_fix, *more_fixes), ()
+    more_fixes: Page = ()
+    if not style.patches:
+        if not best_fix or any(isinstance(block, Command) for block in best_fix):
+            more_fixes = _build_more_fixes_line("More fixes:", report, style)
+        else:
+            best_fix = (*best_fix, *_build_more_fixes_line("How to apply it, and more fixes:", report, style))
     return (
         *build_held_back_lines(report.waiting_elsewhere),
         *iter_not_created_lines(report.not_created, style, report.fewer_pods),
@@ -143,12 +146,12 @@ def _is_advice_shown_elsewhere(advice: Advice, report: Explanation) -> bool:
     return bool(report.remedies) and advice.kind in COVERED_BY_FIXES
 
 
-def _build_more_fixes_line(report: Explanation, style: Style) -> Page:
+def _build_more_fixes_line(label: str, report: Explanation, style: Style) -> Page:
     """Build the line with the command that shows more fixes. Return () without fixes or without such a command."""
     if not report.remedies:
         return ()
     commands = style.commands.get(report.pod, ())
-    return (paragraph("How to apply it, and more fixes:"), *map(Command, commands)) if commands else ()
+    return (paragraph(label), *map(Command, commands)) if commands else ()
 
 
 def _is_held_by_group(report: Explanation) -> bool:
@@ -276,10 +279,12 @@ def _build_elimination_row(elimination: Elimination, stacked: bool) -> Row:
 
 def _build_node_groups_table(groups: tuple[NodeGroup, ...], style: Style) -> Page:
     """Build the table of node groups, each with the same reasons for rejection."""
-    columns = [*number_columns("nodes"), Column("pool, examples"), Column("plugin, reason")]
+    columns = [*number_columns("nodes")]
     if style.width >= WIDE_WIDTH:
-        columns = [*number_columns("nodes"), Column("pool"), Column("examples"), Column("rejected by", keep=True)]
+        columns += [Column("pool"), Column("examples"), Column("rejected by", keep=True)]
         columns += [Column("reason"), Column("also rejected by")]
+    else:
+        columns += [Column("pool, examples"), Column("plugin, reason")]
     return build_table(
         groups,
         columns,
@@ -440,7 +445,7 @@ COMMAND_BY_KIND = {
     "CompareLabels": "kubectl get nodes --show-labels",
     "LookAtClaim": "kubectl get pvc -n {namespace}",
     "CheckDeviceDriver": "kubectl get resourceslices,daemonsets -A",
-    "LookAtDevices": "kubectl get resourceclaims,deviceclasses,resourceslices -n {namespace}",
+    "LookAtDevices": "kubectl get resourceclaimtemplates,resourceclaims,deviceclasses,resourceslices -n {namespace}",
     "DetachVolumes": "kubectl get csinode",
     "LookAtKubelet": "kubectl describe pod -n {namespace} {pod}",
     "LookAtNode": "kubectl describe node {node}",
@@ -526,7 +531,7 @@ def build_preemption_line(report: Explanation) -> Page:
     priorities = report.preemption.no_lower_priority if report.preemption else None
     if report.verdict != "Unschedulable" or priorities is None:
         return ()
-    return (paragraph(Marked("priority:", Tone.FAINT), priorities.sentence),)
+    return (paragraph(priorities.sentence),)
 
 
 def _iter_headline_blocks(prefix: str, parts: tuple[Marked, ...], report: Explanation, style: Style) -> Iterator[Block]:

@@ -260,13 +260,13 @@ class NoLowerPriority(Document, frozen=True):
         """The sentence that explains why preemption cannot help.
 
         >>> NoLowerPriority(0, 0, 0, 1, "w2").sentence
-        'every pod on w2 has the same priority as this pod (0), so preemption cannot help'
+        'preemption cannot help: every pod on w2 has the same priority as this pod (0)'
         >>> NoLowerPriority(0, 0, 1000, 3, "w2").sentence
-        'no pod on the 3 nodes has a lower priority than this pod (0), so preemption cannot help'
-        >>> NoLowerPriority(0, 10, 1000, 2, "w2").sentence
-        'every pod on the 2 nodes has a higher priority (10 or more) than this pod (0), so preemption cannot help'
+        'preemption cannot help: no pod on the 3 nodes it could free has a lower priority than this pod (0)'
+        >>> NoLowerPriority(0, 10, 1000, 1, "w2").sentence
+        'preemption cannot help: every pod on w2 has a higher priority (10 or more) than this pod (0)'
         """
-        where = self.such_as if self.nodes == 1 else f"the {self.nodes:,} nodes"
+        where = self.such_as if self.nodes == 1 else f"the {self.nodes:,} nodes it could free"
         this_pod = f"this pod ({self.priority:,})"
         if self.lowest > self.priority:
             comparison = f"every pod on {where} has a higher priority ({self.lowest:,} or more) than {this_pod}"
@@ -274,7 +274,7 @@ class NoLowerPriority(Document, frozen=True):
             comparison = f"no pod on {where} has a lower priority than {this_pod}"
         else:
             comparison = f"every pod on {where} has the same priority as {this_pod}"
-        return f"{comparison}, so preemption cannot help"
+        return f"preemption cannot help: {comparison}"
 
 
 class PreemptionReport(Document, frozen=True):

@@ -451,9 +451,8 @@ def correct_retry_advice(report: Explanation, replayed_cluster: ReplayedCluster)
 
     Return the explanation unchanged if the pod is not schedulable or has no such advice, or if extenders are called.
     """
-    if (
-        replayed_cluster.scheduler.call_extender is not None
-    ):  # replaying all pending pods would call the extenders again
+    calls_extenders = replayed_cluster.scheduler.call_extender is not None
+    if calls_extenders:  # replaying all pending pods would call them again
         return report
     if report.verdict != "Schedulable" or not any(advice.kind in ABOUT_RETRIES for advice in report.advice):
         return report

@@ -46,9 +46,10 @@ def failures(
 ) -> Answer:
     """What would no longer fit if a node, a zone or a pool were lost?
 
-    The lost nodes are deleted, and pods that controllers recreate pass the scheduling queue on the remaining nodes. If
-    pods must be spread over topology domains, the time before the deletion is checked, too, in which StatefulSets do
-    not recreate pods. PodDisruptionBudgets do not protect against failures. Pods that are already pending do not count.
+    The lost nodes are deleted, and pods that controllers recreate pass the scheduling queue on the remaining nodes. The
+    time before the deletion is checked, too, in which deleted pods stay Terminating on the unreachable nodes: they
+    count for pod affinity and claims, and StatefulSets do not replace them. PodDisruptionBudgets do not protect against
+    failures. Pods that are already pending do not count.
     The worst losses come first. Exits with 0 if the cluster survives each loss. With --runs, pods are recreated in
     several orders, with the pods of Jobs last.
     """

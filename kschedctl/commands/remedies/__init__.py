@@ -193,7 +193,8 @@ def add_room_plan(
     """Add a plan that moves other pods to the report, or return the report unchanged if there is none.
 
     No plan is searched if the pod is not unschedulable, if the wishes exclude moves, or if one of the report's fixes
-    only moves pods. There is no plan either if moves alone do not let the pod fit.
+    only moves pods. There is no plan either if moves alone do not let the pod fit. If the user interrupts the search,
+    the report says so.
     """
     has_moving_fix = any(set(remedy.kinds) == {FixKind.MOVE_POD} for remedy in report.remedies)
     if report.verdict != UNSCHEDULABLE or has_moving_fix or not wishes.considers(FixKind.MOVE_POD, "operator"):

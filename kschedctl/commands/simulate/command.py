@@ -43,7 +43,6 @@ from kschedctl.replay.parallel import Progress, Workers
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
 from kschedctl.reports.waiting_elsewhere import has_unadmitted
 from kschedctl.scheduler.engine.extenders import CallExtender
-from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE
 from kschedctl.sources.read import read_documents
 
 EXAMPLES = (
@@ -335,16 +334,14 @@ def _suggest_commands(
 ) -> Iterator[str]:
     """Yield up to two commands to run next.
 
-    If pods do not fit, the first command says how many would fit or what would help. The second command repeats the
-    simulation with ``--rollout`` if old pods are replaced at once, or with ``--pending`` if waiting pods were left out.
-    Options that the simulation already had are kept.
+    If pods do not fit or cannot be created, the first command says what would help. The second command repeats the
+    simulation with ``--rollout`` if old pods are replaced at once, or with ``--pending`` if waiting pods were left out
+    and some pods were scheduled. Options that the simulation already had are kept.
     """
     options = [*(["-n", namespace] if namespace else []), *extending.to_cli_options()]
-    has_daemons = any(workload.workload.startswith("DaemonSet ") for workload in report.workloads)
-    has_unschedulable = any(group.verdict == UNSCHEDULABLE for group in report.pending)
-    if has_unschedulable and not has_daemons:
-        command = ("capacity",) if source.filename else ("remedies", "-A")
-        yield from build_command(source, *command, options=options)
+    if report.pending or report.not_created:
+        scope = [] if report.workloads or report.not_created else ["-A"]  # without manifests, all waiting pods
+        yield from build_command(source, "remedies", *scope, options=options)
 
     has_old_pods = any(workload.removed and workload.created and not workload.rollout for workload in report.workloads)
     further_options = []
@@ -352,5 +349,6 @@ def _suggest_commands(
         further_options.append("--pending")
     if has_old_pods or settings["rollout"]:
         further_options.append("--rollout")
-    if report.left_out or has_old_pods:
+    takes_room = report.left_out and report.placed + report.unplaced
+    if takes_room or has_old_pods:
         yield from build_command(source, "simulate", options=[*options, *further_options])

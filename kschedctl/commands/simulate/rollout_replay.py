@@ -34,7 +34,7 @@ from kschedctl.commands.simulate.following_report import (
 from kschedctl.replay.shared_cluster import build_cluster_basis, describe_search_start
 from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, merge_unknown_kinds, summarize_unknowns
 from kschedctl.reports.unknown import VERDICT, UnknownKind
-from kschedctl.scheduler.engine.cycle import Cycle, select_allowed_nodes
+from kschedctl.scheduler.engine.cycle import Cycle, mask_allowed_nodes
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchTerms
 from kschedctl.scheduler.framework import PluginError
@@ -520,7 +520,7 @@ def _is_best_of_sample(cycle: Cycle, row: Row, following: StepwiseScheduler) -> 
     consecutive feasible nodes around this one, in the scheduler's order, are no better. Scores are computed as if all
     nodes had been searched.
     """
-    offered = int(select_allowed_nodes(cycle.pre_filter, cycle.view).sum())
+    offered = int(mask_allowed_nodes(cycle.pre_filter, cycle.view).sum())
     nodes_needed = following.start_sampling(SampledFrom()).count_nodes_needed_for_scoring(
         offered, SearchTerms.from_profile(cycle.framework.profile, cycle.framework.release)
     )

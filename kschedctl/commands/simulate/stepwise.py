@@ -33,7 +33,7 @@ from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.replay.pending_pods import is_pending
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, summarize_unknowns
-from kschedctl.scheduler.engine.cycle import Cycle, run_cycle, select_allowed_nodes
+from kschedctl.scheduler.engine.cycle import Cycle, mask_allowed_nodes, run_cycle
 from kschedctl.scheduler.engine.diagnosis import build_fit_error
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling, SearchTerms
@@ -243,7 +243,7 @@ def _build_sampled_pod(name: str, cycle: Cycle, searches: Sampling, start: int) 
     feasible = cycle.feasible.tolist() if search is None else search.feasible.tolist()
     rejected = [] if search is None else np.flatnonzero(search.examined & ~cycle.filter.passing).tolist()
     ended_before_search = cycle.pre_filter.status.rejected or (cycle.error and not cycle.considered.any())
-    offered = 0 if ended_before_search else int(select_allowed_nodes(cycle.pre_filter, cycle.view).sum())
+    offered = 0 if ended_before_search else int(mask_allowed_nodes(cycle.pre_filter, cycle.view).sum())
     terms = SearchTerms.from_profile(cycle.framework.profile, cycle.framework.release)
     return SampledPod(
         pod=name,

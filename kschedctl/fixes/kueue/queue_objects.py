@@ -47,11 +47,11 @@ def search_queue_corrections(trials: AdmissionTrials) -> Iterator[tuple[Admissio
         )
     else:
         cluster_queue = next(
-            (q for q in cluster.cluster_queues if q.metadata.name == local_queue.spec.cluster_queue), None
+            (queue for queue in cluster.cluster_queues if queue.metadata.name == local_queue.spec.cluster_queue), None
         )
         if cluster_queue is None:
             proposals = _propose_cluster_queue_correction(
-                local_queue, [q.metadata.name for q in cluster.cluster_queues]
+                local_queue, [queue.metadata.name for queue in cluster.cluster_queues]
             )
         else:
             flavors = [flavor.metadata.name for flavor in cluster.resource_flavors]

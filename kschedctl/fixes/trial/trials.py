@@ -213,7 +213,7 @@ def _describe_eviction_harm(victims: Iterable[Pod], violations: int) -> str:
     uncontrolled_pods = [victim.key for victim in living_victims if find_owner(victim).kind == "Pod"]
     harms = []
     if uncontrolled_pods:
-        harms.append(f"no controller owns {', '.join(uncontrolled_pods)}")
+        harms.append(f"no controller recreates {', '.join(uncontrolled_pods)}")
     if violations:
         verb = "eviction violates" if violations == 1 else "evictions violate"
         harms.append(f"{violations} {verb} a PodDisruptionBudget")

@@ -334,6 +334,8 @@ def build_spec_change_fix(
 
     new_claim = recreate_with_change(claim)
     edits: tuple[ObjectEdit, ...] = (ObjectEdit(key, recreate_with_change),)
+
+    # The claim is written by hand, generated from a template, or generated from a template that is gone.
     template_name = _find_claim_template_name(tried.trial.pod, claim)
     template = _find_claim_template(tried, template_name) if template_name is not None else None
     commands: tuple[str, ...]
@@ -355,6 +357,7 @@ def build_spec_change_fix(
         create_template = kubectl.render_apply(kubectl.build_manifest(template_key, new_template))
         commands = (create_template, kubectl.render_delete(key))
         text = f"create {template_key} and recreate the pod's claim{text_end}"
+
     return Fix(
         kind,
         (key, target),

@@ -138,7 +138,9 @@ def _find_pods_freeing_resources(tried: TriedNode, resource: str) -> list[Positi
     freed_amounts = dict(zip(positions, view.requests[infos, view.resources[resource]].tolist(), strict=True))
     sufficient_pods = {positions[index] for index in np.flatnonzero(np.all(freed >= shortages, axis=1)).tolist()}
     smallest_sufficient = sorted(sufficient_pods, key=freed_amounts.__getitem__)
-    insufficient_pods = [p for p in positions if p not in sufficient_pods and freed_amounts[p] > 0]
+    insufficient_pods = [
+        position for position in positions if position not in sufficient_pods and freed_amounts[position] > 0
+    ]
     insufficient_pods.sort(key=freed_amounts.__getitem__, reverse=True)
 
     # Only MOST_TRIED pods are tried. Pods that free too little by themselves get half of the turns.

@@ -67,7 +67,7 @@ class LocatedRequirement(NamedTuple):
         requirement = self.requirement
         match requirement.operator:
             case "In" if self.field:
-                return f"the name {' or '.join(requirement.values or ())}"
+                return f"node {' or '.join(requirement.values or ())}"
             case "Exists":
                 return requirement.key
             case "DoesNotExist":
@@ -245,8 +245,8 @@ def _compute_allowed_values(unmet: Wanted, node_value: str, misspelt_value: str)
 def _price_requirement_loss(requirement: SelectorRequirement) -> tuple[str, Price | None]:
     """Describe what the pod gives up without the requirement, and return the price of that loss.
 
-    The price is None, which stands for the fix's usual price, unless a value of the requirement has a price of its own,
-    such as the platform that the pod's image is built for.
+    Some values have a price of their own, such as the platform that the pod's image is built for. For all others, the
+    price is None, which stands for the fix's usual price.
     """
     if requirement.operator == "In":
         for value in requirement.values or ():

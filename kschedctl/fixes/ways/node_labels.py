@@ -228,15 +228,14 @@ def find_similar_words(unknown_word: str, known_words: Collection[str], cutoff: 
     >>> find_similar_words("prod", ["production", "test"]), find_similar_words("gpu", ["gpu-a100"])
     (['production'], [])
     """
-    words_with_swapped_letters = {
-        f"{unknown_word[:i]}{unknown_word[i + 1]}{unknown_word[i]}{unknown_word[i + 2 :]}"
-        for i in range(len(unknown_word) - 1)
-    }
+    words_with_swapped_letters: set[str] = set()
+    if len(unknown_word) >= MIN_LENGTH:
+        words_with_swapped_letters = {
+            f"{unknown_word[:place]}{unknown_word[place + 1]}{unknown_word[place]}{unknown_word[place + 2 :]}"
+            for place in range(len(unknown_word) - 1)
+        }
     similar_words = [
-        word
-        for word in known_words
-        if word.lower() == unknown_word.lower()
-        or (len(unknown_word) >= MIN_LENGTH and word in words_with_swapped_letters)
+        word for word in known_words if word.lower() == unknown_word.lower() or word in words_with_swapped_letters
     ]
     similar_words += [
         word for word in known_words if _is_short_for(unknown_word, word) or _is_short_for(word, unknown_word)
@@ -261,8 +260,8 @@ def _differ_only_in_number(first: str, second: str) -> bool:
 def iter_role_label_fixes(tried: TriedNode, key: str, value: str) -> Iterator[Fix]:
     """Yield the fix that adds the label to the node, if the value marks a role and another node has the label.
 
-    There is no fix if the node has the label with another value, or if the value describes a node, because such a label
-    would be wrong on another node.
+    A value that describes a node gets no fix, because it would be wrong on another node. There is no fix either if the
+    node has the label with another value.
     """
     nodes = tried.cycle.view.nodes
     node = nodes.objects[tried.known_row]

@@ -491,7 +491,7 @@ class FlavorAssigner:
                 attempt.reasons = sorted(set(attempt.reasons))
                 attempts[attempt.flavor] = attempt
                 continue
-            preemptions = [a.preemption for a in (previous, attempt) if a.preemption is not None]
+            preemptions = [tried.preemption for tried in (previous, attempt) if tried.preemption is not None]
             attempts[attempt.flavor] = FlavorAttempt(
                 flavor=attempt.flavor,
                 mode=min(previous.mode, attempt.mode),
@@ -588,9 +588,9 @@ class FlavorAssigner:
     def collect_placement_requests(self, assignment: Assignment) -> PlacementRequests:
         """Return, by flavor, the requests of the pod sets to place in a topology in this cycle.
 
-        Pod sets with an error, without pods or with a placement are skipped. The assignment is changed: a pod set
-        without exactly one flavor with a topology gets an error, and a pod set that is placed later, after a
-        ProvisioningRequest or by MultiKueue, is marked as pending. Upstream: WorkloadsTopologyRequests.
+        Pod sets with an error, without pods or with a placement are skipped. The assignment is changed. A pod set gets
+        an error unless it has exactly one flavor with a topology. It is marked as pending if a ProvisioningRequest
+        comes first or MultiKueue places it. Upstream: WorkloadsTopologyRequests.
         """
         requests: PlacementRequests = {}
         workload = self.info.workload

@@ -733,13 +733,12 @@ class _Tournament:
         """What each Workload requests."""
         for node in root.iter_queues():
             if node.name in entries:
-                self._compute_shares(entries[node.name])
+                self._record_shares(entries[node.name])
 
-    def _compute_shares(self, entry: _Entry) -> None:
-        """Compute and record the shares that result if the entry is admitted.
+    def _record_shares(self, entry: _Entry) -> None:
+        """Record the shares that result if the entry is admitted.
 
-        The recorded shares are those of its queue and of each cohort above the queue except the root. The snapshot
-        stays unchanged.
+        They are those of its queue and of each cohort above the queue except the root. The snapshot stays unchanged.
         """
         queue, key = entry.queue, entry.workload.key
         assert queue is not None

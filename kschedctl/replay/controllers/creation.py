@@ -111,7 +111,7 @@ def create_objects(cluster: Cluster, workloads: Iterable[Struct], *, include_den
     denies a pod.
     """
     workloads = list(workloads)
-    _check_pod_count(workloads, len(cluster.nodes))
+    _raise_if_too_many_pods(workloads, len(cluster.nodes))
     creation = Creation()
 
     # Volumes and claims of the cluster that are new
@@ -149,7 +149,7 @@ def create_objects(cluster: Cluster, workloads: Iterable[Struct], *, include_den
     return creation
 
 
-def _check_pod_count(workloads: Sequence[Struct], nodes: int) -> None:
+def _raise_if_too_many_pods(workloads: Sequence[Struct], nodes: int) -> None:
     """Raise an InputError that names the largest workload if the workloads create more than MAX_PODS pods.
 
     `nodes` is the number of nodes, on which the pods of DaemonSets depend.
@@ -244,7 +244,12 @@ def _build_provisioned_volume(claim: PersistentVolumeClaim, storage_class: Stora
     """Build the volume that the storage class provisions for the claim."""
     meta = claim.metadata
     terms = tuple(
-        NodeSelectorTerm(tuple(SelectorRequirement(e.key, "In", e.values) for e in term.match_label_expressions))
+        NodeSelectorTerm(
+            tuple(
+                SelectorRequirement(expression.key, "In", expression.values)
+                for expression in term.match_label_expressions
+            )
+        )
         for term in storage_class.allowed_topologies
     )
     spec = PersistentVolumeSpec(

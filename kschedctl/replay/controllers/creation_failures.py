@@ -125,7 +125,7 @@ class CreationFailures:
         """Return the owner with its failures, which are either all current or all past.
 
         A current condition makes them current. Otherwise, they are past if the owner has created an object since the
-        newest event, or if pods could not be created and none is missing now.
+        newest event. Failures to create pods are also past if no pod is missing now.
         """
         condition, events = signs
         uncreated_kind = self._determine_uncreated_kind(owner, signs)

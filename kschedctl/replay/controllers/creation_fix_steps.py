@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from enum import StrEnum
 from functools import partial
@@ -36,7 +36,7 @@ from kschedctl.api.priority import SYSTEM_CLASSES, SYSTEM_PREFIX
 from kschedctl.api.quantity import MILLI, Quantity
 from kschedctl.cluster import Cluster
 from kschedctl.replay.edits import ObjectKey
-from kschedctl.text.counts import join_words
+from kschedctl.text.counts import first_few, join_words
 
 _SETTING = "|".join(
     (
@@ -63,6 +63,7 @@ class StepKind(StrEnum):
     CREATE_SERVICE_ACCOUNT = "CreateServiceAccount"
     CREATE_PRIORITY_CLASS = "CreatePriorityClass"
     CORRECT_PRIORITY_CLASS = "CorrectPriorityClass"
+    DROP_PRIORITY_CLASS = "DropPriorityClass"
     CREATE_RUNTIME_CLASS = "CreateRuntimeClass"
     CORRECT_RUNTIME_CLASS = "CorrectRuntimeClass"
     CREATE_NAMESPACE = "CreateNamespace"
@@ -168,24 +169,47 @@ def _suggest_service_account(denied: DeniedPod) -> Iterator[FixStep]:
 
 
 def _suggest_priority_class(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield steps that use a PriorityClass with a similar name or create the missing one.
+    """Yield steps that use a PriorityClass with a similar name, and create the missing one.
 
-    A class with a name that is reserved for the system cannot be created.
+    If no name is similar, the first step names no class, and lists the existing classes that could be named instead. A
+    class with a name that is reserved for the system cannot be created.
     """
     name = str(denied.spec.get("priorityClassName"))
-    existing_names = [
-        priority_class.metadata.name for priority_class in (*denied.cluster.priority_classes, *SYSTEM_CLASSES)
-    ]
-    for similar_name in get_close_matches(name, existing_names, n=1, cutoff=NAME_SIMILARITY):
+    classes = denied.cluster.priority_classes
+    existing_names = [priority_class.metadata.name for priority_class in (*classes, *SYSTEM_CLASSES)]
+    similar_names = get_close_matches(name, existing_names, n=1, cutoff=NAME_SIMILARITY)
+    for similar_name in similar_names:
         summary = f"use PriorityClass {similar_name} instead of {name}, which does not exist"
         yield FixStep(
             StepKind.CORRECT_PRIORITY_CLASS, summary, partial(_set_class_field, "priorityClassName", similar_name)
         )
+    if not similar_names:
+        yield FixStep(StepKind.DROP_PRIORITY_CLASS, _describe_missing_class(name, classes), _drop_priority_class)
     if name.startswith(SYSTEM_PREFIX):
         return
     yield _build_creation_step(
         PriorityClass(ObjectMeta(name)), ", here with value 0, which pods without a class have", {"value": 0}
     )
+
+
+def _describe_missing_class(name: str, classes: Sequence[PriorityClass]) -> str:
+    """Return the text of the step that names no PriorityClass, with its priority and the existing classes."""
+    default = min((c for c in classes if c.global_default), key=lambda c: c.value, default=None)
+    text = f"leave out priorityClassName {name}, so that the priority is 0"
+    if default is not None:
+        effect = f"the pods get the default class {default.metadata.name} ({default.value:,})"
+        text = f"leave out priorityClassName {name}, so that {effect}"
+    # The system's own components have the classes with this prefix
+    usable = [c for c in classes if c != default and not c.metadata.name.startswith(SYSTEM_PREFIX)]
+    if usable:
+        ordered = sorted(usable, key=lambda c: (c.value, c.metadata.name))
+        text += f", or name a class that exists: {first_few([f'{c.metadata.name} ({c.value:,})' for c in ordered])}"
+    return text
+
+
+def _drop_priority_class(spec: Writable) -> None:
+    """Remove the PriorityClass from the pod spec."""
+    spec.pop("priorityClassName", None)
 
 
 def _set_class_field(field: str, name: str, spec: Writable) -> None:
@@ -473,7 +497,9 @@ _DIVISIBLE_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
 def _set_resources(settings: list[ResourceSetting], spec: Writable) -> None:
     """Set requests and limits of the named containers in the pod spec."""
     for setting in settings:
-        container = next(c for c in _list_containers(spec) if c.get("name") == setting.container)
+        container = next(
+            candidate for candidate in _list_containers(spec) if candidate.get("name") == setting.container
+        )
         container.setdefault("resources", {}).setdefault(setting.part, {})[setting.resource] = setting.amount
 
 

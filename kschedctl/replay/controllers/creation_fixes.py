@@ -242,11 +242,18 @@ class MissingPods:
 
     @cached_property
     def _stored_manifest(self) -> JsonObject | None:
-        """The workload as it was read, or None if it was not read or does not exist."""
+        """The workload as it was read, or None if it was not read or does not exist.
+
+        Manifests of some kinds are also among the cluster's objects. A manifest without a UID and without pods does not
+        exist yet.
+        """
         owner = self._editable_owner
         candidates = self.cluster.list_in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
         workload: Struct | None = next((obj for obj in candidates if obj.metadata.name == owner.name), None)
-        return None if workload is None else {"kind": owner.kind, **to_document(workload)}
+        if workload is None:
+            return None
+        is_only_manifest = self.document is not None and not workload.metadata.uid and not self.kept  # type: ignore[attr-defined]
+        return None if is_only_manifest else {"kind": owner.kind, **to_document(workload)}
 
     @cached_property
     def _scheduler_with_claims(self) -> Scheduler:

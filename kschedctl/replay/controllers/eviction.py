@@ -73,7 +73,7 @@ class Evictions:
 
         # An unhealthy pod may go if enough others are healthy, or always with the policy AlwaysAllow
         may_evict_unhealthy = _always_allows_unhealthy(pdb) or healthy >= desired > 0
-        if may_evict_unhealthy and not _is_ready(self._get_pod(position)):
+        if may_evict_unhealthy and not is_ready(self._get_pod(position)):
             return ""
         if pdb.status.observed_generation < pdb.metadata.generation:
             return "was changed, and its status is not up to date yet"
@@ -123,7 +123,7 @@ class Evictions:
 
         Nothing is recorded if the pod is unhealthy, or if budgets do not apply to it.
         """
-        if not self._ignores_budgets(position) and _is_ready(self._get_pod(position)):
+        if not self._ignores_budgets(position) and is_ready(self._get_pod(position)):
             self.simulation.budgets.record_evicted_pods([position])
             self.change_allowed_disruptions([position], -1)
             self._unreplaced[position] = None
@@ -134,7 +134,7 @@ class Evictions:
         ``recovered`` says whether the recovery of the pod's successor was recorded, too. The eviction itself was
         recorded only if the pod was healthy and budgets apply to it.
         """
-        was_recorded = not self._ignores_budgets(position) and _is_ready(self._get_pod(position))
+        was_recorded = not self._ignores_budgets(position) and is_ready(self._get_pod(position))
         if was_recorded and not recovered:
             self.record_recovery(position)
         elif recovered and not was_recorded:
@@ -184,7 +184,7 @@ def _with_computed_status(pdb: PodDisruptionBudget, simulation: Simulation) -> P
     leaving = view.pods.terminating[view.pods.info] & (view.node < 0)
     pods = [view.pods.objects[position] for position in np.flatnonzero(covered & ~leaving).tolist()]
     healthy = sum(
-        pod.spec.node_name != "" and pod.metadata.deletion_timestamp is None and _is_ready(pod) for pod in pods
+        pod.spec.node_name != "" and pod.metadata.deletion_timestamp is None and is_ready(pod) for pod in pods
     )
     try:
         if max_unavailable is None:
@@ -198,7 +198,7 @@ def _with_computed_status(pdb: PodDisruptionBudget, simulation: Simulation) -> P
     return replace(pdb, status=PodDisruptionBudgetStatus(healthy, desired, allowed, observed_generation=observed))
 
 
-def _is_ready(pod: Pod) -> bool:
+def is_ready(pod: Pod) -> bool:
     """Return whether the pod is ready. A pod without the condition Ready counts as ready."""
     return all(condition.status == "True" for condition in pod.status.conditions if condition.type == "Ready")
 

@@ -126,7 +126,7 @@ def create_targets(
         if reduced.controller is not None:
             creation.add(*reduced.controller)
     create_allowed_claims(scheduler.cluster, creation, creation.pods)
-    scheduler_with_objects = apply_creation(creation, scheduler) if unique_workloads else scheduler
+    scheduler_with_objects = add_created_objects(creation, scheduler) if unique_workloads else scheduler
 
     # Build a target for each workload, in a cluster without the pods that its pods replace
     # Targets that replace the same pods share a scheduler
@@ -200,7 +200,7 @@ def _build_target_with_group(target: TargetPod, creation: Creation) -> TargetPod
     return target._replace(scheduler=scheduler_with_group, note=note)
 
 
-def apply_creation(creation: Creation, scheduler: Scheduler) -> Scheduler:
+def add_created_objects(creation: Creation, scheduler: Scheduler) -> Scheduler:
     """Return a scheduler of the cluster with the created objects, or the same scheduler if only pods are created."""
     cluster = creation.apply_to(scheduler.cluster)
     return scheduler if cluster is scheduler.cluster else Scheduler(cluster, scheduler.call_extender)

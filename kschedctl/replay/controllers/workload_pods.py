@@ -34,7 +34,7 @@ from kschedctl.replay.controllers.creation import create_objects
 from kschedctl.replay.controllers.plan_change import is_controlled_by, is_pod_of_workload
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.stored_workloads import find_template, get_creation_time, recover_claim_templates
-from kschedctl.replay.controllers.target_creation import apply_creation, create_targets
+from kschedctl.replay.controllers.target_creation import add_created_objects, create_targets
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_change import ORDINAL_LABELS, get_ordinal
 from kschedctl.replay.controllers.workload_pod_counts import find_pod_creators
@@ -229,7 +229,7 @@ def build_additional_pod(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]
         priority=model.spec.priority,
         preemption_policy=model.spec.preemption_policy,
     )
-    applied_scheduler = apply_creation(creation, scheduler)
+    applied_scheduler = add_created_objects(creation, scheduler)
     return TargetPod(applied_scheduler, applied_scheduler.view.stored(replace(pod, spec=spec)), note)
 
 
@@ -239,7 +239,7 @@ def _copy_as_bare_pod(pod: Pod) -> Pod:
     It has the name that its controller would generate. The pod must have a controller.
     """
     meta = pod.metadata
-    owner = next(o.name for o in meta.owner_references if o.controller)
+    owner = next(reference.name for reference in meta.owner_references if reference.controller)
     new_metadata = PodMeta(
         f"{owner}-{NEW_TEMPLATE_HASH}",
         meta.namespace,

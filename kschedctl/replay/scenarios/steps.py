@@ -122,7 +122,7 @@ def _generate_node_names(part: parts.AddNodes, model: Node, cluster: Cluster) ->
     """
     prefix = part.name or model.metadata.name or "node"
     existing = {node.metadata.name for node in cluster.nodes}
-    names = [f"{prefix}-{i}" for i in range(part.count)]
+    names = [f"{prefix}-{number}" for number in range(part.count)]
     for name in names:
         if name in existing:
             raise UsageError(f'node "{name}" already exists', hint="choose another name for the new nodes")
@@ -172,7 +172,10 @@ def _copy_node(model: Node, name: str, labels: Mapping[str, str]) -> Node:
     meta = ObjectMeta(name, labels={**model.metadata.labels, HOSTNAME: name, **labels})
     passing_taint_keys = (UNSCHEDULABLE_TAINT.key, NOT_READY_TAINT, UNREACHABLE_TAINT, OUT_OF_SERVICE_TAINT)
     taints = tuple(taint for taint in model.spec.taints if taint.key not in passing_taint_keys)
-    conditions = tuple(replace(c, status="True") if c.type == "Ready" else c for c in model.status.conditions)
+    conditions = tuple(
+        replace(condition, status="True") if condition.type == "Ready" else condition
+        for condition in model.status.conditions
+    )
     return replace(
         model,
         metadata=meta,

@@ -104,7 +104,9 @@ def add_expected_flavors(pod: Pod, outlook: JobOutlook, cluster: Cluster) -> Pod
         return pod
 
     # Only a pod of a group names its pod set. Other pods get the flavors of the first one.
-    pod_set = next((p for p in admission.pod_sets if p.name == outlook.pod_set), admission.pod_sets[0])
+    pod_set = next(
+        (admitted for admitted in admission.pod_sets if admitted.name == outlook.pod_set), admission.pod_sets[0]
+    )
     flavors = {flavor.metadata.name: flavor for flavor in cluster.resource_flavors}
     return replace(pod, spec=add_flavors(pod.spec, pod_set, flavors))
 

@@ -226,7 +226,7 @@ def iter_version_mismatches(document: JsonObject | None, minor: int) -> Iterator
         if since is not None:  # otherwise no version has the field
             _, _, field_name = path.rpartition(".")
             yield VersionMismatch(split_path(path), field_name, f"needs 1.{since}")
-    for i, profile in enumerate(_list_objects(document, "profiles")):
+    for i, profile in enumerate(_list_objects_in_field(document, "profiles")):
         yield from _iter_plugin_set_mismatches(profile, ("profiles", i), minor)
         yield from _iter_plugin_config_mismatches(profile, ("profiles", i), minor)
 
@@ -242,7 +242,7 @@ def _iter_plugin_set_mismatches(profile: JsonObject, path: Path, minor: int) -> 
         return
     for point, plugin_set in plugins.items():
         for list_name in ("enabled", "disabled"):
-            for j, entry in enumerate(_list_objects(plugin_set, list_name)):
+            for j, entry in enumerate(_list_objects_in_field(plugin_set, list_name)):
                 name = str(entry.get("name"))
                 explanation = _explain_missing_plugin(name, minor)
                 if not explanation and list_name == "enabled":
@@ -256,7 +256,7 @@ def _iter_plugin_config_mismatches(profile: JsonObject, path: Path, minor: int) 
 
     Fields that no version of kube-scheduler has are left out.
     """
-    for j, config in enumerate(_list_objects(profile, "pluginConfig")):
+    for j, config in enumerate(_list_objects_in_field(profile, "pluginConfig")):
         entry_path = (*path, "pluginConfig", j)
         name = str(config.get("name"))
         declared = IN_TREE.get(name)
@@ -293,7 +293,7 @@ def _explain_missing_point(name: str, point: str, minor: int) -> str:
     return f"needs 1.{since} at {point}" if since > minor else ""
 
 
-def _list_objects(value: Json, key: str) -> list[JsonObject]:
+def _list_objects_in_field(value: Json, key: str) -> list[JsonObject]:
     """Return the items of the list in a document's field `key`, or [] if the field has no list.
 
     Items that are not objects are replaced with {}, so that indices stay the same.

@@ -80,7 +80,7 @@ class VersionedField(NamedTuple):
             first_minor_without, replacement = self.removed
             return f"was removed in 1.{first_minor_without}: use {replacement}"
         gate = f"the feature gate {self.gate}"
-        first, default = self._find_first_minors()
+        first, default = self._find_first_storing_minors()
         if default is None:
             return f"needs 1.{first} and {gate}" if gates.minor < first else ""
         return _describe_gate_requirement(gate, gates.minor, first=first, default=default)
@@ -91,7 +91,7 @@ class VersionedField(NamedTuple):
             return gates.enabled(self.gate)
         return get_stage(self.gate, gates.minor).on
 
-    def _find_first_minors(self) -> tuple[int, int | None]:
+    def _find_first_storing_minors(self) -> tuple[int, int | None]:
         """Return the first minor version that can store the field, and the first that stores it by default.
 
         The second is None if no version stores the field by default.

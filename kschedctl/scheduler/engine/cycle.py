@@ -122,7 +122,7 @@ def _format_node_name_conflict(plugins: list[str]) -> str:
     return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}] simultaneously"
 
 
-def select_allowed_nodes(pre_filter: PreFilterOutcome, view: Fork) -> Bools:
+def mask_allowed_nodes(pre_filter: PreFilterOutcome, view: Fork) -> Bools:
     """Return a mask (N,) of the nodes that PreFilter plugins allow: all nodes, unless a plugin names some."""
     names = pre_filter.node_names
     if names is None:
@@ -354,7 +354,7 @@ def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork, sampling: Sam
             considered = _mask_examined_nodes(pre_filter, nominated_row, view)
             nominated_node = _find_feasible_nominated_node(outcome, considered, nominated_row, consultation, view)
             if sampling and nominated_node is None and not pre_filter.status.rejected:
-                offered = np.flatnonzero(select_allowed_nodes(pre_filter, view) & view.in_placement)
+                offered = np.flatnonzero(mask_allowed_nodes(pre_filter, view) & view.in_placement)
                 terms = SearchTerms.from_profile(framework.profile, framework.release, len(consultation.statuses))
                 terms = terms._replace(nodes=view.nodes_in_placement)
                 search = sampling.search(~outcome.passing, offered, terms, outcome.failed_nodes, nominated_row)
@@ -527,7 +527,7 @@ def _mask_examined_nodes(pre_filter: PreFilterOutcome, nominated_row: int | None
     """
     if pre_filter.status.rejected:
         return np.zeros(len(view.nodes), np.bool_)
-    examined = select_allowed_nodes(pre_filter, view) & view.in_placement
+    examined = mask_allowed_nodes(pre_filter, view) & view.in_placement
     if nominated_row is not None:
         examined[nominated_row] = True
     return examined

@@ -222,13 +222,13 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
         return sign_volumes(info)
 
 
-def _iter_exclusive_claims(info: PodInfo, storage: Listers) -> Iterator[str]:
+def _iter_exclusive_claims(info: PodInfo, listers: Listers) -> Iterator[str]:
     """Yield the names of the pod's claims with access mode ReadWriteOncePod.
 
     Raises NotFoundError for a claim that does not exist.
     """
     for name in _list_claim_names(info):
-        if READ_WRITE_ONCE_POD in storage.get_claim(info.namespace, name).spec.access_modes:
+        if READ_WRITE_ONCE_POD in listers.get_claim(info.namespace, name).spec.access_modes:
             yield name
 
 

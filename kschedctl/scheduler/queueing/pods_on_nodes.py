@@ -29,7 +29,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 
 class Tied(Protocol):
-    """The rows of equally good nodes in order. They are valid until pods move, while their number stays valid."""
+    """The rows of equally good nodes in order. They are valid until pods move. Their number stays valid."""
 
     def __len__(self) -> int: ...
 

@@ -347,7 +347,8 @@ class SchedulingQueue:
     def _activate(self, pod: QueuedPod, checked: bool = False) -> bool:
         """Put the pod into the active queue unless a plugin gates it, and return whether it is there now.
 
-        Set `checked` if the gating plugins have already allowed the pod.
+        Set `checked` if the gating plugins have already allowed the pod. The time of its first entry becomes
+        `initial_attempt`.
         """
         if not checked and self._park_if_gated(pod):
             return False

@@ -18,7 +18,7 @@ from kschedctl.api.quantity import INT64_MAX
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.preemption.candidates import Positions
 from kschedctl.scheduler.engine.preemption.evaluator import NEVER, TERMINATING, Ineligible, PreemptionPlugin
-from kschedctl.scheduler.engine.preemption.victims import find_pods_never_started, order_by_importance
+from kschedctl.scheduler.engine.preemption.victims import compute_importance_order, find_pods_never_started
 from kschedctl.scheduler.framework import Code, PreFilterResult, Status, require_state
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import POD, ActionType, ClusterEventWithHint
@@ -99,7 +99,7 @@ class _QuotaVictims:
         potential = np.flatnonzero(is_evictable[pods.info] & (view.node >= 0) & nodes[view.node])
         if evicts_borrowers:
             potential = potential[self._mask_evictable_borrowers(potential)]
-        return potential[order_by_importance(view, potential, self._build_arrival_keys(potential))]
+        return potential[compute_importance_order(view, potential, self._build_arrival_keys(potential))]
 
     def could_be_victim(self, position: Position) -> bool:
         """Return whether a pod could be one of this pod's victims.

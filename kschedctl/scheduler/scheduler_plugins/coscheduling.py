@@ -371,7 +371,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return UNRESERVED
 
     def record_failure(self, pod: Pod, view: Fork, *, fits_nowhere: bool = False) -> None:
-        """Record that a pod's group failed. If the pod fits on no node, a complete group must also back off.
+        """Record that a pod's group failed. If the pod `fits_nowhere`, a complete group must also back off.
 
         A group is complete if at least minMember of its pods exist. Nothing is recorded for a pod without an existing
         group, or outside a replay of the queue.
@@ -405,7 +405,10 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return [Position(position) for position in pods.waiting.tolist()]
 
     def _lacks_many_members(self, gang: _ExistingGang, assigned: int) -> bool:
-        """Return whether the share of missing members exceeds podGroupRejectPercentage."""
+        """Return whether the share of missing members exceeds podGroupRejectPercentage.
+
+        `assigned` members have a node. The others of the group's minMember are missing.
+        """
         min_member = gang.group.spec.min_member
         if assigned >= min_member:
             return False

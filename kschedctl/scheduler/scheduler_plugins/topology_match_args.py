@@ -151,19 +151,21 @@ def score_numa_nodes(
     """
     if not requests or not numa.available:
         return np.zeros(len(rows), np.int64)
-    exact = np.stack([numa.get_available_amounts(name)[rows] for name in requests], axis=2)
+    # The available amounts (F, NUMA nodes, resources)
+    available = np.stack([numa.get_available_amounts(name)[rows] for name in requests], axis=2)
     unit = np.array([MILLICORES if name == CPU else 1 for name in requests], np.int64)  # score whole cpus
     requested = np.array(list(requests.values()), np.int64)
     offer = NumaOffer(
         requested=-(-requested // unit),  # rounded up
-        available=np.maximum(-(-exact // unit), 0),
-        is_insufficient=exact < requested,
+        available=np.maximum(-(-available // unit), 0),
+        is_insufficient=available < requested,
         weights=np.array([weights.get(name, 1) for name in requests], np.int64),
     )
     exists = np.stack([amounts[rows] >= 0 for amounts in numa.available.values()], axis=2).any(axis=2)
     scores = strategy(offer)
-    lowest: Scores = np.where(exists & (scores > 0), scores, MAX_NODE_SCORE + 1).min(axis=1)
-    return np.where(lowest > MAX_NODE_SCORE, 0, lowest)
+    no_score = MAX_NODE_SCORE + 1
+    lowest: Scores = np.where(exists & (scores > 0), scores, no_score).min(axis=1)
+    return np.where(lowest == no_score, 0, lowest)
 
 
 class _NumaChoice(NamedTuple):

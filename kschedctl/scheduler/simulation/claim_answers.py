@@ -1,7 +1,7 @@
 """Plugin answers that depend on a pod's claims, while other pods bind volumes and allocate devices.
 
 The plugins are asked for each pod, because identical pods may have different claims. Answers that several pods share
-are cached where claims are looked up (scheduler/dynamic_resources, scheduler/volumes).
+are cached where claims are looked up (scheduler/plugins/dynamic_resources and scheduler/plugins/helper/volumes).
 """
 
 from __future__ import annotations

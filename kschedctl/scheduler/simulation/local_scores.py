@@ -65,11 +65,12 @@ class Crowded:
 
 
 class LocalScores:
-    """Scores for pods with the requests of `info` that count on their nodes like the PodInfo `number`. Arrays are (N,).
+    """Scores (N,) of all nodes for pods with the requests of `info`.
 
-    `scores` are weighted and summed, and INFEASIBLE where the pod does not fit. `ahead` (N, LOOKAHEAD) is what `scores`
-    will be after each of the next such pods comes to the node. Its entries before `step` are used up. `key` stands for
-    the other arguments except `view`, for sharing scores between forks. Raises PluginError if a plugin fails.
+    Once such a pod is on a node, it counts there like the PodInfo with index `number`. `scores` are weighted and
+    summed, and INFEASIBLE where the pod does not fit. `ahead` (N, LOOKAHEAD) is what `scores` will be after each of the
+    next such pods comes to the node. Its entries before `step` are used up. `key` stands for the other arguments except
+    `view`, for sharing scores between forks. Raises PluginError if a plugin fails.
     """
 
     def __init__(self, framework: FrameworkLike, info: PodInfo, number: int, view: Fork, key: Hashable) -> None:
@@ -356,8 +357,8 @@ def _list_local_scorers(framework: FrameworkLike, info: PodInfo, view: Fork) -> 
 def map_score_preparations(framework: FrameworkLike) -> Mapping[str, Prepare]:
     """Return, by plugin name, the function that prepares each Score plugin.
 
-    This is the plugin's PreScore. A plugin without PreScore may score with the state of its PreFilter. It gets a
-    function that runs PreFilter. All other plugins get a function that prepares nothing.
+    This is the plugin's PreScore. For a plugin that scores with the state of its PreFilter, it is a function that runs
+    PreFilter. For all other plugins, it is a function that prepares nothing.
     """
     preparations: dict[str, Prepare] = {}
     for plugin in framework.plugins_at("score"):

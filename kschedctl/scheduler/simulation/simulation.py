@@ -194,7 +194,7 @@ class SettlingLoop(SchedulingLoop):
         nominations = self.pods.nominations
         if nominations.lost:
             self.attempts.failures.forget()
-            self.queued_pods.move_after_nomination_losses(nominations.lost)
+            self.queued_pods.wake_after_nomination_losses(nominations.lost)
             nominations.lost = []
 
     def close(self) -> None:
@@ -225,7 +225,7 @@ class SettlingLoop(SchedulingLoop):
         if self.queued_pods.tried:
             for outcome in new_outcomes:
                 if outcome.row >= 0:
-                    self.queued_pods.move_after_placement(outcome.position)
+                    self.queued_pods.wake_after_placement(outcome.position)
         return len(new_outcomes)
 
     def _try_popped_pod(self, position: Position) -> None:
@@ -355,7 +355,7 @@ class SettlingLoop(SchedulingLoop):
         self._process_lost_nominations()
         evicted = self._evict_victims(victims, position)
         self._record_evictions(position, evicted)
-        self.queued_pods.move_after_evictions(evicted)
+        self.queued_pods.wake_after_evictions(evicted)
         self._recreate_victims(evicted, position)
 
     def select_pending_plugins(self, seconds: Mapping[str, int], plugin: GangPlugin | None) -> dict[str, int]:

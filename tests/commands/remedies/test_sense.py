@@ -297,14 +297,14 @@ def test_the_last_replica_is_not_one_fewer() -> None:
 
 
 def test_a_victim_that_leaves_anyway_is_no_loss() -> None:
-    """Its ReplicaSet is named in ownerReferences, so nobody may say that no controller owns it."""
+    """Its ReplicaSet is named in ownerReferences, so nobody may say that no controller recreates it."""
     high = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
     owned, bare = pod("owned", "n1", "2", owner={"kind": "ReplicaSet", "name": "other"}), pod("bare", "n1", "2")
     owned["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     asked = pod("p", cpu="4", nodeSelector={HOSTNAME: "n1"})
     told = [each for each in offered(node("n1"), high, owned, bare, asked) if "UsePriorityClass" in each.kinds]
     assert told
-    assert all("no controller owns d/bare" in (each.weakens or "") for each in told)
+    assert all("no controller recreates d/bare" in (each.weakens or "") for each in told)
     assert not any("d/owned (no" in (each.weakens or "") or "owns d/owned" in (each.weakens or "") for each in told)
 
 

@@ -129,8 +129,22 @@ def test_a_rollout_first_line_to_last(run: Run, write: Write) -> None:
     assert "stuck: 0 of 1 new pod run, 1 old pod is left" in " ".join(found.out.split())
     plain = run("simulate", *files).out
     commands = [line.strip() for line in plain.splitlines() if line.startswith("  kschedctl ")]
-    assert [command.split()[1] for command in commands] == ["capacity", "simulate"]
+    assert [command.split()[1] for command in commands] == ["remedies", "simulate"]
     assert commands[1].endswith("--rollout")
+
+
+def test_the_next_command_says_what_would_help(run: Run, write: Write) -> None:
+    """Waiting pods change nothing for pods that are not created."""
+    cluster = write(*NODES, pod("p", uid="u"))
+    too_large, unknown_class = deployment("web", 1, "5"), deployment("web", 1, priorityClassName="gold")
+    for manifest, expected in ((too_large, ["remedies", "simulate"]), (unknown_class, ["remedies"])):
+        found = run("simulate", "-f", cluster, "-f", write(manifest, name="web.json"))
+        commands = [line.split() for line in found.out.splitlines() if line.startswith("  kschedctl ")]
+        assert [command[1] for command in commands] == expected
+        assert run(*commands[0][1:]).code == 1
+    found = run("simulate", "--pending", "-f", write(*NODES, pod("p", cpu="9", uid="p")))
+    (command,) = [line.split() for line in found.out.splitlines() if line.startswith("  kschedctl ")]
+    assert command[1:3] == ["remedies", "-A"]
 
 
 def test_the_worst_of_several_runs_counts(run: Run, write: Write) -> None:

@@ -176,6 +176,12 @@ class Budgets:
                 is_recorded |= (budget_indexes == budget_index) & np.isin(pods[pod_indexes], recorded)
         return pod_indexes[~is_recorded], budget_indexes[~is_recorded]
 
+    @property
+    def protected_infos(self) -> Bools:
+        """A mask over the distinct PodInfos whose pods a PDB protects."""
+        starts, _ = self._budgets_by_info
+        return np.diff(starts) > 0
+
     @cached_property
     def _budgets_by_info(self) -> tuple[Rows, Rows]:
         """Two arrays `starts` and `budgets`: the PDBs of the i-th PodInfo are `budgets[starts[i] : starts[i + 1]]`."""

@@ -26,7 +26,7 @@ from kschedctl.scheduler.engine.preemption.victims import (
     Judge,
     Selection,
     Victims,
-    order_for_put_back,
+    compute_put_back_order,
 )
 from kschedctl.scheduler.framework import Code
 
@@ -119,7 +119,7 @@ def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
     # Judge all nodes without their evictable pods.
     pods = selection.find_potential_victims(potential)
     violating = get_budgets(cycle.view).find_violations(pods)
-    order = order_for_put_back(cycle.view, pods, violating)
+    order = compute_put_back_order(cycle.view, pods, violating)
     victims = Victims.from_pods(cycle, pods[order], violating[order])
     has_victims = np.zeros(len(potential), np.bool_)
     has_victims[victims.node] = True
@@ -165,7 +165,7 @@ def _dry_run_per_node(cycle: Cycle, filtering: Filtering, potential: Bools, sele
 
     # Build the candidates from their pods that have to go.
     promising_state = state.restrict_to(promising)
-    order = order_for_put_back(cycle.view, promising_state.pods, promising_state.violating)
+    order = compute_put_back_order(cycle.view, promising_state.pods, promising_state.violating)
     victims = Victims.from_pods(cycle, promising_state.pods[order], promising_state.violating[order])
     victims.removed = promising_state.must_go[order]
     by_importance = selection.sorts_by_importance(cycle.framework.release)

@@ -70,7 +70,7 @@ class LowerPriority:
     def find_potential_victims(self, nodes: Bools) -> Positions:
         """Return the pods of lower priority on the nodes of a mask (N,), sorted by node and then by importance."""
         pods = self.find_potential_victims_unsorted(nodes)
-        return pods[order_by_importance(self.view, pods, self.view.arrivals.place[pods])]
+        return pods[compute_importance_order(self.view, pods, self.view.arrivals.place[pods])]
 
     def find_potential_victims_unsorted(self, nodes: Bools) -> Positions:
         """Return the lower-priority pods on the nodes of a mask (N,), in no particular order."""
@@ -99,7 +99,7 @@ class LowerPriority:
         return SORTED_AGAIN.at(release)
 
 
-def order_by_importance(view: Fork, pods: Positions, arrival_order: Positions) -> Positions:
+def compute_importance_order(view: Fork, pods: Positions, arrival_order: Positions) -> Positions:
     """Return the order that sorts the pods by node and, on each node, from the most to the least important.
 
     A pod with a higher priority is more important. Of equal priority, the pod that started earlier is more important. A
@@ -162,7 +162,7 @@ class Victims:
 
     @classmethod
     def from_pods(cls, cycle: Cycle, pod: Positions, violating: Bools) -> Victims:
-        """Build the victims of a cycle from pods that `order_for_put_back` has sorted."""
+        """Build the victims of a cycle from pods that `compute_put_back_order` has sorted."""
         return cls(cycle.view, pod, violating, _find_port_holders(cycle)[cycle.view.pods.info[pod]])
 
     @cached_property
@@ -230,10 +230,10 @@ class Victims:
 
         With `by_importance`, victims are sorted by importance only, and PDB violations do not matter.
         """
-        order = self._order_by_importance() if by_importance and self.violating.any() else None
+        order = self._compute_importance_order() if by_importance and self.violating.any() else None
         return self._build_candidates_in_order(rows, order)
 
-    def _order_by_importance(self) -> Positions:
+    def _compute_importance_order(self) -> Positions:
         """Return an order of all victims in which the removed victims of each node are sorted by importance.
 
         The victims that were put back stay where they are. A node needs sorting only if some but not all of its victims
@@ -244,7 +244,7 @@ class Victims:
         is_mixed = (violating_counts > 0) & (violating_counts < np.bincount(self.node, minlength=nodes))
         order = np.arange(len(self.pod))
         to_sort = np.flatnonzero(self.removed & is_mixed[self.node])
-        order[to_sort] = to_sort[order_by_importance(self.view, self.pod[to_sort], np.arange(len(to_sort)))]
+        order[to_sort] = to_sort[compute_importance_order(self.view, self.pod[to_sort], np.arange(len(to_sort)))]
         return order
 
     def _build_candidates_in_order(self, rows: Positions, order: Positions | None) -> Candidates:
@@ -285,7 +285,7 @@ class Victims:
         return GONE_TWICE.format(pod.metadata.name, self.view.nodes.names[self.node[victim]])
 
 
-def order_for_put_back(view: Fork, pods: Positions, violating: Bools) -> Positions:
+def compute_put_back_order(view: Fork, pods: Positions, violating: Bools) -> Positions:
     """Return the order in which a dry run puts back pods.
 
     The pods are already sorted by node and importance. On each node, pods whose eviction violates a PDB come first.
