@@ -102,10 +102,12 @@ class KarpenterInput(InstanceTypeInput):
         gates: dict[str, bool] = {}
         for text in self.karpenter or ():
             name, equals, value = text.partition("=")
+            setting_type = SETTINGS.get(name)  # str or int
+            is_valid_setting = bool(equals) and (setting_type is str or (setting_type is int and value.isdecimal()))
             if name in GATES and value in ("true", "false"):
                 gates[name] = value == "true"
-            elif name in SETTINGS and equals and (SETTINGS[name] is str or value.isdecimal()):  # str or int
-                settings[name] = SETTINGS[name](value)
+            elif setting_type is not None and is_valid_setting:
+                settings[name] = setting_type(value)
             else:
                 known = ", ".join((*SETTINGS, *GATES))
                 raise UsageError(f"--karpenter {text}: needs SETTING=VALUE of a known setting", hint=f"known: {known}")
@@ -137,7 +139,7 @@ class NodeGroupInput:
 
     @property
     def is_given(self) -> bool:
-        """Whether the options name node groups."""
+        """Return whether the options name node groups."""
         return bool(self.node_groups or self.pool_label)
 
     def to_cli_options(self) -> list[str]:

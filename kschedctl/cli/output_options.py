@@ -55,11 +55,14 @@ class Answer(msgspec.Struct, frozen=True):
     cluster_name: str | None = None
     """The cluster that the answer is about, "" for none, or None for the cluster that the options name."""
 
-    def with_provenance(self, command: str) -> Self:
-        """Return the answer with the time and the command line, which saved reports show."""
+    def with_provenance(self, command: str, full_command: str = "") -> Self:
+        """Return the answer with the time and the command line, which saved reports show.
+
+        `full_command` is the command line for the whole answer, to which brief forms point.
+        """
         now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
         about = (*self.style.about, ("made", now), ("command", command))
-        return replace(self, style=replace(self.style, about=about))
+        return replace(self, style=replace(self.style, about=about, full_command=full_command))
 
     def render(self) -> str | bytes:
         """Render the answer as text, or as bytes for a PNG."""

@@ -40,7 +40,12 @@ def build_best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
     if not remedies or style.patches:
         return ()
     best = remedies[0]
-    label = "Not verified:" if best.needs_values else "Not enough:" if best.holds is False else "Best fix:"
+    if best.needs_values:
+        label = "Not verified:"
+    elif best.holds is False:
+        label = "Not enough:"
+    else:
+        label = "Best fix:"
     parts: list[Cell] = [Marked(label, Tone.STRONG)]
     if drawbacks := _list_drawbacks_after_label(best):
         parts += [f"{best.summary},", Marked(f"but {'; '.join(drawbacks)}", Tone.WARNING)]
@@ -71,10 +76,10 @@ def build_fixes_section(
 ) -> Page:
     """Build the sections that list the fixes with their commands, and then the changes that cannot help.
 
-    Changes that are not enough, since other waiting pods take the room, and fixes that need values from the user have
-    sections of their own. ``title`` replaces the heading of the other fixes. Unless the style is wide, only the
-    first fixes are shown, and a note says how many more there are. If the pod gets a new node without a fix
-    (``gets_new_node``), a line says so.
+    Two kinds of fixes have sections of their own: fixes that need values from the user, and changes that are not enough
+    because other waiting pods take the room. ``title`` replaces the heading of the other fixes. Unless the style is
+    wide, only the first fixes are shown, and a note says how many more there are. If the pod gets a new node without a
+    fix (``gets_new_node``), a line says so.
 
     The manifests to complete are shown as YAML if ``with_manifests`` or ``style.patches`` is set. Without both, the
     commands of changes that are not enough are left out.
@@ -131,8 +136,8 @@ def build_fix_lines(
 ) -> Page:
     """Build the lines about a fix: summary, alternatives, costs, commands, and possibly manifests and patches.
 
-    Manifests and patches are included if ``with_manifests`` or if the style asks for patches. `facts` come first and
-    replace the last line, which names the team and the nodes.
+    Manifests and patches are included if ``with_manifests`` or if the style asks for patches. If there are
+    `facts`, they come first and replace the line that names the team and the nodes.
     """
     lines: list[Cell] = [*facts]
     if remedy.alternatives:
@@ -184,6 +189,5 @@ def describe_fix_effect(remedy: Remedy) -> str:
 
     If other waiting pods take the room first, these are the nodes on which the pod would fit without them.
     """
-    nodes = remedy.opens[0] if len(remedy.opens) == 1 else f"{len(remedy.opens):,} nodes: {names(remedy.opens)}"
-    effect = "the pod, if it were alone, would fit" if remedy.holds is False else "the pod fits"
-    return f"to be done by the {TEAMS[remedy.by]} team; then {effect} on {nodes}"
+    effect = "without the other waiting pods, the pod would fit" if remedy.holds is False else "the pod fits"
+    return f"to be done by the {TEAMS[remedy.by]} team; then {effect} on {remedy.destination}"

@@ -51,7 +51,7 @@ class CreationFix(Document, frozen=True):
 
     @property
     def gets_pod_scheduled(self) -> bool:
-        """Whether a node takes one of the created pods."""
+        """Return whether a node takes one of the created pods."""
         return not self.then
 
     @property
@@ -94,6 +94,10 @@ class NotCreated(Document, frozen=True):
     missing: int | None
     """The number of pods that could not be created; None if it is not known."""
     failures: tuple[CreationFailure, ...]
+    creatable: int = 0
+    """The number of other new pods, which can be created. They do not exist yet, and are counted only for manifests and
+    replayed changes.
+    """
     object: str = "Pod"
     """What could not be created: Pod, or the ReplicaSet or Job that was to create pods."""
     defaults: tuple[str, ...] = ()

@@ -93,9 +93,22 @@ class Remedy(Document, frozen=True):
 
     @property
     def costs_more_pods_than_it_places(self) -> bool:
-        """Whether more evicted pods stay without a node than waiting pods get one."""
+        """Return whether more evicted pods stay without a node than waiting pods get one."""
         homeless = self.chain.pending + self.chain.lost if self.chain else 0
         return homeless > 1 + len(self.also_places)
+
+    @property
+    def destination(self) -> str:
+        """The nodes that then take the pod, in words: existing nodes by name, and nodes that the fix adds by number."""
+        added = {change["create"]["metadata"]["name"] for change in self.changes if _creates_node(change)}
+        existing = [node for node in self.opens if node not in added]
+        places = []
+        if existing:
+            nodes = first_few(existing)
+            places.append(nodes if len(existing) == 1 else f"{len(existing):,} nodes: {nodes}")
+        if len(existing) < len(self.opens):
+            places.append("the new node" if len(added) == 1 else f"one of the {len(added):,} new nodes")
+        return " or ".join(places)
 
     @property
     def gain(self) -> str:
@@ -124,11 +137,11 @@ class Remedy(Document, frozen=True):
         )
 
 
-def sort_incomplete_fixes(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
-    """Sort the remedies that need values from the user to the end, and keep the order otherwise.
+def sort_incomplete_and_costly_fixes_last(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
+    """Sort the fixes that need values from the user to the end, and keep the order otherwise.
 
-    A remedy that needs values comes first if it has fewer changes than every remedy that needs none. Among the remedies
-    that hold when all waiting pods are tried, those that cost more pods than they place come last.
+    A fix that needs values comes first if it has fewer changes than every fix that needs none. Some fixes hold when all
+    waiting pods are tried. Among these, the fixes that cost more pods than they place come last.
     """
     listed = tuple(remedies)
     fewest_changes = min((len(remedy.kinds) for remedy in listed if not remedy.needs_values), default=0)
@@ -150,3 +163,8 @@ def sort_incomplete_fixes(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
 
 MOST_FIX_COMMANDS = 4
 """The number of commands that a summary may have for a fix. Of more commands it has none: a part could do harm."""
+
+
+def _creates_node(change: JsonDict) -> bool:
+    """Return whether the change of an object creates a node."""
+    return "create" in change and change["create"].get("kind") == "Node"

@@ -84,7 +84,7 @@ def test_demo_shows_what_is_pending_and_three_commands(run: Run) -> None:
 
 
 def test_the_demo_cluster_is_that_of_the_yaml() -> None:
-    (file,) = demo.files()
+    (file,) = demo.list_files()
     assert file.read_text() == as_json(), "run python tests/demo_cluster.py"
 
 

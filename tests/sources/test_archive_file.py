@@ -33,7 +33,7 @@ UNVERIFIED = (
 
 
 def demo_cluster() -> Cluster:
-    return Cluster.of(read_paths([str(file) for file in demo.files()]).objects)
+    return Cluster.of(read_paths([str(file) for file in demo.list_files()]).objects)
 
 
 def recorded_cluster() -> Cluster:

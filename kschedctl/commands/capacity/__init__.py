@@ -1,6 +1,6 @@
 """The command `capacity`: how many more of these pods fit, and what stops the next one?
 
-`prepare` builds the cluster with one pod of each shape, and `run_trial` places pods of one shape.
+`prepare_shapes` builds the cluster with one pod of each shape, and `run_trial` places pods of one shape.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ from kschedctl.commands.explain.eliminations import report_eliminations
 from kschedctl.commands.explain.reach import find_nodes_fitting_apart_from_resources, find_obstacles
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
+from kschedctl.replay.controllers.autoscaled_workloads import add_autoscaled_workloads, clamp_replicas_to_autoscaler
 from kschedctl.replay.controllers.creation import MAX_PODS, Creation, create_objects
 from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_manifests
+from kschedctl.replay.controllers.plan_change import ExistingPods
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
 from kschedctl.replay.edits import add_pods
@@ -83,6 +85,8 @@ class PodShapes(SharedCluster):
     """For each shape, how many pods the API server creates."""
     replayed_by_namespace: Mapping[str, bool] = field(default_factory=dict)
     """Namespace of the pods -> whether all of admission is replayed for it."""
+    autoscaled: Sequence[str] = ()
+    """Notes on workloads whose replicas a HorizontalPodAutoscaler changes at once."""
     workloads: Sequence[Struct] = ()
     """The workload of each shape, for the quota of Kueue. Empty if the cluster has no queues."""
 
@@ -184,7 +188,14 @@ def _build_capacity_report(
     )
     if _has_denied_pods(shared) and not has_mutating_hooks(shared.cluster):
         basis["undecided"] = False  # the answer is no, however much room there is
-    return Capacity(seed, tuple(shapes), interrupted=interrupted, search_start=start, **basis)
+    return Capacity(
+        seed,
+        tuple(shapes),
+        interrupted=interrupted,
+        search_start=start,
+        autoscaled=tuple(shared.autoscaled),
+        **basis,
+    )
 
 
 def _has_denied_pods(shared: PodShapes) -> bool:
@@ -217,6 +228,8 @@ def prepare_shapes(
     """
     # The workloads, which are the shapes
     sorted_manifests = sort_manifests(manifests)
+    cluster = cluster.with_objects(sorted_manifests.objects)
+    add_autoscaled_workloads(sorted_manifests, cluster)
     workloads = list(sorted_manifests.workloads.values())
     if not workloads:
         raise UsageError(
@@ -229,8 +242,11 @@ def prepare_shapes(
                 f"{owner.kind} {owner.name} runs one pod on each node", hint="run simulate to see on which nodes"
             )
 
+    existing = ExistingPods(cluster)
+    current_workloads = map(existing.with_current_replicas, workloads)
+    autoscaled = [clamp_replicas_to_autoscaler(cluster, workload) for workload in current_workloads]
+
     # Their pods and other objects, and how many pods the API server admits
-    cluster = cluster.with_objects(sorted_manifests.objects)
     validate_new_manifests(sorted_manifests, cluster, admission=False, validated=written)
     cluster = create_new_objects(cluster).cluster
     queued_workloads = workloads if has_queues(cluster) else []
@@ -263,6 +279,7 @@ def prepare_shapes(
         admitted=admitted,
         replayed_by_namespace=Admissions(cluster, documents).map_namespaces_to_full_replay(workloads),
         workloads=queued_workloads,
+        autoscaled=[entry.note for entry in autoscaled if entry.note],
     )
 
 

@@ -50,7 +50,9 @@ def build_page(report: Capacity, style: Style) -> Page:
         *build_interruption_line(report.interrupted),
         *([doubt_line] if report.undecided else []),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
-        *shapes,
+        *shapes[:1],
+        *map(paragraph, report.autoscaled),
+        *shapes[1:],
         *build_search_start_line(report.search_start),
     )
 
@@ -84,7 +86,7 @@ def _build_shape_part(shape: ShapeCapacity, style: Style, *, named: bool, condit
         *((paragraph(shape.eviction_sentence),) if shape.evicts else ()),
         *build_eliminations_table(shape.eliminations, style),
         *_build_locations_section(shape, style),
-        *build_headroom_section(shape.headroom, "on the nodes that it may use" if shape.eliminations else "on a node"),
+        *build_headroom_section(shape.headroom, "on an eligible node" if shape.eliminations else "on a node"),
     )
 
 

@@ -195,7 +195,7 @@ def _build_constant_fact_finder(text: str) -> FindFact:
 def _wrap_nominated_fact_finder(fact: FindFact | None) -> FindFact:
     """Wrap a function that finds facts so that its facts are marked as caused by nominated pods.
 
-    If there is no function or no fact, the result is an empty fact with the mark.
+    If there is no function, or it finds no fact, the result is an empty fact with the mark.
     """
 
     def find_nominated_fact(row: int) -> AnyFact:
@@ -254,9 +254,9 @@ def _build_levels(is_out_of_reach: Bools) -> Levels:
 
 
 def _find_nodes_without_resource(cycle: Cycle, resource: str, mask: Bools) -> Bools:
-    """Return the nodes of the mask (N,) that offer none of the extended resource, as a mask (N,).
+    """Return a mask (N,) of the nodes in `mask` that offer none of the resource.
 
-    Every node offers CPU, memory, ephemeral storage and pods.
+    No node is marked for CPU, memory, ephemeral storage and pods, which every node offers.
     """
     if not is_scalar(resource):
         return np.zeros(len(mask), np.bool_)
@@ -277,9 +277,9 @@ def _find_nodes_with_published_storage(cycle: Cycle, storage_class: str) -> Bool
 
 
 def _find_nodes_without_devices(cycle: Cycle, mask: Bools) -> Bools:
-    """Return the nodes of the mask (N,) whose pools publish no device at all, as a mask (N,).
+    """Return a mask (N,) of the nodes in `mask` whose pools publish no device at all.
 
-    The mask itself is returned if DynamicResources has no state because it was skipped.
+    If DynamicResources was skipped and so has no state, return all nodes in `mask`.
     """
     evaluation = cycle.pre_filter.find_state(DynamicResources)
     if not evaluation:
@@ -320,8 +320,8 @@ class NodeCloseness(NamedTuple):
 def measure_node_closeness(obstacles: Iterable[Obstacle], nodes: int) -> NodeCloseness:
     """Measure how close each node is to fitting, by combining its obstacles.
 
-    A node has the highest level of its obstacles, their number, and the distance of the obstacle that kube-scheduler
-    reports. `nodes` is the number of nodes.
+    The level of a node is the highest level among its obstacles. The distance of a node comes from the obstacle that
+    kube-scheduler reports there. An unknown distance is 0. `nodes` is the number of nodes.
     """
     level, count = np.zeros(nodes, np.int8), np.zeros(nodes, np.int64)
     distance = np.zeros(nodes, np.float64)

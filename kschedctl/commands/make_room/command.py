@@ -23,6 +23,7 @@ from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.manifests import locate_errors
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.parallel import Progress, Workers
+from kschedctl.reports.placements import describe_objects_without_pods
 from kschedctl.scheduler.engine.extenders import CallExtender
 
 EXAMPLES = (
@@ -110,6 +111,8 @@ def _make_room_for_manifests(source: Source, scope: Scope, wishes: RoomWishes, s
     if len(source.snapshot) > 1:
         raise UsageError("make-room takes one cluster", hint="pass only one --snapshot")
     (application,) = read_manifests(source, scope.namespace, EVICTION_KINDS).values()
+    if application.without_pods:
+        raise UsageError(f"no pod to make room for: {describe_objects_without_pods(application.without_pods)}")
     if not application.manifests:
         hint = "-f is for new pods, but these have a UID or a node: name one of them instead"
         raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)

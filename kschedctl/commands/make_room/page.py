@@ -71,7 +71,9 @@ def _build_commands_section(report: MakeRoom) -> Page:
     Return () if there are no commands.
     """
     if not report.moves:
-        return section("Wait for", *map(Command, report.commands)) if report.commands else ()
+        is_overdue = report.terminating_room is not None and report.terminating_room.overdue
+        title = "Find out what keeps the terminating pods" if is_overdue else "Wait for"
+        return section(title, *map(Command, report.commands)) if report.commands else ()
     return section(
         "Commands; before each further eviction or uncordon, wait until the replacement of the evicted pod runs",
         *map(Command, report.commands),

@@ -193,8 +193,8 @@ def _render_remedy(number: int, remedy: Remedy) -> str:
 
     A remedy without such a patch consists of comments only.
     """
-    fits = "the pod, if it were alone, would fit" if remedy.holds is False else "the pod fits"
-    effect = f"to be done by the {TEAMS[remedy.by]} team; then {fits} on {', '.join(remedy.opens)}"
+    fits = "without the other waiting pods, the pod would fit" if remedy.holds is False else "the pod fits"
+    effect = f"to be done by the {TEAMS[remedy.by]} team; then {fits} on {remedy.destination}"
     notes = [f"{number}: {remedy.summary} ({effect})"]
     notes += [f"caveat: {drawback}" for drawback in remedy.drawbacks]
     if remedy.gain:

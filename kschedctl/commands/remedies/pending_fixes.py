@@ -166,8 +166,8 @@ class GreedyChoice:
         """Choose the harmless proposal of at most `remaining_changes` changes that leaves the fewest pods waiting.
 
         Return whether a proposal was chosen. Proposals that cannot be better than the best one so far are not
-        simulated. A proposal that adds a node is also tried with several nodes. The choice is not `complete` if the
-        deadline passes or the user interrupts.
+        simulated. A proposal that adds a node is also tried with several nodes. If the deadline passes or the user
+        interrupts, `complete` becomes False.
         """
         best: tuple[Proposal, UnexplainedSettling] | None = None  # with the cluster after the proposal
         queue = self._rank_promising_proposals(remaining_changes)
@@ -205,9 +205,9 @@ class GreedyChoice:
     def _multiply_nodes(self, proposal: Proposal, cleared: int, after: UnexplainedSettling) -> Proposal | None:
         """Return the proposal with as many nodes as its pods may need.
 
-        Return None if the proposal does not add exactly one node, if that node takes no pods, or if one node is enough.
-        `cleared` is the number of relevant pods that one node clears. If it is 0, other pods took the node. There must
-        then be enough nodes for these pods, too.
+        Return None unless the proposal adds exactly one node and that node takes pods. Also return None if one node is
+        enough. `cleared` is the number of relevant pods that one node clears. If it is 0, other pods took the node.
+        There must then be enough nodes for these pods, too.
         """
         if proposal not in self.proposals:
             return None  # it has several nodes already
@@ -241,8 +241,8 @@ class GreedyChoice:
 
         `after` is the cluster after the best proposal.
         """
-        best_rank = _build_proposal_rank(best, self._count_relevant_pods(after.waiting))
-        return _build_proposal_rank(proposal, waiting) >= best_rank
+        best_rank = _get_proposal_sort_key(best, self._count_relevant_pods(after.waiting))
+        return _get_proposal_sort_key(proposal, waiting) >= best_rank
 
     def _count_reachable_pods(self, proposal: Proposal) -> int:
         """Return the maximum number of waiting pods that the proposal can help.
@@ -292,7 +292,7 @@ class GreedyChoice:
 
         def build_sort_key(proposal: Proposal) -> tuple[int, Price, float]:
             """Return the rank of the proposal. Clearing many pods ranks like leaving few pods waiting."""
-            return _build_proposal_rank(proposal, waiting=-self._estimate_cleared_pods(proposal))
+            return _get_proposal_sort_key(proposal, waiting=-self._estimate_cleared_pods(proposal))
 
         return sorted(promising_proposals, key=build_sort_key)
 
@@ -315,7 +315,7 @@ class GreedyChoice:
         return edits
 
 
-def _build_proposal_rank(proposal: Proposal, waiting: int) -> tuple[int, Price, float]:
+def _get_proposal_sort_key(proposal: Proposal, waiting: int) -> tuple[int, Price, float]:
     """Return the sort key of a proposal, smallest for the best: how many pods wait afterwards, its price, its cost."""
     prices, cost = build_cost_key(proposal.fix.trial.changes)
     return waiting, prices[0], cost

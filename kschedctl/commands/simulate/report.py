@@ -23,6 +23,7 @@ from kschedctl.reports.placements import (
     Variation,
     describe_evictions,
     describe_missing_namespaces,
+    describe_objects_without_pods,
     list_displaced_pods,
     select_displaced_pods,
 )
@@ -129,6 +130,8 @@ class SimulationReport(Report, frozen=True):
     """Notes on workloads whose replicas a HorizontalPodAutoscaler changes at once."""
     missing_namespaces: dict[str, str] = msgspec.field(default_factory=dict)
     """The namespaces that are assumed to be created first, each with a similar existing name or an empty string."""
+    without_pods: tuple[str, ...] = ()
+    """The new objects of the manifests, if none of them creates pods or changes a workload's replicas."""
     kind: str = "Simulation"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -179,14 +182,17 @@ class SimulationReport(Report, frozen=True):
             return ("Nothing was known by then", "")
         if waiting:
             return ("No pod to schedule:", f"{waiting}{doubt}")
+        if self.without_pods:
+            return ("Nothing to schedule:", describe_objects_without_pods(self.without_pods))
         return ("Nothing to schedule", "")
 
     def _describe_placed_pods(self) -> str:
         """Return how many pods get a node, the side effects, and the flavors in which Kueue admits the pods.
 
-        If waiting pods take part, they are counted apart from the pods of the manifests.
+        Pods that cannot be created count as pods without a node. If waiting pods take part, they are counted apart from
+        the pods of the manifests.
         """
-        total = self.placed + self.unplaced
+        total = self.placed + self.unplaced + sum(denied.missing or 0 for denied in self.not_created)
         placed = f"{self.placed:,}"
         if self.variation and self.variation.placed.least < self.variation.placed.most:
             placed = str(self.variation.placed)

@@ -235,7 +235,8 @@ class NodeSizing(Report, frozen=True):
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the numbers of nodes and pods, and the pods that get no node or are not created.
 
-        Warnings name nodes to keep and what new nodes lack, and say that each set was replayed only once.
+        Warnings name nodes to keep, what new nodes lack, and a zone with most of the nodes. They also say that each set
+        was replayed only once.
         """
         homeless_pods = tuple(ShortPods(len(group.pods), group.pods[0], "", group.message) for group in self.never)
         uncreated_workloads = tuple(workload.short_form for workload in self.not_created)

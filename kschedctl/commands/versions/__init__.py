@@ -117,8 +117,8 @@ def _add_default_switch(
 ) -> VersionChange:
     """Add the release that switched the default of a gate or plugin, if its default differs between the versions.
 
-    Since this release, the default has been that of the newer version. Also add whether the second version no longer
-    has the gate. Changes of other aspects are returned unchanged.
+    From this release on, the default is that of the newer version. For a gate, also add whether the second version no
+    longer has it. Return changes of other aspects unchanged.
     """
     get_default = DEFAULT_GETTERS.get((aspect.sort, aspect.values.what))
     if get_default is None:

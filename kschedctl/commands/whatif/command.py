@@ -10,7 +10,7 @@ import typer
 from kschedctl.cli.extender_options import Extending
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.output_options import Answer, Drawn
-from kschedctl.cli.run_options import RunChoices, RunOptions, ask_and_answer
+from kschedctl.cli.run_options import RunChoices, RunOptions, answer_about_subjects
 from kschedctl.cli.source import LoadedSource, load_clusters
 from kschedctl.commands import whatif as study
 from kschedctl.commands.whatif.one_more_node import is_harmless
@@ -101,7 +101,7 @@ def whatif(
         return study.whatif(loaded.cluster, steps.scenario, under, workers=workers, progress=progress, **options)
 
     with extending.open_caller() as options["call_extender"]:
-        return ask_and_answer(run, result, load_clusters(source), answer_source, is_harmless)
+        return answer_about_subjects(run, result, load_clusters(source), answer_source, is_harmless)
 
 
 def _validate_options(scenario: str | None, comparison: ComparisonOptions) -> None:

@@ -84,8 +84,8 @@ class ClusterEvent(NamedTuple):
     def covers(self, event: ClusterEvent) -> bool:
         """Return whether a registration for this event includes `event`.
 
-        It does if `event` has the same resource, or is about some kind of pods while this event is about pods, and this
-        event has all actions of `event`. If `event` is broad, one of its actions is enough.
+        Both must have the same resource, but a registration for pods includes every kind of pods. This event must have
+        all actions of `event` or, if `event` is broad, one of them.
         """
         if self.resource != event.resource and not (self.resource == POD and event.resource in POD_RESOURCES):
             return False

@@ -148,9 +148,8 @@ class DefaultPreemption(PreemptionPlugin):
     def find_ineligibility(self, cycle: Cycle) -> Ineligible | None:
         """Return the reason why the pod may not preempt, or None if it may.
 
-        A pod may not preempt if its preemptionPolicy or its pod group forbids it, or while victims of an earlier
-        preemption are terminating on its nominated node. These victims are ignored if the pod can never fit on that
-        node.
+        A pod may not preempt if its preemptionPolicy or its pod group forbids it. It must also wait while victims of an
+        earlier preemption are terminating on its nominated node, unless it can never fit on that node.
         """
         pod, view = cycle.info.pod, cycle.view
         group_reason = find_member_ineligibility(pod, view, self.topology_aware, self.workload_aware)

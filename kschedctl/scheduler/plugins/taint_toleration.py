@@ -139,7 +139,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     def _build_untolerated_taint_finder(
         self, info: PodInfo, view: Fork, untolerated_by_set: Sequence[Taint | None]
     ) -> Callable[[int], UntoleratedTaint | None]:
-        """Build a function that returns, for a node's row, the untolerated taint that rejects the pod there, or None.
+        """Build a function from a node's row to the untolerated taint that rejects the pod there, or None.
 
         `untolerated_by_set` has the first untolerated taint, or None, of each distinct list of taints. If all nodes are
         uninitialized, the taint of uninitialized nodes is returned instead, unless the pod tolerates it.

@@ -273,7 +273,7 @@ def test_the_last_ready_node_is_not_removable() -> None:
 def test_no_node_is_called_empty_if_pods_were_not_read() -> None:
     found = section([node("n1"), node("n2")], complete=False)
     assert (found.empty, found.savings, found.findings, found.state) == ((), (), (), "unknown")
-    assert found.headline == "not known which of 2 nodes can be removed"
+    assert found.headline == "unknown which of 2 nodes can be removed"
 
 
 def test_rules_about_other_pods_strand_no_capacity() -> None:

@@ -282,3 +282,17 @@ def test_volumes_that_need_more_together_than_is_published(size: str, needed: st
     report = simulate(Cluster.from_objects(objects), [build_database(4, size)])
     assert (report.placed, report.exceeded_storage) == (4, expected)
     assert set(expected) <= set(report.summary().warnings)
+
+
+def test_an_autoscaler_alone_stands_for_its_target() -> None:
+    scaler = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web", "namespace": "d"},
+        "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "web"}, "minReplicas": 3, "maxReplicas": 5},
+    }
+    stored = workload("Deployment", spec={"replicas": 1})
+    report = capacity(Cluster.from_objects([node("n1"), stored, replica("web-5f-a", "n1")]), [scaler])
+    assert [(shape.shape, shape.fits) for shape in report.shapes] == [("Deployment d/web", 3)]
+    (note,) = report.autoscaled
+    assert "from 1 to 3 replicas" in note

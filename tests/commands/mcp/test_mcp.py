@@ -246,7 +246,7 @@ def test_it_tells_how_far_it_is() -> None:
     counts = [done for done, _, _ in heard]
     assert counts[0] == 0
     assert counts == sorted(counts)
-    nodes = len(Cluster.from_paths(list(demo.files())).nodes)
+    nodes = len(Cluster.from_paths(list(demo.list_files())).nodes)
     assert counts[-1] > nodes  # their pods count as well
     assert {(total, what) for _, total, what in heard} == {(counts[-1], "Rescheduling pods")}
 

@@ -36,7 +36,7 @@ PODS = [(source, name) for source, pods in TABLE.items() for name in pods]
 def scheduler_of(source: str) -> Scheduler:
     """Return the scheduler of all rows of a source, so that the queue is replayed without a fix only once."""
     if source == "demo":
-        documents = [yaml.load(file.read_text(), yaml.CSafeLoader) for file in demo.files()]
+        documents = [yaml.load(file.read_text(), yaml.CSafeLoader) for file in demo.list_files()]
         return Scheduler(Cluster.from_objects([found for document in documents for found in document["items"]]))
     with lzma.open(RECORDING, "rt", encoding="utf-8") as file:
         return Scheduler(Cluster.from_objects(json.load(file)["objects"]))

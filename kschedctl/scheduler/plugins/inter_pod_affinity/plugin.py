@@ -184,10 +184,11 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
             yield Dependency("Namespace", Effect.SCORES)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[FilterState]:
-        """Count, per topology domain, the matches between the pod and running pods by required terms of either side.
+        """Count the matches by required terms between the pod and running pods, per topology domain.
 
-        Filter is skipped if the pod has no required terms and no required anti-affinity term of a running pod matches
-        the pod. If terms cannot be parsed, the pod is rejected as unresolvable.
+        The pod's affinity, its anti-affinity and the anti-affinity of running pods are counted separately. Filter is
+        skipped if the pod has no required terms and no required anti-affinity term of a running pod matches the pod. If
+        terms cannot be parsed, the pod is rejected as unresolvable.
         """
         if info.affinity_errors:
             reason = f"parsing pod: {format_aggregate(info.affinity_errors)}"

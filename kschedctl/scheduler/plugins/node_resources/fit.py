@@ -436,7 +436,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
     def _iter_rejections_for_resource(
         self, name: str, request: int, usage: Usage, from_devices: bool
     ) -> Iterator[Rejection]:
-        """Yield a rejection of the nodes that are too small for the request, and one of the nodes that are too full.
+        """Yield one rejection of the nodes that are too small for the request, and one of those that are too full.
 
         Nothing is yielded if the request fits on all nodes, and the first is left out if no node is too small. With
         `from_devices`, nodes that offer none of the resource pass, because DynamicResources checks their devices.
