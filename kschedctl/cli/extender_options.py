@@ -169,7 +169,7 @@ def _add_extras_from_files(full_pods: MutableMapping[str, PodExtras], keys: Iter
 def _add_extras_from_cluster(full_pods: MutableMapping[str, PodExtras], keys: Sequence[str], source: Source) -> None:
     """Read pods from the live cluster, and add the fields that snapshots omit to ``full_pods``.
 
-    Pods that we are not allowed to read are skipped.
+    Pods that cannot be read are skipped.
     """
     from kschedctl.sources.extender_recording import PodExtras  # noqa: PLC0415
     from kschedctl.sources.live.http import RefusedError, quote_segment  # noqa: PLC0415
