@@ -136,8 +136,8 @@ def build_fix_lines(
 ) -> Page:
     """Build the lines about a fix: summary, alternatives, costs, commands, and possibly manifests and patches.
 
-    Manifests and patches are included if ``with_manifests`` or if the style asks for patches. `facts` come first and
-    replace the last line, which names the team and the nodes.
+    Manifests and patches are included if ``with_manifests`` or if the style asks for patches. If there are
+    `facts`, they come first and replace the line that names the team and the nodes.
     """
     lines: list[Cell] = [*facts]
     if remedy.alternatives:
