@@ -24,7 +24,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.eviction import ObjectNames, build_terminating_pod, find_jobs_awaiting_termination
 from kschedctl.replay.edits import change_pods
-from kschedctl.reports.down_nodes import DownNode
+from kschedctl.reports.placements import DownNode
 from kschedctl.snapshot.fork import Fork
 from kschedctl.text.counts import spell_age
 

@@ -36,6 +36,7 @@ from kschedctl.replay.node_drain import (
     NodeDrain,
     compute_unplaced_spreads,
     count_always_unplaced_pods,
+    find_pinned_volumes,
     iter_moved_pods,
     list_pods_asking_to_stay,
     list_pods_with_local_data,
@@ -43,7 +44,6 @@ from kschedctl.replay.node_drain import (
 )
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_seeds
 from kschedctl.replay.pending_pods import is_pending
-from kschedctl.replay.pinned_volumes import find_pinned_volumes
 from kschedctl.replay.placements import (
     compute_headroom,
     count_pods_by_place,

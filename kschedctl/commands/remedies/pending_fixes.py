@@ -23,9 +23,8 @@ from kschedctl.commands.explain.fixes import find_uncalled_extenders, search_fix
 from kschedctl.commands.remedies.report import ChosenRemedy, HelplessPods, RemediesOfMany
 from kschedctl.fixes.document import build_remedy, find_author
 from kschedctl.fixes.impossible import explain_impossible_fixes
-from kschedctl.fixes.ranking import RankedFix, build_cost_key, harms_nobody
+from kschedctl.fixes.ranking import RankedFix, Rollouts, build_cost_key, harms_nobody
 from kschedctl.fixes.rollout_replay import RolloutResult
-from kschedctl.fixes.rollouts import Rollouts
 from kschedctl.fixes.search import RemedyWishes
 from kschedctl.fixes.trial.changes import EditedObject, apply_fixes, build_object_reader
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price

@@ -63,8 +63,8 @@ from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, 
 from kschedctl.replay.terminating_pods import find_down_nodes
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports import scenario as parts
-from kschedctl.reports.down_nodes import DownNode, describe_down_nodes
 from kschedctl.reports.not_created import NotCreated
+from kschedctl.reports.placements import DownNode, describe_down_nodes
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom

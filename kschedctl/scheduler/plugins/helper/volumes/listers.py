@@ -1,5 +1,7 @@
 """Lookups of claims, volumes, storage classes and CSI objects by name, and of the claims that a pod's volumes use.
 
+The node selectors of volumes and storage classes are evaluated on all nodes, cached per selector.
+
 Upstream: the listers of client-go, staging/src/k8s.io/component-helpers/storage/{volume/helpers.go,
 volume/pv_helpers.go,ephemeral} (v1.36).
 """
