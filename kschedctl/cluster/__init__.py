@@ -229,9 +229,10 @@ class Cluster(Objects):
 
         The documents count as all objects that exist. If ``assume_complete`` is false, only the kinds of Lists count as
         complete. An object of a newer API version is read if all its fields are known, and otherwise leaves a gap. An
-        object of an older API version is read like an object of the supported version. ``kube_version`` is the version
-        of the replayed scheduler: a minor version (its newest patch) or a release such as ``v1.34.1-eks-…``. Raises
-        InputError for fields of a wrong type, and ConfigurationError for a version that cannot be replayed.
+        object of an older API version is read like an object of the supported version. ``config`` is the scheduler's
+        configuration. ``kube_version`` is the version of the replayed scheduler: a minor version (its newest patch) or
+        a release such as ``v1.34.1-eks-…``. The other arguments are fields of the cluster. Raises InputError for fields
+        of a wrong type, and ConfigurationError for a version that cannot be replayed.
         """
         KubeVersion.parse_supported(kube_version)
         if not isinstance(objects, Iterable):
@@ -400,7 +401,7 @@ def _is_controller_allocated(document: JsonObject, kind: str) -> bool:
 def convert_document(document: JsonObject, location: str = "") -> api.Struct:
     """Convert a document to its struct.
 
-    Raises InputError, which names the object and the field, if a field has the wrong type.
+    Raises InputError if a field has the wrong type. It names the field and the `location`, by default the object.
     """
     try:
         return convert_builtins(drop_nulls(document), KINDS[get_kind(document)].struct)

@@ -215,7 +215,7 @@ class Checker:
         return cel_type or self._add_undeclared_error(node.offset, node.name)
 
     def _add_undeclared_error(self, offset: int, name: str) -> Type:
-        """Record the error for an unknown name."""
+        """Record the error for an unknown name, and return the error type."""
         return self._add_error(offset, f"undeclared reference to '{name}' (in container '')")
 
     def _check_selection(self, node: Select) -> Type:
@@ -321,7 +321,7 @@ class Checker:
         return ERROR if wrong_indices else BOOL
 
     def _add_unmatched_call_error(self, node: Call, name: str, argument_types: tuple[Type, ...], member: bool) -> Type:
-        """Record the error that no overload accepts the types of the arguments."""
+        """Record the error that no overload accepts the types of the arguments, and return the error type."""
         type_names = [str(self.unification.resolve(cel_type, final=True)) for cel_type in argument_types]
         receiver = f"{type_names.pop(0)}." if member else ""
         signature = f"{receiver}({', '.join(type_names)})"

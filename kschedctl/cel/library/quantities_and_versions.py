@@ -198,7 +198,10 @@ def _complete_version(text: str) -> str:
 
 
 def _parse_version_number(text: str, which: str) -> int:
-    """Parse a part of a version. Raises ValueError with the message of Go's semver package."""
+    """Parse a part of a version. Raises ValueError with the message of Go's semver package.
+
+    `which` names the part in messages.
+    """
     if not text:
         raise ValueError('strconv.ParseUint: parsing "": invalid syntax')
     if not (text.isascii() and text.isdigit()):
@@ -226,7 +229,7 @@ def _parse_pre_release(text: str) -> PreRelease:
 
 
 def _validate_identifier(identifier: str, what: str) -> None:
-    """Raise ValueError if an identifier is empty or has invalid characters."""
+    """Raise ValueError if an identifier, called `what` in the message, is empty or has invalid characters."""
     if not identifier:
         raise ValueError(f"{what} is empty")
     if not _IDENTIFIER.fullmatch(identifier):

@@ -201,7 +201,10 @@ def iter_clauses(template: str, count: int) -> Iterator[Clause | str]:
 
 
 def _parse_clause(template: str, position: int, before: str) -> tuple[Clause, int]:
-    """Parse a clause such as `%.2f`, and return it with the position after it. Raises CelError if it is invalid."""
+    """Parse a clause such as `%.2f`, and return it with the position after it. Raises CelError if it is invalid.
+
+    `before` is the text before the clause, which the result includes.
+    """
     if position + 1 >= len(template):
         raise CelError("unexpected end of string")
     match = _CLAUSE.match(template, position)

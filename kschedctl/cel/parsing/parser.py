@@ -99,7 +99,7 @@ class _Parser:
         return self.take() if self.token.kind in kinds else None
 
     def expect(self, kind: str) -> Token:
-        """Take the current token. Raises CompileError if it is of another kind."""
+        """Take and return the current token. Raises CompileError if it is of another kind."""
         if self.token.kind != kind:
             raise self.build_unexpected_token_error(kind)
         return self.take()
@@ -131,15 +131,19 @@ class _Parser:
     def parse_expression(self) -> SyntaxNode:
         """Parse `a ? b : c`, or an expression without a condition."""
         self.enter_rule("expression")
-        node = self.parse_logical("||", lambda: self.parse_logical("&&", self.parse_relation))
+        node = self.parse_logical("||", self.parse_conjunction)
         question = self.accept("?")
         if question:
-            then = self.parse_logical("||", lambda: self.parse_logical("&&", self.parse_relation))
+            then = self.parse_logical("||", self.parse_conjunction)
             self.expect(":")
             parts = (node, then, self.parse_expression())
             node = Call(question.offset, _compute_height(*parts), "_?_:_", None, parts)
         self.depth["expression"] -= 1
         return node
+
+    def parse_conjunction(self) -> SyntaxNode:
+        """Parse relations joined by `&&`, or a single relation."""
+        return self.parse_logical("&&", self.parse_relation)
 
     def parse_logical(self, operator: str, term: Callable[[], SyntaxNode]) -> SyntaxNode:
         """Parse terms joined by `&&` or `||` into one call."""

@@ -175,7 +175,7 @@ class ShapeCapacity(Document, frozen=True):
         if limit is CapacityLimit.NODES:
             on = f"on {counted(len(self.nodes), 'node')}" if self.nodes else ""
             is_none = not (self.fits or self.limited or self.over_runs)
-            number = "no more" if is_none else f"{fits}{or_more or ' more'}"
+            number = "no more pods" if is_none else f"{fits}{or_more or ' more'}"
             return (f"{self.shape}:", f"{number} fit", on)
         number = f"{self.most:,} more" if self.most else "none"
         room = f"the nodes have room for {fits}{or_more}"

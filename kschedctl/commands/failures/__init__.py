@@ -31,7 +31,7 @@ from kschedctl.commands.failures.before_deletion import (
     find_waiting_pods,
     sort_lost_pods,
 )
-from kschedctl.commands.failures.report import Failure, Failures, LatePods, LateReason, WaitingPods
+from kschedctl.commands.failures.report import Failure, Failures, LatePods, LateReason, PodsWaitingForDeletion
 from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions
@@ -349,7 +349,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
 
 
 def _report_late_pods(
-    view: Fork, lost_pods: LostPods, outcomes: Sequence[Outcome], waiting: Sequence[WaitingPods]
+    view: Fork, lost_pods: LostPods, outcomes: Sequence[Outcome], waiting: Sequence[PodsWaitingForDeletion]
 ) -> tuple[LatePods, ...]:
     """Report the pods that get a node in the end, but run again only once the lost nodes are deleted.
 

@@ -20,7 +20,7 @@ from kschedctl.api.node_health import UNREACHABLE_TAINT
 from kschedctl.api.objects import CSIDriver, Node, PersistentVolume, Pod, Taint
 from kschedctl.api.ownership import find_controller
 from kschedctl.api.tolerations import tolerates
-from kschedctl.commands.failures.report import LateReason, WaitingPods, WaitingRule
+from kschedctl.commands.failures.report import LateReason, PodsWaitingForDeletion, WaitingRule
 from kschedctl.replay.controllers.eviction import find_jobs_awaiting_termination, is_ready
 from kschedctl.replay.controllers.target_pod import find_groups
 from kschedctl.replay.pools import find_unready_nodes
@@ -247,7 +247,7 @@ def _is_attached_to_one_node(volume: PersistentVolume, drivers: Mapping[str, CSI
 
 def find_waiting_pods(
     shared: SharedCluster, lost: LostPods, recreated: Sequence[Position], outcomes: Sequence[Outcome], seed: int
-) -> tuple[WaitingPods, ...]:
+) -> tuple[PodsWaitingForDeletion, ...]:
     """Return the pods that fit nowhere before the lost nodes are deleted, and get a node afterwards.
 
     `recreated` are the displaced pods in the order in which they return, and `outcomes` are those after the deletion.
@@ -275,7 +275,7 @@ def find_waiting_pods(
         if get_key(position) not in unplaced_later:
             rule = _find_rule(simulation, position, rules)
             pods_by_rule.setdefault(rule, []).append(get_key(position))
-    return tuple(WaitingPods(rule, tuple(pods)) for rule, pods in pods_by_rule.items())
+    return tuple(PodsWaitingForDeletion(rule, tuple(pods)) for rule, pods in pods_by_rule.items())
 
 
 def _find_rule(simulation: Simulation, position: Position, rules: set[WaitingRule]) -> WaitingRule:

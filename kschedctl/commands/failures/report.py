@@ -81,7 +81,7 @@ class WaitingRule(StrEnum):
                 )
 
 
-class WaitingPods(Document, frozen=True):
+class PodsWaitingForDeletion(Document, frozen=True):
     """Pods that wait for the same reason until the lost nodes are deleted."""
 
     rule: WaitingRule
@@ -172,7 +172,7 @@ class Failure(Document, frozen=True):
     """The number of pods of DaemonSets and of static pods on the nodes. They end with the nodes."""
     waiting_until_deleted: tuple[str, ...] = ()
     """The pods that get a node only once the lost nodes are deleted."""
-    waiting_by_rule: tuple[WaitingPods, ...] = ()
+    waiting_by_rule: tuple[PodsWaitingForDeletion, ...] = ()
     """The same pods by the reason why they wait."""
     late: int = 0
     """The number of other pods that run again only once the lost nodes are deleted, although there is room for them."""

@@ -90,7 +90,10 @@ def _load_document(
     *,
     other_builds: bool,
 ) -> SchedulerConfiguration:
-    """Validate a document, or the defaults if it is None, and load it. Raises ConfigurationError if it is invalid."""
+    """Validate a document, or the defaults if it is None, and load it. Raises ConfigurationError if it is invalid.
+
+    The other arguments are those of `load_configuration`.
+    """
     # Parse and validate.
     written = KubeSchedulerConfiguration() if document is None else parse_document(document, gates.minor)
     parsed = add_document_defaults(written, gates)
@@ -128,7 +131,8 @@ def _load_profile(
     """Build one profile from its defaulted document. Raises ConfigurationError if it is invalid.
 
     `custom` are the plugins as written, without defaults. `ignored` are the resources that NodeResourcesFit must
-    ignore, because an extender manages them. Third-party plugins in `registered` are treated like in-tree plugins.
+    ignore, because an extender manages them. Third-party plugins in `registered` are treated like in-tree plugins. With
+    `other_builds`, all other unknown plugins become `Profile.foreign`.
     """
     # NodeResourcesFit leaves out the resources that extenders manage, and is validated only if it is enabled.
     args = {config.name: config.args for config in profile.plugin_config}

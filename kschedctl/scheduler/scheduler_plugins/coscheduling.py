@@ -371,7 +371,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return UNRESERVED
 
     def record_failure(self, pod: Pod, view: Fork, *, fits_nowhere: bool = False) -> None:
-        """Record that a pod's group failed. If the pod fits on no node, a complete group must also back off.
+        """Record that a pod's group failed. If the pod `fits_nowhere`, a complete group must also back off.
 
         A group is complete if at least minMember of its pods exist. Nothing is recorded for a pod without an existing
         group, or outside a replay of the queue.

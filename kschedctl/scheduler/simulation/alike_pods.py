@@ -475,7 +475,8 @@ class AlikePods:
                 changing.append((plugin, prepare))
             elif not pre_score.skip:
                 raw = plugin.score(self.info, self.view, pre_score.state, all_rows)
-                if (raw == raw[:1]).all():  # scores that are equal everywhere are so for any set of nodes
+                is_uniform = bool((raw == raw[:1]).all())
+                if is_uniform:  # then normalized scores are equal for any set of nodes, too
                     uniform_sum += self._get_weight(plugin) * plugin.normalize(pre_score.state, raw)
                 else:
                     fixed.append((plugin, pre_score.state, self._share_column(raw)))

@@ -195,7 +195,8 @@ class QueuedPods:
     def determine_rejectors_before_moves(self, arriving: Iterable[Position], leaving: Iterable[Position]) -> None:
         """Determine which plugins reject the waiting pods that upcoming moves may wake.
 
-        After the moves, the plugins might answer differently. The woken pods are put into the scheduling queue.
+        After the pods in `arriving` and `leaving` have moved, the plugins might answer differently. The woken pods are
+        put into the scheduling queue.
         """
         if not self._unjudged:
             return

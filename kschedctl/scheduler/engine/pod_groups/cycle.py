@@ -177,7 +177,8 @@ class PodGroupCycle:
         """Try all placements, and return the result of the best placement on which the group fits.
 
         If the group fits on no placement, return the result of the first placement, with upstream's message. Without
-        any placement, the group is Unschedulable. An error ends the attempt and becomes the result.
+        any placement, the group is Unschedulable. An error ends the attempt and becomes the result. With `post_filter`,
+        pods that do not fit try preemption.
         """
         try:
             group = self._get_required_group(view)

@@ -54,7 +54,7 @@ def dry_run_changed_nodes(
     if cache is not None and pod_class is not None:
         cache_key = (cycle.framework.profile.scheduler_name, pod_class)
         cached = cache.find(cache_key)
-    state = build_empty_dry_run(view, nominated) if cached is None else _drop_outdated_results(cached, view, nominated)
+    state = build_empty_dry_run(view, nominated) if cached is None else _select_valid_results(cached, view, nominated)
 
     # Try the other nodes, or only as many as the best candidates need.
     trial = _Trial(filtering, nominated, selection)
@@ -68,8 +68,8 @@ def dry_run_changed_nodes(
     return state
 
 
-def _drop_outdated_results(cached: DryRunState, view: Fork, nominated: Delta) -> DryRunState:
-    """Drop cached results for nodes whose pods, nominations or PDB violations changed."""
+def _select_valid_results(cached: DryRunState, view: Fork, nominated: Delta) -> DryRunState:
+    """Return the cached results of nodes whose pods, nominations and PDB violations have not changed."""
     state = cached.restrict_to_unchanged_nodes(view, nominated)
     differs = get_budgets(view).find_violations(state.pods) != state.violating
     if not differs.any():

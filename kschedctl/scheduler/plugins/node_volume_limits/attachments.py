@@ -150,7 +150,7 @@ def _predict_provisioned_volume(
     """Return the CSI volume that the claim's class would provision, with the claim's key in place of the volume handle.
 
     For a class with an in-tree provisioner, the driver is the CSI driver that replaces the in-tree plugin. Return None
-    if in-tree volumes do not count, or if the class is missing.
+    if the class is missing, or if it has an in-tree provisioner and in-tree volumes do not count.
     """
     storage_class = listers.classes.get(get_claim_class(claim))
     if storage_class is None:

@@ -74,7 +74,7 @@ class EquallySpreadNodes:
     def update_row(self, row: int, is_feasible: bool) -> None:
         """Move a node to its new group after a copy was placed there.
 
-        A node that is not feasible any more is counted in no group.
+        If `is_feasible` is False, the node has no room for another copy, and is counted in no group.
         """
         old_group = int(self.group[row])
         key = self._keys[old_group].tolist()
