@@ -364,7 +364,7 @@ def test_cordoned_nodes_that_pools_leave_out_are_said() -> None:
     report = consolidated(objects)
     (pool,) = report.pools
     assert (pool.nodes_before, pool.cordoned) == (2, 1)
-    assert "Cordoned nodes and their pods are not counted (1 in pool general)." in RENDERERS["table"](report, Style())
+    assert "Not counted: 1 cordoned node in pool general, and their pods." in RENDERERS["table"](report, Style())
 
 
 def test_a_pending_pod_that_fits_counts_only_afterwards() -> None:
@@ -492,7 +492,7 @@ def test_the_answer_depends_on_waiting_pods_of_other_schedulers() -> None:
     waiting["spec"]["schedulerName"] = "volcano"
     report = consolidated([node("n1"), node("n2"), waiting])
     assert names(report) == ["n1"]
-    condition = ", unless needed for Pod d/train (waiting, not replayed)"
+    condition = ", unless Pod d/train needs the room (waiting, not replayed)"
     assert str(report) == report.summary().headline == f"1 of 2 nodes could be removed{condition}"
 
 
