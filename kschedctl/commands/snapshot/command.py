@@ -85,7 +85,7 @@ def save(
         ),
     ] = None,
 ) -> Answer | int:
-    """Save what scheduling reads from a cluster, without env, secrets, config maps or unneeded annotations.
+    """Save what matters for scheduling from a cluster, without env, secrets, config maps or unneeded annotations.
 
     The file includes leases and scheduling events. The API server drops such events after an hour.
 
