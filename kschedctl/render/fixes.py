@@ -25,7 +25,7 @@ from kschedctl.reports.summary import CostKind, list_clauses
 
 TITLE, TITLE_WITH_RIVALS = "Fixes, each verified by replay", "Fixes, each verified by a replay with all waiting pods"
 """The second one is shown if some changes are not enough, since other waiting pods take the room that they make."""
-TITLE_OF_INSUFFICIENT = "Not enough: other waiting pods take the room first"
+TITLE_OF_INSUFFICIENT = "Not enough: other waiting pods would take the room first"
 TITLE_OF_INCOMPLETE = "Not verified: these need values that only you know"
 TITLES = (TITLE, TITLE_WITH_RIVALS, TITLE_OF_INSUFFICIENT, TITLE_OF_INCOMPLETE)
 

@@ -72,8 +72,8 @@ def test_who_takes_the_room_is_named_where_no_fix_holds() -> None:
 def test_changes_that_are_not_enough_have_their_own_section(command: str) -> None:
     """tiny-3 fits elsewhere without its nodeSelector; another pod takes the room that moving a pod would make."""
     output = render(command, "wide")
-    assert output.count("Not enough: other waiting pods take the room first") == 1
-    verified, insufficient = output.split("Not enough: other waiting pods take the room first")
+    assert output.count("Not enough: other waiting pods would take the room first") == 1
+    verified, insufficient = output.split("Not enough: other waiting pods would take the room first")
     insufficient = insufficient.split("\n\n")[0]
 
     assert "takes the room first" not in verified
