@@ -177,7 +177,8 @@ class _AdmissionRun:
     def _run_steps(self) -> None:
         """Run decoding, the mutating plugins, validation and the validating plugins, except skipped steps.
 
-        Raises NotAdmittedError if a step denies the object.
+        An object with only a generateName is named ``<generateName>*`` before validation. Raises
+        NotAdmittedError if a step denies the object.
         """
         request = self.request
         self._decode_and_set_defaults()

@@ -54,7 +54,8 @@ class InstanceTypeInput:
         typer.Option(
             "--instance-types",
             metavar="FILE|DIR",
-            help="Instance types with their offerings and prices, in the format of kwok's instance_types.json.",
+            help="File or folder of instance types with their offerings and prices, in the format of kwok's "
+            "instance_types.json.",
             show_default=False,
         ),
     ] = ""
@@ -81,7 +82,8 @@ class KarpenterInput(InstanceTypeInput):
         typer.Option(
             "--karpenter",
             metavar="SETTING=VALUE",
-            help="Set preferencePolicy, minValuesPolicy, maxInstanceTypes or a feature gate of Karpenter. Repeatable.",
+            help="Setting of Karpenter: preferencePolicy, minValuesPolicy, maxInstanceTypes or a feature gate. "
+            "Repeatable.",
             show_default=False,
         ),
     ] = None

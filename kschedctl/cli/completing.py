@@ -77,7 +77,8 @@ def _join_split_options(words: Sequence[str]) -> list[str]:
     """
     joined: list[str] = []
     for before, word in zip(["", *words], words, strict=False):
-        if joined and joined[-1].startswith("--") and "=" in (word, before):
+        touches_equals = "=" in (before, word)
+        if touches_equals and joined and joined[-1].startswith("--"):
             joined[-1] += word
         else:
             joined.append(word)
@@ -401,8 +402,8 @@ ObjectName = tuple[str, str, bool]
 def _iter_pod_names(pods: Iterable[ObjectName], default_namespace: str, line: SourceWords) -> Iterator[str]:
     """Yield the names of pods: pending pods first, then pods in the default namespace.
 
-    Pods in other namespaces are written as `namespace/name`. They are left out if the command line names a namespace.
-    Pods in the default namespace are treated alike if the current word begins with this namespace.
+    Pods in other namespaces are written as `namespace/name`. So are pods in the default namespace if the current word
+    begins with this namespace. Names of this form are left out if the command line names a namespace.
     """
 
     def get_sort_key(pod: ObjectName) -> tuple[bool, bool, ObjectName]:

@@ -42,7 +42,7 @@ class Extending:
         typer.Option(
             "--record-extenders",
             metavar="FILE",
-            help="With --call-extenders: save the extenders' answers to this file.",
+            help="With --call-extenders: file to save the extenders' answers to.",
         ),
     ] = None
     extender_answers: Annotated[
@@ -50,7 +50,7 @@ class Extending:
         typer.Option(
             "--extender-answers",
             metavar="FILE",
-            help="Use the extenders' answers in this file, saved by --record-extenders, instead of calling them.",
+            help="File written by --record-extenders, whose answers to use instead of calling the extenders.",
         ),
     ] = None
 
@@ -169,7 +169,7 @@ def _add_extras_from_files(full_pods: MutableMapping[str, PodExtras], keys: Iter
 def _add_extras_from_cluster(full_pods: MutableMapping[str, PodExtras], keys: Sequence[str], source: Source) -> None:
     """Read pods from the live cluster, and add the fields that snapshots omit to ``full_pods``.
 
-    Pods that we are not allowed to read are skipped.
+    Pods that cannot be read are skipped.
     """
     from kschedctl.sources.extender_recording import PodExtras  # noqa: PLC0415
     from kschedctl.sources.live.http import RefusedError, quote_segment  # noqa: PLC0415

@@ -78,7 +78,7 @@ def _find_subjects_in_files(inquiry: Inquiry) -> list[Subject]:
 
 
 def find_workloads_without_pods(inquiry: Inquiry, scope: Scope) -> list[Owner]:
-    """Find the workloads in files with nodes that have no pod in the cluster.
+    """Find the workloads in the scope's namespace that were read from files and have no pod in the cluster.
 
     Return [] if the scope has a selector, because it only selects pods.
     """

@@ -166,11 +166,10 @@ def _list_summary_entries(summary: Summary) -> tuple[str, ...]:
     """
     if _get_list_field(summary) == "advice":
         return summary.advice
-    return tuple(
-        _describe_misfit(_describe_entry_subject(summary, pods), pods)
-        for pods in summary.pods
-        if not _is_in_headline(pods, summary.headline)
-    )
+    entries = [pods for pods in summary.pods if not _is_in_headline(pods, summary.headline)]
+    if summary.summarizes == "Capacity" and len(summary.pods) == 1:  # the headline has the number of its pods
+        return tuple(_describe_misfit("one more pod", replace(pods, pods=1)) for pods in entries)
+    return tuple(_describe_misfit(_describe_entry_subject(summary, pods), pods) for pods in entries)
 
 
 def _describe_misfit(subject: str, pods: ShortPods) -> str:
@@ -372,7 +371,7 @@ COMPARED_LENGTH = 60
 
 
 def _describe_verdict_and_node(summary: Summary) -> str:
-    """Describe the verdict, and name the pod's node or the pods to preempt."""
+    """Describe the verdict, with the pod's node or with the number of pods to preempt and their node."""
     condition = f"as if {summary.as_if}: " if summary.as_if else ""
     verdict = f"{condition}{summary.subject} {describe_verdict(summary.verdict)}"
     if summary.nominated:

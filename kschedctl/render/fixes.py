@@ -25,7 +25,7 @@ from kschedctl.reports.summary import CostKind, list_clauses
 
 TITLE, TITLE_WITH_RIVALS = "Fixes, each verified by replay", "Fixes, each verified by a replay with all waiting pods"
 """The second one is shown if some changes are not enough, since other waiting pods take the room that they make."""
-TITLE_OF_INSUFFICIENT = "Not enough: other waiting pods take the room first"
+TITLE_OF_INSUFFICIENT = "Not enough: other waiting pods would take the room first"
 TITLE_OF_INCOMPLETE = "Not verified: these need values that only you know"
 TITLES = (TITLE, TITLE_WITH_RIVALS, TITLE_OF_INSUFFICIENT, TITLE_OF_INCOMPLETE)
 
@@ -136,8 +136,8 @@ def build_fix_lines(
 ) -> Page:
     """Build the lines about a fix: summary, alternatives, costs, commands, and possibly manifests and patches.
 
-    Manifests and patches are included if ``with_manifests`` or if the style asks for patches. `facts` come first and
-    replace the last line, which names the team and the nodes.
+    Manifests and patches are included if ``with_manifests`` or if the style asks for patches. If there are
+    `facts`, they come first and replace the line that names the team and the nodes.
     """
     lines: list[Cell] = [*facts]
     if remedy.alternatives:
@@ -152,12 +152,12 @@ def build_fix_lines(
     if with_commands:
         blocks += map(Command, remedy.commands)
     if with_manifests or style.patches:
-        blocks += _iter_manifests(remedy, style)
+        blocks += _iter_manifests_and_patch(remedy, style)
     return tuple(blocks)
 
 
-def _iter_manifests(remedy: Remedy, style: Style) -> Iterator[Block]:
-    """Yield the manifests to complete as YAML and, on a page with patches, the owner's patch."""
+def _iter_manifests_and_patch(remedy: Remedy, style: Style) -> Iterator[Block]:
+    """Yield, as YAML, the manifests that the user must complete and, on a page with patches, the owner's patch."""
     from kschedctl.render.data import to_yaml  # noqa: PLC0415 - YAML, which few pages need
 
     for manifest in remedy.manifests:

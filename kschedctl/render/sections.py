@@ -71,7 +71,7 @@ def build_caveats(
 
 def build_left_out_lines(not_replayed: tuple[str, ...], ignored: tuple[str, ...]) -> Page:
     """Build a line for each feature that is not replayed, and one line for the fields that the version ignores."""
-    paragraphs = [paragraph(Marked("not replayed yet:", Tone.WARNING), what) for what in not_replayed]
+    paragraphs = [paragraph(Marked("not replayed yet:", Tone.WARNING), feature) for feature in not_replayed]
     if ignored:
         consequence = "this version's API server drops it from new objects, or its scheduler ignores or rejects it"
         paragraphs.append(paragraph(Marked("ignored:", Tone.WARNING), f"{'; '.join(ignored)}: {consequence}"))
@@ -250,9 +250,11 @@ def build_preempted_section(evicted: Sequence[EvictedPod], style: Style, chain: 
     Only the first TIES_SHOWN of these victims are listed, unless the style lists all nodes. The eviction chain follows
     if replacements preempt other pods or return to their old nodes.
     """
-    page = build_struct_table(
-        evicted, style, {"target": _build_replacement_cell}, title="Evicted by preemption", full=False
-    )
+    displaced = [pod.pod for pod in evicted if not pod.was_terminating]
+    title = "Evicted by preemption"
+    if len(displaced) > len({*displaced}):  # a replacement is listed under the name of the pod that it replaces
+        title += f", {counted(len(displaced), 'eviction')} of {counted(len({*displaced}), 'pod')}"
+    page = build_struct_table(evicted, style, {"target": _build_replacement_cell}, title=title, full=False)
     victims = {pod.pod for pod in evicted}
     tied = {pod.pod: pod.tied for pod in evicted if not victims.issuperset(pod.tied)}
     if equal := describe_victims(tied, tied):
@@ -403,11 +405,13 @@ def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style, fitt
     }
     columns = [Column("pool", keep=True), *number_columns("nodes", "pods", "cpu %", "memory %")]
     cordoned = [
-        f"{pool.cordoned:,} in {f'pool {pool.pool}' if pool.pool else NO_POOL['']}" for pool in pools if pool.cordoned
+        f"{counted(pool.cordoned, 'cordoned node')} in {f'pool {pool.pool}' if pool.pool else NO_POOL['']}"
+        for pool in pools
+        if pool.cordoned
     ]
     cordoned_note = (
-        f"Cordoned nodes and their pods are not counted ({', '.join(cordoned)}). Pods that move off them are included "
-        "in the numbers after the arrows."
+        f"Not counted: {', '.join(cordoned)}, and their pods. Pods that move off these nodes are included in "
+        "the numbers after the arrows."
     )
     return (
         *build_table(pools, columns, _build_pool_row, limit=None, title="Pools, before → after"),

@@ -41,9 +41,10 @@ def iter_not_created_lines(
 
 
 def _iter_failure_lines(not_created: NotCreated, style: Style) -> Iterator[Paragraph | Command]:
-    """Yield the lines about the failures to create a workload's pods. Past failures take one line without fixes.
+    """Yield the lines about the failures to create a workload's pods, and then the fixes.
 
-    Unless the style is wide, only the first FAILURES_SHOWN failures are described.
+    Past failures take one line without fixes. Unless the style is wide, only the first FAILURES_SHOWN failures are
+    described.
     """
     workload = Marked(not_created.workload, Tone.STRONG)
     if not_created.past:

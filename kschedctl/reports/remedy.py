@@ -115,7 +115,7 @@ class Remedy(Document, frozen=True):
         """A clause with the number of other waiting pods that the fix places, or "" if it places none."""
         if not self.also_places:
             return ""
-        return f"also lets {counted(len(self.also_places), 'other pending pod')} schedule"
+        return f"{counted(len(self.also_places), 'other pending pod')} would also get a node"
 
     def to_short_fix(self, clears: int = 0) -> ShortFix:
         """Return the fix as a summary shows it. `clears` is the number of pods that it lets schedule.

@@ -71,8 +71,8 @@ REASON_WORDS = {
         "do not match its node affinity/selector",
     ),
     "node(s) didn't have free ports for the requested pod ports": (
-        "has its host port in use",
-        "have its host port in use",
+        "has another pod on its host port",
+        "have another pod on its host port",
     ),
     "node(s) didn't match pod topology spread constraints": (
         "would violate its spread constraints",

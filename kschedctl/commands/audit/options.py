@@ -90,7 +90,8 @@ class TimeOption:
         typer.Option(
             "--now",
             metavar="TIME",
-            help="Time to treat as now, in RFC 3339.  [default: the time at which the cluster was read]",
+            help="Time to treat as now, in RFC 3339, such as 2026-05-06T09:12:00Z.  [default: the time at which the "
+            "cluster was read]",
         ),
     ] = ""
 
@@ -171,7 +172,7 @@ class MetricsOptions:
         str,
         typer.Option(
             "--prometheus-labels",
-            metavar="MATCHERS",
+            metavar="MATCHER,…",
             help="With --prometheus: label matchers of the scheduler, such as 'job=\"kube-scheduler\"'.",
         ),
     ] = ""

@@ -306,7 +306,7 @@ def describe_remedy(remedy: Remedy) -> Sequence[str]:
     details = [
         ("alternatively", names(remedy.alternatives, 10)),
         ("caveats", "; ".join(remedy.drawbacks)),
-        ("also lets these pods schedule", names(remedy.also_places, 20)),
+        ("pods that also get a node", names(remedy.also_places, 20)),
         ("evicts", names(remedy.victims, 20)),
         (fits, names(remedy.opens, 20)),
         ("done by", f"the {TEAMS[remedy.by]} team"),

@@ -37,7 +37,7 @@ def capacity(
     extending: Extending,
     namespace: Namespace = None,
     most: Annotated[
-        int | None, typer.Option("--max", metavar="NUMBER", help="Stop counting after NUMBER more pods.")
+        int | None, typer.Option("--max", metavar="NUMBER", help="Number of additional pods at which to stop counting.")
     ] = None,
 ) -> Answer:
     """How many more of these pods fit, where, and what stops the next one?

@@ -31,7 +31,7 @@ def drain(
     run: RunOptions,
     result: Drawn,
     extending: Extending,
-    nodes: Annotated[list[str] | None, typer.Argument(metavar="[NODE]…", help="The nodes to drain.")] = None,
+    nodes: Annotated[list[str] | None, typer.Argument(metavar="[NODE]…", help="Names of the nodes to drain.")] = None,
     selector: Annotated[
         str,
         typer.Option("-l", "--selector", metavar="SELECTOR", help="Drain the nodes that match this label selector."),

@@ -117,11 +117,11 @@ def explain(
     kueue: KueueInput,
     pods: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[POD]…", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
+        typer.Argument(
+            metavar="[POD]…", help="Pod or workload: NAME, pod/NAME, NAMESPACE/NAME, deploy/NAME, sts/NAME, job/NAME, …"
+        ),
     ] = None,
-    no_remedies: Annotated[
-        bool, typer.Option("--no-remedies", help="Skip the search for changes that would let the pod schedule.")
-    ] = False,
+    no_remedies: Annotated[bool, typer.Option("--no-remedies", help="Do not search for fixes.")] = False,
     watch: Annotated[
         bool, typer.Option("-w", "--watch", help="Watch the live cluster and print a new answer whenever it changes.")
     ] = False,

@@ -40,7 +40,7 @@ def failures(
         bool,
         typer.Option(
             "--pairs",
-            help="Simulate the loss of two nodes at a time, or of two zones or pools with --zones or --pools.",
+            help="Simulate the loss of two nodes at a time, or with --zones or --pools, of two zones or pools.",
         ),
     ] = False,
 ) -> Answer:

@@ -63,7 +63,7 @@ def build_page(report: Failures, style: Style) -> Page:
         *_build_ranking_table(report, style),
         *_build_waiting_note(report),
         *(_build_worst_failure_sections(report.failures[0], report.runs, style) if report.failures else ()),
-        *build_next_section(style, REPLAYED if report.remedy else "Next (the worst loss alone, pod by pod)"),
+        *build_next_section(style, REPLAYED if report.remedy else "Next (the worst loss, pod by pod)"),
     )
 
 

@@ -53,20 +53,29 @@ def make_room(
     work: WorkOptions,
     pods: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[POD]", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
+        typer.Argument(
+            metavar="[POD]", help="Pod or workload: NAME, pod/NAME, NAMESPACE/NAME, deploy/NAME, sts/NAME, job/NAME, …"
+        ),
     ] = None,
     max_moves: Annotated[
         int,
-        typer.Option("--max-moves", metavar="N", min=1, max=3, help="Maximum number of pods to move per waiting pod."),
+        typer.Option(
+            "--max-moves", metavar="NUMBER", min=1, max=3, help="Maximum number of pods to move per waiting pod."
+        ),
     ] = 3,
     keep: Annotated[
         str, typer.Option("--keep", metavar="SELECTOR", help="Do not move pods that match this label selector.")
     ] = "",
-    pool: Annotated[str, typer.Option("--pool", metavar="NAME", help="Move only pods on nodes of this pool.")] = "",
+    pool: Annotated[
+        str,
+        typer.Option(
+            "--pool", metavar="NAME", help="Node pool to whose pods the moves are limited.  [default: all pools]"
+        ),
+    ] = "",
     seconds: Annotated[
         int,
         typer.Option(
-            "--search-seconds", metavar="NUMBER", min=1, help="Stop searching for plans after this many seconds."
+            "--search-seconds", metavar="NUMBER", min=1, help="Time limit of the search for plans, in seconds."
         ),
     ] = 10,
     seed: Annotated[

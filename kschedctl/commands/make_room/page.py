@@ -38,7 +38,7 @@ def build_page(report: MakeRoom, style: Style) -> Page:
         *_build_fragmentation_warnings(report),
         *_build_moves_table(report, style, "Moves, one after the other"),
         *placed,
-        *build_struct_table(report.also_placed, style, title="Other waiting pods that also get a node"),
+        *build_struct_table(report.also_placed, style, title="Other waiting pods that get a node"),
         *build_pools_before_and_after(report.pools, style),
         *_build_missing_section(report),
         *_build_search_section(report, style),
@@ -140,13 +140,13 @@ def _build_search_section(report: MakeRoom, style: Style) -> Page:
         return ()
     facts = []
     if searched.timed_out:
-        facts.append("the search ran out of time; --search-seconds gives it more")
+        facts.append("the search ran out of time (raise the limit with --search-seconds)")
     facts += [
         f"{counted(searched.movable, 'pod')} may be moved",
-        f"if all of them were gone, the pod would fit on {counted(searched.nodes, 'node')}",
-        f"{counted(searched.plans, 'plan')} of up to {counted(searched.max_moves, 'move')} replayed",
+        f"without all of these pods, one of the new pods would fit on {counted(searched.nodes, 'node')}",
+        f"{counted(searched.plans, 'plan')} of up to {counted(searched.max_moves, 'move')} were replayed",
     ]
     return (
-        *section("Tried", Bullets(tuple(facts))),
+        *section("Search", Bullets(tuple(facts))),
         *build_struct_table(report.held, style, title="Pods that may not be moved"),
     )

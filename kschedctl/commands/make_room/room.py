@@ -41,8 +41,8 @@ SEEDS = 3
 Unit = tuple[Position, ...]
 """Pods that get their nodes together: the members of a gang, or a single pod."""
 NO_NODES = frozenset[Row]()
-SAME_WORKLOAD = "they belong to the same workload"
-WAITING = "they still wait for a node, or are preempted for a waiting pod"
+SAME_WORKLOAD = "they belong to the workload that needs the room"
+WAITING = "they are pending, or are being preempted"
 
 
 @dataclass(frozen=True)

@@ -98,27 +98,33 @@ def remedies(
     karpenter: KarpenterInput,
     pods: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[POD]", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
+        typer.Argument(
+            metavar="[POD]", help="Pod or workload: NAME, pod/NAME, NAMESPACE/NAME, deploy/NAME, sts/NAME, job/NAME, …"
+        ),
     ] = None,
     max_changes: Annotated[
         int,
-        typer.Option("--max-changes", metavar="N", min=1, max=3, help="Maximum number of changes that a fix combines."),
+        typer.Option(
+            "--max-changes", metavar="NUMBER", min=1, max=3, help="Maximum number of changes that a fix combines."
+        ),
     ] = 3,
     by: Annotated[
         Maker | None,
         typer.Option(
-            "--by", help="Suggest only changes to be made by the app team (author) or by the platform team (operator)."
+            "--by",
+            metavar="author|operator",
+            help="Suggest only changes that the app team (author) or the platform team (operator) makes.",
         ),
     ] = None,
     only: Annotated[
         str,
-        typer.Option("--only", metavar="KIND,…", help="Suggest only these kinds of changes, such as Tolerate,AddNode."),
+        typer.Option(
+            "--only", metavar="KIND,…", help="Kinds of changes to suggest, such as Tolerate,AddNode.  [default: all]"
+        ),
     ] = "",
     without: Annotated[
         str,
-        typer.Option(
-            "--without", metavar="KIND,…", help="Do not suggest these kinds of changes, such as Tolerate,AddNode."
-        ),
+        typer.Option("--without", metavar="KIND,…", help="Kinds of changes not to suggest, such as Tolerate,AddNode."),
     ] = "",
 ) -> Answer:
     """What are the smallest changes that would let this pod schedule? Each is verified by replay.

@@ -87,7 +87,8 @@ class SimulateOptions:
         typer.Option(
             "--follow",
             metavar="EVENTS",
-            help="Compare the placements of a real rollout: a file with output of kubectl get events -o json, or -.",
+            help="File with the output of kubectl get events -o json, or - (stdin): compare kschedctl's placements "
+            "with those of a real rollout.",
         ),
     ] = None
 

@@ -152,9 +152,9 @@ class NodeSizing(Report, frozen=True):
         node_set = f"{counted(self.nodes, 'node')}{cost} {takes} {taken_pods}"
         if self.leaves_out_placeable_pods:  # the bound is for more pods, so that the set may be below it
             minimum = counted(int(self.bound), "node") if self.price is None else f"{lower_bound} an hour"
-            fitting_pods = f"the {counted(self.bound_pods, 'pod')} that fit on some node"
-            return f"{node_set}; by requests alone, {fitting_pods} need at least {minimum}"
-        return f"{node_set}; at least {lower_bound} by requests{self._describe_gap_to_bound()}"
+            fitting_pods = f"the {counted(self.bound_pods, 'pod')} that fit on an empty node"
+            return f"{node_set}; {fitting_pods} need at least {minimum}, judged by requests alone"
+        return f"{node_set}; at least {lower_bound}, judged by requests alone{self._describe_gap_to_bound()}"
 
     @property
     def leaves_out_placeable_pods(self) -> bool:

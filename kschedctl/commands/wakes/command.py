@@ -43,14 +43,17 @@ def wakes(
     view: Untabled,
     pods: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[POD]…", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
+        typer.Argument(
+            metavar="[POD]…", help="Pod or workload: NAME, pod/NAME, NAMESPACE/NAME, deploy/NAME, sts/NAME, job/NAME, …"
+        ),
     ] = None,
     event: Annotated[
         str,
         typer.Option(
             "--event",
             metavar="FILE",
-            help="File with changed objects in their new state, or a list of events ({action, old, new} or watch).",
+            help="File with changed objects in their new state, or a list of events: {action, old, new} or watch "
+            "events.",
         ),
     ] = "",
     between: Annotated[
@@ -58,7 +61,7 @@ def wakes(
         typer.Option(
             "--between",
             metavar="FILE FILE",
-            help="Two snapshots, the older first: find which changes between them woke pods.",
+            help="Files of two snapshots, the older first: find the changes between the snapshots that woke pods.",
         ),
     ] = None,
 ) -> Answer:

@@ -45,7 +45,7 @@ class ComparisonOptions:
         typer.Option(
             "--compare-config",
             metavar="FILE FILE",
-            help="Two KubeSchedulerConfigurations: compare what each does with the cluster's pods.",
+            help="Files with two KubeSchedulerConfigurations whose verdicts and placements to compare.",
         ),
     ] = None
     compare_version: Annotated[
@@ -53,7 +53,7 @@ class ComparisonOptions:
         typer.Option(
             "--compare-version",
             metavar="VERSION VERSION",
-            help="Two versions of kube-scheduler, such as 1.33 1.36: compare what each does with the pods.",
+            help="Two versions of kube-scheduler, such as 1.33 1.36, whose verdicts and placements to compare.",
         ),
     ] = None
 
@@ -68,7 +68,7 @@ def whatif(
     extending: Extending,
     scenario: Annotated[
         str | None,
-        typer.Argument(metavar="[SCENARIO]", help="File with the steps to take, - for stdin, or the JSON itself."),
+        typer.Argument(metavar="[SCENARIO]", help="Steps to simulate: a file, - (stdin) or JSON text."),
     ] = None,
 ) -> Answer:
     """What would these changes to the cluster do to its pods?

@@ -57,7 +57,10 @@ NO_SETS: AppliedSets = MappingProxyType({})
 
 
 class Variants:
-    """The alternatives among objects, and the sets in which they are applied. True if it separates any objects."""
+    """The alternatives among objects, and the sets in which they are applied.
+
+    Variants are true if they separate any objects.
+    """
 
     def __init__(self, subjects: Sequence[Subject], sets: AppliedSets = NO_SETS) -> None:
         self._places = dict(_iter_objects_with_places(subjects))

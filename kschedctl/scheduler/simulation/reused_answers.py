@@ -183,8 +183,8 @@ class KnownFailures:
         The message comes from the pod's group, from Permit, or from the pod's cycle.
         """
         # A pod in a preemption loop keeps the message about the loop.
-        groups_to_explain = [position for position in positions if not self._is_in_preemption_loop(position)]
-        group_messages = self._gangs.build_messages_for_groups(groups_to_explain, self._framework)
+        positions_outside_loops = [position for position in positions if not self._is_in_preemption_loop(position)]
+        group_messages = self._gangs.build_messages_for_groups(positions_outside_loops, self._framework)
 
         # Pods with equal keys have the same message from their cycle.
         messages_by_key: dict[Hashable, str] = {}

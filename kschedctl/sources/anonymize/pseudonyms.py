@@ -99,7 +99,9 @@ class Pseudonyms:
         so that they keep their place among the domains and keys without a pseudonym.
         """
         kept_heads = sorted(self._kept_heads - {""})
-        texts = sorted([*((text, False) for text in self._names), *((text, True) for text in self._heads)])
+        names = [(text, False) for text in self._names]
+        heads = [(text, True) for text in self._heads]
+        texts = sorted(names + heads)
         digits = max(len(str(len(texts))), MIN_DIGITS)
         originals = {}
         for number, (text, is_head) in enumerate(texts):

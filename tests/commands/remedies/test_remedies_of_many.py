@@ -111,5 +111,5 @@ def test_pods_that_the_limit_leaves_waiting_are_told_their_own_fix() -> None:
     assert report.build_first_line()[0].endswith("with this change; 1 other pending pod fits already")
     assert [(pods.pods, pods.alone) for pods in report.left] == [(("d/far",), "Tolerate the taint team=yes:NoSchedule")]
     page = RENDERERS["table"](report, Style(width=120))
-    assert "Fix for this alone: Tolerate the taint team=yes:NoSchedule" in page
+    assert "Fix for this workload only: Tolerate the taint team=yes:NoSchedule" in page
     assert "at most 1 change together" in page

@@ -449,9 +449,9 @@ class DrainsInTurn:
         if not pods:
             return trial
         self.undo()
-        moves = f"its {counted(len(trial.moved), 'pod')} {agreeing(len(trial.moved), 'moves', 'move')}"
-        fit = f"{counted(len(pods), 'pending pod')} {agreeing(len(pods), 'fits', 'fit')} here"
-        return trial._replace(why=f"once {moves}, {fit}: {first_few(pods)}", lets_run=pods)
+        fit = f"{counted(len(pods), 'pending pod')} {agreeing(len(pods), 'fits', 'fit')}"
+        moved = f"its {counted(len(trial.moved), 'pod')} {agreeing(len(trial.moved), 'has', 'have')} moved"
+        return trial._replace(why=f"{fit} on it once {moved}: {first_few(pods)}", lets_run=pods)
 
     def _find_pods_fitting_once_empty(self, row: Row, pending: Sequence[Position]) -> tuple[str, ...]:
         """Return the keys of the pending pods that would run on the node that was just drained if it were kept.

@@ -214,7 +214,12 @@ def _build_recommendation(results: Sequence[RaceResult], question: RaceQuestion)
     parts = []
     if any(result.expired for result in results):
         assumed = "assumed pods (pods that count on their node before the informer confirms their binding)"
-        advice = f"Do not expire {assumed}" if best_expiry == NEVER else f"Expire {assumed} after {best_expiry}"
+        if best_expiry != NEVER:
+            advice = f"Expire {assumed} after {best_expiry}"
+        elif any(result.double_booked for result in results):
+            advice = f"Do not expire {assumed}"
+        else:  # the first line says that no expiry tried does harm
+            advice = f"Still, do not expire {assumed}"
         shortest_ttl = min(result.ttl_seconds or FOREVER for result in results)
         share = format_percent(question.informer_lag.compute_probability_above(shortest_ttl))
         parts.append(

@@ -75,13 +75,11 @@ def build_sampling_evidence(section: SamplingSection, style: Style) -> Page:
 
 def _build_setting_line(setting: SamplingSetting) -> Block:
     """Build the line about percentageOfNodesToScore and the number of feasible nodes that it requires."""
-    current = "0, which means 50 - nodes/125 percent, at least 5"
+    current = "0, which stands for (50 - nodes/125)%, but at least 5%"
     if setting.configured:
         current = f"{setting.configured} ({setting.origin})"
     if setting.nodes < MIN_SAMPLED_NODES:
-        return paragraph(
-            Marked("percentageOfNodesToScore:", Tone.FAINT), f"{current}; with so few nodes, all are evaluated"
-        )
+        return paragraph(Marked("percentageOfNodesToScore:", Tone.FAINT), current)
     effect = (
         f"{setting.effective}% of {count(setting.nodes, 'node')}; the search stops at {setting.enough:,} feasible nodes"
     )
@@ -112,7 +110,10 @@ def _build_kinds_table(profile: SampledProfile) -> Table:
 
 
 def _build_kind_row(kind: SampledKind, profile: SampledProfile) -> tuple[Cell | Stack, ...]:
-    """Build the row of a kind of pods. A kind that could not be measured has the reason instead of numbers."""
+    """Build the row of a kind of pods.
+
+    If the kind could not be measured or fits on no node, the row shows the reason instead of scores and losses.
+    """
     if kind.unmeasured or not kind.fitting:
         reason = Marked(kind.unmeasured or "fits on no node: all are evaluated", Tone.WARNING)
         return (Stack((kind.workload, reason)), f"{kind.pods:,}", "", "", "", "")

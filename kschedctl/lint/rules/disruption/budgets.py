@@ -173,10 +173,11 @@ def find_unusable_budgets_of_bare_pods(context: LintContext) -> Iterator[Problem
         bare_pods_only = workloads and all(workload.kind == "Pod" for workload in workloads)
         if not bare_pods_only or isinstance(spec.min_available, int):
             continue
-        if (spec.min_available or spec.max_unavailable) is not None:
-            field = "minAvailable" if spec.min_available is not None else "maxUnavailable"
-            message = "only an integer minAvailable works for pods without a controller"
-            yield subject.build_problem(("spec", field), message)
+        if spec.min_available is None and spec.max_unavailable is None:
+            continue
+        field = "maxUnavailable" if spec.min_available is None else "minAvailable"
+        message = "only an integer minAvailable works for pods without a controller"
+        yield subject.build_problem(("spec", field), message)
 
 
 PDB_ARBITRARY_CONTROLLER = Rule(

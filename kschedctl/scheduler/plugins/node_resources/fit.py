@@ -261,7 +261,9 @@ SCORES_DEVICES = ByVersion(
 )
 MAX_PODS_PER_NODE = 2**20
 """More pods than any node runs."""
-REGISTERS_DEVICE_CLASS_EVENTS = ByVersion("a changed DeviceClass is a wake-up event", (("", False), ("1.35", True)))
+REGISTERS_DEVICE_CLASS_EVENTS = ByVersion(
+    "a changed DeviceClass can make the scheduler retry a rejected pod", (("", False), ("1.35", True))
+)
 
 
 class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
@@ -478,8 +480,8 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         demand = join_words(amounts) or "room for one more pod"
         resources = join_words(list(requests), "or") or "pods"
 
-        yield WakeTrigger(POD, DELETE, f"any pod leaves a node (the waiting pod needs {demand} there)")
-        less_requested = f"a pod on a node, or the pod itself, requests less {resources}"
+        yield WakeTrigger(POD, DELETE, f"a pod leaves a node (this pod needs {demand} there)")
+        less_requested = f"a running pod, or this pod, is resized to request less {resources}"
         yield WakeTrigger(POD, ActionType.UPDATE_POD_SCALE_DOWN, less_requested)
 
         if treats_updated_nodes_as_new(gates):
