@@ -351,9 +351,10 @@ def _stack_refusals(texts: _RefusalTexts) -> Stack:
 
 
 def _describe_refusals(refusals: Sequence[Refusal], style: Style) -> _RefusalTexts:
-    """Describe which plugins reject a node. With -o wide, further plugins come with their figures.
+    """Split a node's refusals into the first plugin, its facts, and the other plugins.
 
-    A node that no plugin evaluated is described as "not evaluated", with the reason in place of figures.
+    With -o wide, the other plugins come with their facts, too. A fact that is missing is replaced by the reason. A node
+    that no plugin evaluated is described as "not evaluated", with the reason as its fact.
     """
     first_plugin = refusals[0].plugin
     facts = []
