@@ -98,7 +98,7 @@ class SimulateOptions:
             "--max-new-pending",
             metavar="NUMBER",
             min=0,
-            help="Exit with 1 if more than NUMBER of the simulated pods get no node.",
+            help="Exit with 1 if more than NUMBER pods get no node: simulated pods, and running pods evicted for them.",
         ),
     ] = 0
     max_evictions: Annotated[
@@ -122,8 +122,8 @@ class SimulateOptions:
     def is_acceptable(self, report: SimulationReport) -> bool:
         """Return whether all pods are created, and unplaced and evicted pods stay within the limits in every run.
 
-        Pods for which an autoscaler adds nodes do not count as unplaced. With `--fail-on never`, the result is always
-        True.
+        Running pods that are evicted and get no other node count as unplaced. Pods for which an autoscaler adds nodes
+        do not. With `--fail-on never`, the result is always True.
         """
         if self.fail_on is FailOn.NEVER:
             return True
@@ -134,7 +134,7 @@ class SimulateOptions:
             unplaced = report.variation.pending.most
             evicted = report.variation.evicted.most
         else:
-            unplaced = report.growth.unplaced_count if report.growth else report.unplaced
+            unplaced = report.growth.unplaced_count if report.growth else report.unplaced + report.homeless_pods
             evicted = report.evicted_pods
         max_evicted = self.max_evictions
         if max_evicted is None and self.fail_on is not FailOn.ERROR:  # any eviction is a warning
