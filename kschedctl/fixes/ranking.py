@@ -129,6 +129,11 @@ def harms_nobody(trial: RemedyTrial) -> bool:
     return not trial.nominated and all(fix.effective_price < Price.LOSS for fix in trial.changes)
 
 
+def gives_up_guarantees(trial: RemedyTrial) -> bool:
+    """Return whether the changes evict pods, lose something, or give up a guarantee of a workload or node."""
+    return bool(trial.nominated) or any(fix.effective_price >= Price.GUARANTEE for fix in trial.changes)
+
+
 def keeps_workload(trial: RemedyTrial) -> bool:
     """Return whether the trial's changes ask for nothing less than before: they correct mistakes, wait or make room."""
     return all(fix.effective_price <= Price.ROOM for fix in trial.changes)

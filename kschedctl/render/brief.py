@@ -29,6 +29,7 @@ from kschedctl.render.renderers import build_page, get_document_kind
 from kschedctl.reports.columns import Tone
 from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NOT_CREATED
+from kschedctl.reports.remedy import chain_commands
 from kschedctl.reports.report import PlainReport
 from kschedctl.reports.summary import CostKind, ShortFix, ShortPods, Summary
 from kschedctl.text.counts import counted
@@ -290,9 +291,17 @@ def _iter_warning_parts(summary: Summary) -> Iterator[BriefText]:
 def _iter_fix_parts(summary: Summary) -> Iterator[BriefText]:
     """Yield the first fix, its edits of the manifest, and its commands or their number. Yield nothing without fixes.
 
-    The number of further fixes comes last.
+    The number of further fixes comes last. If the fixes are parts of one plan, all of them are yielded instead.
     """
     if not summary.fixes:
+        return
+    if _is_plan(summary):
+        for number, fix in enumerate(summary.fixes, 1):
+            costs = _describe_costs(fix)
+            drawbacks = f", but {costs}" if costs else ""
+            cleared = f", for {counted(fix.clears, 'pod')}"
+            text_to_cut = f"fix {number}{drawbacks}: {fix.summary}" if costs else f"fix {number}: {fix.summary}"
+            yield BriefText(f"fix {number}: {fix.summary}{cleared}{drawbacks}", 0, rank=1, text_to_cut=text_to_cut)
         return
     fix, commands = summary.fixes[0], _get_short_commands(summary)
     label = "not enough" if fix.rival_count else "fix"
@@ -305,15 +314,24 @@ def _iter_fix_parts(summary: Summary) -> Iterator[BriefText]:
         text = f"  in the manifest: {'; '.join(fix.edits)}"
         yield BriefText(text, 0, rank=1, indent="    ", needs_previous=True)
     if commands:
-        yield BriefText("", 0, rank=1, more=tuple(f"  {command}" for command in commands), needs_previous=True)
+        yield BriefText(
+            "", 0, rank=1, more=tuple(f"  {command}" for command in chain_commands(commands)), needs_previous=True
+        )
     elif fix.commands:
         yield BriefText(f"  {counted(len(fix.commands), 'command')} not shown here", 1, rank=1, needs_previous=True)
     if further_text := _describe_further_fixes(summary):
         yield BriefText(f"  and {further_text}", 1, rank=2, needs_previous=True)
 
 
+def _is_plan(summary: Summary) -> bool:
+    """Return whether the fixes of the summary are several changes to be made together, all of which are shown."""
+    return summary.summarizes == "RemediesOfMany" and len(summary.fixes) > 1
+
+
 def _count_further_fixes(summary: Summary) -> int:
-    """Return the number of fixes after the first one, including those that the summary leaves out."""
+    """Return the number of fixes that are not shown, including those that the summary leaves out."""
+    if _is_plan(summary):
+        return summary.left_out.get("fixes", 0)
     return len(summary.fixes) - 1 + summary.left_out.get("fixes", 0)
 
 
@@ -330,11 +348,11 @@ def _describe_further_fixes(summary: Summary) -> str:
 
 
 def _get_short_commands(summary: Summary) -> tuple[str, ...]:
-    """Return all commands of the first fix, or () if one of them is too long or if they are too many.
+    """Return all commands of the first fix, or () if one of them is too long, or if they or the fixes are too many.
 
     Half of the commands, or half a command, could do harm.
     """
-    commands = summary.fixes[0].commands if summary.fixes else ()
+    commands = summary.fixes[0].commands if summary.fixes and not _is_plan(summary) else ()
     are_short = len(commands) <= MAX_COMMANDS and all(len(command) <= MAX_COMMAND_LENGTH for command in commands)
     return commands if are_short else ()
 

@@ -20,7 +20,7 @@ from kschedctl.render.page import (
     section,
 )
 from kschedctl.reports.columns import Tone
-from kschedctl.reports.remedy import TEAMS, Remedy
+from kschedctl.reports.remedy import TEAMS, Remedy, chain_commands
 from kschedctl.reports.summary import CostKind, list_clauses
 
 TITLE, TITLE_WITH_RIVALS = "Fixes, each verified by replay", "Fixes, each verified by a replay with all waiting pods"
@@ -49,7 +49,7 @@ def build_best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
     commands_fit = all(len(command) < style.width - 1 for command in best.commands)
     edits = "; ".join(best.edits)
     edit_line = (paragraph("in the manifest:", edits),) if 0 < len(edits) < style.width else ()
-    return (paragraph(*parts), *edit_line, *map(Command, best.commands if commands_fit else ()))
+    return (paragraph(*parts), *edit_line, *map(Command, chain_commands(best.commands) if commands_fit else ()))
 
 
 def _list_drawbacks_after_label(remedy: Remedy) -> tuple[str, ...]:
@@ -145,7 +145,7 @@ def build_fix_lines(
         lines.append(f"in the manifest: {'; '.join(remedy.edits)}")
     blocks: list[Block] = [paragraph(Marked(f"{number}", Tone.STRONG), remedy.summary), Bullets(tuple(lines))]
     if with_commands:
-        blocks += map(Command, remedy.commands)
+        blocks += map(Command, chain_commands(remedy.commands))
     if with_manifests or style.patches:
         blocks += _iter_manifests(remedy, style)
     return tuple(blocks)

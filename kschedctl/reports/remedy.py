@@ -25,7 +25,7 @@ class Remedy(Document, frozen=True):
     opens: tuple[str, ...]
     """The nodes that then take the pod."""
     commands: tuple[str, ...]
-    """The commands that make the changes, or instructions."""
+    """The commands that make the changes, or instructions. No command may run after an earlier one failed."""
     changes: tuple[JsonDict, ...]
     """The changes of objects as they were read, one dict per object.
 
@@ -146,6 +146,23 @@ def sort_incomplete_fixes(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
     others = [remedy for remedy in ordered if not (remedy.holds and remedy.costs_more_pods_than_it_places)]
     after_last_holding = max((index + 1 for index, remedy in enumerate(others) if remedy.holds), default=0)
     return (*others[:after_last_holding], *losing, *others[after_last_holding:])
+
+
+def chain_commands(commands: Iterable[str]) -> tuple[str, ...]:
+    """Return the commands of one fix such that none of them runs after another one failed when all are pasted.
+
+    Each command except the last ends with `&&`. Comments stay as they are.
+
+    >>> chain_commands(("kubectl cordon n1", "# wait for p", "kubectl uncordon n1"))
+    ('kubectl cordon n1 &&', '# wait for p', 'kubectl uncordon n1')
+    """
+    chained: list[str] = []
+    is_last = True
+    for command in reversed(tuple(commands)):
+        is_comment = command.lstrip().startswith("#")
+        chained.append(command if is_comment or is_last else f"{command} &&")
+        is_last = is_last and is_comment
+    return tuple(reversed(chained))
 
 
 MOST_FIX_COMMANDS = 4

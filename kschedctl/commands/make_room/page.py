@@ -10,6 +10,7 @@ from kschedctl.render.page import Bullets, Command, Marked, Page, Style, paragra
 from kschedctl.render.sections import build_caveats, build_interruption_line, build_pools_before_and_after
 from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
+from kschedctl.reports.remedy import chain_commands
 from kschedctl.text.counts import agreeing, counted, first_few
 
 
@@ -71,10 +72,10 @@ def _build_commands_section(report: MakeRoom) -> Page:
     Return () if there are no commands.
     """
     if not report.moves:
-        return section("Wait for", *map(Command, report.commands)) if report.commands else ()
+        return section("Wait for", *map(Command, chain_commands(report.commands))) if report.commands else ()
     return section(
         "Commands; before each further eviction or uncordon, wait until the replacement of the evicted pod runs",
-        *map(Command, report.commands),
+        *map(Command, chain_commands(report.commands)),
     )
 
 

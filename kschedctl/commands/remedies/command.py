@@ -46,7 +46,7 @@ from kschedctl.commands.explain.report import FINE
 from kschedctl.commands.remedies import find_remedies_with_room, manifest_remedies, pending_remedies
 from kschedctl.commands.remedies.report import Remedies, RemediesOfMany
 from kschedctl.errors import UsageError
-from kschedctl.fixes.search import RemedyWishes
+from kschedctl.fixes.search import MAX_SEARCH_SECONDS, RemedyWishes
 from kschedctl.fixes.trial.fix_kinds import FixKind, PoolFixKind
 from kschedctl.replay.controllers.creation_fix_steps import StepKind
 from kschedctl.replay.controllers.manifests import locate_errors
@@ -115,6 +115,16 @@ def remedies(
             "--without", metavar="KIND,…", help="Do not suggest these kinds of changes, such as Tolerate,AddNode."
         ),
     ] = "",
+    seconds: Annotated[
+        int,
+        typer.Option(
+            "--search-seconds",
+            metavar="NUMBER",
+            min=1,
+            help="Stop searching after this many seconds. Without that, a number of replays limits the search, so that "
+            "its result does not depend on the machine.",
+        ),
+    ] = int(MAX_SEARCH_SECONDS),
 ) -> Answer:
     """What are the smallest changes that would let this pod schedule? Each is verified by replay.
 
@@ -128,6 +138,7 @@ def remedies(
         by=by or "",
         only=_parse_change_kinds(only, "--only"),
         without=_parse_change_kinds(without, "--without"),
+        seconds=seconds,
     )
     pod_arguments = tuple(pods or ())
     autoscaler_kinds = Autoscalers(source, karpenter, node_groups).live
