@@ -59,6 +59,11 @@ class RemedyWishes:
     seconds: float = MAX_SEARCH_SECONDS
     """The outer time limit of the search. What is found before does not depend on time."""
 
+    @property
+    def is_restricted(self) -> bool:
+        """Whether some changes are left out by who makes them or by their kinds."""
+        return bool(self.by or self.only or self.without)
+
     def allows(self, fix: Fix) -> bool:
         """Return whether a set may contain the fix."""
         return self.considers(fix.kind, fix.by)

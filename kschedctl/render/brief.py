@@ -304,7 +304,7 @@ def _iter_fix_parts(summary: Summary) -> Iterator[BriefText]:
             yield BriefText(f"fix {number}: {fix.summary}{cleared}{drawbacks}", 0, rank=1, text_to_cut=text_to_cut)
         return
     fix, commands = summary.fixes[0], _get_short_commands(summary)
-    label = "not enough" if fix.rival_count else "fix"
+    label = "not enough" if fix.rival_count else "not worth it" if fix.costs_more_pods else "fix"
     costs = _describe_costs(fix)
     text = f"{label}: {fix.summary}, but {costs}" if costs else f"{label}: {fix.summary}"
     # The costs come first in a text that may be cut, since no command is shown without them
@@ -336,14 +336,20 @@ def _count_further_fixes(summary: Summary) -> int:
 
 
 def _describe_further_fixes(summary: Summary) -> str:
-    """Describe how many more fixes there are, and how many changes that are not enough. Return "" if there are none."""
+    """Describe how many more fixes there are, and how many changes are not enough or not worth it.
+
+    Return "" if there are none.
+    """
     not_enough = sum(fix.rival_count > 0 for fix in summary.fixes[1:])
-    enough = _count_further_fixes(summary) - not_enough
+    not_worth_it = sum(fix.costs_more_pods for fix in summary.fixes[1:])
+    enough = _count_further_fixes(summary) - not_enough - not_worth_it
     parts = []
     if enough > 0:
         parts.append(counted(enough, "more fix", "more fixes"))
     if not_enough:
         parts.append(counted(not_enough, "change that is not enough", "changes that are not enough"))
+    if not_worth_it:
+        parts.append(counted(not_worth_it, "change that is not worth it", "changes that are not worth it"))
     return " and ".join(parts)
 
 

@@ -27,7 +27,8 @@ TITLE, TITLE_WITH_RIVALS = "Fixes, each verified by replay", "Fixes, each verifi
 """The second one is shown if some changes are not enough, since other waiting pods take the room that they make."""
 TITLE_OF_INSUFFICIENT = "Not enough: other waiting pods take the room first"
 TITLE_OF_INCOMPLETE = "Not verified: these need values that only you know"
-TITLES = (TITLE, TITLE_WITH_RIVALS, TITLE_OF_INSUFFICIENT, TITLE_OF_INCOMPLETE)
+TITLE_OF_LOSING = "Not worth it: more pods lose their node than get one"
+TITLES = (TITLE, TITLE_WITH_RIVALS, TITLE_OF_INSUFFICIENT, TITLE_OF_LOSING, TITLE_OF_INCOMPLETE)
 
 REMEDIES_SHOWN = 7
 
@@ -40,7 +41,12 @@ def build_best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
     if not remedies or style.patches:
         return ()
     best = remedies[0]
-    label = "Not verified:" if best.needs_values else "Not enough:" if best.holds is False else "Best fix:"
+    if best.needs_values:
+        label = "Not verified:"
+    elif best.costs_more_pods_than_it_places:
+        label = "Not worth it:"
+    else:
+        label = "Not enough:" if best.holds is False else "Best fix:"
     parts: list[Cell] = [Marked(label, Tone.STRONG)]
     if drawbacks := _list_drawbacks_after_label(best):
         parts += [f"{best.summary},", Marked(f"but {'; '.join(drawbacks)}", Tone.WARNING)]
@@ -71,19 +77,20 @@ def build_fixes_section(
 ) -> Page:
     """Build the sections that list the fixes with their commands, and then the changes that cannot help.
 
-    Changes that are not enough, since other waiting pods take the room, and fixes that need values from the user have
-    sections of their own. ``title`` replaces the heading of the other fixes. Unless the style is wide, only the
-    first fixes are shown, and a note says how many more there are. If the pod gets a new node without a fix
-    (``gets_new_node``), a line says so.
+    Changes that are not enough, since other waiting pods take the room, changes that cost more pods than they place,
+    and fixes that need values from the user have sections of their own. ``title`` replaces the heading of the other
+    fixes. Unless the style is wide, only the first fixes are shown, and a note says how many more there are. If the pod
+    gets a new node without a fix (``gets_new_node``), a line says so.
 
     The manifests to complete are shown as YAML if ``with_manifests`` or ``style.patches`` is set. Without both, the
-    commands of changes that are not enough are left out.
+    commands of changes that are not enough or not worth it are left out.
     """
     has_insufficient = any(remedy.holds is False for remedy in remedies)
     title_of_verified = title or (TITLE_WITH_RIVALS if has_insufficient else TITLE)
     remedies_by_title: dict[str, list[Remedy]] = {
         title_of_verified: [],
         TITLE_OF_INSUFFICIENT: [],
+        TITLE_OF_LOSING: [],
         TITLE_OF_INCOMPLETE: [],
     }
     for remedy in remedies:
@@ -93,7 +100,7 @@ def build_fixes_section(
     shown, note = limit_rows_by_style(titled_remedies, style, REMEDIES_SHOWN)
     page: list[Block] = []
     for heading, numbered in groupby(enumerate(shown, 1), lambda numbered: numbered[1][0]):
-        with_commands = heading != TITLE_OF_INSUFFICIENT or with_manifests or style.patches
+        with_commands = heading not in (TITLE_OF_INSUFFICIENT, TITLE_OF_LOSING) or with_manifests or style.patches
         blocks = [
             block
             for number, (_, remedy) in numbered
@@ -116,6 +123,8 @@ def _get_section_title(remedy: Remedy, title_of_verified: str) -> str:
     """Return the title of the section that shows the fix."""
     if remedy.needs_values:
         return TITLE_OF_INCOMPLETE
+    if remedy.costs_more_pods_than_it_places:
+        return TITLE_OF_LOSING
     # `holds` is None if the other waiting pods were not replayed
     return TITLE_OF_INSUFFICIENT if remedy.holds is False else title_of_verified
 

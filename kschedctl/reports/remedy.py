@@ -78,6 +78,10 @@ class Remedy(Document, frozen=True):
         costs = self.costs
         if not costs and self.weakens:
             costs = (FixCost(CostKind.GIVES_UP, self.weakens),)
+        if self.costs_more_pods_than_it_places:
+            places = f"it places {counted(self._placed_pods, 'pod')}"
+            text = f"{places}, and {counted(self._homeless_pods, 'evicted pod')} stay without a node"
+            costs = (FixCost(CostKind.NET_LOSS, text, self._homeless_pods), *costs)
         if self.rivals:
             take = agreeing(len(self.rivals), "takes", "take")
             text = f"the pod still waits: {first_few(self.rivals)} {take} the room first"
@@ -93,9 +97,18 @@ class Remedy(Document, frozen=True):
 
     @property
     def costs_more_pods_than_it_places(self) -> bool:
-        """Whether more evicted pods stay without a node than waiting pods get one."""
-        homeless = self.chain.pending + self.chain.lost if self.chain else 0
-        return homeless > 1 + len(self.also_places)
+        """Whether the fix places the pod, but more evicted pods stay without a node than waiting pods get one."""
+        return bool(self.holds) and self._homeless_pods > self._placed_pods
+
+    @property
+    def _homeless_pods(self) -> int:
+        """The number of evicted pods that stay without a node."""
+        return self.chain.pending + self.chain.lost if self.chain else 0
+
+    @property
+    def _placed_pods(self) -> int:
+        """The number of waiting pods that get a node, if the pod itself does."""
+        return 1 + len(self.also_places)
 
     @property
     def gain(self) -> str:
@@ -121,31 +134,26 @@ class Remedy(Document, frozen=True):
             rivals=self.rivals[:3],
             rival_count=len(self.rivals),
             also_places=len(self.also_places),
+            costs_more_pods=self.costs_more_pods_than_it_places,
         )
 
 
 def sort_incomplete_fixes(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
     """Sort the remedies that need values from the user to the end, and keep the order otherwise.
 
-    A remedy that needs values comes first if it has fewer changes than every remedy that needs none. Among the remedies
-    that hold when all waiting pods are tried, those that cost more pods than they place come last.
+    A remedy that needs values comes first if it has fewer changes than every remedy that needs none. Remedies that cost
+    more pods than they place come last among the remedies that need none.
     """
     listed = tuple(remedies)
     fewest_changes = min((len(remedy.kinds) for remedy in listed if not remedy.needs_values), default=0)
 
     def get_place(remedy: Remedy) -> int:
-        """Return 0 for a small incomplete remedy, 1 for a complete one, and 2 for another incomplete one."""
+        """Return the place of the remedy in the order: 0 for a small incomplete one, 3 for another incomplete one."""
         if not remedy.needs_values:
-            return 1
-        return 0 if len(remedy.kinds) < fewest_changes else 2
+            return 2 if remedy.costs_more_pods_than_it_places else 1
+        return 0 if len(remedy.kinds) < fewest_changes else 3
 
-    ordered = sorted(listed, key=get_place)
-    losing = [remedy for remedy in ordered if remedy.holds and remedy.costs_more_pods_than_it_places]
-    if not losing:
-        return tuple(ordered)
-    others = [remedy for remedy in ordered if not (remedy.holds and remedy.costs_more_pods_than_it_places)]
-    after_last_holding = max((index + 1 for index, remedy in enumerate(others) if remedy.holds), default=0)
-    return (*others[:after_last_holding], *losing, *others[after_last_holding:])
+    return tuple(sorted(listed, key=get_place))
 
 
 def chain_commands(commands: Iterable[str]) -> tuple[str, ...]:

@@ -53,6 +53,7 @@ def build_remedies_page(report: Remedies, style: Style) -> Page:
         *_build_incomplete_note(report),
         *_build_unchecked_note(report),
         *_build_waiting_elsewhere(report, style),
+        *build_next_section(style, "All fixes" if report.lacks_fixes else "Next"),
     )
 
 
@@ -108,6 +109,7 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
         *not_created,
         *_build_still_waiting_table(report.left, style),
         *_build_waiting_elsewhere(report, style),
+        *build_next_section(style, "All changes"),
     )
 
 

@@ -132,7 +132,7 @@ def _build_remedies_document(
             wishes.max_changes,
             search.trials.replayed,
             search.exhausted,
-            restricted=bool(wishes.by or wishes.only or wishes.without),
+            restricted=wishes.is_restricted,
             stopped_after=wishes.seconds if search.timed_out else 0,
         ),
         unknown=merge_unknown_kinds((document.unknown, find_uncalled_extenders(fix.ranked for fix in checked_fixes))),
