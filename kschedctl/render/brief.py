@@ -114,8 +114,8 @@ def _choose_brief_parts(document: Document, style: Style) -> list[tuple[BriefTex
 def _choose_shown_parts(parts: list[BriefText], wrapped: list[list[str]], width: int) -> set[int]:
     """Return the indexes of the parts that fit, chosen in the order of their rank.
 
-    If enough lines are free, a part that may shrink is cut to the free lines but one. This line is kept for the last
-    part, which says how to see everything. Changes `wrapped`.
+    If enough lines are free, a part that may shrink is cut to the free lines. One of them is kept for the last part,
+    which says how to see everything, unless this part is chosen already. Changes `wrapped`.
     """
     shown: set[int] = set()
     for index in sorted(range(len(parts)), key=lambda index: parts[index].rank):
@@ -123,8 +123,9 @@ def _choose_shown_parts(parts: list[BriefText], wrapped: list[list[str]], width:
         if part.needs_previous and index - 1 not in shown:
             continue
         free = MAX_LINES - sum(len(wrapped[other]) for other in shown)
-        if part.text_to_cut and len(wrapped[index]) >= free > MIN_SHRUNK_LINES:
-            wrapped[index] = _wrap_part(part._replace(text=part.text_to_cut, lines=free - 1), width)
+        lines = free if len(parts) - 1 in shown else free - 1
+        if part.text_to_cut and len(wrapped[index]) > lines >= MIN_SHRUNK_LINES:
+            wrapped[index] = _wrap_part(part._replace(text=part.text_to_cut, lines=lines), width)
         if len(wrapped[index]) <= free:
             shown.add(index)
     return shown
@@ -167,17 +168,18 @@ def _list_summary_entries(summary: Summary) -> tuple[str, ...]:
     """
     if _get_list_field(summary) == "advice":
         return summary.advice
+    is_about_next_pod = summary.summarizes == "Capacity"
     return tuple(
-        _describe_misfit(_describe_entry_subject(summary, pods), pods)
+        _describe_misfit(_describe_entry_subject(summary, pods), pods.why, 1 if is_about_next_pod else pods.pods)
         for pods in summary.pods
         if not _is_in_headline(pods, summary.headline)
     )
 
 
-def _describe_misfit(subject: str, pods: ShortPods) -> str:
-    """Return a sentence about why the pods, which `subject` names, do not run."""
-    is_fit_error = rewrite_fit_error(pods.why) != pods.why
-    return describe_misfit(subject, pods.why, pods.pods) if is_fit_error else f"{subject}: {describe_verdict(pods.why)}"
+def _describe_misfit(subject: str, why: str, pods: int) -> str:
+    """Return a sentence about why so many pods, which `subject` names, do not run."""
+    is_fit_error = rewrite_fit_error(why) != why
+    return describe_misfit(subject, why, pods) if is_fit_error else f"{subject}: {describe_verdict(why)}"
 
 
 def _is_in_headline(pods: ShortPods, headline: str) -> bool:
@@ -197,8 +199,7 @@ def _describe_entry_subject(summary: Summary, pods: ShortPods) -> str:
     Entries of Capacity and Rebalancing count pods or evictions of a workload.
     """
     if summary.summarizes == "Capacity":
-        room = f"{pods.pods:,} more, then" if pods.pods else "none"
-        return f"{pods.workload}: {room}"
+        return f"{pods.workload}: after {pods.pods:,} more, the next pod" if pods.pods else f"{pods.workload}: a pod"
     if summary.summarizes == "Rebalancing":
         return f"{counted(pods.pods, 'eviction')} of {pods.workload} held back"
     # A workload is named with its kind, such as "Deployment shop/web"; a lone Pod is not a workload

@@ -395,7 +395,7 @@ def build_explanations_page(report: Explanations, style: Style) -> Page:
     columns = [Column("pod", keep=True), Column("verdict", keep=True), Column("where"), Column("asked about")]
     table = build_table(report.explanations, columns, _build_pod_row, limit=None, full=False)
     pages = [
-        build_subsection(explanation.stands_for or explanation.pod, build_explanation_page(explanation, style))
+        build_subsection(explanation.pod, build_explanation_page(explanation, style))
         for explanation in report.explanations
         if style.wide or not explanation.is_fine
     ]

@@ -171,7 +171,9 @@ class RemediesOfMany(Report, frozen=True):
         elif change_count == 1:
             suffix = " with this change"
         else:
-            suffix = f" with these {change_count} changes"
+            fix_count = len(self.chosen)
+            numbered = "" if fix_count == change_count else f" of {counted(fix_count, 'fix', 'fixes')}"
+            suffix = f" with these {change_count} changes{numbered}"
         get = agreeing(1 if self.waiting == 1 else self.cleared, "gets", "get")
         cleared = f"{self.cleared:,} of {counted(self.waiting, 'waiting pod')} {self.scope} {get} a node"
         fit = agreeing(self.fitting, "other pending pod fits already", "other pending pods fit already")
