@@ -299,8 +299,8 @@ def _advise_on_spread_constraint(fact: TooSkewed) -> Advice | None:
 def _advise_on_anti_affinity(fact: PodInTheWay) -> Advice:
     """Return the advice to keep pods apart in smaller domains, or in more of them.
 
-    >>> _advise_on_anti_affinity(PodInTheWay("d/p", 0, "topology.kubernetes.io/zone", "a")).text[40:90]
-    'add a node in another topology.kubernetes.io/zone,'
+    >>> _advise_on_anti_affinity(PodInTheWay("d/p", 0, "topology.kubernetes.io/zone", "a")).text[42:91]
+    'add a node in another topology.kubernetes.io/zone'
     """
     new_node = "add a node" if fact.key == HOSTNAME else f"add a node in another {fact.key}"
     term = f"the anti-affinity term of {fact.pod}" if fact.of_existing_pod else "its anti-affinity term"
