@@ -6,7 +6,7 @@ Nothing here uses the code by which fixes are verified: changes are applied to d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,7 +51,11 @@ class HeldFixes:
         for pod in pods:
             if most is not None and len(self.helped) - before >= most:
                 return
-            fixes = explain(cluster, pod, remedies=True).remedies
+            self.judge_fixes(documents, {pod: explain(cluster, pod, remedies=True).remedies})
+
+    def judge_fixes(self, documents: Sequence[Json], fixes_by_pod: Mapping[str, Sequence[Remedy]]) -> None:
+        """Apply the fixes of each pod one by one until a fix holds, and record the outcomes."""
+        for pod, fixes in fixes_by_pod.items():
             if not fixes:
                 continue
             self.helped.append(pod)

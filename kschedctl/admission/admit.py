@@ -66,12 +66,12 @@ def admit(
         raise InputError("kind: required")
     target_namespace = namespace or str(object_at(manifest, "metadata").get("namespace") or DEFAULT_NAMESPACE)
     first_outcome, *later_outcomes = iter_admission_outcomes(cluster, manifest, target_namespace)
-    other_outcomes = {
-        (other.code, other.message): other
-        for other in later_outcomes
-        if _get_outcome_key(other) != _get_outcome_key(first_outcome)
-    }
-    return msgspec.structs.replace(first_outcome, varies=tuple(OtherOutcome(c, m) for c, m in other_outcomes))
+    first_key = _get_outcome_key(first_outcome)
+    other_answers = dict.fromkeys(
+        (outcome.code, outcome.message) for outcome in later_outcomes if _get_outcome_key(outcome) != first_key
+    )
+    other_outcomes = tuple(OtherOutcome(code, message) for code, message in other_answers)
+    return msgspec.structs.replace(first_outcome, varies=other_outcomes)
 
 
 def _get_outcome_key(outcome: Admission) -> tuple[int, str | None, bytes]:
@@ -177,7 +177,8 @@ class _AdmissionRun:
     def _run_steps(self) -> None:
         """Run decoding, the mutating plugins, validation and the validating plugins, except skipped steps.
 
-        Raises NotAdmittedError if a step denies the object.
+        An object with only a generateName is named ``<generateName>*`` before validation. Raises
+        NotAdmittedError if a step denies the object.
         """
         request = self.request
         self._decode_and_set_defaults()
@@ -341,7 +342,9 @@ def _compute_qos_class(request: AdmissionRequest) -> str:
         limits = defaults.parse_amounts(resources.get("limits") or {})
         requests = defaults.parse_amounts(resources.get("requests") or {})
         for name in ("cpu", "memory"):
-            if name not in limits or not limits[name].mantissa or requests.get(name, limits[name]) != limits[name]:
+            limit = limits.get(name)
+            is_limited = limit is not None and limit.mantissa != 0
+            if not is_limited or requests.get(name, limit) != limit:
                 return "Burstable"
     return "Guaranteed"
 

@@ -60,12 +60,11 @@ def iter_matching_policies(cluster: Cluster, objects: Iterable[CreatedObject], *
     created = list(objects)
     kind = POLICY_KINDS[mutating]
     for policy in getattr(cluster, FIELDS[kind]):
-        binding_criteria = [
-            binding.spec.match_resources
-            for binding in getattr(cluster, FIELDS[f"{kind}Binding"])
-            if binding.spec.policy_name == policy.metadata.name
-            and (mutating or DENY in binding.spec.validation_actions)
-        ]
+        binding_criteria = []
+        for binding in getattr(cluster, FIELDS[f"{kind}Binding"]):
+            has_effect = mutating or DENY in binding.spec.validation_actions
+            if binding.spec.policy_name == policy.metadata.name and has_effect:
+                binding_criteria.append(binding.spec.match_resources)
         matching = [obj for obj in created if _may_match_object(cluster, policy.spec.match_constraints, obj)]
         if any(_may_match_object(cluster, criteria, obj) for criteria in binding_criteria for obj in matching):
             yield policy.metadata.name
@@ -134,11 +133,9 @@ def iter_undecidable_plugins(cluster: Cluster, namespace: str) -> Iterator[str]:
     if namespace_object is None:
         yield NAMESPACE_LIFECYCLE  # a missing namespace is reported when manifests are read
     accounts = cluster.list_in_namespace("service_accounts", namespace)
-    if (
-        cluster.find_gap("ServiceAccount", namespace)
-        or not cluster.service_accounts
-        or not (accounts or namespace_object)
-    ):
+    are_accounts_unread = bool(cluster.find_gap("ServiceAccount", namespace)) or not cluster.service_accounts
+    is_namespace_unknown = not accounts and namespace_object is None
+    if are_accounts_unread or is_namespace_unknown:
         yield SERVICE_ACCOUNT_PLUGIN
 
 

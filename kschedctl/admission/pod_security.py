@@ -67,12 +67,12 @@ class CheckedPod:
 
     @property
     def is_windows(self) -> bool:
-        """Whether the pod is a Windows pod and the standard has exceptions for Windows pods."""
+        """Return whether the pod is a Windows pod and the standard has exceptions for Windows pods."""
         return self.minor >= WINDOWS_SINCE and object_at(self.spec, "os").get("name") == "windows"
 
     @property
     def in_user_namespace(self) -> bool:
-        """Whether the pod has its own user namespace and the standard has exceptions for such pods."""
+        """Return whether the pod has its own user namespace and the standard has exceptions for such pods."""
         return self.minor >= USER_NAMESPACES_SINCE and self.spec.get("hostUsers") is False
 
     def get_security_values(self, *path: str) -> _SecurityValues:

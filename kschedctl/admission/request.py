@@ -58,7 +58,7 @@ class AdmissionRequest:
 
     @property
     def is_pod(self) -> bool:
-        """Whether the object is a pod."""
+        """Return whether the object is a pod."""
         return self.kind == "Pod"
 
     @property

@@ -180,7 +180,10 @@ LEADING_ZEROS = re.compile(r"\b0+(?=\d)")
 
 
 def validate_dns_config(spec: Writable, path: Path) -> ValidationErrors:
-    """Yield the errors in a pod's dnsConfig. With the dnsPolicy "None", it must exist and name a nameserver."""
+    """Yield the errors in a pod's dnsConfig. With the dnsPolicy "None", it must exist and name a nameserver.
+
+    The numbers of nameservers and search paths, and the length of all search paths together, are limited.
+    """
     config = spec.get("dnsConfig")
     is_required = spec["dnsPolicy"] == "None"
     if is_required and config is None:
@@ -218,7 +221,7 @@ def _is_ip_address(text: str) -> bool:
 
 
 def validate_sysctls(context: Writable, path: Path) -> ValidationErrors:
-    """Validate that the sysctls of a pod's security context have valid and distinct names."""
+    """Validate that the sysctls of a pod's security context have distinct and well-formed names."""
     seen: set[str] = set()
     for index, sysctl in enumerate(context.get("sysctls") or ()):
         name = str(sysctl.get("name") or "")

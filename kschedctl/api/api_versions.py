@@ -35,7 +35,7 @@ class ApiVersion(NamedTuple):
 
     @property
     def is_read(self) -> bool:
-        """Whether kschedctl reads objects in this version.
+        """Return whether kschedctl reads objects in this version.
 
         A supported Kubernetes version has to serve it, with the fields of the newest version.
         """
@@ -43,7 +43,7 @@ class ApiVersion(NamedTuple):
 
     @property
     def is_served_by_default(self) -> bool:
-        """Whether an API server with default flags serves the version."""
+        """Return whether an API server with default flags serves the version."""
         return "alpha" not in self.name and ("beta" not in self.name or self.since < _BETA_OFF_SINCE)
 
     def exists_in(self, minor: int) -> bool:

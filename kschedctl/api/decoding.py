@@ -84,8 +84,8 @@ class TypeMismatch(NamedTuple):
 def locate_mismatch(document: object, error: msgspec.ValidationError) -> TypeMismatch:
     """Find the path of the value that msgspec rejected.
 
-    msgspec writes ``[...]`` for the key of a map, so the keys are searched for a value of the rejected type. If none is
-    found, the path ends at the map.
+    For the key of a map, msgspec writes only ``[...]``. The keys are therefore searched for a value of the rejected
+    type. If none is found, the path ends at the map.
 
     >>> try: convert_builtins({"cpu": "1", "memory": []}, dict[str, str])
     ... except msgspec.ValidationError as error: locate_mismatch({"cpu": "1", "memory": []}, error)[1:]

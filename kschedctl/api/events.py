@@ -56,8 +56,8 @@ def is_kubelet_rejection(reason: str) -> bool:
 def is_irrelevant_object(obj: Struct) -> bool:
     """Return whether nothing reads the object.
 
-    This is the case if the object has no name, is an event about anything but scheduling, or is the heartbeat Lease of
-    a node.
+    This is the case if the object has no name, is an event that is neither about scheduling nor about a kubelet that
+    rejects a pod, or is the heartbeat Lease of a node.
     """
     if not obj.metadata.name:  # type: ignore[attr-defined]
         return True

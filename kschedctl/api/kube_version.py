@@ -93,7 +93,7 @@ def clamp_minor(minor: int) -> int:
     return min(max(minor, OLDEST_MINOR), NEWEST_MINOR)
 
 
-def describe_substitute(server_version: str, minor: int) -> str:
+def describe_version_substitute(server_version: str, minor: int) -> str:
     """Return a note that the server's version is not verified, or is replaced by the closest replayed version.
 
     Returns "" for a verified version.

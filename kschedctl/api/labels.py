@@ -118,7 +118,7 @@ class Selector:
 
     @property
     def selects_everything(self) -> bool:
-        """Whether the selector matches all labels, because it has no requirements."""
+        """Return whether the selector matches all labels, because it has no requirements."""
         return not self.requirements and not self.matches_nothing
 
     @property

@@ -478,7 +478,7 @@ class Pod(Struct, frozen=True):
 
     @property
     def terminated(self) -> bool:
-        """Whether the pod has succeeded or failed, so that it uses no resources and is not scheduled."""
+        """Return whether the pod has succeeded or failed, so that it uses no resources and is not scheduled."""
         return self.status.phase in ("Succeeded", "Failed")
 
 
@@ -573,7 +573,7 @@ class StatefulSetOrdinals(Struct, frozen=True):
 
 
 class ClaimRetentionPolicy(Struct, frozen=True):
-    """What becomes of the claims of a StatefulSet's pods."""
+    """The fate of the claims of a StatefulSet's pods."""
 
     when_scaled: str = "Retain"
     """Retain, or Delete if the claims of removed replicas are deleted."""
@@ -857,6 +857,7 @@ class CSINode(Struct, frozen=True):
 class CSIDriverSpec(Struct, frozen=True):
     storage_capacity: bool | None = None
     prevent_pod_scheduling_if_missing: bool | None = None
+    attach_required: bool | None = None
 
 
 class CSIDriver(Struct, frozen=True):
@@ -1236,7 +1237,7 @@ class PodGroupSpec(Struct, frozen=True):
 
     @property
     def is_disrupted_together(self) -> bool:
-        """Whether all pods of the group are evicted together."""
+        """Return whether all pods of the group are evicted together."""
         mode = self.disruption_mode
         return mode.all is not None if isinstance(mode, DisruptionMode) else mode == "PodGroup"
 
@@ -1280,7 +1281,7 @@ class CompositePodGroupSpec(Struct, frozen=True):
 
     @property
     def is_disrupted_together(self) -> bool:
-        """Whether all pods of the groups are evicted together."""
+        """Return whether all pods of the groups are evicted together."""
         return self.disruption_mode is not None and self.disruption_mode.all is not None
 
 

@@ -53,7 +53,7 @@ class OperatedPodSet(Struct, frozen=True):
 
 
 class OperatedPodSets(Struct, frozen=True):
-    """What Kueue reads in the specification of a custom resource."""
+    """The pod sets that Kueue reads from the specification of a custom resource."""
 
     pod_sets: tuple[OperatedPodSet, ...] = ()
     """Empty for an operator that is not known."""

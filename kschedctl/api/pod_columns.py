@@ -115,7 +115,7 @@ def get_condition(pod: Pod, kind: str) -> Condition:
 _NO_CONDITION = Condition()
 
 
-def restore_status(status: PodStatus, pod_texts: PodTexts) -> PodStatus:
+def restore_pod_status(status: PodStatus, pod_texts: PodTexts) -> PodStatus:
     """Return a template's pod status completed with the strings of one pod."""
     if pod_texts.started or pod_texts.message:
         status = replace(status, start_time=pod_texts.started or None, message=pod_texts.message)

@@ -52,7 +52,7 @@ class Options(NamedTuple):
 
     @property
     def sums_before_comparing(self) -> bool:
-        """Whether the requests of all containers are summed before desired and actual sums are compared."""
+        """Return whether the requests of all containers are summed before desired and actual sums are compared."""
         return self.use_status and self.compared is ComparedRequests.SUMMED
 
 

@@ -18,7 +18,7 @@ from kschedctl.api.arrays import Ints
 from kschedctl.api.columns import InternedTexts, TextColumn
 from kschedctl.api.container_states import without_container_states
 from kschedctl.api.objects import Condition, Pod, PodMeta, PodSpec, PodStatus, Volume
-from kschedctl.api.pod_columns import PodTextColumns, PodTexts, restore_status
+from kschedctl.api.pod_columns import PodTextColumns, PodTexts, restore_pod_status
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -273,7 +273,7 @@ class PodTable(Sequence[Pod]):
             annotations=meta.annotations,
         )
         spec = replace(pod.spec, node_name=texts.node) if texts.node else pod.spec
-        return Pod(pod_meta, spec, restore_status(pod.status, texts))
+        return Pod(pod_meta, spec, restore_pod_status(pod.status, texts))
 
 
 class PodRows(NamedTuple):
@@ -379,11 +379,12 @@ def _sort_rows(namespaces: Sequence[str], names: Sequence[str]) -> list[int]:
     order = sorted(range(len(names)), key=names.__getitem__)
     order.sort(key=namespaces.__getitem__)
     # Sorting is stable, so the last of equal rows is followed by a different row.
-    return [
-        row
-        for row, next_row in zip_longest(order, order[1:])
-        if next_row is None or names[row] != names[next_row] or namespaces[row] != namespaces[next_row]
-    ]
+    last_rows = []
+    for row, next_row in zip_longest(order, order[1:]):
+        is_repeated = next_row is not None and names[row] == names[next_row] and namespaces[row] == namespaces[next_row]
+        if not is_repeated:
+            last_rows.append(row)
+    return last_rows
 
 
 def _set_namespace(pod: Pod, namespace: str) -> Pod:
@@ -458,13 +459,11 @@ def _keep_volumes_with_source(pod: Pod) -> tuple[Volume, ...]:
 
 def _keep_relevant_conditions(status: PodStatus) -> tuple[Condition, ...]:
     """Return the conditions that scheduling reads, without the times and texts that differ between similar pods."""
-    return tuple(
-        [
-            _strip_pod_specific_texts(c)
-            for c in status.conditions
-            if c.type in KEPT_CONDITIONS and not _is_irrelevant_condition(c)
-        ]
-    )
+    relevant = []
+    for condition in status.conditions:
+        if condition.type in KEPT_CONDITIONS and not _is_irrelevant_condition(condition):
+            relevant.append(_strip_pod_specific_texts(condition))
+    return tuple(relevant)
 
 
 def _is_irrelevant_condition(condition: Condition) -> bool:

@@ -49,9 +49,10 @@ def resolve_priority(pod: Pod, classes: Iterable[PriorityClass]) -> Pod:
 def admit_priority(pod: Pod, classes: Iterable[PriorityClass], all_classes_known: bool = True) -> Pod:
     """Return a new pod with the PriorityClass, priority and preemption policy that admission sets.
 
-    If `all_classes_known` is false, a pod whose class is not among `classes` is returned unchanged. Raises InputError
-    with upstream's message if the API server would deny the pod: if its class does not exist, or if its priority or
-    preemption policy differs from the class.
+    If `all_classes_known` is false, a pod whose class is not among `classes` is returned unchanged.
+
+    Raises InputError with upstream's message if the API server would deny the pod. It does if the class does not exist,
+    or if the pod sets another priority or preemption policy than its class.
     """
     spec = pod.spec
     where = f"Pod {pod.key.lstrip('/')}"

@@ -52,6 +52,10 @@ class QuantityError(InputError, ValueError):
     """An error for a string that is not a quantity. ``what`` is upstream's message, ``hint`` shows the string."""
 
 
+class TooManyDigitsError(QuantityError):
+    """An error for a quantity that is valid, but has more digits than can be computed with here."""
+
+
 @total_ordering
 @dataclass(frozen=True, slots=True, eq=False)
 class Quantity:
@@ -232,7 +236,7 @@ def _parse_digits(digits: str, scale: int, text: object) -> int:
     added_zeros = max(scale, 0) if digits.strip("0") else 0
     if len(digits) + added_zeros > _MAX_DIGITS:
         problem = f"quantities of more than {_MAX_DIGITS} digits are not supported"
-        raise QuantityError(problem, hint=f"got {_shorten(text)}")
+        raise TooManyDigitsError(problem, hint=f"got {_shorten(text)}")
     return int(digits)
 
 

@@ -47,7 +47,7 @@ class SliceConstraint(Struct, frozen=True):
 
 
 class TopologyRequest(Struct, frozen=True):
-    """How the pods of a pod set want to be placed in a topology."""
+    """The placement of a pod set in a topology that its workload requests."""
 
     required: str | None = None
     """The level at which all pods must share a domain."""
@@ -173,7 +173,7 @@ class TopologyAssignment(Struct, frozen=True):
 
 
 class KueuePodSetAssignment(Struct, frozen=True):
-    """What Kueue assigned to one pod set."""
+    """The flavors and the topology domains that Kueue assigned to one pod set."""
 
     name: str = "main"
     flavors: dict[str, str] = {}
@@ -254,7 +254,7 @@ class KueueResourceGroup(Struct, frozen=True):
 
 
 class FlavorFungibility(Struct, frozen=True):
-    """When to try the next flavor instead of borrowing or preempting in this one."""
+    """The conditions for trying the next flavor instead of borrowing or preempting in this one."""
 
     when_can_borrow: str = ""
     when_can_preempt: str = ""

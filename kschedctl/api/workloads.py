@@ -418,6 +418,8 @@ def pin_to_node(affinity: Affinity | None, node: str) -> Affinity:
     return replace(affinity, node_affinity=node_affinity)
 
 
+SCALED_KINDS = frozenset({"Deployment", "StatefulSet", "ReplicaSet", "ReplicationController"})
+"""Kinds of workloads that have a number of replicas, which HorizontalPodAutoscalers may change."""
 USUAL_TEMPLATE_PATH: tuple[str, ...] = ("spec", "template")
 """The path of the pod template in most kinds of workloads."""
 POD_TEMPLATE_PATHS: Mapping[str, tuple[str, ...]] = {

@@ -203,12 +203,11 @@ class Unification:
         Dynamic types and errors can be unified with all types.
         """
         if right.kind == "param":
-            valid, bound = self._bind_or_check(left, right)
-            if valid or bound:
-                return valid
+            can_replace = self._bind_or_check(left, right)
+            if can_replace is not None:
+                return can_replace
         if left.kind == "param":
-            valid, _ = self._bind_or_check(right, left)
-            return valid
+            return bool(self._bind_or_check(right, left))
         if is_dyn_or_error(left) or is_dyn_or_error(right):
             return True
         return self._is_assignable(left, right)
@@ -226,27 +225,28 @@ class Unification:
         # Types of types are assignable to each other whatever their parameters
         return kinds == {"type"} or left == right
 
-    def _bind_or_check(self, cel_type: Type, parameter: Type) -> tuple[bool, bool]:
-        """Return whether a type can replace a parameter, and whether the parameter had a binding before.
+    def _bind_or_check(self, cel_type: Type, parameter: Type) -> bool | None:
+        """Return whether a type can replace a parameter, or None if it contains this unbound parameter.
 
-        An unbound parameter is bound to the type. A bound one is bound to the more general of the two types.
+        An unbound parameter is bound to the type. A bound one is bound to the more general of the two types. Nothing is
+        bound if the type is the parameter itself.
         """
         if cel_type == parameter:
-            return True, True
+            return True
         bound = self._bound.get(parameter)
-        if bound is not None:
-            if cel_type == bound:
-                return True, True
-            if self._unify_pair(cel_type, bound):
-                general = most_general(cel_type, bound)
-                if not self._occurs_in(parameter, general):
-                    self._bind(parameter, general)
-                return True, True
-            return False, True
-        if self._occurs_in(parameter, cel_type):
-            return False, False
-        self._bind(parameter, cel_type)
-        return True, False
+        if bound is None:
+            if self._occurs_in(parameter, cel_type):
+                return None
+            self._bind(parameter, cel_type)
+            return True
+        if cel_type == bound:
+            return True
+        if not self._unify_pair(cel_type, bound):
+            return False
+        general = most_general(cel_type, bound)
+        if not self._occurs_in(parameter, general):
+            self._bind(parameter, general)
+        return True
 
     def _occurs_in(self, parameter: Type, cel_type: Type) -> bool:
         """Return whether a type parameter occurs in a type. Binding it to that type would make the type infinite."""

@@ -334,8 +334,8 @@ def build_uint(value: int) -> Uint:
 def get_cost_size(value: Value) -> int:
     """Return the size of a value for the computation of costs.
 
-    It is the length of a text, bytes, list or map, the number of bytes of an address or network prefix, and the size of
-    the value in an optional. All other values have the size 1.
+    Texts, bytes, lists and maps have their length as size. An address or network prefix has its number of bytes, and an
+    optional has the size of its value. All other values have the size 1.
     """
     if isinstance(value, str | bytes | list | Map):
         return len(value)

@@ -54,7 +54,8 @@ class InstanceTypeInput:
         typer.Option(
             "--instance-types",
             metavar="FILE|DIR",
-            help="Instance types with their offerings and prices, in the format of kwok's instance_types.json.",
+            help="File or folder of instance types with their offerings and prices, in the format of kwok's "
+            "instance_types.json.",
             show_default=False,
         ),
     ] = ""
@@ -81,7 +82,8 @@ class KarpenterInput(InstanceTypeInput):
         typer.Option(
             "--karpenter",
             metavar="SETTING=VALUE",
-            help="Set preferencePolicy, minValuesPolicy, maxInstanceTypes or a feature gate of Karpenter. Repeatable.",
+            help="Setting of Karpenter: preferencePolicy, minValuesPolicy, maxInstanceTypes or a feature gate. "
+            "Repeatable.",
             show_default=False,
         ),
     ] = None
@@ -102,10 +104,12 @@ class KarpenterInput(InstanceTypeInput):
         gates: dict[str, bool] = {}
         for text in self.karpenter or ():
             name, equals, value = text.partition("=")
+            setting_type = SETTINGS.get(name)  # str or int
+            is_valid_setting = bool(equals) and (setting_type is str or (setting_type is int and value.isdecimal()))
             if name in GATES and value in ("true", "false"):
                 gates[name] = value == "true"
-            elif name in SETTINGS and equals and (SETTINGS[name] is str or value.isdecimal()):  # str or int
-                settings[name] = SETTINGS[name](value)
+            elif setting_type is not None and is_valid_setting:
+                settings[name] = setting_type(value)
             else:
                 known = ", ".join((*SETTINGS, *GATES))
                 raise UsageError(f"--karpenter {text}: needs SETTING=VALUE of a known setting", hint=f"known: {known}")
@@ -137,7 +141,7 @@ class NodeGroupInput:
 
     @property
     def is_given(self) -> bool:
-        """Whether the options name node groups."""
+        """Return whether the options name node groups."""
         return bool(self.node_groups or self.pool_label)
 
     def to_cli_options(self) -> list[str]:

@@ -77,7 +77,8 @@ def _join_split_options(words: Sequence[str]) -> list[str]:
     """
     joined: list[str] = []
     for before, word in zip(["", *words], words, strict=False):
-        if joined and joined[-1].startswith("--") and "=" in (word, before):
+        touches_equals = "=" in (before, word)
+        if touches_equals and joined and joined[-1].startswith("--"):
             joined[-1] += word
         else:
             joined.append(word)
@@ -297,7 +298,7 @@ class SourceWords:
 
     @property
     def offline(self) -> bool:
-        """Whether the names come from files or a snapshot."""
+        """Return whether the names come from files or a snapshot."""
         return bool(self.files or self.demo or self.snapshots)
 
     @property
@@ -401,8 +402,8 @@ ObjectName = tuple[str, str, bool]
 def _iter_pod_names(pods: Iterable[ObjectName], default_namespace: str, line: SourceWords) -> Iterator[str]:
     """Yield the names of pods: pending pods first, then pods in the default namespace.
 
-    Pods in other namespaces are written as `namespace/name`. They are left out if the command line names a namespace.
-    Pods in the default namespace are treated alike if the current word begins with this namespace.
+    Pods in other namespaces are written as `namespace/name`. So are pods in the default namespace if the current word
+    begins with this namespace. Names of this form are left out if the command line names a namespace.
     """
 
     def get_sort_key(pod: ObjectName) -> tuple[bool, bool, ObjectName]:
@@ -436,7 +437,7 @@ def _list_objects(kind: str, line: SourceWords) -> _ObjectNames:
     if line.files or line.demo:
         from kschedctl import demo  # noqa: PLC0415
 
-        embedded = [str(file) for file in demo.files()] if line.demo else []
+        embedded = [str(file) for file in demo.list_files()] if line.demo else []
         objects = iter_names_in_files([*embedded, *line.files], kind, line.recursive)
         return _ObjectNames(list(objects), default_namespace)
     if line.snapshots:
@@ -449,7 +450,7 @@ def _list_objects(kind: str, line: SourceWords) -> _ObjectNames:
         default_namespace = live_names.get_default_namespace(config, context)
     typed_namespace, slash, _ = line.current.partition("/")
     namespace = typed_namespace if slash and typed_namespace else default_namespace
-    return _ObjectNames(list(live_names.list_names(config, context, kind, namespace)), default_namespace)
+    return _ObjectNames(list(live_names.list_object_names(config, context, kind, namespace)), default_namespace)
 
 
 if __name__ == "__main__":

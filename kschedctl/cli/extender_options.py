@@ -42,7 +42,7 @@ class Extending:
         typer.Option(
             "--record-extenders",
             metavar="FILE",
-            help="With --call-extenders: save the extenders' answers to this file.",
+            help="With --call-extenders: file to save the extenders' answers to.",
         ),
     ] = None
     extender_answers: Annotated[
@@ -50,7 +50,7 @@ class Extending:
         typer.Option(
             "--extender-answers",
             metavar="FILE",
-            help="Use the extenders' answers in this file, saved by --record-extenders, instead of calling them.",
+            help="File written by --record-extenders, whose answers to use instead of calling the extenders.",
         ),
     ] = None
 
@@ -109,9 +109,9 @@ def collect_pod_extras(
 ) -> None:
     """Collect the pod fields that only extenders may read, and store them in the extender caller.
 
-    kube-scheduler's plugins ignore these fields, so that snapshots omit them. They are taken from the manifest of a
-    pod's workload if there is one, then from the input files, and then from the live cluster for at most MAX_LIVE_PODS
-    pods. Nothing is collected unless extenders are actually called.
+    These fields are not in snapshots, because kube-scheduler's plugins ignore them. They are taken from the manifest of
+    a pod's workload if there is one, otherwise from the input files. For at most MAX_LIVE_PODS further pods, they are
+    read from the live cluster. Nothing is collected unless extenders are actually called.
     """
     if call is None:
         return
@@ -148,7 +148,7 @@ def _is_read_from_live_cluster(inquiry: Inquiry, source: Source) -> bool:
 def _add_extras_from_files(full_pods: MutableMapping[str, PodExtras], keys: Iterable[str], inquiry: Inquiry) -> None:
     """Read the pods' files again, and add the fields that snapshots omit to ``full_pods``.
 
-    Large and faulty files are skipped.
+    Faulty files are skipped, and so are files larger than MAX_FILE_BYTES.
     """
     from kschedctl.sources.extender_recording import PodExtras, iter_pod_documents  # noqa: PLC0415
 
@@ -169,7 +169,7 @@ def _add_extras_from_files(full_pods: MutableMapping[str, PodExtras], keys: Iter
 def _add_extras_from_cluster(full_pods: MutableMapping[str, PodExtras], keys: Sequence[str], source: Source) -> None:
     """Read pods from the live cluster, and add the fields that snapshots omit to ``full_pods``.
 
-    Pods that we are not allowed to read are skipped.
+    Pods that cannot be read are skipped.
     """
     from kschedctl.sources.extender_recording import PodExtras  # noqa: PLC0415
     from kschedctl.sources.live.http import RefusedError, quote_segment  # noqa: PLC0415

@@ -11,7 +11,7 @@ from kschedctl.replay.audit_rules import AuditRule, build_verdict
 from kschedctl.reports.document import Document
 from kschedctl.reports.findings import Finding, Findings
 from kschedctl.reports.report import GateProblem, PlainReport
-from kschedctl.reports.unknown import describe_unread
+from kschedctl.reports.unknown import describe_unread_kinds
 
 RULES = {
     rule.id: rule
@@ -36,20 +36,21 @@ _PLACE = re.compile(r"(?P<file>.*): document \d+(?: \(line (?P<line>\d+)\))?(?:,
 
 
 def build_gate_findings(document: Document, command: str, places: Mapping[str, str]) -> Findings | None:
-    """Turn the problems in a report into findings. Return None if reports of this kind have no gate.
+    """Turn the problems in a report into findings, the most severe first.
 
-    ``places`` maps the name of an object, such as ``Pod shop/web``, to the place of its manifest.
+    An undecided report has one more problem. ``places`` maps the name of an object, such as ``Pod shop/web``, to the
+    place of its manifest. Return None if reports of this kind have no gate.
     """
     problems = document.find_ci_gate_problems() if isinstance(document, PlainReport) else None
     if problems is None:
         return None
     findings = [_build_finding(problem, places) for problem in (*problems, *_iter_undecided_problem(document))]
-    worst_first = build_verdict(list(RULES.values()), findings)
+    verdict = build_verdict(list(RULES.values()), findings)
     return Findings(
-        max(len(findings), 1),
-        len(RULES),
-        worst_first["findings"],
-        worst_first["rules"],
+        checked=max(len(findings), 1),  # 0 would mean that there was nothing to check
+        rules_run=len(RULES),
+        findings=verdict["findings"],
+        rules=verdict["rules"],
         command=command,
     )
 
@@ -57,7 +58,7 @@ def build_gate_findings(document: Document, command: str, places: Mapping[str, s
 def _iter_undecided_problem(document: Document) -> Iterator[GateProblem]:
     """Yield a problem if the report is undecided."""
     if getattr(document, "undecided", False):
-        why = describe_unread(getattr(document, "unknown", ())) or "not everything that it depends on was read"
+        why = describe_unread_kinds(getattr(document, "unknown", ())) or "not everything that it depends on was read"
         yield GateProblem("undecided", "Cluster", why)
 
 

@@ -23,11 +23,12 @@ from kschedctl.cli.manifests import (
     add_missing_namespaces,
     build_cluster_from_files,
     decode_manifest,
+    find_scaled_workloads,
     find_similar_namespaces,
     get_object_key,
-    load_surroundings,
     log_left_out_objects,
     log_skipped_hooks,
+    validate_and_load_surroundings,
     with_default_namespace,
     with_namespace,
 )
@@ -127,7 +128,7 @@ def read_inquiry(
     reading = read_paths(source.filename, recursive=source.recursive, find_builds=source.builds)
     log_read_result(reading)
     _require_explainable_object(reading, source)
-    return _build_inquiry(source, reading, load_surroundings(source, reading, namespace))
+    return _build_inquiry(source, reading, validate_and_load_surroundings(source, reading, namespace))
 
 
 def _require_explainable_object(reading: ReadResult, source: Source) -> None:
@@ -170,11 +171,14 @@ def _build_inquiry(source: Source, reading: ReadResult, surroundings: Surroundin
             Owner("Pod", pod_namespace or namespace or DEFAULT_NAMESPACE, name)
             for pod_namespace, name in pods.list_keys()
         ]
+    scaled_workloads = find_scaled_workloads(reading, cluster, namespace, set(owners))
+    scaled = {get_identity(workload): workload for workload in scaled_workloads}
+    targets += scaled
     given_namespaces = {namespace.metadata.name for namespace in cluster.namespaces}
     cluster = add_missing_namespaces(cluster, owners, source)
     return Inquiry(
         cluster,
-        {owner: workload.struct for owner, workload in zip(owners, new, strict=True)},
+        {owner: workload.struct for owner, workload in zip(owners, new, strict=True)} | scaled,
         stored,
         tuple(dict.fromkeys(targets)),
         {format_title(workload.struct): str(workload.place) for workload in new},

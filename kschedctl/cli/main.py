@@ -349,12 +349,22 @@ def _run_command(arguments: Sequence[str] | None) -> int:
     answer = typer.main.get_command(app).main(arguments, prog_name=get_program_name(), standalone_mode=False)
     if answer is None or isinstance(answer, int):
         return answer or 0
-    content = answer.with_provenance(strip_credentials(build_command_line(*arguments))).render()
+    command = strip_credentials(build_command_line(*arguments))
+    content = answer.with_provenance(command, _build_full_command(arguments)).render()
     if isinstance(content, bytes):
         sys.stdout.buffer.write(content)
     else:
         sys.stdout.write(content)
     return int(answer.exit_code)
+
+
+def _build_full_command(arguments: Sequence[str]) -> str:
+    """Build the command line without `--brief`.
+
+    Return "" if it cannot be pasted, because it reads standard input or contains credentials.
+    """
+    command = build_command_line([argument for argument in arguments if argument != "--brief"])
+    return command if "-" not in arguments and strip_credentials(command) == command else ""
 
 
 class _LineFormatter(logging.Formatter):

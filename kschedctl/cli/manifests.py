@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple, cast
@@ -16,8 +16,9 @@ from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import Json, JsonObject, text_at
 from kschedctl.api.kinds import get_api_kind
 from kschedctl.api.kube_version import KUBE_VERSION
+from kschedctl.api.objects import ApiObject, ObjectMeta, Pod, PodTemplateSpec, Resources, StoredAutoscaler, Struct
 from kschedctl.api.objects import Namespace as StoredNamespace
-from kschedctl.api.objects import ObjectMeta, Pod, PodTemplateSpec, Resources, Struct
+from kschedctl.api.objects import get_object_key as get_key
 from kschedctl.api.operator_resources import CustomResource, OperatorResource
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_table import Key, PodTable
@@ -70,17 +71,20 @@ class Application(NamedTuple):
     """The manifests as documents."""
     missing_namespaces: Mapping[str, str] = MappingProxyType({})
     """The namespaces that are assumed to be created first, each with a similar existing name or an empty string."""
+    without_pods: tuple[str, ...] = ()
+    """The new objects, such as `PodDisruptionBudget shop/web`, if nothing in the files creates pods."""
 
 
 def read_manifests(source: Source, namespace: str | None, live: LiveKinds = NOTHING_MORE) -> dict[str, Application]:
     """Read the manifests to apply and their cluster, once per snapshot.
 
-    Manifests are workloads and pods that have neither a UID nor a node. The cluster comes from the files if they
-    contain a Node or are declared complete, otherwise from `--snapshot`, `--demo` or the live cluster. All other
-    objects in the files are added to it. Objects without a namespace go to `namespace`, or to the namespace of the live
-    cluster's context.
+    Manifests are workloads and pods that have neither a UID nor a node, and the workloads of the cluster that a new
+    HorizontalPodAutoscaler in the files scales. The cluster comes from the files if they contain a Node or are declared
+    complete, otherwise from `--snapshot`, `--demo` or the live cluster. All other objects in the files are added to it.
+    Objects without a namespace go to `namespace`, or to the namespace of the live cluster's context.
 
-    Raises KschedctlError if a file or the cluster cannot be read or a manifest is invalid.
+    Raises KschedctlError if a file or the cluster cannot be read, a manifest is invalid, or the files only have a
+    HorizontalPodAutoscaler whose target does not exist.
     """
     if not source.filename:
         raise UsageError("no manifests", hint="give files with -f; -f - reads what helm template or kustomize prints")
@@ -101,7 +105,7 @@ class Surroundings(NamedTuple):
     """The namespace for objects that name none."""
 
 
-def load_surroundings(
+def validate_and_load_surroundings(
     source: Source, reading: ReadResult, namespace: str | None, live: LiveKinds = NOTHING_MORE
 ) -> Surroundings:
     """Validate the objects around the workloads in the files, and load the cluster to which the files are applied.
@@ -132,6 +136,7 @@ def find_similar_name(name: str, names: Iterable[str]) -> str:
     return next(iter(get_close_matches(name, sorted(names), 1, MIN_SIMILARITY)), "")
 
 
+HPA = "HorizontalPodAutoscaler"
 MIN_SIMILARITY = 0.75
 """The similarity of two names from which one may be a misspelling of the other."""
 
@@ -160,7 +165,7 @@ def _prepare_application(source: Source, reading: ReadResult, namespace: str | N
     )
 
     # Build the cluster from the files, or add their objects to the cluster around them.
-    outer_cluster, namespace = load_surroundings(source, reading, namespace, live)
+    outer_cluster, namespace = validate_and_load_surroundings(source, reading, namespace, live)
     objects = with_default_namespace(reading.objects, existing_pods, namespace)
     if outer_cluster is None:
         cluster = build_cluster_from_files(source, reading, objects)
@@ -187,11 +192,97 @@ def _prepare_application(source: Source, reading: ReadResult, namespace: str | N
         places[format_title(workload)] = str(manifest.place)
         documents[get_identity(workload)] = manifest.document
     similar_names = find_similar_namespaces(cluster, existing_names)
-    return Application(source, cluster, applied, places, documents, missing_namespaces=similar_names)
+
+    # Add the workloads of the cluster that new autoscalers scale.
+    scaled = find_scaled_workloads(reading, cluster, namespace, set(map(get_identity, applied)))
+    new_objects: list[str] = []
+    if not applied and not scaled:
+        _require_scale_targets(reading, cluster, namespace)
+        kinds = [kind for kind in reading.objects if kind != "Pod"]
+        new_objects += (_format_object_title(kind, obj) for kind, obj in _iter_new_objects(reading, kinds, namespace))
+    documents |= _find_stored_documents(reading, set(map(get_identity, scaled)), namespace)
+    return Application(
+        source,
+        cluster,
+        [*applied, *scaled],
+        places,
+        documents,
+        missing_namespaces=similar_names,
+        without_pods=tuple(new_objects),
+    )
+
+
+def find_scaled_workloads(
+    reading: ReadResult, cluster: Cluster, namespace: str | None, applied: Set[Owner]
+) -> list[Struct]:
+    """Return the workloads of the cluster that new autoscalers in the files scale, apart from the applied ones.
+
+    Autoscalers without a namespace are in ``namespace``, or in the default one if it is None.
+    """
+    new_autoscalers = _find_new_autoscalers(reading, namespace)
+    if not new_autoscalers:
+        return []
+    from kschedctl.replay.controllers import autoscaled_workloads  # noqa: PLC0415 - only for autoscalers
+
+    return autoscaled_workloads.find_autoscaled_workloads(cluster, new_autoscalers, applied)
+
+
+def _require_scale_targets(reading: ReadResult, cluster: Cluster, namespace: str | None) -> None:
+    """Raise UsageError if there are new autoscalers in the files, whose targets the cluster does not have."""
+    for autoscaler in _find_new_autoscalers(reading, namespace):
+        from kschedctl.replay.controllers import autoscaled_workloads, workload_pods  # noqa: PLC0415 - only for an error
+
+        target = autoscaled_workloads.get_scale_target(autoscaler)
+        suggestions = workload_pods.suggest_workloads(cluster, target.name, target.kind)
+        did_you_mean = f"did you mean {' or '.join(suggestions[:3])}?" if suggestions else ""
+        raise UsageError(
+            f"its target {target} is not among the workloads of the cluster",
+            where=_format_object_title(HPA, autoscaler),
+            hint=did_you_mean or "apply its target together with it",
+        )
+
+
+def _find_new_autoscalers(reading: ReadResult, namespace: str | None) -> list[StoredAutoscaler]:
+    """Return the new autoscalers in the files. Those without a namespace get ``namespace``, or the default one."""
+    return [autoscaler for _, autoscaler in _iter_new_objects(reading, [HPA], namespace)]
+
+
+def _find_stored_documents(reading: ReadResult, owners: Set[Owner], namespace: str | None) -> dict[Owner, JsonObject]:
+    """Return the documents of those owners that the files contain as existing workloads."""
+    documents = {}
+    for document, _ in reading.stored:
+        own_namespace, name = get_object_key(document["metadata"])
+        owner = Owner(str(document["kind"]), own_namespace or namespace or DEFAULT_NAMESPACE, name)
+        if owner in owners:
+            documents[owner] = document
+    return documents
+
+
+def _iter_new_objects(reading: ReadResult, kinds: Iterable[str], namespace: str | None) -> Iterator[tuple[str, Any]]:
+    """Yield each object of these kinds that has no UID and is in no file with nodes, after its kind.
+
+    Objects without a namespace get ``namespace``, or the default one if it is None.
+    """
+    files_with_nodes = reading.origins.get_files("Node")
+    for kind in kinds:
+        if reading.origins.get_files(kind) <= files_with_nodes:
+            continue
+        objects: Sequence[Any] = reading.objects.get(kind, ())
+        for obj in objects:
+            if not obj.metadata.uid and reading.origins.get_file(kind, *get_key(obj)) not in files_with_nodes:
+                yield kind, obj if kind in CLUSTER_SCOPED else with_namespace(obj, namespace or DEFAULT_NAMESPACE)
+
+
+def _format_object_title(kind: str, obj: ApiObject) -> str:
+    """Return the title of an object, such as `PriorityClass high` or `ResourceQuota shop/compute`."""
+    return f"{kind} {'/'.join(filter(None, get_key(obj)))}"
 
 
 def _decode_manifests(reading: ReadResult) -> list[_DecodedManifest]:
-    """Decode the pods and workloads. Raises InputError with file, document and field if one is malformed."""
+    """Decode the pods and workloads, except Helm hooks that run on neither install nor upgrade.
+
+    Raises InputError with file, document and field if one is malformed.
+    """
     return [
         _DecodedManifest(manifest, decode_manifest(manifest))
         for manifest in reading.manifests

@@ -39,6 +39,22 @@ def make_whatif_builder(
 
     The command repeats the options of ``run`` and adds ``more_options``.
     """
+    options = build_replay_options(run, more_options)
+
+    def build(loaded: LoadedSource, report: ReportWithScenario) -> tuple[str, ...]:
+        """Build the `whatif` command for the proposed scenario, or () if the report proposes none."""
+        return () if report.remedy is None else build_whatif_command(loaded.source, report.remedy, options)
+
+    return build
+
+
+def build_whatif_command(source: Source, scenario: JsonObject, options: Iterable[str]) -> tuple[str, ...]:
+    """Build the `whatif` command for a scenario, or () if a part of the cluster came from standard input."""
+    return build_command(source, "whatif", json.dumps(scenario, ensure_ascii=False), options)
+
+
+def build_replay_options(run: RunOptions, more_options: Iterable[str] = ()) -> list[str]:
+    """Build the options with which another command replays like this run, followed by `more_options`."""
     options = []
     if run.seed:
         options += ["--seed", str(run.seed)]
@@ -46,15 +62,7 @@ def make_whatif_builder(
         options.append("--sampling")
     if run.start_index is not None:
         options += ["--start-index", str(run.start_index)]
-    options += more_options
-
-    def build(loaded: LoadedSource, report: ReportWithScenario) -> tuple[str, ...]:
-        """Build the `whatif` command for the proposed scenario, or () if the report proposes none."""
-        if report.remedy is None:
-            return ()
-        return build_command(loaded.source, "whatif", json.dumps(report.remedy, ensure_ascii=False), options)
-
-    return build
+    return [*options, *more_options]
 
 
 def build_workload_arguments(title: str) -> tuple[str, ...]:

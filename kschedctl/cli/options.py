@@ -32,14 +32,16 @@ class Builds:
     kustomize: Annotated[
         bool,
         typer.Option(
-            "--kustomize", help="Build kustomizations with kustomize or kubectl; with --helm, also render their charts."
+            "--kustomize",
+            help="Build the kustomizations in the input with kustomize or kubectl; with --helm, also render their "
+            "charts.",
         ),
     ] = False
     helm: Annotated[bool, typer.Option("--helm", help="Render Helm charts in the input with helm template.")] = False
     values: Annotated[
         list[str],
         typer.Option(
-            "--values", metavar="FILE", help="With --helm: values file to pass to helm. Repeatable; later files win."
+            "--values", metavar="FILE", help="With --helm: values file for helm template. Repeatable; later files win."
         ),
     ] = field(default_factory=list)
 
@@ -87,7 +89,7 @@ FeatureGatesOption = Annotated[
     typer.Option(
         "--feature-gates",
         metavar="GATE=BOOL,…",
-        help="Feature gates to set, in the format of kube-scheduler's --feature-gates.",
+        help="Feature gates to set, such as GangScheduling=true, as in kube-scheduler's --feature-gates.",
     ),
 ]
 KubeVersionOption = Annotated[
@@ -95,8 +97,8 @@ KubeVersionOption = Annotated[
     typer.Option(
         "--kube-version",
         metavar="VERSION",
-        help=f"Version of kube-scheduler to replay: 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}, or a patch such as 1.34.1.  "
-        f"[default: the cluster's, else {KUBE_VERSION}]",
+        help=f"Version of kube-scheduler to replay: 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}, or a patch release such as "
+        f"1.34.1.  [default: the cluster's, else {KUBE_VERSION}]",
         callback=_check_version,
     ),
 ]
@@ -109,9 +111,17 @@ AdmissionPluginsOption = Annotated[
     ),
 ]
 KubeconfigOption = Annotated[
-    str | None, typer.Option("--kubeconfig", metavar="FILE", help="Kubeconfig file to use for the live cluster.")
+    str | None,
+    typer.Option(
+        "--kubeconfig",
+        metavar="FILE",
+        help="Kubeconfig file for the live cluster.  [default: $KUBECONFIG, else ~/.kube/config]",
+    ),
 ]
-ContextOption = Annotated[str | None, typer.Option("--context", metavar="NAME", help="Kubeconfig context to use.")]
+ContextOption = Annotated[
+    str | None,
+    typer.Option("--context", metavar="NAME", help="Kubeconfig context to use.  [default: the current context]"),
+]
 
 
 class Truth(StrEnum):
@@ -131,22 +141,22 @@ class Source(Builds):
             "-f",
             "--filename",
             metavar="FILE",
-            help="File, folder or - (stdin) with Kubernetes objects in JSON or YAML. Repeatable, to read several.",
+            help="File, folder or - (stdin) with Kubernetes objects in JSON or YAML. Repeatable.",
         ),
     ] = field(default_factory=list)
-    recursive: Annotated[bool, typer.Option("-R", "--recursive", help="Read folders with all their subfolders.")] = (
-        False
-    )
+    recursive: Annotated[bool, typer.Option("-R", "--recursive", help="Also read the subfolders of folders.")] = False
     assume_complete: Annotated[
         bool,
-        typer.Option(
-            "--assume-complete", help="Treat the files as the whole cluster: no object exists that they do not contain."
-        ),
+        typer.Option("--assume-complete", help="Treat the files as the whole cluster: no other objects exist."),
     ] = False
     demo: Annotated[bool, typer.Option("--demo", help="Use the built-in demo cluster instead of a real one.")] = False
     config: Annotated[
         str | None,
-        typer.Option("--config", metavar="FILE", help="File with the scheduler's KubeSchedulerConfiguration."),
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="File with the scheduler's KubeSchedulerConfiguration.  [default: Kubernetes' defaults]",
+        ),
     ] = None
     feature_gates: FeatureGatesOption = field(default_factory=list)
     kube_version: KubeVersionOption = None
@@ -156,13 +166,18 @@ class Source(Builds):
         typer.Option(
             "--snapshot",
             metavar="FILE",
-            help="Read the cluster from a file of kschedctl snapshot save. Repeatable in what-if commands.",
+            help="Read the cluster from a file written by kschedctl snapshot save.",
         ),
     ] = field(default_factory=list)
     kubeconfig: KubeconfigOption = None
     context: ContextOption = None
-    cluster: Annotated[str | None, typer.Option("--cluster", metavar="NAME", help="Kubeconfig cluster to use.")] = None
-    user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="Kubeconfig user to use.")] = None
+    cluster: Annotated[
+        str | None,
+        typer.Option("--cluster", metavar="NAME", help="Kubeconfig cluster to use.  [default: the context's]"),
+    ] = None
+    user: Annotated[
+        str | None, typer.Option("--user", metavar="NAME", help="Kubeconfig user to use.  [default: the context's]")
+    ] = None
     as_user: Annotated[
         str | None, typer.Option("--as", metavar="NAME", help="User to impersonate in requests to the API server.")
     ] = None
@@ -171,7 +186,7 @@ class Source(Builds):
         typer.Option(
             "--as-group",
             metavar="NAME",
-            help="Group to impersonate in requests to the API server. Repeatable, for several groups.",
+            help="Group to impersonate in requests to the API server. Repeatable.",
         ),
     ] = field(default_factory=list)
     request_timeout: Annotated[
@@ -179,7 +194,7 @@ class Source(Builds):
         typer.Option(
             "--request-timeout",
             metavar="DURATION",
-            help="Time to wait for each API request or list, such as 30s. 0 means no limit.",
+            help="Longest time to wait for an API request or list, such as 30s. 0 means no limit.",
         ),
     ] = None
     assume_namespaces: Annotated[
@@ -187,17 +202,19 @@ class Source(Builds):
         typer.Option(
             "--assume-namespaces",
             metavar="true|false",
-            help="Whether to create missing namespaces of manifests first, like helm --create-namespace.",
+            help="Whether to create the missing namespaces of the manifests first, like helm --create-namespace.",
         ),
     ] = Truth.TRUE
     cache: Annotated[
         bool,
-        typer.Option("--cache", help="Cache what was read from the live cluster, and read only changes next time."),
+        typer.Option(
+            "--cache", help="Cache the objects of the live cluster on disk, and read only their changes next time."
+        ),
     ] = False
 
     @property
     def live(self) -> bool:
-        """Whether the cluster is a live one, because no other source is named."""
+        """Return whether the cluster is a live one, because no other source is named."""
         return not (self.filename or self.demo or self.snapshot)
 
     def builds(self, files: Sequence[str]) -> list[Build]:

@@ -55,11 +55,14 @@ class Answer(msgspec.Struct, frozen=True):
     cluster_name: str | None = None
     """The cluster that the answer is about, "" for none, or None for the cluster that the options name."""
 
-    def with_provenance(self, command: str) -> Self:
-        """Return the answer with the time and the command line, which saved reports show."""
+    def with_provenance(self, command: str, full_command: str = "") -> Self:
+        """Return the answer with the time and the command line, which saved reports show.
+
+        `full_command` is the command line for the whole answer, to which brief forms point.
+        """
         now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
         about = (*self.style.about, ("made", now), ("command", command))
-        return replace(self, style=replace(self.style, about=about))
+        return replace(self, style=replace(self.style, about=about, full_command=full_command))
 
     def render(self) -> str | bytes:
         """Render the answer as text, or as bytes for a PNG."""
@@ -128,7 +131,9 @@ class Output:
     color: Annotated[
         Color,
         typer.Option(
-            "--color", metavar="|".join(Color), help="When to use colors; auto: on terminals, unless NO_COLOR is set."
+            "--color",
+            metavar="|".join(Color),
+            help="When to use colors; auto means on terminals, unless NO_COLOR is set.",
         ),
     ] = Color.AUTO
     verbose: Annotated[
@@ -140,9 +145,9 @@ class Output:
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print only errors to stderr, no warnings or notes.")] = (
         False
     )
-    brief: Annotated[bool, typer.Option("--brief", help="Print at most 12 lines: cause, warnings and best fix.")] = (
-        False
-    )
+    brief: Annotated[
+        bool, typer.Option("--brief", help="Print at most 12 lines: the cause, warnings and the best fix.")
+    ] = False
     summary: Annotated[
         bool, typer.Option("--summary", help="With -o json or yaml: print only the decisive facts, at most 12 KB.")
     ] = False
@@ -225,7 +230,7 @@ class View(Output):
     """Output options of an answer about single nodes."""
 
     each_node: Annotated[
-        bool, typer.Option("--each-node", help="List every node, instead of grouping nodes and showing only the best.")
+        bool, typer.Option("--each-node", help="List every node, instead of groups of nodes and the best few nodes.")
     ] = False
     nodes: Annotated[bool, typer.Option("--nodes", hidden=True)] = False
     """The former name of --each-node."""

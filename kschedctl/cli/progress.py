@@ -77,7 +77,7 @@ class ProgressBars:
                 TextColumn("{task.fields[count]}"),
                 TimeRemainingColumn(),
             )
-            console = Console(stderr=True)  # stdout stays as it is: answers ask it how wide it is, and for colours
+            console = Console(stderr=True)  # stdout stays as it is: answers ask it how wide it is, and for colors
             self._bars = Progress(*columns, console=console, transient=True, redirect_stdout=False)
             self._bars.start()
         return self._bars

@@ -156,7 +156,7 @@ def get_scope_namespace(scope: Scope) -> str | None:
     return None if scope.all_namespaces else scope.namespace or DEFAULT_NAMESPACE
 
 
-def check_namespace(cluster: Cluster, scope: Scope) -> None:
+def require_existing_namespace(cluster: Cluster, scope: Scope) -> None:
     """Raise UsageError if the scope's namespace does not exist.
 
     A namespace that contains pods or workloads is assumed to exist. Nothing is checked if not all namespaces were read.

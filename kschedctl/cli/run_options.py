@@ -41,7 +41,7 @@ class Sampled:
 
     @property
     def sampled_from(self) -> SampledFrom | None:
-        """Where node sampling starts, or None to look at all nodes.
+        """The start of node sampling, or None if all nodes are searched.
 
         Raises UsageError if a start index is negative or given without sampling.
         """
@@ -125,7 +125,7 @@ def _suggest_nothing(subject: object, report: object) -> Sequence[str]:
     return ()
 
 
-def ask_and_answer(
+def answer_about_subjects(
     run: RunOptions,
     output: Output,
     subjects: Mapping[str, Subject],

@@ -182,7 +182,8 @@ def build_live_request(
 def _read_snapshot(source: Source, path: str) -> Cluster:
     """Read a snapshot, add the files' objects, and apply the options about the scheduler.
 
-    Raises KschedctlError if the snapshot or a file cannot be read.
+    Kinds that neither the snapshot nor the files have completely are gaps. With --assume-complete, only the kinds with
+    objects that could not be read are. Raises KschedctlError if the snapshot or a file cannot be read.
     """
     from kschedctl.sources.archive_file import read_archive  # noqa: PLC0415
 
@@ -215,7 +216,7 @@ def read_files(source: Source) -> tuple[Cluster, ReadResult]:
 
     Raises KschedctlError if a file cannot be read.
     """
-    embedded = [str(file) for file in demo.files()] if source.demo else []
+    embedded = [str(file) for file in demo.list_files()] if source.demo else []
     reading = read_paths([*embedded, *source.filename], recursive=source.recursive, find_builds=source.builds)
     log_read_result(reading)
     cluster = Cluster.of(
@@ -232,7 +233,10 @@ def read_files(source: Source) -> tuple[Cluster, ReadResult]:
 
 
 def with_context_namespace(scope: Scope, source: Source, cluster: Cluster) -> Scope:
-    """Return the scope with the live context's namespace, unless the scope already names a namespace."""
+    """Return the scope with the live context's namespace.
+
+    The scope is unchanged if it already names a namespace or all namespaces, or if the cluster is not live.
+    """
     # a snapshot's provenance names the context of the person who took it
     provenance = None if source.demo or source.snapshot else cluster.provenance
     if scope.namespace or scope.all_namespaces or provenance is None:

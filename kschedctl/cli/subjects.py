@@ -5,7 +5,7 @@ A Subject is a pod of the cluster, or the owner that identifies a workload or a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -78,7 +78,7 @@ def _find_subjects_in_files(inquiry: Inquiry) -> list[Subject]:
 
 
 def find_workloads_without_pods(inquiry: Inquiry, scope: Scope) -> list[Owner]:
-    """Find the workloads in files with nodes that have no pod in the cluster.
+    """Find the workloads in the scope's namespace that were read from files and have no pod in the cluster.
 
     Return [] if the scope has a selector, because it only selects pods.
     """
@@ -131,8 +131,10 @@ def _build_manifest_targets(inquiry: Inquiry, manifests: Sequence[Owner]) -> dic
     from kschedctl.cli.manifest_validation import validate_manifests  # noqa: PLC0415 - only for manifests
     from kschedctl.replay.controllers.target_creation import create_targets  # noqa: PLC0415 - only for manifests
 
-    validate_manifests([inquiry.written[key] for key in manifests], inquiry.cluster, inquiry.namespace)
-    documents = {key: inquiry.written[key].document for key in manifests}
+    # Workloads of the cluster that a new autoscaler scales have no document, and need no validation
+    written = {key: inquiry.written[key] for key in manifests if key in inquiry.written}
+    validate_manifests(list(written.values()), inquiry.cluster, inquiry.namespace)
+    documents = {key: manifest.document for key, manifest in written.items()}
     workloads_to_create = [inquiry.manifests[key] for key in manifests]
     targets = create_targets(inquiry.scheduler, workloads_to_create, documents)
     target_by_manifest = dict(zip(manifests, targets, strict=True))
@@ -175,7 +177,8 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
         find_fixes_for_report,
         replay_missing_pod_admission,
     )
-    from kschedctl.replay.controllers.workload_pods import find_targets, find_template  # noqa: PLC0415 - not for a pod
+    from kschedctl.replay.controllers.stored_workloads import find_template  # noqa: PLC0415 - not for a pod
+    from kschedctl.replay.controllers.workload_pods import find_targets  # noqa: PLC0415 - not for a pod
 
     scheduler = inquiry.scheduler
     creations = inquiry.creation_failures
@@ -240,8 +243,8 @@ def _get_pod(cluster: Cluster, key: Owner) -> Pod:
 def _resolve_reference(inquiry: Inquiry, reference: Reference, scope: Scope, home: str) -> Subject:
     """Return the pod or workload that a reference names. Manifests take precedence over the cluster's objects.
 
-    ``home`` is the namespace if neither the reference nor ``scope`` names one. Workloads need not exist: unknown ones
-    are returned as owners.
+    ``home`` is the namespace if neither the reference nor ``scope`` names one. A workload that does not exist is
+    returned as an owner, unless a manifest in another namespace has its name.
 
     Raises UsageError for nodes, Services, unknown pods, ambiguous names, and references to another namespace than the
     one in ``scope``.
@@ -264,24 +267,41 @@ def _resolve_reference(inquiry: Inquiry, reference: Reference, scope: Scope, hom
         return manifests[0]
     if kind == "Pod":
         return references.find_pod(inquiry.cluster, name, None if everywhere else namespace)
-
     owner = Owner(kind, namespace, name)
-    if not everywhere and not same_name:
-        return owner
-    from kschedctl.replay.controllers.workload_pods import iter_workloads  # noqa: PLC0415 - only if all namespaces are searched
+    if everywhere:
+        return _find_workload_in_any_namespace(inquiry, kind, name) or owner
+    if same_name:
+        _require_existing_workload(inquiry, owner, same_name)
+    return owner
 
-    if not everywhere:
-        if owner not in (*inquiry.stored, *iter_workloads(inquiry.cluster)):
-            hint = " or ".join(f"{kind.lower()}/{name} -n {key.namespace}" for key in same_name)
-            raise UsageError(f'{kind.lower()} "{namespace}/{name}" not found', hint=f"did you mean {hint}?")
-        return owner
+
+def _find_workload_in_any_namespace(inquiry: Inquiry, kind: str, name: str) -> Owner | None:
+    """Find the existing workload of this kind and name, or return None if there is none.
+
+    Raises UsageError if there are several.
+    """
+    from kschedctl.replay.controllers.workload_pods import iter_workloads  # noqa: PLC0415 - rarely needed
+
     all_workloads = (*inquiry.stored, *iter_workloads(inquiry.cluster))
     workloads = dict.fromkeys(key for key in all_workloads if (key.kind, key.name) == (kind, name))
     if len(workloads) > 1:
         which = ", ".join(f"{key.namespace}/{name}" for key in workloads)
         message = f'"{kind.lower()}/{name}" names {len(workloads)} workloads: {which}'
         raise UsageError(message, hint="say which with -n")
-    return next(iter(workloads), owner)
+    return next(iter(workloads), None)
+
+
+def _require_existing_workload(inquiry: Inquiry, owner: Owner, same_name: Iterable[Owner]) -> None:
+    """Raise UsageError if the workload does not exist.
+
+    The hint names ``same_name``, which are manifests of this name in other namespaces.
+    """
+    from kschedctl.replay.controllers.workload_pods import iter_workloads  # noqa: PLC0415 - rarely needed
+
+    if owner not in (*inquiry.stored, *iter_workloads(inquiry.cluster)):
+        kind = owner.kind.lower()
+        hint = " or ".join(f"{kind}/{owner.name} -n {key.namespace}" for key in same_name)
+        raise UsageError(f'{kind} "{owner.namespace}/{owner.name}" not found', hint=f"did you mean {hint}?")
 
 
 def _build_service_reference_error(cluster: Cluster, namespace: str, name: str) -> UsageError:

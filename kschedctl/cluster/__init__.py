@@ -227,11 +227,12 @@ class Cluster(Objects):
     ) -> Self:
         """Build a cluster from documents as kubectl prints them, including Lists.
 
-        The documents are all objects that exist. If ``assume_complete`` is false, only Lists cover their kinds. An
-        object of a newer API version is read if all its fields are known, and otherwise leaves a gap. An object of an
-        older API version is read like an object of the supported version. ``kube_version`` is the version of the
-        replayed scheduler: a minor version (its newest patch) or a release such as ``v1.34.1-eks-…``. Raises InputError
-        for fields of a wrong type, and ConfigurationError for a version that cannot be replayed.
+        The documents count as all objects that exist. If ``assume_complete`` is false, only the kinds of Lists count as
+        complete. An object of a newer API version is read if all its fields are known, and otherwise leaves a gap. An
+        object of an older API version is read like an object of the supported version. ``config`` is the scheduler's
+        configuration. ``kube_version`` is the version of the replayed scheduler: a minor version (its newest patch) or
+        a release such as ``v1.34.1-eks-…``. The other arguments are fields of the cluster. Raises InputError for fields
+        of a wrong type, and ConfigurationError for a version that cannot be replayed.
         """
         KubeVersion.parse_supported(kube_version)
         if not isinstance(objects, Iterable):
@@ -256,9 +257,9 @@ class Cluster(Objects):
         )
 
     def find_gap(self, kind: str, namespace: str = "") -> Gap | None:
-        """Return the reason why objects of the kind may exist that were not read, or None if the kind is covered.
+        """Return the reason why some objects of the kind may not have been read, or None if all were read.
 
-        With `namespace`, the kind needs to be covered in this namespace only.
+        With `namespace`, only the objects in this namespace matter.
         """
         gap = self.gaps.get(kind)
         if gap is None or (namespace and gap.namespace == namespace):
@@ -344,7 +345,8 @@ class _DecodedDocuments(NamedTuple):
 def _decode_documents(documents: Iterable[JsonObject]) -> _DecodedDocuments:
     """Decode documents, and collect the objects by kind, the gaps and the warnings about newer API versions.
 
-    Objects that scheduling does not read are left out. Raises InputError if a document is malformed.
+    Objects that scheduling does not read are left out. Claims that a driver's controller allocates are left out as
+    well, and leave a gap. Raises InputError if a document is malformed.
     """
     decoded = _DecodedDocuments({}, {}, {})
     for document in flatten_lists(documents):
@@ -399,7 +401,7 @@ def _is_controller_allocated(document: JsonObject, kind: str) -> bool:
 def convert_document(document: JsonObject, location: str = "") -> api.Struct:
     """Convert a document to its struct.
 
-    Raises InputError, which names the object and the field, if a field has the wrong type.
+    Raises InputError if a field has the wrong type. It names the field and the `location`, by default the object.
     """
     try:
         return convert_builtins(drop_nulls(document), KINDS[get_kind(document)].struct)

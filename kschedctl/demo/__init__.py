@@ -9,6 +9,6 @@ DEMO_TIME = "2026-05-06T09:12:00Z"
 """When the demo cluster is looked at: a while after its youngest pods came."""
 
 
-def files() -> list[Path]:
-    """The files that make up the demo cluster."""
+def list_files() -> list[Path]:
+    """Return the files that make up the demo cluster, sorted by name."""
     return sorted(FOLDER.glob("*.json"))

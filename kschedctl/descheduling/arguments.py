@@ -29,6 +29,8 @@ PHASES = ("Running", "Pending", "Succeeded", "Failed", "Unknown")
 REASONS = ("NodeAffinity", "NodeLost", "Shutdown", "UnexpectedAdmissionError")
 KEPT_CONDITIONS = ("DisruptionTarget", "PodResizePending", "PodResizeInProgress")
 """Pod conditions that snapshots keep, except for their times."""
+MAX_PRIORITY_THRESHOLD = 2_000_000_000
+"""The priority of system-cluster-critical pods."""
 
 
 class ArgumentError(NamedTuple):
@@ -168,8 +170,8 @@ class DefaultEvictorArgs(PluginArguments, frozen=True):
         threshold = self.priority_threshold
         if threshold is not None and threshold.value is not None and threshold.name:
             yield ArgumentError("priorityThreshold", "only one of value and name can be set")
-        if threshold is not None and (threshold.value or 0) > 2 * 10**9:
-            yield ArgumentError("priorityThreshold.value", "must be at most 2000000000")
+        if threshold is not None and (threshold.value or 0) > MAX_PRIORITY_THRESHOLD:
+            yield ArgumentError("priorityThreshold.value", f"must be at most {MAX_PRIORITY_THRESHOLD}")
         if self.no_eviction_policy not in ("", "Preferred", "Mandatory"):
             yield ArgumentError("noEvictionPolicy", f'"{self.no_eviction_policy}" is not one of Preferred, Mandatory')
         yield from validate_selector("labelSelector", self.label_selector)

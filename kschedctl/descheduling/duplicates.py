@@ -51,7 +51,10 @@ class RemoveDuplicates(DeschedulerPlugin[RemoveDuplicatesArgs]):
         self._evict_duplicates(self._find_duplicate_pods(positions), pod_counts)
 
     def _find_duplicate_pods(self, positions: Rows) -> Duplicates:
-        """Return the pods at these positions by owner and node, except the first on each node with the same owners."""
+        """Group the duplicates among the pods at these positions by owner and node.
+
+        A pod is a duplicate if an earlier pod on its node has the same owners.
+        """
         info_numbers, rows = self.seen.info[positions].tolist(), self.view.node[positions].tolist()
         duplicates: Duplicates = defaultdict(lambda: defaultdict(list))
         owners_on_node: set[tuple[int, Sequence[DuplicateOwner]]] = set()

@@ -130,7 +130,7 @@ class DefaultEvictor:
 
     @cached_property
     def _claims_by_namespace(self) -> dict[str, list[PersistentVolumeClaim]]:
-        """Namespace -> its PersistentVolumeClaims."""
+        """The PersistentVolumeClaims of each namespace."""
         claims: dict[str, list[PersistentVolumeClaim]] = {}
         for claim in self._seen.view.objects.of("PersistentVolumeClaim"):
             claims.setdefault(claim.metadata.namespace, []).append(claim)

@@ -46,8 +46,8 @@ class _Utilization(DeschedulerPlugin[U]):
     def run(self) -> None:
         """Evict pods from the source nodes as long as the destination nodes have free capacity.
 
-        Nothing is evicted if at most numberOfNodes nodes have a low utilization, if all ready nodes have a low
-        utilization, or if no node can exchange pods with them.
+        Nothing is evicted if at most numberOfNodes nodes, or all ready nodes, have a low utilization. Nothing is
+        evicted either if no node can exchange pods with them.
         """
         split, upper_thresholds = self._split_nodes_by_utilization()
         low_count = int(split.low.sum())

@@ -14,7 +14,7 @@ from kschedctl.text.printable import strip_credentials
 
 
 class KschedctlError(Exception):
-    """An expected failure. `str()` of it is one line without passwords of URLs."""
+    """An expected failure. Its text is one line in which URLs have no passwords."""
 
     exit_code = 2
     also: tuple[KschedctlError, ...] = ()
@@ -46,6 +46,6 @@ class ThirdPartyError(KschedctlError):
 
 
 class ClusterError(KschedctlError):
-    """The cluster cannot be reached, or denies the request."""
+    """A cluster that cannot be reached or denies the request."""
 
     exit_code = 3

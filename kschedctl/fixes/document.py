@@ -227,10 +227,8 @@ def _describe_nodes_taken_by_pods_ahead(fixes: Sequence[Fix], result: QueueResul
     It is empty unless several nodes are added and pods ahead in the queue take some of them.
     """
     # Only fixes that add nodes have `with_node_count`.
-    node_edits = [
-        edit for fix in fixes if fix.with_node_count is not None for edit in fix.edits if edit.key.kind == "Node"
-    ]
-    nodes = len(node_edits)
+    node_adding_fixes = [fix for fix in fixes if fix.with_node_count is not None]
+    nodes = sum(edit.key.kind == "Node" for fix in node_adding_fixes for edit in fix.edits)
     if nodes < 2 or result is None or not result.ahead:
         return ""
     of_nodes = "" if len(fixes) == 1 else " of the nodes"
@@ -276,7 +274,7 @@ def _move_pod_edits_to_template(
 ) -> dict[ObjectKey, EditedObject]:
     """Return the trial's edits, but with the pod's edits applied to the template in its workload's manifest.
 
-    The edits are returned unchanged if no workload is given or the pod is not edited.
+    The edits are returned unchanged if the pod is not edited, or if `workload` is None or a bare pod.
     """
     edits = dict(trial.edits)
     if workload is None or isinstance(workload, Pod) or pod_key not in edits:
@@ -308,7 +306,8 @@ def _build_trial_owner_patch(
     """Build the patch of the pod's owner that makes the trial's change of the pod.
 
     If the pod exists, the owner's other waiting pods among the `edits` get the change as well. `workload` is the
-    manifest that creates the pod, or None.
+    manifest that creates the pod, or None. If the manifest is a CronJob that creates the pod's Job, the CronJob is
+    patched instead of the Job.
     """
     before, after = trial.edits[pod_key].before, trial.edits[pod_key].after
     assert isinstance(before, Pod)
@@ -423,8 +422,8 @@ def _add_removal_of_generated_fields(owner_patch: JsonObject, kind: str) -> Json
     """Return the patch, extended to remove generated fields, which the API server rejects in a new object.
 
     For a Job, these are its selector and the matching labels of its template. For a pod, these are the fields that
-    admission sets from the PriorityClass. They are removed only if the patch changes the class or leaves the spec as it
-    is.
+    admission sets from the PriorityClass. A pod's fields are removed only if the patch changes the class or leaves the
+    spec as it is.
     """
     if kind == "Job":
         template = {**object_at(owner_patch, "spec", "template"), "metadata": {"labels": dict.fromkeys(BY_UID)}}
@@ -459,7 +458,9 @@ def _build_written_template(pod: Pod, owner: Owner) -> dict[str, Json]:
         spec = remove_node_pin(spec)  # the controller adds a node affinity for one node
     if owner.kind != "Pod":
         written_tolerations = tuple(
-            t for t in spec.tolerations if t.key not in ADDED_TOLERATIONS or t.toleration_seconds is None
+            toleration
+            for toleration in spec.tolerations
+            if toleration.key not in ADDED_TOLERATIONS or toleration.toleration_seconds is None
         )
         overhead = {} if spec.runtime_class_name else spec.overhead  # admission copies it from the RuntimeClass
         spec = replace(spec, tolerations=written_tolerations, overhead=overhead)

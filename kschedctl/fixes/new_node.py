@@ -135,11 +135,12 @@ def choose_autoscaler(
     *,
     limited: bool = True,
 ) -> Autoscaler:
-    """Return the cluster's simulated autoscaler: Karpenter if there are NodePools but no node groups.
+    """Return the cluster's autoscaler as a simulation that can be run loop after loop.
 
-    The autoscaler can be run loop after loop. If `limited` is False, maximum sizes of node groups and limits of
-    NodePools are ignored. `user_groups`, `types` and `settings` are described in `explain_new_node`. Raises InputError
-    if one of them is invalid, and UsageError if no autoscaler is known.
+    It is Karpenter if there are NodePools but no node groups, and otherwise the Cluster Autoscaler. If `limited` is
+    False, maximum sizes of node groups and limits of NodePools are ignored. `user_groups`, `types` and `settings` are
+    described in `explain_new_node`. Raises InputError if one of them is invalid, and UsageError if no autoscaler is
+    known.
     """
     if cluster.karpenter_node_pools and not has_any_node_groups(cluster, user_groups):
         from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools  # noqa: PLC0415 - few clusters
@@ -249,11 +250,9 @@ def replay_queue_with_new_nodes(
 
     # Find the other waiting pods that took the new nodes.
     other_waiting_pods = {pod.key for pod in cluster.unbound_pods()}.difference(helped_pods)
-    rivals = tuple(
-        pod.key
-        for pod in settled.cluster.pods
-        if pod.key in other_waiting_pods and pod.spec.node_name and pod.spec.node_name not in old_nodes
-    )
+    new_nodes = {node.metadata.name for node in settled.cluster.nodes} - old_nodes
+    pods_on_new_nodes = [pod for pod in settled.cluster.pods if pod.spec.node_name in new_nodes]
+    rivals = tuple(pod.key for pod in pods_on_new_nodes if pod.key in other_waiting_pods)
 
     # Find out how many nodes would be enough.
     further_growth = simulate_growth(settled.cluster, autoscaler, max_loops=MOST_LOOPS_FOR_POD)
@@ -315,7 +314,7 @@ def simulate_growth(
         autoscaler.name,
         loops=loops,
         nodes=len(pool_by_node),
-        pools=tuple(_count_new_nodes_by_pool(settled.cluster, pool_by_node)),
+        pools=tuple(_iter_new_nodes_by_pool(settled.cluster, pool_by_node)),
         never=tuple(_report_never_scheduled_pods(settled, new_nodes.reasons, causes)),
         placements=placements,
         evicted=evicted,
@@ -330,7 +329,7 @@ def add_new_nodes(cluster: Cluster, new: NewNodes) -> Cluster:
     return add_pods(replace(cluster, nodes=nodes), new.daemons)
 
 
-def _count_new_nodes_by_pool(cluster: Cluster, pool_by_node: Mapping[str, str]) -> Iterator[NewPoolNodes]:
+def _iter_new_nodes_by_pool(cluster: Cluster, pool_by_node: Mapping[str, str]) -> Iterator[NewPoolNodes]:
     """Yield, for each pool and zone, the number of new nodes and of the pods on these nodes.
 
     `pool_by_node` maps the names of the new nodes to their pools.

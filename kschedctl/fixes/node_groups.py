@@ -111,32 +111,32 @@ def _iter_group_changes(group: JsonObject, pod: Pod, verdicts: Mapping[str, Pool
     `verdicts` maps group ids to what the autoscaler said about the groups. The maximum is only raised if it is reached
     and a new node of the group would help the pod.
     """
-    id = str(group["id"])
-    verdict = verdicts.get(id, PoolVerdict(id, takes=False, answer=""))
+    group_id = str(group["id"])
+    verdict = verdicts.get(group_id, PoolVerdict(group_id, takes=False, answer=""))
     target = int(str(group.get("target") or 0))
     max_size = int(str(group.get("max") or 0))
     if target >= max_size and verdict.would_take:
         new_max = target + 1
-        summary = f"Raise the maximum of node group {id} from {max_size:,} to {new_max:,}"
+        summary = f"Raise the maximum of node group {group_id} from {max_size:,} to {new_max:,}"
         yield GroupChange({"max": new_max}, summary, Price.ROOM, maximum=str(new_max))
     template = group.get("template")
     if isinstance(template, dict):
-        yield from _iter_completed_templates(id, template, pod)
+        yield from _iter_completed_templates(group_id, template, pod)
 
 
-def _iter_completed_templates(id: str, template: JsonObject, pod: Pod) -> Iterator[GroupChange]:
+def _iter_completed_templates(group_id: str, template: JsonObject, pod: Pod) -> Iterator[GroupChange]:
     """Yield changes that complete the template with the labels and extended resources that the pod requires.
 
-    There is one change for each required node affinity term. Labels of Kubernetes' domains are not added, nor labels
-    that the template has with another value. Nothing is yielded if the template's platform differs from that of the
-    pod's image, or if nothing indicates that the group's machines have the requested devices.
+    There is one change for each required node affinity term. A term is left out if it needs a label that Kubernetes
+    defines, or that the template has with another value. Nothing is yielded if the template's platform differs from
+    that of the pod's image, or if nothing indicates that the group's machines have the requested devices.
     """
     labels = {key: str(value) for key, value in object_at(object_at(template, "metadata"), "labels").items()}
     platform = find_image_platform(pod)
     has_other_platform = any(labels.get(key, value) != value for key, value in platform.items())
     if has_other_platform:
         return
-    devices = _find_missing_extended_resources(id, template, labels, pod)
+    devices = _find_missing_extended_resources(group_id, template, labels, pod)
     if devices is None:
         return  # the group's machines may not have the devices
     for missing_labels in _iter_missing_labels(labels, pod):
@@ -144,7 +144,7 @@ def _iter_completed_templates(id: str, template: JsonObject, pod: Pod) -> Iterat
             changed = _replace_labels_and_add_devices(template, {**labels, **missing_labels}, devices)
             tags = [f"{TEMPLATE_TAG}/label/{key}={value}" for key, value in missing_labels.items()]
             tags += [f"{TEMPLATE_TAG}/resources/{name}={amount}" for name, amount in devices.items()]
-            summary = _describe_template_additions(id, missing_labels, devices)
+            summary = _describe_template_additions(group_id, missing_labels, devices)
             yield GroupChange({"template": changed}, summary, Price.CORRECTION, tuple(tags))
 
 
@@ -160,20 +160,20 @@ def _replace_labels_and_add_devices(
     return {**template, "metadata": metadata, "status": status}
 
 
-def _describe_template_additions(id: str, labels: Mapping[str, str], devices: Mapping[str, str]) -> str:
-    """Describe the change that adds labels and devices to the template of the node group `id`, as an instruction."""
+def _describe_template_additions(group_id: str, labels: Mapping[str, str], devices: Mapping[str, str]) -> str:
+    """Describe the change that adds labels and devices to the template of the node group, as an instruction."""
     additions = [f"label {key}={value}" for key, value in labels.items()]
     additions += [f"resource {name}={amount}" for name, amount in devices.items()]
     tag_noun, pronoun = ("tag", "it") if len(additions) == 1 else ("tags", "them")
-    instruction = f"Add the node-template {tag_noun} for {' and '.join(additions)} to node group {id}"
+    instruction = f"Add the node-template {tag_noun} for {' and '.join(additions)} to node group {group_id}"
     return f"{instruction}, whose template lacks {pronoun}"
 
 
 def _iter_missing_labels(labels: Mapping[str, str], pod: Pod) -> Iterator[dict[str, str]]:
     """Yield the labels to add to the template so that it matches nodeSelector and one required node affinity term.
 
-    There is one mapping for each term. Terms are left out if the template has a label with another value, if a label
-    that Kubernetes defines is missing, or if the term accepts no value of a label.
+    There is one mapping for each term. A term is left out if it accepts no value of a label. It is also left out if the
+    template has a label with another value, or lacks a label that Kubernetes defines.
     """
     for required_labels in iter_required_node_labels(pod):
         missing = {key: values for key, values in required_labels.items() if labels.get(key) not in values}
@@ -207,12 +207,12 @@ def is_kubernetes_label(key: str) -> bool:
 
 
 def _find_missing_extended_resources(
-    id: str, template: JsonObject, labels: Mapping[str, str], pod: Pod
+    group_id: str, template: JsonObject, labels: Mapping[str, str], pod: Pod
 ) -> dict[str, str] | None:
     """Return the amounts of the requested extended resources that the template lacks.
 
-    Return None unless a label or taint of the template, or a word in the group's id, indicates for each of these
-    resources that the group's machines have it.
+    Return None if it is doubtful for one of them that the group's machines have it. A label or taint of the template or
+    a word in the group's id must indicate it.
     """
     offered = object_at(object_at(template, "status"), "allocatable")
     requests = {name: amount.value() for name, amount in compute_pod_requests(pod).items() if is_extended(name)}
@@ -221,7 +221,7 @@ def _find_missing_extended_resources(
         Taint(text_at(taint, "key"), text_at(taint, "value"), text_at(taint, "effect"))
         for taint in objects_at(template, "spec", "taints")
     ]
-    labels_and_id = {**labels, "id": id}  # the words of the id count like the words of a label
+    labels_and_id = {**labels, "id": group_id}  # the words of the id count like the words of a label
     has_hint_for_each = all(find_device_hint(name, labels_and_id, taints) for name in missing)
     return missing if has_hint_for_each else None
 
@@ -272,7 +272,7 @@ def _find_max_size_command(cluster: Cluster, group_id: str, max_size: str) -> st
     """Return the command that sets the maximum size of a node group by annotating the group's object.
 
     Only objects of the Cluster API and OpenShift's MachineSets can be annotated. The id of such a group is
-    KIND/NAMESPACE/NAME. Returns None for other groups, and if the cluster does not have the object.
+    KIND/NAMESPACE/NAME. Return None for other groups, and if the cluster does not have the object.
     """
     kind, _, namespaced_name = group_id.partition("/")
     namespace, _, name = namespaced_name.partition("/")

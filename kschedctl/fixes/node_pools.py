@@ -128,11 +128,12 @@ def _iter_missing_label_corrections(cluster: Cluster, pool: NodePool, pod: Pod) 
 
     labels = template.metadata.labels
     for required_labels in iter_required_node_labels(pod):
-        missing = {
-            key: values
-            for key, values in required_labels.items()
-            if key not in labels and key not in requirements and not is_kubernetes_label(key) and KARPENTER not in key
-        }
+        missing = {}
+        for key, values in required_labels.items():
+            is_defined = key in labels or key in requirements
+            is_reserved = is_kubernetes_label(key) or KARPENTER in key
+            if not is_defined and not is_reserved:
+                missing[key] = values
         if missing and all(missing.values()):
             added = {key: values[0] for key, values in missing.items()}
             words = " and ".join(f"{key}={value}" for key, value in added.items())
@@ -205,16 +206,19 @@ def _iter_zone_correction(
     )
     if not wanted_zones or any(zone in node_class.zones for zone in wanted_zones):
         return
+
+    # Add a subnet in the first selected zone.
     zone = wanted_zones[0]
     subnets = (*node_class.status.subnets, NodeClassSubnet(zone))
     changed_class = replace(node_class, status=replace(node_class.status, subnets=subnets))
     node_classes: Sequence[NodeClass] = getattr(cluster, kind.field)
     changed_classes = tuple(changed_class if other is node_class else other for other in node_classes)
+    if types is None:
+        types = [_add_zone_offerings(instance_type, zone) for instance_type in derive_instance_types(cluster)]
+
     reference = get_class_reference(pool)
     zones = ", ".join(sorted(node_class.zones))
     class_name = f"{reference.kind} {reference.name}"
-    if types is None:
-        types = [_add_zone_offerings(instance_type, zone) for instance_type in derive_instance_types(cluster)]
     yield PoolCorrection(
         pool.metadata.name,
         PoolFixKind.CHANGE_NODE_CLASS,

@@ -104,7 +104,7 @@ def count_minimum_changes(rejections: list[NodeRejection]) -> int:
 
 
 def _build_difficulty_key(tried: TriedNode) -> tuple[int, int]:
-    """Return the sort key of a node: the minimum number of changes that it needs, then of resources that it lacks."""
+    """Return the sort key of a node: the minimum number of changes that it needs, then how many resources it lacks."""
     rejections = tried.find_rejections()
     facts = [rejection.fact for rejection in rejections]
     insufficient_resources = {fact.resource for fact in facts if isinstance(fact, Insufficient)}

@@ -23,7 +23,7 @@ from kschedctl.fixes.trial.trials import RemedyTrial, apply_edits_to_cluster, ch
 from kschedctl.replay.controllers.target_pod import find_groups
 from kschedctl.replay.edits import ObjectKey, add_pods, change_pods
 from kschedctl.replay.pending_pods import is_pending
-from kschedctl.replay.settling import find_pods_still_pending, recreate_evicted_pods, schedule_victims
+from kschedctl.replay.settling import enable_pod_recreation, find_pods_still_pending, schedule_victims
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
@@ -51,7 +51,7 @@ def replay_queue_without_fix(scheduler: Scheduler) -> RunWithoutFix:
 
 def _compute_run_without_fix(scheduler: Scheduler) -> RunWithoutFix:
     """Schedule all waiting pods without a fix, and return which pods get a node and whether any pod is evicted."""
-    simulation = recreate_evicted_pods(Simulation(scheduler))
+    simulation = enable_pod_recreation(Simulation(scheduler))
     waiting = find_pods_still_pending(simulation)
     _schedule_until_stable(simulation, waiting)
     return RunWithoutFix(_find_node_by_pod(simulation, waiting), evicts_pods=bool(simulation.evictions))
@@ -78,6 +78,8 @@ def replay_queue_without_pods(scheduler: Scheduler, gone_pods: frozenset[str], p
     `pod` is one of the waiting pods and replaces the pod of its name in the cluster. The result for an unchanged pod is
     cached for each view of a scheduler.
     """
+    stored = scheduler.cluster.pod(pod.metadata.namespace, pod.metadata.name)
+    is_changed = stored is None or scheduler.view.stored(stored) != pod
 
     def schedule() -> RunWithoutPods:
         """Schedule all waiting pods of the changed cluster."""
@@ -87,7 +89,7 @@ def replay_queue_without_pods(scheduler: Scheduler, gone_pods: frozenset[str], p
             changes[namespace, name] = None
         if is_changed:
             changes[pod.metadata.namespace, pod.metadata.name] = pod
-        simulation = recreate_evicted_pods(Simulation(Scheduler(change_pods(scheduler.cluster, changes))))
+        simulation = enable_pod_recreation(Simulation(Scheduler(change_pods(scheduler.cluster, changes))))
         outcomes = _schedule_until_stable(simulation, find_pods_still_pending(simulation))
         pods = simulation.view.pods.objects
         return RunWithoutPods(
@@ -95,8 +97,6 @@ def replay_queue_without_pods(scheduler: Scheduler, gone_pods: frozenset[str], p
             frozenset(pods[eviction.preemptor].key for eviction in simulation.evictions),
         )
 
-    stored = scheduler.cluster.pod(pod.metadata.namespace, pod.metadata.name)
-    is_changed = stored is None or scheduler.view.stored(stored) != pod
     if is_changed:
         return schedule()
     run: RunWithoutPods = scheduler.view.memo((replay_queue_without_pods, gone_pods), schedule)
@@ -120,8 +120,8 @@ def find_node_once_others_are_gone(scheduler: Scheduler, gone_pods: frozenset[st
 def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
     """Apply the fix, schedule the waiting pods in queue order, and report whether the target pod gets a node.
 
-    The result also names other pods. If the target pod gets a node, these are the pods that get one thanks to the fix,
-    and the pods ahead of it on nodes that the fix opened. Otherwise, they are its rivals.
+    The result also names other pods. If the target pod gets no node, these are its rivals. Otherwise, they are the pods
+    that also get a node thanks to the fix, and the pods ahead of the target on nodes that the fix opened.
     """
     # Build the changed cluster with the target pod, which may be new.
     target_key = ObjectKey.of(trial.authored_pod)
@@ -138,7 +138,7 @@ def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
     # The placed pods in the order in which they got their nodes.
     node_by_pod = _find_node_by_pod(simulation, (outcome.position for outcome in outcomes))
 
-    # Tell pods that gain from the fix and pods that take the room it makes.
+    # Find the pods that gain from the fix, and the pods that take the room it makes.
     placed_without_fix = replay_queue_without_fix(trial.scheduler).node_by_pod.keys()
     other_pods = [key for key in node_by_pod if key != trial.authored_pod.key]
     gaining_pods = tuple(
@@ -174,13 +174,14 @@ def _schedule_affected_pods(
     """Schedule the waiting pods that the fix may affect, and return the simulation and the outcomes in their order.
 
     Pods that get a node without the fix are also scheduled. All waiting pods are scheduled if it is unknown which ones
-    the fix affects, or if pods are evicted without the fix. If the first attempt evicts a pod, or moves a pod away from
-    the node that it gets without the fix and other pods may fit there, all waiting pods are scheduled in a new
-    simulation.
+    the fix affects, or if pods are evicted without the fix.
+
+    The first attempt may affect more pods: it may evict a pod, or leave room on the node that a pod gets without the
+    fix. All waiting pods are then scheduled in a new simulation.
     """
     without_fix = replay_queue_without_fix(trial.scheduler)
     nodes_with_new_room = None if without_fix.evicts_pods else find_nodes_with_new_room(trial, target_key)
-    simulation = recreate_evicted_pods(Simulation(scheduler))
+    simulation = enable_pod_recreation(Simulation(scheduler))
     position = simulation.view.pods.find_position(trial.authored_pod.key)
     assert position is not None, trial.authored_pod.key
     waiting = find_pods_still_pending(simulation)
@@ -203,7 +204,7 @@ def _schedule_affected_pods(
         leaves_room = find_affected_pods(simulation, waiting, nodes_with_room, always_included) != affected
     if not leaves_room and not simulation.evictions:
         return simulation, outcomes
-    simulation = recreate_evicted_pods(Simulation(scheduler))
+    simulation = enable_pod_recreation(Simulation(scheduler))
     return simulation, _schedule_until_stable(simulation, waiting)
 
 
@@ -247,8 +248,8 @@ PER_NODE_PLUGINS = frozenset({NodeAffinity.name, NodeResourcesFit.name, TaintTol
 def find_nodes_with_new_room(trial: RemedyTrial, target_key: ObjectKey) -> frozenset[str] | None:
     """Return the names of the nodes on which the fix makes room, or None if it may make room on other nodes, too.
 
-    Edits of the target pod are ignored. The result is None if another edit changes the labels of a node, changes or
-    deletes a pod that can block other nodes, or is of a kind that is not in `SINGLE_NODE_KINDS`.
+    Edits of the target pod are ignored. The result is None if another edit changes the labels of a node, or edits a pod
+    that can block other nodes. It is also None for edits of kinds that are not in `SINGLE_NODE_KINDS`.
     """
     names: set[str] = set()
     for key, edit in trial.edits.items():

@@ -199,7 +199,7 @@ def insert_autoscaler_fixes(remedies: Sequence[Remedy], fixes: Sequence[Remedy])
     merged = [remedy for remedy in remedies if FixKind.ADD_NODE not in remedy.kinds]
     for fix in fixes:
         price = _get_remedy_price(fix)
-        dearer_indexes = (i for i, remedy in enumerate(merged) if _get_remedy_price(remedy) > price)
+        dearer_indexes = (index for index, remedy in enumerate(merged) if _get_remedy_price(remedy) > price)
         merged.insert(next(dearer_indexes, len(merged)), fix)
     return tuple(merged)
 

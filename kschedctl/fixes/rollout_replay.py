@@ -39,7 +39,7 @@ from kschedctl.replay.controllers.rollout import Rollout, RolloutCreation, renam
 from kschedctl.replay.controllers.workload_change import ORDINAL_LABELS, WorkloadChange, get_slot, set_rollout_limits
 from kschedctl.replay.edits import ObjectKey, add_pods, change_pods, is_made_up
 from kschedctl.replay.placements import report_evictions, summarize_evictions
-from kschedctl.replay.settling import recreate_evicted_pods
+from kschedctl.replay.settling import enable_pod_recreation
 from kschedctl.reports.placements import EvictionChain
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -111,7 +111,7 @@ def _replay_single_preemption(owner: Owner, trial: RemedyTrial, cluster: Cluster
         cluster = add_pods(cluster, [pod])
     else:
         cluster = change_pods(cluster, {(pod.metadata.namespace, pod.metadata.name): pod})
-    simulation = recreate_evicted_pods(Simulation(Scheduler(cluster, trial.scheduler.call_extender)))
+    simulation = enable_pod_recreation(Simulation(Scheduler(cluster, trial.scheduler.call_extender)))
     position = _get_position(simulation.view, pod)
     simulation.schedule_or_raise_interrupt([position])
     rolled_out = _add_evictions_to_result(RolloutResult(owner), simulation, [position])
@@ -272,7 +272,7 @@ def _rename_to_new_replica_set(reference: OwnerReference, owner: Owner) -> Owner
 def _build_new_spec(spec: PodSpec, owner: Owner, template: Pod, old: Pod) -> PodSpec:
     """Build the spec of the pod that replaces `old`, without a node and without the priority from admission.
 
-    `spec` is the template pod's spec as written. A pod of a DaemonSet is pinned to the old pod's node, and a pod of a
+    `spec` is the template pod's spec as written. A pod of a DaemonSet is pinned to the old pod's node. A pod of a
     StatefulSet gets the old pod's claims instead of the template pod's.
     """
     spec = replace(spec, node_name="", priority=None, preemption_policy=None)
@@ -306,8 +306,8 @@ def _run_rollout(
     """Run the rollout, and return its result with the first harm, if any.
 
     `deleted` are pods that the user deletes before the rollout. `placed_before` is the number of the workload's pods
-    that have a node before the change. The rollout is harmless if it completes without evicting the workload's pods,
-    and if afterwards all of these pods have a node, or at least more of them than before.
+    that have a node before the change. A harmless rollout completes and evicts none of the workload's pods. Afterwards
+    all of these pods have a node, or at least more of them than before.
     """
     simulation = Simulation(scheduler)
     view = simulation.view
@@ -315,7 +315,7 @@ def _run_rollout(
     creation = RolloutCreation(Admissions(scheduler.cluster, {}), owner, None, change)
     creation.release(deleted)
     rollout = Rollout(change, simulation, lambda pod: _get_position(view, pod), creation)
-    recreate_evicted_pods(simulation, frozenset(rollout.old))
+    enable_pod_recreation(simulation, frozenset(rollout.old))
     roll_out([rollout], simulation)
 
     # Compare the result with the state before

@@ -1,4 +1,4 @@
-"""Tell fixes that do no harm once the changed pod template is rolled out, by replaying rollouts on demand."""
+"""Find the fixes that do no harm once the changed pod template is rolled out, by replaying rollouts on demand."""
 
 from __future__ import annotations
 

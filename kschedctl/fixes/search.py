@@ -167,9 +167,9 @@ class RemedySearch:
         """Try each change that is proposed at the node. If a change alone is not enough, recurse for the next change.
 
         `remaining_changes` is how many more changes a set may have, including the one tried here. Changes that cannot
-        help any more, and sets that contain a set that helps, are not replayed. Sets of changes that help are added to
-        `self.working_trials`. Nothing is done if the node was already tried with the same changes. The search returns
-        early when it reaches its limits.
+        help any more are not replayed. Neither are sets that contain a set that helps. Sets of changes that help are
+        added to `self.working_trials`. Nothing is done if the node was already tried with the same changes. The search
+        returns early when it reaches its limits.
         """
         place = frozenset(tried.trial.changes), tried.row
         if place in self._tried_places:
@@ -357,7 +357,9 @@ def _may_change_help(change: Fix, tried: TriedNode, remaining_changes: int) -> b
         return True
     # The change was proposed for the first rejection. Further rejections may be about other resources.
     first, *later = tried.find_rejections()
-    other_shortages = [r for r in later if isinstance(r.fact, Insufficient) and r.fact != first.fact]
+    other_shortages = [
+        rejection for rejection in later if isinstance(rejection.fact, Insufficient) and rejection.fact != first.fact
+    ]
     return remaining_changes > 1 or not other_shortages
 
 

@@ -75,7 +75,7 @@ def check_configuration(
         for path, message in find_configuration_errors(document, gates) or [
             (parse_error_path(str(error)), format_error(error))
         ]:
-            yield INVALID, subject.build_problem(*_describe_version_mismatch(path, message, mismatches))
+            yield INVALID, subject.build_problem(*_refine_error_by_version(path, message, mismatches))
         return
 
     # Without profiles in the document, there is one default profile
@@ -94,7 +94,7 @@ def check_configuration(
         yield from ((PERCENTAGE, problem) for problem in _find_unsuitable_percentages(subject, configuration, nodes))
 
 
-def _describe_version_mismatch(path: Path, message: str, mismatches: Iterable[VersionMismatch]) -> tuple[Path, str]:
+def _refine_error_by_version(path: Path, message: str, mismatches: Iterable[VersionMismatch]) -> tuple[Path, str]:
     """Return an error's path and message, made more precise if another version has the field or plugin.
 
     In this case the path leads to the exact field, and the message names the version.
@@ -200,14 +200,17 @@ WEIGHT_ZERO = _build_rule(
 
 
 def _find_unknown_disabled_plugins(checked: _CheckedProfile) -> Iterator[Problem]:
-    """Yield a problem for each disabled plugin that does not exist."""
+    """Yield a problem for each disabled plugin that does not exist in this version.
+
+    Plugins that other builds register count as existing, and so does `*`, which stands for all plugins.
+    """
     existing = {*get_in_tree_plugins(checked.gates.minor), *find_registered_plugins(other_builds=True), "*"}
     for point in object_at(checked.document, "plugins"):
         for i, plugin in enumerate(array_at(checked.document, "plugins", point, "disabled")):
             name = object_at(plugin).get("name")
             if name not in existing:
                 path = (*checked.path, "plugins", point, "disabled", i)
-                _, message = _describe_version_mismatch(path, f"plugin {name} does not exist", checked.mismatches)
+                _, message = _refine_error_by_version(path, f"plugin {name} does not exist", checked.mismatches)
                 yield checked.subject.build_problem(path, message)
 
 
@@ -263,7 +266,7 @@ def _find_unused_args(checked: _CheckedProfile) -> Iterator[Problem]:
         if name not in enabled_plugins:
             is_known = name in get_in_tree_plugins(checked.gates.minor)
             state = "is not enabled" if is_known else "is unknown and not enabled"
-            _, message = _describe_version_mismatch(
+            _, message = _refine_error_by_version(
                 path, f"arguments of {name}, which {state} in this profile", mismatches
             )
             yield checked.subject.build_problem(path, message)

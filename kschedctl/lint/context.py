@@ -21,7 +21,13 @@ from kschedctl.autoscaling.karpenter.instance_types import InstanceTypeCatalog
 from kschedctl.cluster import FIELDS, Cluster, Gap
 from kschedctl.lint.analysis.facts import ClusterFacts
 from kschedctl.lint.analysis.node_requirements import PoolTypeCatalog
-from kschedctl.lint.objects.kinds import WrittenNodePool, to_written_pool
+from kschedctl.lint.objects.kinds import (
+    AUTOSCALERS,
+    REPLICA_LIMIT_FIELDS,
+    ScalingLimits,
+    WrittenNodePool,
+    to_written_pool,
+)
 from kschedctl.lint.objects.manifests import (
     TYPED,
     UNSCOPED,
@@ -35,9 +41,9 @@ from kschedctl.lint.objects.manifests import (
     may_own_pods_in,
 )
 from kschedctl.lint.objects.owners import TopmostOwners, find_cluster_workloads
-from kschedctl.lint.objects.subject import Location, Problem, Subject
+from kschedctl.lint.objects.subject import Location, Path, Problem, Subject
 from kschedctl.lint.objects.variants import NO_SETS, AppliedSet, AppliedSets, Variants
-from kschedctl.lint.objects.workload import Workload, compile_selector
+from kschedctl.lint.objects.workload import Workload, compile_selector, with_replica_limits
 from kschedctl.reports.findings import PassedOver
 from kschedctl.reports.unknown import INSTANCE_TYPES
 from kschedctl.scheduler.configuration.version_fields import build_validation_options
@@ -148,18 +154,22 @@ class LintContext:
         return cls(workloads, {**items, WrittenNodePool: pools}, cluster, gates=_get_gates(cluster))
 
     def iter_applied_set_contexts(self, subject: Subject) -> Iterator[LintContext]:
-        """Yield the context of each set of objects that are applied together with ``subject``.
+        """Yield a context for each applied set that contains ``subject``.
 
-        Each context is restricted to the objects of its set, and is cached. Nothing is yielded if the object is in no
-        set.
+        The objects of an applied set are applied together, and the context holds only these objects. Contexts are
+        cached. Nothing is yielded if the object is in no set.
         """
         for applied in sorted(self.applied_sets.get(subject, ())):
             if applied not in self._set_contexts:
-                self._set_contexts[applied] = self._narrow_to_applied_set(applied)
+                self._set_contexts[applied] = self._build_applied_set_context(applied)
             yield self._set_contexts[applied]
 
-    def _narrow_to_applied_set(self, applied: AppliedSet) -> LintContext:
-        """Build the context for linting only the objects that are applied together as this set."""
+    def _build_applied_set_context(self, applied: AppliedSet) -> LintContext:
+        """Build the context for linting only the objects that are applied together as this set.
+
+        The objects of a closed set can all be in one cluster. The objects of another set may be alternatives of each
+        other.
+        """
         members = self._objects_by_set[applied]
         # In a closed set, no object is an alternative of another one. A loose set is a guess, which Variants checks.
         subjects_with_alternatives = () if applied.closed else members.subjects
@@ -207,7 +217,7 @@ class LintContext:
     def facts(self) -> ClusterFacts:
         """Return facts about the cluster's nodes and pods, with the linted PriorityClasses.
 
-        Requires a cluster.
+        The context of an applied set shares the facts of its enclosing context. Requires a cluster.
         """
         assert self.cluster is not None
         if self.enclosing is not None:
@@ -219,7 +229,8 @@ class LintContext:
     def pool_types(self) -> PoolTypeCatalog | None:
         """Return the instance types that NodePools may launch, or None if no instance types were given.
 
-        If none were given, ``gaps`` records that they are missing.
+        If none were given, ``gaps`` records that they are missing. The context of an applied set shares the instance
+        types of its enclosing context.
         """
         if self.enclosing is not None:
             return self.enclosing.pool_types
@@ -229,6 +240,42 @@ class LintContext:
             )
             return None
         return PoolTypeCatalog(self.instance_types, self.cluster)
+
+    @cached_property
+    def autoscaler_by_scaled_workload(self) -> Mapping[Workload, Subject]:
+        """Return the cluster's workloads that linted autoscalers scale, with their replica limits.
+
+        The value is the autoscaler. Workloads that are linted themselves are left out.
+        """
+        scalers = [item for kind in AUTOSCALERS for item in self.list_linted_objects(kind)]
+        if self.cluster is None or not scalers:
+            return {}
+        linted_owners = {workload.owner for workload in self.workloads}
+        scaler_by_target: dict[Owner, tuple[Subject, ScalingLimits]] = {}
+        for subject, autoscaler in scalers:
+            limits = autoscaler.limits
+            if limits is not None:
+                target = Owner(limits.kind, subject.namespace or "default", limits.name)
+                scaler_by_target.setdefault(target, (subject, limits))
+        scaler_by_workload = {}
+        for workload in find_cluster_workloads(self.cluster, scaler_by_target.keys() - linted_owners):
+            subject, limits = scaler_by_target[workload.owner]
+            scaled = with_replica_limits(workload, limits.min_replicas, limits.max_replicas)
+            scaler_by_workload[scaled] = subject
+        return scaler_by_workload
+
+    def build_replica_problem(self, workload: Workload, path: Path, message: str, *, at_maximum: bool) -> Problem:
+        """Build a problem about the number of replicas, at the workload or at the linted autoscaler that scales it.
+
+        ``path`` is the field of the workload's pod. With `at_maximum`, the autoscaler's field is maxReplicas and
+        otherwise minReplicas.
+        """
+        autoscaler = self.autoscaler_by_scaled_workload.get(workload)
+        if autoscaler is None:
+            return workload.build_problem(path, message)
+        fields = REPLICA_LIMIT_FIELDS[autoscaler.kind]
+        limit_path = ("spec", fields.maximum if at_maximum else fields.minimum)
+        return autoscaler.build_problem(limit_path, f"{workload.owner}: {message}")
 
     def list_linted_objects(self, kind: type[T]) -> tuple[TypedObject[T], ...]:
         """Return the linted objects of a kind."""
@@ -325,17 +372,33 @@ class LintContext:
             self._coexisting[key] = [w for w in selected if self.variants.can_coexist(subject, w.subject)]
         return self._coexisting[key]
 
-    def iter_disruption_budgets(self) -> Iterator[tuple[Subject, api.PodDisruptionBudget, list[Workload]]]:
-        """Yield each linted PodDisruptionBudget with the workloads that it selects.
+    def iter_disruption_budgets(
+        self, *, also_of_cluster: bool = False
+    ) -> Iterator[tuple[Subject, api.PodDisruptionBudget, list[Workload]]]:
+        """Yield each linted PodDisruptionBudget with the linted workloads that it selects.
 
-        An invalid selector selects none.
+        If it selects none and `also_of_cluster` is set, it comes with the cluster's workloads that it selects. An
+        invalid selector selects none.
         """
         for subject, budget in self.list_linted_objects(api.PodDisruptionBudget):
             selector = compile_selector(budget.spec.selector)
             workloads: list[Workload] = []
             if selector is not None:
-                workloads = self.select_coexisting_workloads(subject, subject.namespace or "default", selector)
+                namespace = subject.namespace or "default"
+                workloads = self.select_coexisting_workloads(subject, namespace, selector)
+                if not workloads and also_of_cluster:
+                    candidates = self._cluster_workloads_by_namespace.get(namespace, ())
+                    workloads = [workload for workload in candidates if workload.is_selected_by(selector)]
             yield subject, budget, workloads
+
+    @cached_property
+    def _cluster_workloads_by_namespace(self) -> dict[str, list[Workload]]:
+        """Return the workloads of the cluster to which manifests are applied. Without a cluster, there are none."""
+        if self.cluster is None:
+            return {}
+        if self.enclosing is not None:
+            return self.enclosing._cluster_workloads_by_namespace
+        return _group_values_by_key((workload.namespace, workload) for workload in find_cluster_workloads(self.cluster))
 
     def are_in_same_namespace(self, first: Subject, second: Subject) -> bool:
         """Return whether two objects can be in the same namespace of one cluster.

@@ -46,34 +46,36 @@ def find_all_problems(context: LintContext, rules: Sequence[Rule]) -> list[tuple
     for rule in _select_runnable_rules(context, rules):
         problems += [
             (rule, _add_version_note(rule, problem, context))
-            for problem in find_problems_in_all_and_in_a_set(rule, context)
+            for problem in find_problems_within_applied_sets(rule, context)
         ]
     return problems
 
 
-def find_problems_in_all_and_in_a_set(rule: Rule, context: LintContext) -> Iterator[Problem]:
-    """Yield a rule's problems that exist among all linted objects and also within one set of objects applied together.
+def find_problems_within_applied_sets(rule: Rule, context: LintContext) -> Iterator[Problem]:
+    """Yield a rule's problems that exist among all linted objects and also within one applied set.
 
-    A problem between objects of different sets, such as two budgets that select one pod, exists in no cluster. A
-    problem within one set, such as a missing name, may be solved by another set. Objects outside every set have no such
-    check, and all their problems are yielded.
+    The objects of an applied set are applied together. A problem between objects of different sets, such as two budgets
+    that select one pod, exists in no cluster. A problem that exists only within a set, such as a missing name, may be
+    solved by another set. Both are left out. Each field is reported by only one set. All problems are yielded for
+    objects in no set, and for all objects if they have the same sets.
     """
     problems = list(rule.check(context))
     if len(set(context.applied_sets.values())) < 2:
         yield from problems
         return
 
-    # The fields with a problem among all objects. A set only repeats problems at these fields.
-    fields = {(problem.subject, problem.path) for problem in problems}
+    fields_with_problem = {(problem.subject, problem.path) for problem in problems}
     set_contexts = dict.fromkeys(
         set_context for problem in problems for set_context in context.iter_applied_set_contexts(problem.subject)
     )
-    first_sets: dict[tuple[Subject, Path], LintContext] = {}  # the first set with a problem at a field reports it
+    reporting_sets: dict[tuple[Subject, Path], LintContext] = {}
     for set_context in set_contexts:
         for problem in rule.check(set_context):
             field = problem.subject, problem.path
-            first_set = first_sets.setdefault(field, set_context)
-            if field in fields and first_set is set_context:
+            if field not in fields_with_problem:
+                continue
+            # The first set with a problem at the field reports it, and other sets do not repeat it
+            if reporting_sets.setdefault(field, set_context) is set_context:
                 yield problem
     yield from (problem for problem in problems if not context.applied_sets.get(problem.subject))
 
@@ -191,7 +193,8 @@ class ProjectSettings(msgspec.Struct, frozen=True, rename="kebab", forbid_unknow
 def parse_settings(document: object, file: str) -> ProjectSettings:
     """Convert a parsed settings file to ProjectSettings.
 
-    Raises InputError, which names the faulty field of ``file``.
+    Raises InputError, which names the faulty field of ``file``, if a value is invalid or the Kubernetes version is not
+    supported.
     """
     try:
         settings = convert_builtins(document, ProjectSettings)

@@ -74,9 +74,11 @@ def build_report(
 
     # Reduce the findings step by step.
     merged = _merge_findings_from_builds(sorted(findings, key=_build_severity_sort_key))
-    new = drop_baseline_findings(merged, reporting.baseline)
-    severe = [finding for finding in new if Severity(finding.severity).rank <= reporting.min_severity.rank]
-    reported = condense_findings(severe, rules.values()) if reporting.condensed else tuple(severe)
+    not_in_baseline = drop_baseline_findings(merged, reporting.baseline)
+    severe_enough = [
+        finding for finding in not_in_baseline if Severity(finding.severity).rank <= reporting.min_severity.rank
+    ]
+    reported = condense_findings(severe_enough, rules.values()) if reporting.condensed else tuple(severe_enough)
 
     reported_rules = {finding.rule for finding in reported}
     return Findings(
@@ -87,9 +89,9 @@ def build_report(
             _describe_rule(rule, reporting.get_severity(rule)) for rule in rules.values() if rule.id in reported_rules
         ),
         suppressed=tuple(suppressed),
-        known=len(merged) - len(new),
-        below=len(new) - len(severe),
-        alike=len(severe) - len(reported),
+        known=len(merged) - len(not_in_baseline),
+        below=len(not_in_baseline) - len(severe_enough),
+        alike=len(severe_enough) - len(reported),
     )
 
 
@@ -149,16 +151,21 @@ def _merge_findings_from_builds(findings: Iterable[Finding]) -> list[Finding]:
     for finding in findings:
         location = finding.rule, finding.file, finding.line, finding.column, finding.path
         candidates = groups_by_location.setdefault(location, [])
-        group = None
-        if finding.builds:
-            other_builds = (g for g in candidates if all(member.builds != finding.builds for member in g))
-            group = next(other_builds, None)
+        group = _find_group_without_build(candidates, finding.builds) if finding.builds else None
         if group is None:
             group = []
             groups.append(group)
             candidates.append(group)
         group.append(finding)
     return [_merge_group_of_findings(group) for group in groups]
+
+
+def _find_group_without_build(groups: Iterable[list[Finding]], builds: tuple[str, ...]) -> list[Finding] | None:
+    """Return the first group in which no finding comes from these builds, or None."""
+    for group in groups:
+        if all(finding.builds != builds for finding in group):
+            return group
+    return None
 
 
 def _merge_group_of_findings(group: Sequence[Finding]) -> Finding:
@@ -180,12 +187,12 @@ def _describe_rule(rule: Rule, severity: Severity) -> FoundRule:
 def condense_findings(findings: Iterable[Finding], rules: Iterable[Rule]) -> tuple[Finding, ...]:
     """Merge findings that repeat another one for the same object, namespace or variant, if their rule allows it."""
     rules = tuple(rules)
-    findings = keep_one_per_object(findings, {rule.id for rule in rules if rule.once_per_object})
+    findings = keep_one_finding_per_object(findings, {rule.id for rule in rules if rule.once_per_object})
     findings = merge_repeated_findings(findings)
-    return keep_one_per_namespace(findings, {rule.id for rule in rules if rule.once_per_namespace})
+    return keep_one_finding_per_namespace(findings, {rule.id for rule in rules if rule.once_per_namespace})
 
 
-def keep_one_per_namespace(findings: Iterable[Finding], rule_ids: Collection[str]) -> tuple[Finding, ...]:
+def keep_one_finding_per_namespace(findings: Iterable[Finding], rule_ids: Collection[str]) -> tuple[Finding, ...]:
     """Keep one finding per rule in ``rule_ids`` and namespace, and say in it how many others were dropped.
 
     Objects without a namespace form one more group. Findings of other rules are all kept.
@@ -204,7 +211,7 @@ def keep_one_per_namespace(findings: Iterable[Finding], rule_ids: Collection[str
     return tuple(result)
 
 
-def keep_one_per_object(findings: Iterable[Finding], rule_ids: Collection[str]) -> tuple[Finding, ...]:
+def keep_one_finding_per_object(findings: Iterable[Finding], rule_ids: Collection[str]) -> tuple[Finding, ...]:
     """Keep one finding per object for each rule in ``rule_ids``, and say in it how many others were dropped.
 
     Findings of other rules are all kept.

@@ -47,7 +47,7 @@ class BriefText(NamedTuple):
     lines: int
     """The maximum number of lines of the part, or 0 if the part is never cut."""
     rank: int = 0
-    """Parts with the lowest rank get room first."""
+    """Parts with the lowest rank get lines first."""
     indent: str = "  "
     more: tuple[str, ...] = ()
     """Command lines below the text. They are shown as a whole or not at all, and never wrapped, so that they can be
@@ -101,7 +101,7 @@ def _choose_brief_parts(document: Document, style: Style) -> list[tuple[BriefTex
     """
     summary = build_summary(document, style)
     lists_causes = isinstance(document, PlainReport) and document.headline_lists_causes
-    parts = list(_iter_brief_parts(summary, headline_lists_causes=lists_causes))
+    parts = list(_iter_brief_parts(summary, style.full_command, headline_lists_causes=lists_causes))
     wrapped = [_wrap_part(part, style.width) for part in parts]
     shown = _choose_shown_parts(parts, wrapped, style.width)
     entry_count = len(_list_summary_entries(summary)) + summary.left_out.get(_get_list_field(summary), 0)
@@ -112,10 +112,11 @@ def _choose_brief_parts(document: Document, style: Style) -> list[tuple[BriefTex
 
 
 def _choose_shown_parts(parts: list[BriefText], wrapped: list[list[str]], width: int) -> set[int]:
-    """Return the indexes of the parts that fit, chosen in the order of their rank.
+    """Return the indexes of the parts that are shown. Parts with the lowest rank are chosen first.
 
-    If enough lines are free, a part that may shrink is cut to the free lines. One of them is kept for the last part,
-    which says how to see everything, unless this part is chosen already. Changes `wrapped`.
+    A part that does not fit is left out, unless it may shrink and enough lines are free. A part that shrinks leaves one
+    line free for the last part, which says how to see everything, unless the last part is chosen already. Changes
+    `wrapped`.
     """
     shown: set[int] = set()
     for index in sorted(range(len(parts)), key=lambda index: parts[index].rank):
@@ -168,18 +169,16 @@ def _list_summary_entries(summary: Summary) -> tuple[str, ...]:
     """
     if _get_list_field(summary) == "advice":
         return summary.advice
-    is_about_next_pod = summary.summarizes == "Capacity"
-    return tuple(
-        _describe_misfit(_describe_entry_subject(summary, pods), pods.why, 1 if is_about_next_pod else pods.pods)
-        for pods in summary.pods
-        if not _is_in_headline(pods, summary.headline)
-    )
+    entries = [pods for pods in summary.pods if not _is_in_headline(pods, summary.headline)]
+    if summary.summarizes == "Capacity" and len(summary.pods) == 1:  # the headline has the number of its pods
+        return tuple(_describe_misfit("one more pod", replace(pods, pods=1)) for pods in entries)
+    return tuple(_describe_misfit(_describe_entry_subject(summary, pods), pods) for pods in entries)
 
 
-def _describe_misfit(subject: str, why: str, pods: int) -> str:
-    """Return a sentence about why so many pods, which `subject` names, do not run."""
-    is_fit_error = rewrite_fit_error(why) != why
-    return describe_misfit(subject, why, pods) if is_fit_error else f"{subject}: {describe_verdict(why)}"
+def _describe_misfit(subject: str, pods: ShortPods) -> str:
+    """Return a sentence about why the pods, which `subject` names, do not run."""
+    is_fit_error = rewrite_fit_error(pods.why) != pods.why
+    return describe_misfit(subject, pods.why, pods.pods) if is_fit_error else f"{subject}: {describe_verdict(pods.why)}"
 
 
 def _is_in_headline(pods: ShortPods, headline: str) -> bool:
@@ -199,7 +198,8 @@ def _describe_entry_subject(summary: Summary, pods: ShortPods) -> str:
     Entries of Capacity and Rebalancing count pods or evictions of a workload.
     """
     if summary.summarizes == "Capacity":
-        return f"{pods.workload}: after {pods.pods:,} more, the next pod" if pods.pods else f"{pods.workload}: a pod"
+        room = f"{pods.pods:,} more, then" if pods.pods else "none"
+        return f"{pods.workload}: {room}"
     if summary.summarizes == "Rebalancing":
         return f"{counted(pods.pods, 'eviction')} of {pods.workload} held back"
     # A workload is named with its kind, such as "Deployment shop/web"; a lone Pod is not a workload
@@ -225,25 +225,26 @@ def build_summary(document: Document, style: Style) -> Summary:
     return Summary(summarizes=get_document_kind(document), subject="", verdict="", headline=headline).shorten()
 
 
-def _iter_brief_parts(summary: Summary, *, headline_lists_causes: bool) -> Iterator[BriefText]:
+def _iter_brief_parts(summary: Summary, full_command: str, *, headline_lists_causes: bool) -> Iterator[BriefText]:
     """Yield the parts of the brief form from top to bottom.
 
     These are the verdict, causes, doubts, warnings, the first fix with its commands, entries of the summary's list, and
-    how to see more. `headline_lists_causes` says whether the headline of an Explanation repeats its causes.
+    how to see more. For this, `full_command` is the command line without `--brief`, or "" if it is not known.
+    `headline_lists_causes` says whether the headline of an Explanation repeats its causes.
     """
     if _is_about_pod(summary):
-        yield BriefText(_describe_verdict_and_node(summary), 3)
+        yield BriefText(_describe_verdict_and_node(summary), lines=3)
         if summary.stands_for:
-            yield BriefText(summary.stands_for, 3)
+            yield BriefText(summary.stands_for, lines=3)
         yield from _iter_cause_parts(summary, headline_lists_causes=headline_lists_causes)
     else:
-        yield BriefText(_describe_headline(summary), 3)
+        yield BriefText(_describe_headline(summary), lines=3)
     yield from _iter_warning_parts(summary)
     yield from _iter_fix_parts(summary)
     for entry in _list_summary_entries(summary)[:MAX_ENTRIES]:
-        yield BriefText(entry, 2, rank=3, is_entry=True)
+        yield BriefText(entry, lines=2, rank=3, is_entry=True)
     if _is_about_pod(summary) and not summary.fixes and summary.advice:
-        yield BriefText(f"next: {summary.advice[0]}", 2, rank=3)
+        yield BriefText(f"next: {summary.advice[0]}", lines=2, rank=3)
     fix_commands = _get_short_commands(summary)
     further_fixes = _count_further_fixes(summary)
     if summary.next:
@@ -253,12 +254,15 @@ def _iter_brief_parts(summary: Summary, *, headline_lists_causes: bool) -> Itera
             rank = 1
         else:
             rank = 4
-        yield BriefText("", 0, rank=rank, more=(f"{MORE}{summary.next[0]}",))
+        yield BriefText("", lines=0, rank=rank, more=(f"{MORE}{summary.next[0]}",))
         return
     is_first_fix_shown = bool(fix_commands) or (bool(summary.fixes) and bool(summary.fixes[0].edits))
     lacks_fix = bool(summary.fixes) and not is_first_fix_shown
     if further_fixes > 0 or summary.left_out or lacks_fix:
-        yield BriefText("more: the same command without --brief", 1, rank=4)
+        if full_command:
+            yield BriefText("", lines=0, rank=4, more=(f"{MORE}{full_command}",))
+        else:
+            yield BriefText("more: the same command without --brief", lines=1, rank=4)
 
 
 def _describe_headline(summary: Summary) -> str:
@@ -275,18 +279,21 @@ def _is_about_pod(summary: Summary) -> bool:
 
 
 def _iter_warning_parts(summary: Summary) -> Iterator[BriefText]:
-    """Yield the doubts that the headline does not name, the warnings, and why preemption cannot help."""
+    """Yield the doubts that the headline does not name, the warnings, and why preemption cannot help.
+
+    At most MAX_WARNINGS warnings are yielded.
+    """
     headline = "" if _is_about_pod(summary) else summary.headline
     doubts = [doubt for doubt in summary.doubts if doubt not in headline]
     if summary.undecided and (doubts or not summary.doubts):
-        yield BriefText(f"not certain: {'; '.join(doubts)}" if doubts else "not certain", 2)
+        yield BriefText(f"not certain: {'; '.join(doubts)}" if doubts else "not certain", lines=2)
     elif doubts:
-        yield BriefText(f"caveats: {'; '.join(doubts)}", 2)
+        yield BriefText(f"caveats: {'; '.join(doubts)}", lines=2)
     warnings = () if _get_list_field(summary) == "advice" else summary.warnings  # the list has them
     for warning in warnings[:MAX_WARNINGS]:
-        yield BriefText(warning, 2)
+        yield BriefText(warning, lines=2)
     if summary.preemption:
-        yield BriefText(summary.preemption, 2, rank=3)
+        yield BriefText(summary.preemption, lines=2, rank=3)
 
 
 def _iter_fix_parts(summary: Summary) -> Iterator[BriefText]:
@@ -305,23 +312,27 @@ def _iter_fix_parts(summary: Summary) -> Iterator[BriefText]:
             yield BriefText(f"fix {number}: {fix.summary}{cleared}{drawbacks}", 0, rank=1, text_to_cut=text_to_cut)
         return
     fix, commands = summary.fixes[0], _get_short_commands(summary)
-    label = "not enough" if fix.rival_count else "not worth it" if fix.costs_more_pods else "fix"
+    if fix.rival_count:
+        label = "not enough"
+    else:
+        label = "not worth it" if fix.costs_more_pods else LABEL_BY_SUMMARY.get(summary.summarizes, "fix")
     costs = _describe_costs(fix)
     text = f"{label}: {fix.summary}, but {costs}" if costs else f"{label}: {fix.summary}"
     # The costs come first in a text that may be cut, since no command is shown without them
     text_to_cut = f"{label}, but {costs}: {fix.summary}" if costs else text
-    yield BriefText(text, 0, rank=1, text_to_cut=text_to_cut)
+    yield BriefText(text, lines=0, rank=1, text_to_cut=text_to_cut)
     if fix.edits:
         text = f"  in the manifest: {'; '.join(fix.edits)}"
-        yield BriefText(text, 0, rank=1, indent="    ", needs_previous=True)
+        yield BriefText(text, lines=0, rank=1, indent="    ", needs_previous=True)
     if commands:
-        yield BriefText(
-            "", 0, rank=1, more=tuple(f"  {command}" for command in chain_commands(commands)), needs_previous=True
-        )
+        command_lines = tuple(f"  {command}" for command in chain_commands(commands))
+        yield BriefText("", lines=0, rank=1, more=command_lines, needs_previous=True)
     elif fix.commands:
-        yield BriefText(f"  {counted(len(fix.commands), 'command')} not shown here", 1, rank=1, needs_previous=True)
+        yield BriefText(
+            f"  {counted(len(fix.commands), 'command')} not shown here", lines=1, rank=1, needs_previous=True
+        )
     if further_text := _describe_further_fixes(summary):
-        yield BriefText(f"  and {further_text}", 1, rank=2, needs_previous=True)
+        yield BriefText(f"  and {further_text}", lines=1, rank=2, needs_previous=True)
 
 
 def _is_plan(summary: Summary) -> bool:
@@ -369,6 +380,8 @@ def _describe_costs(fix: ShortFix) -> str:
     return "; ".join(cost.brief for cost in fix.costs if cost.kind is not CostKind.CHECK_FIRST)
 
 
+LABEL_BY_SUMMARY = {"Drain": "next"}
+"""What comes before the first fix, if it is not a fix but what was asked about."""
 SUMMARIES_WITH_ADVICE = ("Audit", "AuditSection", "Findings", "WakeUps")
 """The kinds of documents whose list is their advice: findings, or the changes that wake a pod."""
 MAX_ENTRIES = 4
@@ -409,16 +422,16 @@ def _iter_cause_parts(summary: Summary, *, headline_lists_causes: bool) -> Itera
         return
     _, _, headline = summary.headline.rpartition(f"{summary.subject} {summary.verdict}: ")
     if not summary.causes or summary.verdict == "Gated":
-        yield BriefText(headline, 3)
+        yield BriefText(headline, lines=3)
         return
     introduction = summary.causes[0].conflict
     if not introduction and not headline_lists_causes:
         introduction = headline
     if introduction:
-        yield BriefText(introduction, 3)
+        yield BriefText(introduction, lines=3)
     for number, cause in enumerate(summary.causes[:2]):
         rank = 0 if number == 0 and not introduction else 3
-        yield BriefText(cause.plain or cause.reason, 3, rank)
+        yield BriefText(cause.plain or cause.reason, lines=3, rank=rank)
 
 
 def _wrap_part(part: BriefText, width: int) -> list[str]:

@@ -25,7 +25,7 @@ from kschedctl.reports.summary import CostKind, list_clauses
 
 TITLE, TITLE_WITH_RIVALS = "Fixes, each verified by replay", "Fixes, each verified by a replay with all waiting pods"
 """The second one is shown if some changes are not enough, since other waiting pods take the room that they make."""
-TITLE_OF_INSUFFICIENT = "Not enough: other waiting pods take the room first"
+TITLE_OF_INSUFFICIENT = "Not enough: other waiting pods would take the room first"
 TITLE_OF_INCOMPLETE = "Not verified: these need values that only you know"
 TITLE_OF_LOSING = "Not worth it: more pods lose their node than get one"
 TITLES = (TITLE, TITLE_WITH_RIVALS, TITLE_OF_INSUFFICIENT, TITLE_OF_LOSING, TITLE_OF_INCOMPLETE)
@@ -45,8 +45,10 @@ def build_best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
         label = "Not verified:"
     elif best.costs_more_pods_than_it_places:
         label = "Not worth it:"
+    elif best.holds is False:
+        label = "Not enough:"
     else:
-        label = "Not enough:" if best.holds is False else "Best fix:"
+        label = "Best fix:"
     parts: list[Cell] = [Marked(label, Tone.STRONG)]
     if drawbacks := _list_drawbacks_after_label(best):
         parts += [f"{best.summary},", Marked(f"but {'; '.join(drawbacks)}", Tone.WARNING)]
@@ -77,10 +79,10 @@ def build_fixes_section(
 ) -> Page:
     """Build the sections that list the fixes with their commands, and then the changes that cannot help.
 
-    Changes that are not enough, since other waiting pods take the room, changes that cost more pods than they place,
-    and fixes that need values from the user have sections of their own. ``title`` replaces the heading of the other
-    fixes. Unless the style is wide, only the first fixes are shown, and a note says how many more there are. If the pod
-    gets a new node without a fix (``gets_new_node``), a line says so.
+    Three kinds of fixes have sections of their own: fixes that need values from the user, changes that are not enough
+    because other waiting pods take the room, and changes that cost more pods than they place. ``title`` replaces the
+    heading of the other fixes. Unless the style is wide, only the first fixes are shown, and a note says how many more
+    there are. If the pod gets a new node without a fix (``gets_new_node``), a line says so.
 
     The manifests to complete are shown as YAML if ``with_manifests`` or ``style.patches`` is set. Without both, the
     commands of changes that are not enough or not worth it are left out.
@@ -140,8 +142,8 @@ def build_fix_lines(
 ) -> Page:
     """Build the lines about a fix: summary, alternatives, costs, commands, and possibly manifests and patches.
 
-    Manifests and patches are included if ``with_manifests`` or if the style asks for patches. `facts` come first and
-    replace the last line, which names the team and the nodes.
+    Manifests and patches are included if ``with_manifests`` or if the style asks for patches. If there are
+    `facts`, they come first and replace the line that names the team and the nodes.
     """
     lines: list[Cell] = [*facts]
     if remedy.alternatives:
@@ -193,6 +195,5 @@ def describe_fix_effect(remedy: Remedy) -> str:
 
     If other waiting pods take the room first, these are the nodes on which the pod would fit without them.
     """
-    nodes = remedy.opens[0] if len(remedy.opens) == 1 else f"{len(remedy.opens):,} nodes: {names(remedy.opens)}"
-    effect = "the pod, if it were alone, would fit" if remedy.holds is False else "the pod fits"
-    return f"to be done by the {TEAMS[remedy.by]} team; then {effect} on {nodes}"
+    effect = "without the other waiting pods, the pod would fit" if remedy.holds is False else "the pod fits"
+    return f"to be done by the {TEAMS[remedy.by]} team; then {effect} on {remedy.destination}"

@@ -136,17 +136,19 @@ class Style(msgspec.Struct, frozen=True):
     """Whether the output may contain only ASCII."""
     commands: Commands = msgspec.field(default_factory=dict)
     """Commands to try next, by pod, cluster, section or fingerprint of a finding; "" for the whole report."""
+    full_command: str = ""
+    """The command line that prints the whole answer instead of its brief form, or "" if it cannot be repeated."""
     about: tuple[tuple[str, str], ...] = ()
     """Facts for the head of a report, such as cluster, time and command."""
 
     @property
     def lists_all_nodes(self) -> bool:
-        """Whether tables of nodes have all rows."""
+        """Return whether tables of nodes have all rows."""
         return self.wide or self.all_nodes
 
     @property
     def narrow(self) -> bool:
-        """Whether there is too little room for all columns."""
+        """Return whether there is too little room for all columns."""
         return self.width < 110
 
 

@@ -37,6 +37,7 @@ from kschedctl.reports.placements import (
     NO_POOL,
     EvictedPod,
     EvictionChain,
+    EvictionFate,
     Headroom,
     PodCount,
     PoolChange,
@@ -44,10 +45,10 @@ from kschedctl.reports.placements import (
     Spread,
     UnplacedPods,
     Variation,
-    list_victims,
+    describe_victims,
 )
 from kschedctl.reports.plugin_answers import SearchedNodes, SearchStart
-from kschedctl.reports.unknown import VERDICT, UnknownKind, advise_reading, describe_unread
+from kschedctl.reports.unknown import VERDICT, UnknownKind, advise_reading, describe_unread_kinds
 from kschedctl.text.counts import agreeing, counted, first_few, first_of, format_percentage
 from kschedctl.text.printable import describe_misfit, rewrite_fit_error
 
@@ -70,7 +71,7 @@ def build_caveats(
 
 def build_left_out_lines(not_replayed: tuple[str, ...], ignored: tuple[str, ...]) -> Page:
     """Build a line for each feature that is not replayed, and one line for the fields that the version ignores."""
-    paragraphs = [paragraph(Marked("not replayed yet:", Tone.WARNING), what) for what in not_replayed]
+    paragraphs = [paragraph(Marked("not replayed yet:", Tone.WARNING), feature) for feature in not_replayed]
     if ignored:
         consequence = "this version's API server drops it from new objects, or its scheduler ignores or rejects it"
         paragraphs.append(paragraph(Marked("ignored:", Tone.WARNING), f"{'; '.join(ignored)}: {consequence}"))
@@ -117,11 +118,11 @@ def build_unread_lines(unknown: Sequence[UnknownKind]) -> Page:
     for affects, consequence in consequences.items():
         kinds = [kind for kind in unknown if kind.affects == affects]
         if kinds:
-            lines.append(f"{describe_unread(kinds)}; {consequence}")
+            lines.append(f"{describe_unread_kinds(kinds)}; {consequence}")
     beside_verdict = [kind for kind in unknown if kind.affects in consequences]
     if lines and not any(kind.affects == VERDICT for kind in unknown):
         lines[-1] += advise_reading(beside_verdict)
-    return tuple(paragraph(Marked("not known:", Tone.WARNING), line) for line in lines)
+    return tuple(paragraph(Marked("incomplete:", Tone.WARNING), line) for line in lines)
 
 
 def build_extender_line(extended: tuple[str, ...]) -> Page:
@@ -156,7 +157,10 @@ def mark_verdict(verdict: str, end: str = "") -> Marked:
 
 
 def build_pods_section(title: str, pods: Sequence[str], style: Style) -> Page:
-    """Build a section with a list of pods. Without pods, it is empty."""
+    """Build a section with a list of pods. Without pods, it is empty.
+
+    Unless the style is wide, only the first ROWS_SHOWN pods are listed.
+    """
     if not pods:
         return ()
     shown_pods, note = limit_rows_by_style(pods, style, ROWS_SHOWN)
@@ -243,16 +247,19 @@ def _describe_outcome(group: RetriedPods) -> str:
 def build_preempted_section(evicted: Sequence[EvictedPod], style: Style, chain: EvictionChain | None = None) -> Page:
     """Build the list of preempted pods, and of victims that equal pods could replace.
 
-    The eviction chain follows if replacements preempt other pods or return to their old nodes.
+    Only the first TIES_SHOWN of these victims are listed, unless the style lists all nodes. The eviction chain follows
+    if replacements preempt other pods or return to their old nodes.
     """
-    page = build_struct_table(
-        evicted, style, {"target": _build_replacement_cell}, title="Evicted by preemption", full=False
-    )
+    displaced = [pod.pod for pod in evicted if not pod.was_terminating]
+    title = "Evicted by preemption"
+    if len(displaced) > len({*displaced}):  # a replacement is listed under the name of the pod that it replaces
+        title += f", {counted(len(displaced), 'eviction')} of {counted(len({*displaced}), 'pod')}"
+    page = build_struct_table(evicted, style, {"target": _build_replacement_cell}, title=title, full=False)
     victims = {pod.pod for pod in evicted}
     tied = {pod.pod: pod.tied for pod in evicted if not victims.issuperset(pod.tied)}
-    if equal := list_victims(tied, tied):
+    if equal := describe_victims(tied, tied):
         shown_ties, note = limit_rows(equal, None if style.lists_all_nodes else TIES_SHOWN)
-        ties = "These pods have the same priority and start time, so kube-scheduler may evict either:"
+        ties = "kube-scheduler may evict other pods instead, since these have the same priority and start time:"
         page = (*page, paragraph(ties), Bullets((*shown_ties, note) if note else tuple(shown_ties)))
     if chain is None or not chain.goes_on:
         return page
@@ -263,6 +270,8 @@ def _build_replacement_cell(evicted: EvictedPod) -> Cell:
     """Return the node of the replacement or, if there is none, what happens to the pod instead."""
     if evicted.was_terminating:
         return Marked("already terminating", Tone.FAINT)
+    if evicted.fate == EvictionFate.LOST:
+        return Marked("not recreated", Tone.BAD)
     return evicted.target or Marked(evicted.fate, Tone.BAD)
 
 
@@ -297,9 +306,9 @@ def build_tried_orders_section(runs: int, unplaced: Mapping[str, Spread], proven
     """Build a table of how many pods of each workload get no node, depending on the order in which pods come back.
 
     The columns count the pods that get no node whatever the order, in every tried order, and in only some tried orders.
-    ``runs`` is the number of tried orders. By workload, ``unplaced`` has the smallest and largest number of pods that
-    got no node, and ``proven`` has the number of pods that can get no node in any order. Return an empty page if every
-    pod got a node in every tried order.
+    ``runs`` is the number of tried orders. ``unplaced`` has, by workload, the smallest and largest number of pods
+    without a node. ``proven`` has, by workload, the number of pods that can get no node in any order. Return an empty
+    page if every pod got a node in every tried order.
     """
     if not any(spread.most for spread in unplaced.values()):
         return ()
@@ -365,7 +374,7 @@ def build_zone_plot(zones: Sequence[PodCount], what: str = "") -> tuple[Plot, ..
 
 
 def _build_count_plot(unit: str, counts: Sequence[PodCount], what: str) -> tuple[Plot, ...]:
-    """Build the plot of the number of pods per place, before and after.
+    """Build the plot of the number of pods in each of the first MAX_PLACES places, before and after.
 
     ``unit`` is the kind of place, and ``what`` is added to the title.
     """
@@ -396,11 +405,13 @@ def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style, fitt
     }
     columns = [Column("pool", keep=True), *number_columns("nodes", "pods", "cpu %", "memory %")]
     cordoned = [
-        f"{pool.cordoned:,} in {f'pool {pool.pool}' if pool.pool else NO_POOL['']}" for pool in pools if pool.cordoned
+        f"{counted(pool.cordoned, 'cordoned node')} in {f'pool {pool.pool}' if pool.pool else NO_POOL['']}"
+        for pool in pools
+        if pool.cordoned
     ]
     cordoned_note = (
-        f"Cordoned nodes and their pods are not counted ({', '.join(cordoned)}). Pods that move off them are included "
-        "in the numbers after the arrows."
+        f"Not counted: {', '.join(cordoned)}, and their pods. Pods that move off these nodes are included in "
+        "the numbers after the arrows."
     )
     return (
         *build_table(pools, columns, _build_pool_row, limit=None, title="Pools, before → after"),

@@ -120,7 +120,7 @@ def build_struct_table(
 def format_rounded(name: str, amount: int) -> str:
     """Format an amount of a resource for a table, with at most three digits unless the whole part has more.
 
-    cpu is always in cores, so that amounts in a column can be compared. Bytes are in the largest binary unit of which
+    CPU is always in cores, so that amounts in a column can be compared. Bytes are in the largest binary unit of which
     there is at least one, with the names that sentences use.
 
     >>> format_rounded("memory", 105 << 30), format_rounded("memory", 1064 << 20), format_rounded("memory", 0)

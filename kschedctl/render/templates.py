@@ -178,7 +178,7 @@ def _find_path_values(path: str, root: Json, item: Json) -> list[Json]:
 
 
 def _translate_path(path: str, text: str) -> str:
-    r"""Translate kubectl's path to RFC 9535, with all names quoted.
+    r"""Translate kubectl's path to RFC 9535, with all names quoted. The path "." of the whole document becomes "".
 
     ``text`` is the path without a leading `$` or `@`, and ``path`` is the whole path. Raises UsageError if it is
     invalid.

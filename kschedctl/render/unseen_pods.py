@@ -41,7 +41,11 @@ def iter_not_created_lines(
 
 
 def _iter_failure_lines(not_created: NotCreated, style: Style) -> Iterator[Paragraph | Command]:
-    """Yield the lines about the failures to create a workload's pods. Past failures take one line without fixes."""
+    """Yield the lines about the failures to create a workload's pods, and then the fixes.
+
+    Past failures take one line without fixes. Unless the style is wide, only the first FAILURES_SHOWN failures are
+    described.
+    """
     workload = Marked(not_created.workload, Tone.STRONG)
     if not_created.past:
         yield paragraph(workload, Marked("earlier:", Tone.FAINT), Marked(not_created.headline, Tone.FAINT))
@@ -107,7 +111,10 @@ TITLE = "Waiting elsewhere: kube-scheduler does not see these pods yet"
 
 
 def build_held_back_section(waiting: Sequence[WaitingElsewhere], style: Style) -> Page:
-    """Build the table of objects that hold pods back, each with its status, followed by the fixes of each object."""
+    """Build the table of objects that hold pods back, each with its status, followed by the fixes of each object.
+
+    Unless the style is wide, the table has at most ENTRIES_SHOWN rows.
+    """
     columns = (Column("pods", right=True), Column("age"), Column("object, what it waits for"))
     table = build_table(waiting, columns, _build_holder_row, style, title=TITLE, limit=ENTRIES_SHOWN, full=False)
     fixes: list[Block] = []

@@ -36,8 +36,8 @@ class AuditRule:
         """Build a finding about an object, such as ``Node n1``. The message gives the evidence with figures.
 
         ``fix`` is the advice for this object. If it is empty, the rule's advice is used. ``fields`` are other fields of
-        the Finding, such as ``path`` or ``owner``. Without ``severity``, the finding has the rule's. The fingerprint is
-        a hash of the rule, the object and the path.
+        the Finding, such as ``path``, ``owner`` or ``severity``, which defaults to the rule's. The fingerprint is a
+        hash of the rule, the object and the path.
         """
         severity = fields.pop("severity", self.severity)
         path = fields.pop("path", "")
@@ -71,10 +71,10 @@ class SectionVerdict(Unread):
 def build_verdict(
     rules: Sequence[AuditRule], findings: Iterable[Finding], unknown: Iterable[UnknownKind] = ()
 ) -> SectionVerdict:
-    """Build a Section's fields: its state, its findings, the violated rules, and what is unknown.
+    """Build the fields of a Section: its state, its findings, the violated rules, and what is unknown.
 
-    The worst findings come first. ``unknown`` lists inputs of the section that were not read. The state is unknown if
-    they could change it.
+    The worst findings come first. ``unknown`` lists inputs that were not read. If such an input could change the state,
+    the state is unknown.
     """
     worst_first = sorted(findings, key=lambda finding: SEVERITIES_BY_GRAVITY.index(finding.severity))
     merged_unknown = merge_unknown_kinds([unknown])

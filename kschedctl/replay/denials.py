@@ -82,7 +82,8 @@ def raise_if_struct_denied(obj: Struct, cluster: Cluster, *, admission: bool = T
 def _has_all_fields_of_path(value: object, path: Path) -> bool:
     """Return whether the structs along the path have all fields that it names.
 
-    The rest of the path is not checked once it enters a value that is neither a struct nor a tuple.
+    The check ends at the first value that is neither a struct nor a tuple with the item. The rest of the path is then
+    assumed to exist.
     """
     for step in path:
         if isinstance(value, Struct):
@@ -110,8 +111,9 @@ def find_denials(
 ) -> list[Denial]:
     """Return the reasons, in the API server's words, why it would not create the manifest's object.
 
-    ``obj`` is the manifest as a struct of `kschedctl.api.validation.manifests.KINDS`, and ``namespace`` is used if it
-    names none. Without ``admission``, only validation is checked, for callers that replay admission themselves.
+    ``obj`` is the manifest as a struct of `kschedctl.api.validation.manifests.KINDS`. ``namespace`` is used if the
+    manifest names none. Without ``admission``, only validation is checked, for callers that replay admission
+    themselves.
     """
     kind = str(manifest["kind"])
     metadata = obj.metadata  # type: ignore[attr-defined]

@@ -101,13 +101,27 @@ def get_longest_grace_seconds(pods: Iterable[Pod]) -> int:
 def render_wait_until_gone(*pods: Pod) -> str:
     """Return the command that waits until the pods of one namespace are deleted.
 
-    It waits for five minutes, or a minute longer than the longest grace period.
+    The command waits for five minutes. If the longest grace period requires more, the timeout exceeds this period by a
+    minute.
     """
     seconds = get_longest_grace_seconds(pods) + MARGIN_SECONDS
     timeout = "5m" if seconds <= MIN_WAIT_SECONDS else f"{seconds}s"
     names = (f"pod/{pod.metadata.name}" for pod in pods)
     namespace = pods[0].metadata.namespace
     return render_command("wait", "-n", namespace, "--for=delete", *names, f"--timeout={timeout}")
+
+
+def render_stuck_deletion_checks(node: str, *pods: Pod) -> tuple[str, str]:
+    """Return the commands that show why terminating pods of one namespace are still on the node.
+
+    The first shows their finalizers, and the second shows the state of the node and its kubelet.
+    """
+    names = (pod.metadata.name for pod in pods)
+    columns = "custom-columns=NAME:.metadata.name,FINALIZERS:.metadata.finalizers"
+    return (
+        render_command("get", "pods", "-n", pods[0].metadata.namespace, *names, "-o", columns),
+        render_command("describe", "node", node),
+    )
 
 
 def render_patch(key: ObjectKey, change: JsonObject | list[Operation]) -> str:

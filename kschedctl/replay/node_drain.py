@@ -20,7 +20,7 @@ from kschedctl.replay.parallel import compute_spreads
 from kschedctl.replay.settling import recreate_gone_pods
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import BlockedPod, MovedPod, Spread, UnplacedPods
-from kschedctl.scheduler.engine.cycle import Cycle, select_allowed_nodes
+from kschedctl.scheduler.engine.cycle import Cycle, mask_allowed_nodes
 from kschedctl.scheduler.engine.diagnosis import run_post_filter
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
@@ -60,6 +60,8 @@ class NodeDrain:
     """Evicted pods that no controller recreates."""
     staying_count: int = 0
     """How many pods of DaemonSets and static pods stay."""
+    daemon_count: int = 0
+    """How many of the staying pods belong to DaemonSets."""
     outcomes: dict[Position, Outcome] = field(default_factory=dict)
     """Outcomes of the successors, also of pods that preemption displaced."""
     preemptions: list[Outcome] = field(default_factory=list)
@@ -75,8 +77,10 @@ class NodeDrain:
         self._evictions = self.evictions or Evictions(self.simulation)
         for name in self.nodes:
             for position in view.pods_on(view.nodes.index[name]):
-                if find_owner(view.pods.objects[position]).kind in KINDS_NOT_EVICTED:
+                kind = find_owner(view.pods.objects[position]).kind
+                if kind in KINDS_NOT_EVICTED:
                     self.staying_count += 1
+                    self.daemon_count += kind == "DaemonSet"
                 else:
                     self.evictable[position] = None
 
@@ -215,8 +219,8 @@ class NodeDrain:
     def _place_pods(self, positions: Sequence[Position]) -> bool:
         """Try to place the pods in the order of the queue, and return whether any got a node.
 
-        The outcomes are recorded. If a pod gets a node, so are the recovery of its budgets and the pods that it
-        preempted.
+        All outcomes are recorded. If a pod gets a node, the budgets of its predecessor recover, and the pods that it
+        preempted are recorded.
         """
         is_any_placed = False
         for position in self.simulation.sort_for_queue(self._order_pods(positions)):
@@ -305,7 +309,7 @@ def _is_always_rejected(cycle: Cycle) -> bool:
         satisfiable_by_pods.add(InterPodAffinity.name)
     if cycle.pre_filter.status.rejected:
         return cycle.pre_filter.plugin not in satisfiable_by_pods
-    rejected = ~select_allowed_nodes(cycle.pre_filter, cycle.view)
+    rejected = ~mask_allowed_nodes(cycle.pre_filter, cycle.view)
     for name, verdict in cycle.filter.verdicts.items():
         if name not in satisfiable_by_pods:
             rejected |= verdict.rejected

@@ -29,6 +29,7 @@ from kschedctl.scheduler.framework import Code, PermitPlugin, offers
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import HOSTNAME, ZONE
+from kschedctl.text.counts import agreeing, first_few
 
 if TYPE_CHECKING:
     from kschedctl.scheduler.simulation.outcome import Eviction, Outcome
@@ -130,7 +131,11 @@ def group_unplaced_pods(
     for (workload, verdict, message, known_cause, place), pods in pods_by_group.items():
         first_pod, *_ = pods
         keys = tuple(pod.key for pod in pods)
-        cause = known_cause or (missing_classes.explain_missing_class(first_pod) if verdict != NOT_CREATED else "")
+        cause = known_cause
+        if not cause and verdict != NOT_CREATED:
+            cause = missing_classes.explain_missing_class(first_pod) or _explain_missing_claim_templates(
+                first_pod, simulation.view.cluster
+            )
         evicted_from = {}
         if displaced_from is not None:
             evicted_from = {pod.key: pod.spec.node_name for pod in pods if pod.spec.node_name not in displaced_from}
@@ -182,9 +187,9 @@ def list_lost_victims(simulation: Simulation) -> tuple[str, ...]:
 
 
 def find_pods_waiting_at_permit(simulation: Simulation, outcomes: Iterable[Outcome]) -> dict[str, str]:
-    """Return the placed pods that Permit plugins make wait, by ``namespace/name``, each with the plugins' reasons.
+    """Return, by pod key, why Permit plugins make placed pods wait.
 
-    All outcomes must have a node. Return {} if no profile has Permit plugins.
+    All outcomes must have a node. Pods that do not wait are left out.
     """
     if not _has_permit_plugins(simulation.scheduler):
         return {}
@@ -349,13 +354,18 @@ def summarize_evictions(simulation: Simulation, evicted: Sequence[EvictedPod]) -
 
 
 def compute_headroom(
-    view: Fork, before: Amounts, among: Bools | None = None, drained: Bools | None = None
+    view: Fork,
+    before: Amounts,
+    among: Bools | None = None,
+    drained: Bools | None = None,
+    reserved: Amounts | None = None,
 ) -> tuple[Headroom, ...]:
     """Return, for each resource, the allocatable amount, and the requested and largest free amounts before and now.
 
     ``before`` has the nodes' requests before, (N, R). ``among`` (N,) selects the nodes for which the largest free
-    amount is computed; None stands for all nodes. All amounts of the nodes in ``drained`` (N,) are left out. Resources
-    that no node offers are left out, and the number of pods comes last.
+    amount is computed; None stands for all nodes. All amounts of the nodes in ``drained`` (N,) are left out. What is
+    ``reserved`` on the nodes (N, R) for nominated pods does not count as free. Resources that no node offers are left
+    out, and the number of pods comes last.
     """
     is_candidate = np.ones(len(view.nodes), np.bool_) if among is None else among
     remains = np.ones(len(view.nodes), np.bool_) if drained is None else ~drained
@@ -367,8 +377,9 @@ def compute_headroom(
             continue
         requested_before = before[remains, column]
         requested_now = view.requested[remains, column]
-        free_before = np.maximum(allocatable - requested_before, 0)[is_candidate]
-        free_now = np.maximum(allocatable - requested_now, 0)[is_candidate]
+        reserved_now = 0 if reserved is None else reserved[remains, column]
+        free_before = np.maximum(allocatable - requested_before - reserved_now, 0)[is_candidate]
+        free_now = np.maximum(allocatable - requested_now - reserved_now, 0)[is_candidate]
         headrooms.append(
             Headroom(
                 name,
@@ -453,7 +464,7 @@ class MissingStorageClasses:
     def find_missing_class(self, pod: Pod) -> MissingStorageClass | None:
         """Return the first nonexistent StorageClass that a claim of the pod names, with the claim.
 
-        Return None if there is none, or if StorageClasses were not read.
+        Return None if all named classes exist, or if StorageClasses were not read.
         """
         claim = self._find_first_claim_of_pod(pod, self._claims)
         if claim is None:
@@ -462,9 +473,9 @@ class MissingStorageClasses:
         return MissingStorageClass(claim.spec.storage_class_name or "", key)
 
     def explain_missing_class(self, pod: Pod) -> str:
-        """Explain in a sentence why a claim of the pod lacks a class, or return an empty string if none does.
+        """Explain in a sentence why a claim of the pod lacks a class, or return "" if every claim has a class.
 
-        The class does not exist, or the claim names no class and there is no default class.
+        Either the class does not exist, or the claim names no class and there is no default class.
         """
         missing = self.find_missing_class(pod)
         if missing is not None:
@@ -504,3 +515,31 @@ class MissingStorageClasses:
         if not name or claim.spec.volume_name:
             return False
         return name not in self._existing and name not in self._of_volumes
+
+
+def find_missing_claim_templates(pod: Pod, cluster: Cluster) -> list[str]:
+    """Return the ResourceClaimTemplates from which no claim can be created for the pod, since they do not exist.
+
+    The list is empty if ResourceClaimTemplates were not read.
+    """
+    namespace = pod.metadata.namespace
+    recorded_names = {status.name for status in pod.status.resource_claim_statuses}
+    names = [
+        reference.resource_claim_template_name
+        for reference in pod.spec.resource_claims
+        if reference.resource_claim_template_name and reference.name not in recorded_names
+    ]
+    if not names or cluster.find_gap("ResourceClaimTemplate", namespace) is not None:
+        return []
+    existing = {t.metadata.name for t in cluster.list_in_namespace("resource_claim_templates", namespace)}
+    return [f"{namespace}/{name}" for name in dict.fromkeys(names) if name not in existing]
+
+
+def _explain_missing_claim_templates(pod: Pod, cluster: Cluster) -> str:
+    """Explain that ResourceClaimTemplates of the pod do not exist, or return "" if all exist or were not read."""
+    names = find_missing_claim_templates(pod, cluster)
+    if not names:
+        return ""
+    do = agreeing(len(names), "does", "do")
+    claims = agreeing(len(names), "its ResourceClaim is", "their ResourceClaims are")
+    return f"ResourceClaimTemplate {first_few(names)} {do} not exist, so {claims} not created"

@@ -43,7 +43,7 @@ def run_queue(cluster: Cluster, closed_loop: bool = False) -> QueueRun:
     loop = QueueReplay(scheduler, QueuedPodGroups(scheduler))
     loop.fill_queue()
     gated = _report_gated_pods(loop)
-    records = list(loop.run_closed_loop() if closed_loop else loop.run_open_loop())
+    records = list(loop.iter_closed_loop_cycles() if closed_loop else loop.iter_open_loop_cycles())
     get_key = _build_key_getter(loop)
     waiting_on_permit = {}
     for position, waiting in loop.waiting.pods.items():
@@ -287,7 +287,10 @@ class QueueRun(Report, frozen=True):
         return (f"{counted(bound, 'pod')} bound", sentence)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with figures, victims, and the last messages of pods that are gated or still queued."""
+        """Return the summary with victims, the numbers of bound and waiting pods, and messages of waiting pods.
+
+        A pod that is still queued has its last message. A gated pod has the reasons of its gate.
+        """
         last_messages = {pod: "; ".join(gate.reasons) for pod, gate in self.gated.items()}
         for cycle in self.cycles:
             for pod, failure in cycle.failed.items():

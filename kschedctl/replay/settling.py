@@ -30,10 +30,12 @@ Upstream: pkg/controller/daemon/daemon_controller.go, pkg/controller/statefulset
 """
 
 
-def recreate_evicted_pods(simulation: Simulation, scaled_down: Container[Position] = ()) -> Simulation:
-    """Let the simulation recreate evicted pods, as controllers do, while it runs the queue, and return the simulation.
+def enable_pod_recreation(simulation: Simulation, scaled_down: Container[Position] = ()) -> Simulation:
+    """Make the simulation recreate evicted pods while it runs the queue, as controllers do, and return the simulation.
 
-    Pods in ``scaled_down`` are not recreated, since their workload replaces or drops them.
+    A pod of a kind in ONE_PER_SLOT is recreated once its predecessor is gone, and any other pod at once. Pods in
+    ``scaled_down`` are not recreated, since their workload replaces or drops them. Neither are pods without a
+    controller that recreates them.
     """
     view = simulation.view
 
@@ -68,7 +70,7 @@ def settle(
     cluster: Cluster, seed: int = 0, sampling: SampledFrom | None = None, call_extender: CallExtender | None = None
 ) -> SettledCluster:
     """Schedule all pending pods that fit, and recreated victims of preemption, and return the resulting cluster."""
-    simulation = recreate_evicted_pods(Simulation(Scheduler(cluster, call_extender), seed=seed, sampling=sampling))
+    simulation = enable_pod_recreation(Simulation(Scheduler(cluster, call_extender), seed=seed, sampling=sampling))
     return build_settled_cluster(simulation, schedule_with_victims(simulation, find_pods_still_pending(simulation)))
 
 
@@ -82,7 +84,7 @@ class UnexplainedSettling:
     @classmethod
     def settle(cls, cluster: Cluster, call_extender: CallExtender | None = None) -> UnexplainedSettling:
         """Schedule all pending pods without explaining why others still wait."""
-        simulation = recreate_evicted_pods(Simulation(Scheduler(cluster, call_extender)))
+        simulation = enable_pod_recreation(Simulation(Scheduler(cluster, call_extender)))
         return cls(simulation, schedule_victims(simulation, simulation.schedule(find_pods_still_pending(simulation))))
 
     @cached_property
@@ -133,7 +135,7 @@ def schedule_victims(simulation: Simulation, latest: list[Outcome]) -> list[Outc
     """
     placed_outcomes: list[Outcome] = []
     while not simulation.interrupted:
-        recreated = recreate_gone_pods(simulation, list_victims(latest))
+        recreated = recreate_gone_pods(simulation, describe_victims(latest))
         if not recreated:
             break
         placed_outcomes += [outcome for outcome in latest if outcome.row >= 0]
@@ -143,7 +145,7 @@ def schedule_victims(simulation: Simulation, latest: list[Outcome]) -> list[Outc
     return placed_outcomes + latest
 
 
-def list_victims(outcomes: Iterable[Outcome]) -> list[Position]:
+def describe_victims(outcomes: Iterable[Outcome]) -> list[Position]:
     """Return the pods that the outcomes preempted."""
     return [victim for outcome in outcomes for victim in outcome.victims]
 
@@ -151,7 +153,7 @@ def list_victims(outcomes: Iterable[Outcome]) -> list[Position]:
 def list_displaced_victims(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[Position]:
     """Return the pods that the outcomes preempted, without pods that were being deleted anyway."""
     pods = simulation.view.pods.objects
-    return [victim for victim in list_victims(outcomes) if pods[victim].metadata.deletion_timestamp is None]
+    return [victim for victim in describe_victims(outcomes) if pods[victim].metadata.deletion_timestamp is None]
 
 
 def recreate_gone_pods(simulation: Simulation, positions: Iterable[Position]) -> list[Position]:

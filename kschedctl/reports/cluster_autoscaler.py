@@ -199,7 +199,7 @@ class ScaleUp(Report, frozen=True):
 
     @property
     def are_all_placed(self) -> bool:
-        """Whether every pod gets a node once the groups have grown."""
+        """Return whether every pod gets a node once the groups have grown."""
         return not (self.remaining or self.still_pending or self.ignored)
 
     @property
@@ -235,7 +235,10 @@ class ScaleUp(Report, frozen=True):
 
     @property
     def later_pods(self) -> tuple[str, ...]:
-        """The pods that are left to a later loop, because this loop grows groups for other pods."""
+        """The pods that are left to a later loop, because this loop grows groups for other pods.
+
+        If no group grows, there are none.
+        """
         if not self.increases:
             return ()
         decided = {*self.triggered, *self.remaining, *self.filtered_out}
@@ -268,11 +271,11 @@ class ScaleUp(Report, frozen=True):
             reasons = {
                 group: figures.get(group) or ", ".join(refusal.reasons) for group, refusal in unhelped.rejected.items()
             }
-            reasons |= {group: self.describe_skipped(pod, group) for group in unhelped.skipped}
+            reasons |= {group: self.describe_skipped_group(pod, group) for group in unhelped.skipped}
             pods_by_reasons.setdefault(tuple(sorted(reasons.items())), []).append(pod)
         return pods_by_reasons
 
-    def describe_skipped(self, pod: str, group: str) -> str:
+    def describe_skipped_group(self, pod: str, group: str) -> str:
         """Describe why the group was skipped for the pod.
 
         The text also says whether one more node of the group would take the pod, if this is known.
@@ -286,8 +289,8 @@ class ScaleUp(Report, frozen=True):
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the pods that get no node or stay pending, each with the reason.
 
-        Also add the number of unschedulable pods and of those that get a node, warnings about pods that are ignored or
-        stay pending, and a fix for each group without nodes whose template lacks tags.
+        The figures are the numbers of unschedulable pods and of pods that get a node. Warnings name the pods that are
+        ignored or stay pending. A fix is added for each group without nodes whose template lacks something.
         """
         unhelped: list[ShortPods] = []
         for reasons, unhelped_pods in self.group_pods_by_reasons().items():
@@ -562,7 +565,10 @@ class ScaleDown(Report, frozen=True):
 
 
 def iter_group_doubts(report: ScaleUp | ScaleDown) -> Iterator[str]:
-    """Yield what is not certain about the node groups and flags, and which of them were left out as invalid."""
+    """Yield the doubts about the node groups and flags, and the faults because of which some of these were left out.
+
+    A fault that a doubt already names is not repeated.
+    """
     if report.seen_groups:
         yield UNKNOWN_GROUP_LIMITS
     yield from report.doubts

@@ -31,8 +31,8 @@ class RunReport(Protocol):
 
     @property
     def interrupted(self) -> bool:
-        """Whether the user interrupted the run, so that the report is partial."""
+        """Return whether the user interrupted the run, so that the report is partial."""
 
     @property
     def undecided(self) -> bool:
-        """Whether the answer depends on something that was not read."""
+        """Return whether the answer depends on something that was not read."""

@@ -1,6 +1,4 @@
-"""Parts that several reports share: placements and evictions of pods, and the changes that a plan makes to node
-pools.
-"""
+"""Placements, evictions and changes of node pools, as parts that several reports share."""
 
 from __future__ import annotations
 
@@ -121,7 +119,7 @@ class EvictedPod(Document, frozen=True):
 
     @property
     def was_terminating(self) -> bool:
-        """Whether the pod was being deleted anyway, so that the preemptor only waits until it is gone."""
+        """Return whether the pod was being deleted anyway, so that the preemptor only waits until it is gone."""
         return self.fate == EvictionFate.DELETED
 
     @property
@@ -245,16 +243,15 @@ class PinnedVolume(Document, frozen=True):
     @property
     def cause(self) -> str:
         """The reason why the pod fits nowhere else."""
-        if self.local:
-            place = f"is local to {first_few(self.nodes)}"
-        elif self.domain:
-            nodes = f"{first_few(self.nodes)} {agreeing(len(self.nodes), 'is the only node', 'are the only nodes')}"
-            place = f"can be used only from {self.domain}, where {nodes}"
-            return f"volume {self.volume} (claim {self.claim}) {place}, so the pod needs a node there"
-        else:
-            place = f"can be used only from {first_few(self.nodes)}"
+        volume = f"volume {self.volume} (claim {self.claim})"
+        nodes = first_few(self.nodes)
+        if self.domain and not self.local:
+            are_only = agreeing(len(self.nodes), "is the only node", "are the only nodes")
+            place = f"can be used only from {self.domain}, where {nodes} {are_only}"
+            return f"{volume} {place}, so the pod needs a node there"
+        place = f"is local to {nodes}" if self.local else f"can be used only from {nodes}"
         there = agreeing(len(self.nodes), "there", "on these nodes")
-        return f"volume {self.volume} (claim {self.claim}) {place}, so the pod can run only {there}"
+        return f"{volume} {place}, so the pod can run only {there}"
 
 
 def describe_data_on_nodes(volumes: Iterable[PinnedVolume]) -> tuple[str, ...]:
@@ -283,16 +280,16 @@ class BlockedPod(Document, frozen=True):
     """Pods that the budgets do not count as healthy, so that they use up what the budgets allow."""
 
 
-def list_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return a text per victim. Victims that could be replaced by the same other pods share a text at the end.
-
-    >>> list_victims(["d/a"], {}), list_victims(["d/a", "d/b", "d/x"], {"d/a": ["d/c"], "d/b": ["d/c"]})
-    (['d/a'], ['d/x', '2 of d/a, d/b, d/c'])
-    >>> list_victims(["d/a", "d/b"], {"d/a": ["d/b"]})
-    ['d/a', 'd/b']
+def describe_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) -> list[str]:
+    """Describe each victim in a text. Victims that could be replaced by the same other pods share a text at the end.
 
     ``tied`` maps a victim to pods that are equal to it, so that they could be evicted instead. Victims themselves are
     no alternatives.
+
+    >>> describe_victims(["d/a"], {}), describe_victims(["d/a", "d/b", "d/x"], {"d/a": ["d/c"], "d/b": ["d/c"]})
+    (['d/a'], ['d/x', '2 of d/a, d/b, d/c'])
+    >>> describe_victims(["d/a", "d/b"], {"d/a": ["d/b"]})
+    ['d/a', 'd/b']
     """
     victim_names = list(victims)
     singles: list[str] = []
@@ -377,12 +374,17 @@ class EvictionChain(Document, frozen=True):
 
     def name_victims(self, victims: Iterable[str]) -> list[str]:
         """Return the names of the victims, and of the pods that could be evicted instead."""
-        return list_victims(victims, self.tied)
+        return describe_victims(victims, self.tied)
 
     @property
     def goes_on(self) -> bool:
-        """Whether replacements evict pods in turn, preemptors keep waiting, or pods return to their nodes."""
+        """Return whether replacements evict pods in turn, preemptors keep waiting, or pods return to their nodes."""
         return bool(self.evicted_in_turn or self.outrun or self.returned)
+
+
+def describe_objects_without_pods(titles: Sequence[str]) -> str:
+    """Return a clause that says that none of these objects, which are not workloads, creates pods."""
+    return f"{first_few(titles)} {agreeing(len(titles), 'creates', 'create')} no pods"
 
 
 def describe_missing_namespaces(similar_by_name: Mapping[str, str]) -> str:

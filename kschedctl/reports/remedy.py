@@ -111,11 +111,24 @@ class Remedy(Document, frozen=True):
         return 1 + len(self.also_places)
 
     @property
+    def destination(self) -> str:
+        """The nodes that then take the pod, in words: existing nodes by name, and nodes that the fix adds by number."""
+        added = {change["create"]["metadata"]["name"] for change in self.changes if _creates_node(change)}
+        existing = [node for node in self.opens if node not in added]
+        places = []
+        if existing:
+            nodes = first_few(existing)
+            places.append(nodes if len(existing) == 1 else f"{len(existing):,} nodes: {nodes}")
+        if len(existing) < len(self.opens):
+            places.append("the new node" if len(added) == 1 else f"one of the {len(added):,} new nodes")
+        return " or ".join(places)
+
+    @property
     def gain(self) -> str:
         """A clause with the number of other waiting pods that the fix places, or "" if it places none."""
         if not self.also_places:
             return ""
-        return f"also lets {counted(len(self.also_places), 'other pending pod')} schedule"
+        return f"{counted(len(self.also_places), 'other pending pod')} would also get a node"
 
     def to_short_fix(self, clears: int = 0) -> ShortFix:
         """Return the fix as a summary shows it. `clears` is the number of pods that it lets schedule.
@@ -138,11 +151,11 @@ class Remedy(Document, frozen=True):
         )
 
 
-def sort_incomplete_fixes(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
-    """Sort the remedies that need values from the user to the end, and keep the order otherwise.
+def sort_incomplete_and_costly_fixes_last(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
+    """Sort the fixes that need values from the user to the end, and keep the order otherwise.
 
-    A remedy that needs values comes first if it has fewer changes than every remedy that needs none. Remedies that cost
-    more pods than they place come last among the remedies that need none.
+    A fix that needs values comes first if it has fewer changes than every fix that needs none. Among the fixes that
+    need none, those that cost more pods than they place come last.
     """
     listed = tuple(remedies)
     fewest_changes = min((len(remedy.kinds) for remedy in listed if not remedy.needs_values), default=0)
@@ -175,3 +188,8 @@ def chain_commands(commands: Iterable[str]) -> tuple[str, ...]:
 
 MOST_FIX_COMMANDS = 4
 """The number of commands that a summary may have for a fix. Of more commands it has none: a part could do harm."""
+
+
+def _creates_node(change: JsonDict) -> bool:
+    """Return whether the change of an object creates a node."""
+    return "create" in change and change["create"].get("kind") == "Node"

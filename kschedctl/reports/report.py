@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document, RootDocument
 from kschedctl.reports.summary import MOST_COMMANDS, ShortPods, Summary
-from kschedctl.reports.unknown import describe_unread
+from kschedctl.reports.unknown import describe_unread_kinds
 from kschedctl.text.counts import counted
 from kschedctl.text.printable import printable
 
@@ -58,7 +58,7 @@ class PlainReport(Document, frozen=True):
 
     @property
     def headline_lists_causes(self) -> bool:
-        """Whether the headline is just the list of causes, so that a page that shows the causes may leave it out."""
+        """Return whether the headline only lists the causes, so that a page with the causes may leave it out."""
         return False
 
     def extend_summary(self, summary: Summary) -> Summary:
@@ -143,7 +143,7 @@ class PlainReport(Document, frozen=True):
         """Yield what limits the answer: what was not read, replayed or verified, and bugs of kube-scheduler."""
         if getattr(self, "interrupted", False):
             yield "interrupted: a partial result"
-        if unknown := describe_unread(getattr(self, "unknown", ())):
+        if unknown := describe_unread_kinds(getattr(self, "unknown", ())):
             yield unknown
         yield from getattr(self, "doubts", ())
         yield from (f"not replayed: {what}" for what in getattr(self, "not_replayed", ()))
@@ -187,12 +187,12 @@ class Answers(Report, frozen=True):
 
     @property
     def undecided(self) -> bool:
-        """Whether an answer depends on something that was not read."""
+        """Return whether an answer depends on something that was not read."""
         return any(answer.document.undecided for answer in self.answers)
 
     @property
     def good(self) -> bool:
-        """Whether all answers are good and no answer is missing."""
+        """Return whether all answers are good and no answer is missing."""
         return not self.interrupted and all(answer.good for answer in self.answers)
 
     def build_first_line(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from kschedctl.reports.findings import SEVERITIES_BY_GRAVITY, Finding, Findings, FoundRule, has_finding_at_least
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import Summary
-from kschedctl.reports.unknown import VERDICT, UnknownKind, describe_unread
+from kschedctl.reports.unknown import VERDICT, UnknownKind, describe_unread_kinds
 from kschedctl.text.counts import counted
 
 SOUND, FINDINGS, UNKNOWN = "sound", "findings", "unknown"
@@ -54,7 +54,7 @@ class Section(Report, frozen=True, kw_only=True, tag_field="name"):
 
     @property
     def is_not_judged(self) -> bool:
-        """Whether the section is sound only because there was nothing to judge."""
+        """Return whether the section is sound only because there was nothing to judge."""
         return self.nothing_judged and self.state == SOUND
 
     def extend_summary(self, summary: Summary) -> Summary:
@@ -129,7 +129,7 @@ def _build_unknown_finding(section: Section) -> Finding:
         severity="note",
         object=section.title,
         path="",
-        message=f"not known: {describe_unread(missing)}; the answer could differ",
+        message=f"incomplete: {describe_unread_kinds(missing)}; the answer could differ",
         fix="Also read what is missing",
         fingerprint=rule,
     )

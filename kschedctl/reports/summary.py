@@ -45,8 +45,8 @@ class ShortCause(Document, frozen=True):
 def describe_node_share(nodes: int, within: int, total: int) -> str:
     """Describe the nodes to which a reason applies, as a share of the eligible nodes or of all nodes.
 
-    `nodes` is the number of nodes to which the reason applies, `within` the number of eligible nodes (0 if unknown),
-    and `total` the number of all nodes. Return "" if the cluster has a single node.
+    `nodes` is the number of these nodes, `within` is the number of eligible nodes (0 if unknown), and `total` is the
+    number of all nodes. Return "" if the cluster has a single node.
 
     >>> describe_node_share(9, 9, 12), describe_node_share(2, 9, 12), describe_node_share(5, 0, 12)
     ('all 9 eligible nodes', '2 of 9 eligible nodes', '5 of 12 nodes')

@@ -11,7 +11,7 @@ from kschedctl.api.kinds import pluralize_kind
 
 VERDICT = "verdict"
 INSTANCE_TYPES = "InstanceType"
-PLURALS: Mapping[str, str] = {"ReleaseNote": "release notes", INSTANCE_TYPES: "instance types"}
+PLURALS: Mapping[str, str] = {"Age": "ages", "ReleaseNote": "release notes", INSTANCE_TYPES: "instance types"}
 """Plurals of names that are no kinds of objects."""
 READ_THEM: Mapping[str, str] = {
     "were not among the files": "add them, or specify --assume-complete if there are none",
@@ -63,7 +63,7 @@ def is_undecided(unknown: Iterable[UnknownKind]) -> bool:
     return any(entry.affects == VERDICT for entry in unknown)
 
 
-def describe_unread(unknown: Iterable[UnknownKind]) -> str:
+def describe_unread_kinds(unknown: Iterable[UnknownKind]) -> str:
     """Describe which kinds were not read, and why: ``PersistentVolumeClaims were not among the files``."""
     by_why: dict[str, list[str]] = {}
     for entry in unknown:
@@ -80,7 +80,7 @@ def advise_reading(unknown: Iterable[UnknownKind]) -> str:
 def describe_verdict_doubts(unknown: Iterable[UnknownKind]) -> str:
     """Describe the unread kinds that could change the verdict, why they were not read, and how to have them read."""
     of_verdict = [entry for entry in unknown if entry.affects == VERDICT]
-    return describe_unread(of_verdict) + advise_reading(of_verdict)
+    return describe_unread_kinds(of_verdict) + advise_reading(of_verdict)
 
 
 def describe_doubt(unknown: Iterable[UnknownKind]) -> str:

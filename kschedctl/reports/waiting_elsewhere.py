@@ -1,6 +1,4 @@
-"""Objects that wait before kube-scheduler sees a pod of them: in a queue of Kueue or Volcano, suspended, or with an
-operator.
-"""
+"""Objects that wait before kube-scheduler sees one of their pods: queued, suspended, or left to an operator."""
 
 from __future__ import annotations
 
@@ -126,16 +124,17 @@ def has_unadmitted(waiting: Sequence[WaitingElsewhere]) -> bool:
     return bool(find_unadmitted_objects(waiting))
 
 
-def has_unchecked(waiting: Sequence[WaitingElsewhere]) -> bool:
+def has_unchecked_objects(waiting: Sequence[WaitingElsewhere]) -> bool:
     """Return whether there are objects whose pods are unknown.
 
     Either an operator would create the pods, or the object is not in a queue yet and the queues were not replayed.
     """
-    in_queue = (WaitingState.NOT_ADMITTED, WaitingState.ADMISSIBLE)
-    return any(
-        entry.state is WaitingState.NOT_CHECKED or (entry.state in in_queue and not entry.exists and not entry.replayed)
-        for entry in waiting
-    )
+    for entry in waiting:
+        is_queued = entry.state in (WaitingState.NOT_ADMITTED, WaitingState.ADMISSIBLE)
+        is_outcome_unknown = is_queued and not entry.exists and not entry.replayed
+        if entry.state is WaitingState.NOT_CHECKED or is_outcome_unknown:
+            return True
+    return False
 
 
 def find_unadmitted_objects(waiting: Sequence[WaitingElsewhere]) -> list[WaitingElsewhere]:

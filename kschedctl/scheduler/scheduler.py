@@ -137,7 +137,7 @@ class Framework:
         return framework
 
     def plugins_at(self, point: str) -> list[Plugin]:
-        """Return the plugins of an extension point in order. The list must not be changed."""
+        """Return the plugins of an extension point in order. The list is built once, and must not be changed."""
         plugins = self._plugins_by_point.get(point)
         if plugins is None:
             names = self.profile.plugins[point]
@@ -212,7 +212,7 @@ class Scheduler:
         return any(p.pre_enqueue(info, view).rejected for p in plugins if offers(p, PreEnqueuePlugin))
 
     def list_ignored_fields(self, specs: Iterable[PodSpec]) -> tuple[str, ...]:
-        """Return a line for each field that the version does not store, among the fields that are in use.
+        """Return a line for each field in use that the version does not store.
 
         A field is in use if one of these pods or another object of the cluster has it.
         """
@@ -252,7 +252,7 @@ class Scheduler:
         return next((plugin for plugin in plugins if offers(plugin, QueueSortPlugin)), None)
 
     def get_registrations(self, scheduler_name: str) -> Registrations:
-        """Return the events for which the plugins of a profile registered.
+        """Return the events for which the plugins of a profile registered, collected on first use.
 
         There are none if the profile does not exist.
         """

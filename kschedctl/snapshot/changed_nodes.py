@@ -88,7 +88,7 @@ class ChangedNodes(NodeColumns):
 
     @cached_property
     def has_same_labels(self) -> bool:
-        """Whether no node was added and no node's labels changed, as when nodes are cordoned."""
+        """Return whether no node was added and no node's labels changed, as when nodes are cordoned."""
         if self._added_count:
             return False
         nodes_before = self._base.objects
@@ -164,7 +164,7 @@ class NodeSubset(NodeColumns):
 
     @cached_property
     def unschedulable(self) -> Bools:
-        """Whether each node is cordoned."""
+        """Return whether each node is cordoned."""
         return self._base.unschedulable[self._rows]
 
     @cached_property

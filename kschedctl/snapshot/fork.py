@@ -39,39 +39,39 @@ V = TypeVar("V")
 
 
 class Fork:
-    """A snapshot in which pods can be moved by `assume` and `forget`. Plugins look at a Fork.
-
-    `node` (P,) is the row of each pod's node, -1 for none. `objects` are the other objects as they are now, after
-    claims were bound and disruptions used up. `trail` has all moves in order, and `touched` (N,) its length after the
-    last move to or from each node. `nominations`, (M,) each, are nominated rows and the positions of the nominated
-    pods. `preempting` has the pods, as `namespace/name`, whose victims are being evicted. `arrivals` has the order in
-    which pods came to their nodes. With `time_passes`, the present is later in each comparison. Six attributes are None
-    if they do not apply. `absent` (P,) marks pods that have not come yet or are gone for good. `placement` (N,)
-    marks the nodes that may run pods while a pod group is tried on a part of the nodes. `closed` are nodes that take no
-    more pods, besides those cordoned in the snapshot. `group_since` is the length of the trail when the cycle of a pod
-    group began. `gang_history` has the past of gangs while a queue is replayed. `part_of` is the fork from which this
-    one was made by leaving out nodes.
-    """
+    """A snapshot in which pods can be moved by `assume` and `forget`. Plugins look at a Fork."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot, self.nodes, self.pods = snapshot, snapshot.nodes, snapshot.pods
         self.objects = ClusterObjects(snapshot.cluster, snapshot.indexes)
+        """The other objects as they are now, after claims were bound and disruptions used up."""
         self.node = snapshot.node.copy()
+        """The row of each pod's node (P,), -1 for none."""
         self.trail = Trail()
-        self.time_passes = True
+        """All moves in order."""
         self.touched = np.zeros(len(self.nodes), np.int64)
+        """The length of the trail after the last move to or from each node (N,)."""
+        self.time_passes = True
+        """Whether each comparison of pods that have not started reads a later time."""
+        self.preempting: set[str] = set()
+        """The pods, as `namespace/name`, whose victims are being evicted."""
         self.absent: Bools | None = None
+        """A mask (P,) of the pods that have not come yet or are gone for good."""
         self.placement: Bools | None = None
-        self.group_since: int | None = None
+        """A mask (N,) of the nodes that may run pods while a pod group is tried on a part of the nodes."""
         self.closed: ClosedNodes | None = None
+        """Nodes that take no more pods, besides those cordoned in the snapshot."""
+        self.group_since: int | None = None
+        """The length of the trail when the cycle of a pod group began."""
         self.gang_history: GangHistory | None = None
+        """The past of gangs while a queue is replayed."""
         self.part_of: PartOfFork | None = None
+        """The fork from which this one was made by leaving out nodes."""
         self._columns: dict[Hashable, Amounts] = {}
         self._shared_answers: Memo = {}
         self._arrivals: Arrivals | None = None
         self._by_node: PodsByNode | None = None
         self._tallies: dict[Hashable, Tally] = {}
-        self.preempting: set[str] = set()
         self._nominated_by_priority: dict[int, Delta] = {}
         self._nominated_rows: dict[int, int] | None = None
         self._memo: Memo = {}
@@ -175,7 +175,7 @@ class Fork:
 
     @cached_property
     def nominations(self) -> tuple[Rows, Rows]:
-        """The nominated rows, and the positions of the nominated pods."""
+        """The nominated rows (M,), and the positions (M,) of the nominated pods."""
         rows, positions = self.snapshot.nominations
         is_counted = ~self._held_back_nominees
         return rows[is_counted], positions[is_counted]
@@ -301,9 +301,10 @@ class Fork:
     ) -> Tally:
         """Return the tally that keeps the sums of pod weights on each node or in each of the `domains`.
 
-        The caller must bring the tally up to date with the trail. `key` identifies the weights and domains, for pods
-        like `info` if it is given. If `info` has no number, the tally is not cached. `by_node` is the key of a tally
-        that has the same weights by node. If that tally exists, the sums by domain are computed from it.
+        The caller must bring the tally up to date with the trail. `key` identifies the weights and the domains. If
+        `info` is given, the tally is for pods like this one, and it is not cached if `info` has no number. `by_node` is
+        the key of a tally that has the same weights by node. If that tally is cached, the sums by domain are computed
+        from it. In a part of a fork, sums are shared with the other parts if possible.
         """
         pod_key = _build_pod_key(key, info)
         tally = self._tallies.get(pod_key)
@@ -546,8 +547,8 @@ class PartOfFork(NamedTuple):
         """Return a tally by node, or by `domains`, for the nodes of this part before any pod moves in it.
 
         The sums of the whole fork are computed once per `key`, which identifies the weights, and shared by all its
-        parts. Return None if they cannot be shared: if too many pods or nodes have a weight other than 0, or if pods
-        have moved in the whole fork since the nodes were left out.
+        parts. Return None if too many pods or nodes have a weight other than 0. Also return None if pods have moved in
+        the whole fork since the nodes were left out.
         """
 
         def build_shared_sums(whole: Fork) -> SharedSums | None:

@@ -66,7 +66,7 @@ class Domains:
 
     @cached_property
     def complete(self) -> bool:
-        """Whether every node is in a domain."""
+        """Return whether every node is in a domain."""
         return bool(self.present.all())
 
     @cached_property
@@ -76,7 +76,7 @@ class Domains:
 
     @cached_property
     def separates_nodes(self) -> bool:
-        """Whether no two nodes share a domain."""
+        """Return whether no two nodes share a domain."""
         return self._is_identity or bool((self.count_rows(self.present.nonzero()[0]) <= 1).all())
 
     def count_rows(self, rows: Rows | slice) -> Rows:
@@ -104,7 +104,7 @@ class Domains:
 
     @cached_property
     def _is_identity(self) -> bool:
-        """Whether each node is a separate domain, numbered in row order."""
+        """Return whether each node is a separate domain, numbered in row order."""
         return len(self.codes) == self.size and bool((self.codes == np.arange(self.size)).all())
 
 
@@ -163,7 +163,7 @@ class NodeColumns(ABC):
     @cached_property
     @abstractmethod
     def unschedulable(self) -> Bools:
-        """Whether each node is cordoned."""
+        """Return whether each node is cordoned."""
 
     @cached_property
     @abstractmethod
@@ -292,7 +292,7 @@ class AllNodes(NodeColumns):
 
     @cached_property
     def unschedulable(self) -> Bools:
-        """Whether each node is cordoned."""
+        """Return whether each node is cordoned."""
         return np.array([node.spec.unschedulable for node in self.objects], np.bool_)
 
     @cached_property

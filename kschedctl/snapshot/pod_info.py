@@ -48,7 +48,7 @@ class AffinityTerm(NamedTuple):
 
     @property
     def by_namespace_labels(self) -> bool:
-        """Whether the term selects pods by the labels of their namespaces."""
+        """Return whether the term selects pods by the labels of their namespaces."""
         return bool(self.namespace_selector.requirements)
 
     def matches(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]) -> bool:
@@ -61,9 +61,9 @@ class AffinityTerm(NamedTuple):
     ) -> AffinityTerm:
         """Return the term extended by the names of the namespaces that its namespace selector selects.
 
-        `namespaces` has the labels of each namespace. With `replaced`, the names replace the selector, as documented.
-        Otherwise the selector is kept, as in upstream since 1.34, which matches it against no labels. A term that
-        selects all namespaces is returned unchanged.
+        `namespaces` has the labels of each namespace. With `replaced`, the names replace the selector, as Kubernetes
+        documents it. Otherwise the selector is kept, as in upstream since 1.34, where it is later matched against an
+        empty set of labels. A term that selects all namespaces is returned unchanged.
         """
         if self.namespace_selector.selects_everything:
             return self
@@ -106,7 +106,7 @@ class PodInfo:
 
     @property
     def terminating(self) -> bool:
-        """Whether the pod is being deleted."""
+        """Return whether the pod is being deleted."""
         return self.pod.metadata.deletion_timestamp is not None
 
     @cached_property

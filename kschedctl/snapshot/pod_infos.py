@@ -428,7 +428,7 @@ class DistinctInfos(Sequence[PodInfo]):
 
     @cached_property
     def bound(self) -> list[bool]:
-        """Whether each info's pods have a node."""
+        """Return whether each info's pods have a node."""
         has_name = [bool(name) for name in self._pods.node.values]
         return [has_name[code] for code in self._pods.node.codes[self.rows].tolist()]
 

@@ -127,7 +127,7 @@ class SharedSums:
 
     @property
     def is_small(self) -> bool:
-        """Whether few pods and nodes count, so that thousands of these objects can be kept."""
+        """Return whether few pods and nodes count, so that thousands of these objects can be kept."""
         return max(len(self.weight_by_info), len(self.rows)) <= MAX_SHARED
 
     def restrict_to_part(self, row_in_part: Ints, nodes: int, domains: Domains | None) -> PartTally:

@@ -42,8 +42,8 @@ class Trail:
         self._latest_rows_between = (0, 0)
         """The lengths of the trail between which the moves of `_latest_rows` are."""
         self._numbers_by_info: defaultdict[int, list[int]] = defaultdict(list)
-        """The numbers of the first moves, as many as are ``_sorted``, by info."""
-        self._sorted = 0
+        """The numbers of the first ``_indexed_count`` moves, by info."""
+        self._indexed_count = 0
 
     def __len__(self) -> int:
         return self._length
@@ -87,11 +87,11 @@ class Trail:
 
         All moves of a PodInfo are yielded before those of the next PodInfo.
         """
-        new_infos = self._moves[self._sorted : self._length, 1].tolist()
+        new_infos = self._moves[self._indexed_count : self._length, 1].tolist()
         # Add the moves since the last call to the index.
-        for number, info in enumerate(new_infos, self._sorted):
+        for number, info in enumerate(new_infos, self._indexed_count):
             self._numbers_by_info[info].append(number)
-        self._sorted = self._length
+        self._indexed_count = self._length
 
         for info in infos:
             numbers = self._numbers_by_info.get(info, [])
@@ -104,33 +104,33 @@ class Trail:
         copied = copy(self)
         copied._moves = self._moves.copy()
         copied._numbers_by_info = defaultdict(list)
-        copied._sorted = 0
+        copied._indexed_count = 0
         return copied
 
 
 LATER = 1 << 32
-"""Above all positions: the pods of the snapshot precede all that came later."""
+"""A number above all positions. Pods that arrive later get places from here on, behind the pods of the snapshot."""
 
 
 class Arrivals:
     """The order in which pods came to their nodes, up to the first `seen` moves of the trail.
 
-    `place` (P,) is larger for pods that came later to the same node. `came` (P,) marks pods that came after the
-    snapshot was taken. `node` (P,) has the rows of the pods in the snapshot.
+    `place` (P,) is larger for pods that came later to the same node. `arrived_later` (P,) marks pods that came after
+    the snapshot was taken. `node` (P,) has the row of each pod's node.
     """
 
     def __init__(self, node: Ints) -> None:
         self.seen = 0
         self.node = node
         self.place = np.arange(len(node))
-        self.came = np.zeros(len(node), np.bool_)
+        self.arrived_later = np.zeros(len(node), np.bool_)
 
     def copy(self) -> Arrivals:
         """Return an independent copy of the order."""
         copied = copy(self)
         copied.node = self.node.copy()
         copied.place = self.place.copy()
-        copied.came = self.came.copy()
+        copied.arrived_later = self.arrived_later.copy()
         return copied
 
     def bring_up_to_date(self, trail: Trail, pods: int) -> Arrivals:
@@ -161,7 +161,7 @@ class Arrivals:
         """Record that pods came to these rows. `places` are their places in the order of arrival."""
         self.place[positions] = places
         self.node[positions] = rows
-        self.came[positions] = True
+        self.arrived_later[positions] = True
 
     def _remove_departed_pod(self, position: int, row: int) -> None:
         """Record that a pod left its node. The last pod of the node takes its place, as in upstream."""
@@ -176,7 +176,7 @@ class Arrivals:
         if pods > known_pods:
             self.node = np.append(self.node, np.full(pods - known_pods, -1, np.int32))
             self.place = np.append(self.place, np.arange(known_pods, pods))
-            self.came = np.append(self.came, np.zeros(pods - known_pods, np.bool_))
+            self.arrived_later = np.append(self.arrived_later, np.zeros(pods - known_pods, np.bool_))
 
 
 MAX_SCANS = 16

@@ -25,7 +25,7 @@ from kschedctl.api.component_flags import DEFAULT_API_SERVER, ApiServerInstance,
 from kschedctl.api.decoding import decode_json
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.json_values import Json, JsonDict
-from kschedctl.api.kube_version import KubeVersion, clamp_minor, describe_substitute
+from kschedctl.api.kube_version import KubeVersion, clamp_minor, describe_version_substitute
 from kschedctl.cluster import CREATION_KINDS, FIELDS, NOT_HELD, Cluster, Gap, Provenance
 from kschedctl.errors import InputError
 from kschedctl.scheduler.configuration.secrets import redact_secrets
@@ -49,6 +49,7 @@ Snapshots of real clusters take 50. Constructed files could take a thousand, and
 MAP_BYTES, OBJECT_BYTES, REFERENCE_BYTES = 200, 56, 8
 """Memory for what msgpack stores in one byte: the largest struct, any other object, and its place in a list."""
 _COMPRESSION_LEVEL = 6
+_UNPACKING_THREADS = 4
 _HEAD_SIZE = 512
 _FIRST_FORMAT = re.compile(rb'\{"apiVersion":"kschedctl.dev/v1","kind":"Snapshot","format":(\d+),')
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time in a zip file; the real time is in the header
@@ -83,8 +84,8 @@ class Archive:
     def read_member(self, name: str, max_size: int = MAX_FILE_SIZE) -> bytes:
         """Return the content of the member with this name.
 
-        Raises KeyError if the member does not exist, InputError if it or its objects would take too much memory,
-        ValueError if its size differs from the size in the zip directory, and zipfile's errors if it is damaged.
+        Raises KeyError if the member does not exist. Raises InputError if the member or its objects would take too much
+        memory. If the member is damaged, raises ValueError or an error of zipfile.
         """
         info = self._zip.getinfo(name)
         if info.file_size > max_size:
@@ -286,9 +287,11 @@ def _decode_header(members: Archive) -> Header:
 
 
 def _load_objects(header: Header, members: Archive) -> dict[str, object]:
-    """Read the objects of all kinds, and return them by the name of the field in Cluster. Unknown kinds are skipped."""
+    """Read the objects of all known kinds, and return them keyed by their field of Cluster."""
     count_by_kind = {kind: count for kind, count in header.objects.items() if kind in FIELDS}
-    with ThreadPoolExecutor(4) as threads:  # members are unpacked in parallel, since zlib releases the GIL
+    with ThreadPoolExecutor(
+        _UNPACKING_THREADS
+    ) as threads:  # members are unpacked in parallel, since zlib releases the GIL
         futures = {kind: threads.submit(members.read_member, _get_member_name(kind)) for kind in count_by_kind}
         return {
             FIELDS[kind]: decode_objects(kind, futures.pop(kind).result(), count)
@@ -329,7 +332,7 @@ def _build_version_warnings(header: Header) -> tuple[str, ...]:
         minor = KubeVersion.parse(server_version).minor
     except ValueError:
         return ()
-    warning = describe_substitute(server_version, minor)
+    warning = describe_version_substitute(server_version, minor)
     is_substitute = KubeVersion.parse(header.kube_version).minor == clamp_minor(minor)
     return (warning,) if warning and is_substitute else ()
 

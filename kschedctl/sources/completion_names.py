@@ -117,16 +117,21 @@ def list_names_in_snapshot(path: str, kind: str) -> list[ObjectName]:
     return [ObjectName(obj.metadata.namespace, obj.metadata.name) for obj in objects]
 
 
+_PARTS_OF_TEMPLATE = 5
+"""A template is stored as the indexes of its metadata, spec, affinity, volumes and status."""
+
+
 def _iter_pod_names(pods: _PodRecord) -> Iterator[ObjectName]:
     """Yield the names of the pods in a snapshot, each with whether the pod is pending."""
     # The columns are int32 arrays, as archive_sections.py encodes them
-    template_parts = array("i", pods.templates)  # five numbers for each template: metadata, …, status
+    template_parts = array("i", pods.templates)
     template_of_pod = array("i", pods.template)
     node_of_pod = array("i", pods.node.data)
     for row, name in enumerate(pods.names):
-        offset = 5 * template_of_pod[row]
-        metadata = pods.metadata[template_parts[offset]]
-        status = pods.statuses[template_parts[offset + 4]]
+        first_part = _PARTS_OF_TEMPLATE * template_of_pod[row]
+        last_part = first_part + _PARTS_OF_TEMPLATE - 1
+        metadata = pods.metadata[template_parts[first_part]]
+        status = pods.statuses[template_parts[last_part]]
         is_bound = bool(pods.node.values[node_of_pod[row]])
         yield ObjectName(metadata.namespace, name, pending=not is_bound and status.phase not in ENDED_PHASES)
 

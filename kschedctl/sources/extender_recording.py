@@ -231,11 +231,10 @@ def _hash_payload(payload: Payload) -> str:
     if payload.get("Nodes"):
         hashed["Nodes"] = sorted(payload["Nodes"]["items"], key=_get_node_name)
     if payload.get("NodeNameToVictims"):
-        victims = payload["NodeNameToVictims"].items()
-        hashed["NodeNameToVictims"] = {
-            node: [[pod["metadata"]["uid"] for pod in node_victims["Pods"]], node_victims["NumPDBViolations"]]
-            for node, node_victims in victims
-        }
+        hashed["NodeNameToVictims"] = {}
+        for node, victims in payload["NodeNameToVictims"].items():
+            uids = [pod["metadata"]["uid"] for pod in victims["Pods"]]
+            hashed["NodeNameToVictims"][node] = [uids, victims["NumPDBViolations"]]
     return hashlib.sha256(msgspec.json.encode(hashed, order="sorted")).hexdigest()[:32]
 
 

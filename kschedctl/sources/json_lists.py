@@ -288,7 +288,8 @@ class ListReader:
     def _parse_list_end(self) -> bytes:
         """Parse the fields after the items, record the kinds of a complete list, and return the bytes after the list.
 
-        Read more input if necessary. Raises InputError if the list does not end, or if its kind is not a list kind.
+        More input is read if necessary. Raises InputError if the list does not end within MAX_ITEM_SIZE bytes, or if
+        its kind is not a list kind.
         """
         # Without its items, the list is short enough to be parsed as a whole.
         list_start = self._head + b'"items":[]'

@@ -115,7 +115,7 @@ class _ConditionFacts(NamedTuple):
 
     @classmethod
     def from_conditions(cls, conditions: Sequence[Condition], piece_count: int) -> _ConditionFacts:
-        """Extract the facts from the conditions.
+        """Extract the facts from the conditions. The message of a condition is cut at MAX_MESSAGE_LENGTH.
 
         The conditions' JSON was split at its timestamps, and ``piece_count`` is the number of pieces. If a condition
         has no time, the other times cannot be assigned to conditions, and the indices are 0.
@@ -123,11 +123,16 @@ class _ConditionFacts(NamedTuple):
         # Texts and times alternate in the pieces, so the time of condition i is piece 2 * i + 1.
         all_have_times = piece_count == 2 * len(conditions) + 1
         types = [condition.type for condition in conditions] if all_have_times else []
+
+        def find_time_piece(condition_type: str) -> int:
+            """Return the index of the piece with the condition's time, or 0 if there is none."""
+            return 2 * types.index(condition_type) + 1 if condition_type in types else 0
+
         messages = (condition.message for condition in conditions if condition.type == "PodScheduled")
         return cls(
             unschedulable_message=next(messages, "")[:MAX_MESSAGE_LENGTH],
-            scheduled_piece=2 * types.index("PodScheduled") + 1 if "PodScheduled" in types else 0,
-            disrupted_piece=2 * types.index("DisruptionTarget") + 1 if "DisruptionTarget" in types else 0,
+            scheduled_piece=find_time_piece("PodScheduled"),
+            disrupted_piece=find_time_piece("DisruptionTarget"),
         )
 
 

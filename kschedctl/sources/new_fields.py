@@ -145,7 +145,7 @@ class NewPodFields:
 @cache
 def _get_strict_decoder() -> msgspec.json.Decoder[Any]:
     """Return a decoder of pods that rejects unknown fields."""
-    pod = msgspec.defstruct("StrictPod", [("spec", _StrictTypes().build_type("PodSpec"), None)])
+    pod = msgspec.defstruct("StrictPod", [("spec", _StrictTypes().build_strict_type("PodSpec"), None)])
     return get_json_decoder(pod)
 
 
@@ -155,7 +155,7 @@ class _StrictTypes:
     def __init__(self) -> None:
         self._types: dict[str, Any] = {}
 
-    def build_type(self, name: str) -> Any:
+    def build_strict_type(self, name: str) -> Any:
         """Build the strict type for an API type, or return msgspec.Raw for "", a type with nothing to check inside.
 
         A value may also be a list or a scalar. The attributes have short names, since only decoding matters.
@@ -166,7 +166,7 @@ class _StrictTypes:
             fields = []
             names = {}
             for number, (field, type_name) in enumerate(get_fields_by_type()[name].items()):
-                fields.append((f"f{number}", self.build_type(type_name), None))
+                fields.append((f"f{number}", self.build_strict_type(type_name), None))
                 names[f"f{number}"] = field
             struct = msgspec.defstruct(name, fields, rename=names, forbid_unknown_fields=True, gc=False)
             self._types[name] = list[struct] | struct | _SCALAR  # type: ignore[valid-type]

@@ -71,8 +71,8 @@ REASON_WORDS = {
         "do not match its node affinity/selector",
     ),
     "node(s) didn't have free ports for the requested pod ports": (
-        "has its host port in use",
-        "have its host port in use",
+        "has another pod on its host port",
+        "have another pod on its host port",
     ),
     "node(s) didn't match pod topology spread constraints": (
         "would violate its spread constraints",
@@ -338,14 +338,14 @@ def _describe_reasons(counted_reasons: list[tuple[int, str]]) -> str:
 
 def _describe_reason(number: int, reason: str) -> str:
     """Describe the reason why a number of nodes do not fit, in plain words or, for unknown reasons, in upstream's."""
-    singular, plural = REASON_WORDS.get(reason) or _fill_pattern_words(reason)
+    singular, plural = REASON_WORDS.get(reason) or _find_pattern_wording(reason)
     return f"{number:,} {singular if number == 1 else plural}"
 
 
-def _fill_pattern_words(reason: str) -> tuple[str, str]:
+def _find_pattern_wording(reason: str) -> tuple[str, str]:
     """Return the singular and plural wording of the first pattern that the reason matches, or the reason twice.
 
-    >>> _fill_pattern_words("node(s) had untolerated taint {dedicated: db}")
+    >>> _find_pattern_wording("node(s) had untolerated taint {dedicated: db}")
     ('has the untolerated taint dedicated=db', 'have the untolerated taint dedicated=db')
     """
     for pattern, singular, plural in REASON_PATTERNS:

@@ -147,7 +147,9 @@ def test_a_group_at_its_maximum_says_for_which_pods_raising_it_helps() -> None:
     cluster = kschedctl.Cluster.from_objects([node("a"), node("b"), replica_set(), *filling, *waiting])
     report = kschedctl.scale_up(cluster, groups, now=NOW)
     assert report.would_accept == {"default/fits": ("g",)}
-    assert report.describe_skipped("default/fits", "g").endswith("one more node would take it")
-    assert "one more node would not take it either: needs 16 CPUs" in report.describe_skipped("default/large", "g")
+    assert report.describe_skipped_group("default/fits", "g").endswith("one more node would take it")
+    assert "one more node would not take it either: needs 16 CPUs" in report.describe_skipped_group(
+        "default/large", "g"
+    )
     whys = {pods.such_as: pods.why for pods in report.summary().pods}
     assert whys["default/fits"].startswith("group g: max node group size reached")

@@ -139,12 +139,13 @@ def test_under_pseudonyms_a_policy_is_one(run: Run, write: Write, tmp_path: Path
 
 def test_a_simulation_says_first_whom_a_quota_refuses(run: Run, write: Write) -> None:
     """Of the two pods one is there to be created: pods 3 of 4 are in use."""
-    counts = {"status": {"hard": {"pods": "4"}, "used": {"pods": "3"}}}
-    cluster = write(node("n1"), namespace(), limit("ResourceQuota", "gold") | counts)
+    quota_status = {"status": {"hard": {"pods": "4"}, "used": {"pods": "3"}}}
+    cluster = write(node("n1"), namespace(), limit("ResourceQuota", "gold") | quota_status)
     result = run("simulate", "-f", write(DEPLOYMENT, name="web.json"), "-f", cluster)
     assert result.code == 1
-    said = "1 of 2 pods (2 wanted, 1 exists): exceeded quota: gold, requested: pods=1, used: pods=4, limited: pods=4"
-    assert " ".join(result.out.split()).startswith(f"Not created: {said}; 1 of 1 pod gets a node")
+    counts = "1 of 2 pods (2 wanted, 1 can be created)"
+    said = f"{counts}: exceeded quota: gold, requested: pods=1, used: pods=4, limited: pods=4"
+    assert " ".join(result.out.split()).startswith(f"Not created: {said}; 1 of 2 pods gets a node")
 
 
 def test_only_what_is_not_replayed_is_named(run: Run, write: Write) -> None:

@@ -84,7 +84,7 @@ def test_demo_shows_what_is_pending_and_three_commands(run: Run) -> None:
 
 
 def test_the_demo_cluster_is_that_of_the_yaml() -> None:
-    (file,) = demo.files()
+    (file,) = demo.list_files()
     assert file.read_text() == as_json(), "run python tests/demo_cluster.py"
 
 
@@ -127,7 +127,7 @@ def test_a_terminal_says_how_wide_it_is() -> None:
 def test_color(arguments: list[str], terminal: bool, environment: dict[str, str], colored: bool) -> None:
     settings = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     settings |= {"TERM": "xterm", **environment}
-    command = [sys.executable, "-m", "kschedctl", "explain", "shop/checkout-7d9f6c5b8-x2x4q", "--demo", *arguments]
+    command = [sys.executable, "-m", "kschedctl", "explain", "batch/embedder-t7x4w", "--demo", *arguments]
     run_it = on_terminal if terminal else in_pipe
     out = run_it(command, settings)
     assert (b"\x1b[1;31mUnschedulable" in out) == colored

@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "deploy").mkdir()
     (tmp_path / "deploy" / "a.yaml").write_text((POD + SPEC).replace("NAME", "small").replace("CPU", "100m"))
     (tmp_path / "b.yaml").write_text((POD + SPEC).replace("NAME", "large").replace("CPU", "64"))
-    Cluster.from_paths(list(demo.files()), assume_complete=True).save(tmp_path / "cluster.ksnap")
+    Cluster.from_paths(list(demo.list_files()), assume_complete=True).save(tmp_path / "cluster.ksnap")
     return tmp_path
 
 

@@ -6,14 +6,17 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from command_line import Run
 from metrics_texts import attempts
+from printed_commands import asked as answer_to
 
 from kschedctl.cli.main import COMMANDS, main
+from kschedctl.cli.output_options import Answer
 
 WEB = "tests/lint/charts/web-app.yaml"
 PLOTTED = {
@@ -37,28 +40,41 @@ EACH = pytest.mark.parametrize("name", PLOTTED)
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-@pytest.fixture
-def asked(tmp_path: Path) -> Callable[[str], list[str]]:
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[str]]:
     """Return a function that builds the command line of a command with plots."""
-    metrics = tmp_path / "metrics.txt"
+    metrics = tmp_path_factory.mktemp("plotted") / "metrics.txt"
     metrics.write_text(attempts({0.003: 900, 0.02: 90, 0.7: 10}) + attempts({0.05: 5, 3.0: 5}, "unschedulable"))
     return lambda name: [str(metrics) if word == "METRICS" else word for word in PLOTTED[name]]
 
 
-@EACH
-def test_the_plots_of_a_command_are_a_picture(run: Run, asked: Callable[[str], list[str]], name: str) -> None:
+@pytest.fixture(scope="module")
+def pictured(asked: Callable[[str], list[str]]) -> Callable[[str], Answer]:
+    """Return a function that returns the answer of a command with `-o svg`, computed once."""
     pytest.importorskip("matplotlib")
-    code, out, _ = run(*asked(name), "-o", "svg")
+
+    @cache
+    def pictured(name: str) -> Answer:
+        answer = answer_to([*asked(name), "-o", "svg"])
+        assert answer is not None
+        return answer
+
+    return pictured
+
+
+@EACH
+def test_the_plots_of_a_command_are_a_picture(pictured: Callable[[str], Answer], name: str) -> None:
+    out = str(pictured(name).render())
     root = ElementTree.fromstring(out)
     assert root.tag == f"{SVG}svg"
     assert (root.findtext(f"{SVG}title") or "").strip()
-    assert code == run(*asked(name), "-o", "json").code
-    assert run(*asked(name), "-o", "svg").out == out
+    assert pictured(name).render() == out
 
 
 @pytest.mark.parametrize("name", ["explain", "simulate", "capacity", "drain", "failures", "whatif"])
-def test_a_picture_says_that_the_answer_could_be_another(run: Run, tmp_path: Path, name: str) -> None:
-    pytest.importorskip("matplotlib")
+def test_a_picture_says_that_the_answer_could_be_another(
+    run: Run, pictured: Callable[[str], Answer], tmp_path: Path, name: str
+) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -70,7 +86,7 @@ def test_a_picture_says_that_the_answer_could_be_another(run: Run, tmp_path: Pat
     assert code == 5
     assert [each.text for each in root.iter(f"{SVG}text")].count(told) == 1
     assert (root.findtext(f"{SVG}desc") or "").splitlines()[-1] == told
-    assert "Not certain" not in run(*PLOTTED[name], "-o", "svg").out
+    assert "Not certain" not in str(pictured(name).render())
 
 
 def test_a_png_goes_through_a_pipe_as_it_is() -> None:
@@ -82,10 +98,16 @@ def test_a_png_goes_through_a_pipe_as_it_is() -> None:
 
 @EACH
 def test_plots_stand_beneath_the_tables_in_80_columns(
-    run: Run, asked: Callable[[str], list[str]], name: str, monkeypatch: pytest.MonkeyPatch
+    run: Run,
+    asked: Callable[[str], list[str]],
+    pictured: Callable[[str], Answer],
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    tables, plotted = run(*asked(name)).out.splitlines(), run(*asked(name), "--plot").out.splitlines()
+    plain, with_plots = run(*asked(name)), run(*asked(name), "--plot")
+    assert plain.code == with_plots.code == pictured(name).exit_code
+    tables, plotted = plain.out.splitlines(), with_plots.out.splitlines()
     assert len(plotted) > len(tables)
     assert [line for line in tables if line not in plotted] == []
     assert max(len(line) for line in plotted if not line.startswith(("  kschedctl ", "  printf "))) <= 80

@@ -230,7 +230,7 @@ def test_the_brief_form_as_markdown(run: Run) -> None:
     assert first == "**10 pods pending in all namespaces, 10 causes**"
     assert all(line.startswith("- ") for line in entries.splitlines())
     assert entries.endswith("- and 6 more")
-    assert command == "`kschedctl explain batch/embedder-t7x4w --demo`"
+    assert command == "`kschedctl explain platform/ingress-nginx-7b4f6c9d85-wt7jd --demo`"
 
 
 def test_the_brief_form_of_a_workload_of_kueue_says_who_holds_the_quota(run: Run) -> None:

@@ -15,7 +15,7 @@ snapshot = sys.argv[1] if len(sys.argv) > 1 and sys.argv[1].endswith(".ksnap") e
 if snapshot:
     cluster = kschedctl.Cluster.from_snapshot(snapshot)
 else:
-    cluster = kschedctl.Cluster.from_paths([str(path) for path in demo.files()])
+    cluster = kschedctl.Cluster.from_paths([str(path) for path in demo.list_files()])
 
 
 # %% Choose the sizes that matter to you

@@ -41,6 +41,21 @@ def test_the_order_of_the_nodes_is_said(capsys: pytest.CaptureFixture[str]) -> N
     assert run_json(capsys, "drain", "n2", "-f", case(CASE))["delayed"] == []
 
 
+def test_a_safe_order_is_named_if_one_node_alone_cannot_be_drained(capsys: pytest.CaptureFixture[str]) -> None:
+    """The replacement of dns-b on n3 is healthy, so that the budget lets dns-a go."""
+    path = case(CASE)
+    assert run_json(capsys, "drain", "n1", "-f", path)["drainFirst"] == ["n2"]
+    for options in ((), ("--brief",)):
+        _, text = run(capsys, "drain", "n1", "-f", path, *options)
+        sentence = "safe if n2 is drained first and the replacement of kube-system/dns-b becomes Ready"
+        assert sentence in " ".join(text.split())
+        assert f"kschedctl drain n2 n1 -f {path}" in text
+    assert run_json(capsys, "drain", "n1", "n2", "-f", path)["commands"] == ["kubectl drain n2 n1"]
+
+    # In in2.yaml, the budget demands both pods, so that no order is safe
+    assert run_json(capsys, "drain", "n1", "-f", case(CASE, "in2.yaml"))["drainFirst"] == []
+
+
 def test_consolidate_names_the_unready_pod(capsys: pytest.CaptureFixture[str]) -> None:
     report = run_json(capsys, "consolidate", "-f", case(CASE))
     (staying,) = report["staying"]

@@ -144,7 +144,7 @@ def read_output(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
 
 @pytest.fixture
 def cluster() -> kschedctl.Cluster:
-    return kschedctl.Cluster.from_paths(list(demo.files()), assume_complete=True)
+    return kschedctl.Cluster.from_paths(list(demo.list_files()), assume_complete=True)
 
 
 @pytest.mark.parametrize("name", ON_THE_DEMO)
@@ -181,7 +181,7 @@ def test_what_woke_pods_between_two_moments(
 ) -> None:
     files = str(tmp_path / "before.ksnap"), str(tmp_path / "after.ksnap")
     cluster.save(files[0])
-    kschedctl.Cluster.from_paths([*demo.files(), _written(tmp_path, EVENT["new"])]).save(files[1])
+    kschedctl.Cluster.from_paths([*demo.list_files(), _written(tmp_path, EVENT["new"])]).save(files[1])
     before, after = map(kschedctl.Cluster.from_snapshot, files)
     report = kschedctl.wakes_between(before, after, names=files)
     assert report.changes

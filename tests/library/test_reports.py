@@ -18,7 +18,7 @@ PENDING, ZONE = "shop/web-6d4cf56db6-h8s2k", "topology.kubernetes.io/zone"
 
 @pytest.fixture(scope="module")
 def cluster() -> kschedctl.Cluster:
-    return kschedctl.Cluster.from_paths(list(demo.files()), assume_complete=True)
+    return kschedctl.Cluster.from_paths(list(demo.list_files()), assume_complete=True)
 
 
 @pytest.fixture(scope="module")

@@ -82,7 +82,7 @@ def more_lines(cluster: kschedctl.Cluster) -> Iterable[str]:
 
 
 def main() -> None:
-    for line in lines(kschedctl.Cluster.from_paths(list(demo.files()), assume_complete=True), sys.argv[1]):
+    for line in lines(kschedctl.Cluster.from_paths(list(demo.list_files()), assume_complete=True), sys.argv[1]):
         print(line)
 
 

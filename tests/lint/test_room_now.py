@@ -326,3 +326,66 @@ def test_volume_claim_templates_are_volumes_of_the_pods() -> None:
     account: Json = {"kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "default"}}
     namespace: Json = {"kind": "Namespace", "metadata": {"name": "default"}}
     assert list_messages(manifest, *NODES, account, namespace, rule="rq-apply-refused") == []
+
+
+SCALER = """\
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web, namespace: default}
+spec: {scaleTargetRef: {apiVersion: apps/v1, kind: StatefulSet, name: web}, minReplicas: MIN, maxReplicas: MAX}
+"""
+
+
+def write_scaler(least: int, most: int) -> str:
+    """Return the manifest of an autoscaler of StatefulSet web."""
+    return SCALER.replace("MIN", str(least)).replace("MAX", str(most))
+
+
+def test_an_autoscaler_alone_is_checked_with_its_target_in_the_cluster() -> None:
+    """Three nodes of 4 CPUs have room for six pods of 2 CPUs, and one of these runs."""
+    mine = make_pod("web-0", "n1", 2, owner="web")
+    assert list_messages(write_scaler(7, 8), *NODES, mine) == [
+        "StatefulSet default/web: 7 replicas, but only 6 fit now: 1 stays Pending (of 3 usable nodes, 3 lack CPU)"
+    ]
+    assert list_messages(write_scaler(6, 8), *NODES, mine) == []
+    assert list_messages(write_scaler(6, 8), *NODES, mine, rule="rq-hpa-burst") == [
+        "StatefulSet default/web: the autoscaler may create 8 replicas, but only 6 fit now "
+        "(of 3 usable nodes, 3 lack CPU)"
+    ]
+    assert list_messages(write_scaler(7, 8), *NODES, make_pod("api-0", "n1", 2, owner="api")) == []
+
+
+def test_a_maximum_above_the_number_of_domains_names_its_field() -> None:
+    term = "{labelSelector: {matchLabels: {app: web}}, topologyKey: kubernetes.io/hostname}"
+    anti = f"affinity: {{podAntiAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: [{term}]}}}}, "
+    manifest = make_workload(2, spec=anti) + "---\n" + write_scaler(2, 5)
+    assert list_messages(manifest, *NODES, rule="af-anti-replicas-over-domains") == [
+        "5 replicas (maxReplicas), but only 3 usable hosts: at least 2 stay Pending"
+    ]
+
+
+def test_a_node_with_room_reserved_for_a_nominated_pod_counts_once() -> None:
+    """n1 and n2 are full, and the room of n3 is reserved for a pod of higher priority that waits there."""
+    full = [make_pod("x", "n1", 4), make_pod("y", "n2", 4)]
+    waiting = make_pod("vip", "", 4, priority=10)
+    del waiting["spec"]["nodeName"]
+    waiting["status"] = {"phase": "Pending", "nominatedNodeName": "n3"}
+    waiting["metadata"]["uid"] = "vip"
+    assert list_messages(make_workload(1), *NODES, *full, waiting) == [
+        "its only replica does not fit now: it stays Pending (of 3 usable nodes, 3 lack CPU)"
+    ]
+
+
+BUDGET = """\
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: web, namespace: default}
+spec: {minAvailable: LEAST, selector: {matchLabels: {app: web}}}
+"""
+
+
+def test_a_budget_alone_is_checked_with_the_pods_of_the_cluster() -> None:
+    mine = [make_pod(f"web-{number}", "n1", 1, owner="web") for number in range(3)]
+    found = list_messages(BUDGET.replace("LEAST", "3"), *NODES, *mine, rule="pdb-zero-disruptions")
+    assert found == ["minAvailable 3 allows no eviction, as StatefulSet default/web has 3 replicas"]
+    assert list_messages(BUDGET.replace("LEAST", "2"), *NODES, *mine, rule="pdb-zero-disruptions") == []

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 import kschedctl
 from kschedctl import Cluster
-from kschedctl.commands.browse.answers import describe_remedy, list_remedies
+from kschedctl.commands.browse.answers import describe_remedy, list_remedy_lines
 from kschedctl.commands.browse.session import format_fix_commands
 from kschedctl.commands.remedies import pending_remedies, remedies
 from kschedctl.commands.remedies.report import Remedies, RemediesOfMany
@@ -134,7 +134,9 @@ def test_pages_have_the_costs(case: str) -> None:
     for report in (each for each in reports(case) if isinstance(each, Remedies | RemediesOfMany)):
         page = text_of_html(str(RENDERERS["html"](report, Style())))
         patch = squeezed(RENDERERS["patch"](report, Style())).replace("# ", "")
-        listed = " ".join(line.text for line in list_remedies(report, 500)) if isinstance(report, Remedies) else page
+        listed = (
+            " ".join(line.text for line in list_remedy_lines(report, 500)) if isinstance(report, Remedies) else page
+        )
         for cost in (cost for fix in fixes_of(report) for cost in fix.all_costs if cost.kind != CostKind.CHECK_FIRST):
             for form in (page, patch, squeezed(listed)):
                 assert squeezed(cost.text) in form

@@ -13,7 +13,7 @@ def test_a_plugin_that_was_not_asked_could_change_the_words_and_the_victims() ->
     said = " ".join(with_tone(part).text for part in line.parts)  # type: ignore[union-attr]
     add = "; add them, or specify --assume-complete if there are none"
     why = "PersistentVolumeClaims were not among the files"
-    assert said == f"not known: {why}; kube-scheduler's message and the pods that it preempts could differ{add}"
+    assert said == f"incomplete: {why}; kube-scheduler's message and the pods that it preempts could differ{add}"
 
 
 def test_what_the_verdict_leans_on_is_said_with_the_verdict() -> None:

@@ -87,7 +87,9 @@ def test_scaling_counts() -> None:
     up: Any = {"scale": {"name": "web", "namespace": "shop", "replicas": 5}}
     report = whatif(cluster(*pods, used), {"steps": [up]})
     (lacking,) = report.not_created
-    assert (lacking.workload, lacking.wanted, lacking.there, lacking.missing) == ("Deployment shop/web", 5, 3, 2)
+    assert (lacking.workload, lacking.wanted, lacking.missing) == ("Deployment shop/web", 5, 2)
+    assert (lacking.there, lacking.creatable) == (2, 1)
+    assert lacking.headline.startswith("2 of 5 pods (5 wanted, 2 exist, 1 can be created): exceeded quota: q")
     assert [fix.what for fix in lacking.fixes] == ["raise ResourceQuota q to pods=5"]
     assert [change.change for change in report.changes] == ["Created"]
     down = {"scale": {"name": "web", "namespace": "shop", "replicas": 1}}
@@ -198,7 +200,7 @@ def test_capacity_says_what_ends_first() -> None:
 def test_a_manifest_that_is_explained() -> None:
     report = explain(cluster(quota("q", {"pods": "0"}, {"pods": "1"})), deployment(3))
     assert report.verdict == "NotCreated"
-    assert report.headline.startswith("2 of 3 pods (3 wanted, 1 exists): exceeded quota: q, requested: pods=1")
+    assert report.headline.startswith("2 of 3 pods (3 wanted, 1 can be created): exceeded quota: q, requested: pods=1")
     assert report.once_created is not None
     assert report.once_created.verdict == "Schedulable"
 

@@ -96,7 +96,7 @@ def test_in_the_words_that_controllers_were_told(number: int) -> None:
 def test_as_many_as_there_is_room_for(hard: Json, used: Json, created: int, words: str) -> None:
     report = simulated([quota("q", used, hard)], deployment(6))
     (lacking,) = report.not_created
-    assert (lacking.wanted, lacking.there, lacking.missing) == (6, created, 6 - created)
+    assert (lacking.wanted, lacking.there, lacking.creatable, lacking.missing) == (6, 0, created, 6 - created)
     assert report.placed == created
     (failure,) = lacking.failures
     assert failure.message.startswith(f'pods "web-*" is forbidden: exceeded quota: q, requested: {words}')

@@ -175,6 +175,14 @@ WORLDS = {
             "create PriorityClass ugrent, here with value 0, which pods without a class have",
         ),
     ),
+    "priority class that resembles none": World(
+        [priority_class("urgent")],
+        pods(2, priorityClassName="gold"),
+        (
+            "leave out priorityClassName gold, so that the priority is 0, or name a class that exists: urgent (9)",
+            "create PriorityClass gold, here with value 0, which pods without a class have",
+        ),
+    ),
     "runtime class": World(
         [],
         pods(1, runtimeClassName="kata"),
@@ -414,7 +422,7 @@ def test_quotas_of_claims_that_a_stateful_set_makes(most: str) -> None:
     used = {"persistentvolumeclaims": "1", "requests.storage": "1Gi"}
     found = quota("q", used, {"persistentvolumeclaims": most, "requests.storage": "9Gi"})
     lacking = report_not_created(World([found], db, ()))
-    assert (lacking.there, lacking.missing) == (1, 2)
+    assert (lacking.creatable, lacking.missing) == (1, 2)
     (fix,) = lacking.fixes
     assert fix.what == "raise ResourceQuota q to persistentvolumeclaims=7"
     store = Store([found])

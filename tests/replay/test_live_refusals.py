@@ -48,7 +48,7 @@ def test_simulated(number: int, wanted: int, there: int) -> None:
     manifest["spec"] = {**manifest["spec"], "replicas": wanted}
     cluster = kschedctl.Cluster.from_objects([*objects(told)[:1], *around(told, there)])
     (lacking,) = simulate(cluster, [manifest]).not_created
-    assert (lacking.wanted, lacking.there, lacking.missing) == (wanted, there, wanted - there)
+    assert (lacking.wanted, lacking.there, lacking.creatable, lacking.missing) == (wanted, 0, there, wanted - there)
     gist = words(told).partition(", requested")[0]
     assert gist in lacking.failures[0].message
 

@@ -250,7 +250,7 @@ def test_a_gang_that_goes_round_is_not_tried_without_end() -> None:
     }
     run = QueueReplay(scheduler, QueuedPodGroups(scheduler))
     run.fill_queue()
-    records = list(run.run_closed_loop())
+    records = list(run.iter_closed_loop_cycles())
     failures = Counter(failed.message for record in records for failed in record.failed.values())
     assert failures[PREEMPTION_LOOP.message] == 4
     popped = Counter(run.info(record.popped).pod.metadata.name for record in records if record.victims)

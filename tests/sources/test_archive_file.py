@@ -33,7 +33,7 @@ UNVERIFIED = (
 
 
 def demo_cluster() -> Cluster:
-    return Cluster.of(read_paths([str(file) for file in demo.files()]).objects)
+    return Cluster.of(read_paths([str(file) for file in demo.list_files()]).objects)
 
 
 def recorded_cluster() -> Cluster:
@@ -225,22 +225,25 @@ def test_kinds_of_a_later_version_are_passed_over(tmp_path: Path) -> None:
     assert read_archive(str(zipped(tmp_path / "s", members))).priority_classes == ()
 
 
-BOMBS = {
-    "zeros": b"\0" * (120 << 20),
-    "many empty objects": b"\xdd" + (7 << 20).to_bytes(4, "big") + b"\x80" * (7 << 20),
-    "many empty objects in one": b"\x91\x81\xa8template\x81\xa4spec\x81\xaacontainers\xdd"
-    + (7 << 20).to_bytes(4, "big")
-    + b"\x80" * (7 << 20),
-    "many texts": b"\xdd" + (20 << 20).to_bytes(4, "big") + b"\xa1\xb1" * (20 << 20),
+BOMBS: dict[str, tuple[bytes, bytes, int]] = {
+    "zeros": (b"", b"\0", 120 << 20),
+    "many empty objects": (b"\xdd" + (7 << 20).to_bytes(4, "big"), b"\x80", 7 << 20),
+    "many empty objects in one": (
+        b"\x91\x81\xa8template\x81\xa4spec\x81\xaacontainers\xdd" + (7 << 20).to_bytes(4, "big"),
+        b"\x80",
+        7 << 20,
+    ),
+    "many texts": (b"\xdd" + (20 << 20).to_bytes(4, "big"), b"\xa1\xb1", 20 << 20),
 }
+"""Name -> the beginning of a member, and what is repeated after it so many times."""
 
 
 @pytest.mark.parametrize("case", BOMBS)
 def test_no_small_file_takes_all_memory(case: str, tmp_path: Path) -> None:
     """Told by the sizes in the directory, and by counting what msgpack begins, before any object is made."""
-    path = zipped(
-        tmp_path / "s", {"snapshot.json": header(objects={"ReplicaSet": 1}), "ReplicaSet.msgpack": BOMBS[case]}
-    )
+    beginning, repeated, times = BOMBS[case]
+    members = {"snapshot.json": header(objects={"ReplicaSet": 1}), "ReplicaSet.msgpack": beginning + repeated * times}
+    path = zipped(tmp_path / "s", members)
     assert path.stat().st_size < 3 << 20
     with pytest.raises(InputError, match="needs more than 1,024 MiB of memory"):
         read_archive(str(path))

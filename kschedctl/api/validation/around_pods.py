@@ -113,9 +113,10 @@ def _validate_topology_term(term: api.TopologySelectorTerm, path: Path) -> Valid
 
 
 def validate_autoscaler(scaler: written.Autoscaler) -> ValidationErrors:
-    """Validate the replica counts of a HorizontalPodAutoscaler. Upstream: ValidateHorizontalPodAutoscaler.
+    """Validate the metadata, replica counts and target of a HorizontalPodAutoscaler.
 
-    A minimum of 0 is allowed, as it is for autoscalers with object or external metrics.
+    A minimum of 0 is allowed, as it is for autoscalers with object or external metrics. Upstream:
+    ValidateHorizontalPodAutoscaler.
     """
     spec = scaler.spec
     yield from validate_object_meta(scaler.metadata, ("metadata",), names.validate_dns_subdomain)

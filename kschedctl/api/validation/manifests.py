@@ -112,7 +112,7 @@ def validate_daemon_set(workload: Workload, options: ValidationOptions) -> Valid
 def validate_replication_controller(controller: ReplicationController, options: ValidationOptions) -> ValidationErrors:
     """Validate a ReplicationController. Upstream: ValidateReplicationController.
 
-    The selector defaults to the labels of the template.
+    The selector defaults to the labels of the template. It is not compared with the labels if the template is missing.
     """
     spec = controller.spec
     yield from validate_object_meta(controller.metadata, ("metadata",), names.validate_dns_subdomain)
@@ -152,7 +152,10 @@ def validate_job(workload: Workload, options: ValidationOptions) -> ValidationEr
 
 
 def validate_cron_job(manifest: CronJob, options: ValidationOptions) -> ValidationErrors:
-    """Validate a CronJob. Upstream: ValidateCronJobCreate. The syntax of the schedule is not checked."""
+    """Validate a CronJob. Upstream: ValidateCronJobCreate.
+
+    The name may have at most _MAX_CRON_JOB_NAME_LENGTH characters. The syntax of the schedule is not checked.
+    """
     path: Path = POD_TEMPLATE_PATHS["CronJob"][:-1]
     spec = manifest.spec.job_template.spec
     name = manifest.metadata.name
@@ -183,7 +186,10 @@ def _validate_job_spec(spec: WorkloadSpec, path: Path, options: ValidationOption
 
 
 def _validate_completion_mode(spec: WorkloadSpec, path: Path) -> ValidationErrors:
-    """Validate the completion mode of a Job, and the completions and parallelism of an indexed Job."""
+    """Validate the completion mode of a Job.
+
+    An indexed Job must have completions, and a parallelism of at most MAX_INDEXED_PARALLELISM.
+    """
     mode = spec.completion_mode
     if mode is not None and mode not in COMPLETION_MODES:
         yield not_supported((*path, "completionMode"), TypedString(mode), COMPLETION_MODES)
@@ -395,7 +401,9 @@ def _parse_int_or_percent(value: int | str) -> int:
     if isinstance(value, int):
         return value
     digits = value.removesuffix("%")
-    return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 19 else 0
+    is_number = digits.isascii() and digits.isdecimal()
+    fits_int64 = len(digits) < len(str(2**63))
+    return int(digits) if is_number and fits_int64 else 0
 
 
 def _to_printed_number(value: int | str) -> int | TypedString:

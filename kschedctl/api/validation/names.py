@@ -163,7 +163,7 @@ SOME_VALUES = "may not be specified when `operator` is 'Exists' or 'DoesNotExist
 
 
 def validate_label_selector(selector: LabelSelector | None, path: Path) -> ValidationErrors:
-    """Validate a label selector with all its requirements."""
+    """Validate a label selector with all its requirements. A missing selector (None) is valid."""
     if selector is None:
         return
     yield from validate_labels(selector.match_labels, (*path, "matchLabels"))

@@ -71,7 +71,7 @@ def validate_overhead(amounts: Resources, path: Path) -> ValidationErrors:
 
 
 def validate_pod_resources(spec: PodSpec, path: Path) -> ValidationErrors:
-    """Validate a pod's pod-level resources. Upstream: validatePodResources."""
+    """Validate a pod's pod-level resources, if it has any. Upstream: validatePodResources."""
     resources = spec.resources
     if resources is None:
         return

@@ -109,7 +109,7 @@ def find_unknown_fields(document: JsonObject) -> Iterator[UnknownField]:
 
 
 def _iter_unknown_fields_of_value(value: object, kind: str, type_name: str, path: Path) -> Iterator[UnknownField]:
-    """Yield the unknown fields in a value of an API type, or in each item of a list of values of the type.
+    """Yield the unknown fields in a value of an API type. If the value is a list, each of its items is of this type.
 
     ``path`` is the path of the value in an object of the kind.
     """

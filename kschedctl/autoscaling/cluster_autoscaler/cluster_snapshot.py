@@ -23,8 +23,8 @@ from kschedctl.scheduler.engine.cycle import (
     Filtering,
     FilterOutcome,
     PreFilterOutcome,
+    mask_allowed_nodes,
     run_pre_filter,
-    select_allowed_nodes,
 )
 from kschedctl.scheduler.framework.facts import describe_fact
 from kschedctl.scheduler.scheduler import Framework, Scheduler
@@ -238,10 +238,10 @@ class ClusterSnapshot:
 
     def place_pod_if_accepted(self, position: Position, row: Row) -> FilterRejection | None:
         """Put a pod on a node if the node accepts it. Return the rejection, or None on success."""
-        refusal = self.find_rejection(position, row)
-        if refusal is None:
+        rejection = self.find_rejection(position, row)
+        if rejection is None:
             self.put_pod(position, row)
-        return refusal
+        return rejection
 
     def place_pod_on_next_fitting_node(self, position: Position, acceptable: Bools | None = None) -> Row | None:
         """Put a pod on the next existing node that accepts it. Return the node's row, or None if no node does.
@@ -253,7 +253,7 @@ class ClusterSnapshot:
         if filtered is None or not self.order:
             return None
         view, view_rows = self._get_current_view()
-        feasible = filtered.passing & select_allowed_nodes(pre_filter, view) & ~view.nodes.unschedulable
+        feasible = filtered.passing & mask_allowed_nodes(pre_filter, view) & ~view.nodes.unschedulable
         existing_rows = self._existing_rows
         fits = feasible[view_rows[existing_rows]]
         if acceptable is not None:

@@ -146,7 +146,10 @@ class Drainability:
 
     @cached_property
     def _desired_replicas(self) -> Mapping[str, Mapping[tuple[str, str], int | None]]:
-        """Kind -> (namespace, name) -> replicas in the controller's spec, or None if it states none."""
+        """The replicas in the spec of each controller, by kind, and then by namespace and name.
+
+        The number is None if the spec states none, or if the kind has no replicas.
+        """
         replicas_by_kind = {}
         for kind, field_name in CONTROLLER_FIELDS.items():
             controllers = getattr(self.cluster, field_name)

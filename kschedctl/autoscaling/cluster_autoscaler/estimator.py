@@ -113,11 +113,11 @@ class Estimator:
         If a spread constraint over nodes rejects the pod there, any other node that accepts it is used.
         """
         last = self.added[-1]
-        refusal = self.snapshot.place_pod_if_accepted(self.get_position(pod), last)
-        if refusal is None:
+        rejection = self.snapshot.place_pod_if_accepted(self.get_position(pod), last)
+        if rejection is None:
             self._record_placement(pod, last)
             return True
-        if not _is_rejected_by_spread_over_nodes(pod, refusal):
+        if not _is_rejected_by_spread_over_nodes(pod, rejection):
             return False
         other_nodes = np.ones(len(self.snapshot.universe.nodes), np.bool_)
         other_nodes[last] = False
@@ -155,10 +155,10 @@ class Estimator:
             self.remaining_nodes -= 1
 
 
-def _is_rejected_by_spread_over_nodes(pod: Pod, refusal: FilterRejection) -> bool:
+def _is_rejected_by_spread_over_nodes(pod: Pod, rejection: FilterRejection) -> bool:
     """Return whether the pod has a spread constraint over nodes and a spread constraint caused the rejection."""
     over_nodes = any(constraint.topology_key == HOSTNAME for constraint in pod.spec.topology_spread_constraints)
-    return over_nodes and SPREAD_REJECTION in refusal.reasons
+    return over_nodes and SPREAD_REJECTION in rejection.reasons
 
 
 @dataclass(eq=False)

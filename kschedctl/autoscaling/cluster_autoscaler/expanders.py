@@ -170,7 +170,7 @@ def _select_options_with_largest(options: list[Option], measure: Callable[[Optio
 
 
 def read_priorities(config_map: ConfigMap) -> dict[int, list[str]]:
-    """Read the priority expander's ConfigMap and return priority -> regular expressions for group names.
+    """Read the regular expressions for group names from the priority expander's ConfigMap, by priority.
 
     Raises ValueError, with upstream's message, if the key for priorities is missing or its value is invalid.
     """

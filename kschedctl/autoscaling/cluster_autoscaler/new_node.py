@@ -104,23 +104,23 @@ class _GroupVerdicts:
 
     def _build_negative_verdict(self, group: AutoscaledGroup) -> PoolVerdict:
         """Build the verdict for a group that does not grow for the pod, with the most specific known reason."""
-        # The rejection is None if a new node would accept the pod, and empty if the amounts are not known.
+        # The amounts that a new node lacks, as text: None if it would accept the pod, empty if they are not known.
         has_template = group.id in self._run.loop.templates
-        rejection = self._run.describe_rejection_by_new_node(self._pod, group.id) if has_template else ""
-        accepts_pod = rejection is None
+        missing = self._run.describe_rejection_by_new_node(self._pod, group.id) if has_template else ""
+        accepts_pod = missing is None
         if group.id in self._skipped:
             return self._build_skipped_verdict(group, self._describe_skip_reason(group), accepts_pod=accepts_pod)
 
         rejected = self._remaining.rejected if self._remaining else {}
         if group.id in rejected:
-            refusal = rejected[group.id]
-            answer = ": ".join(filter(None, (refusal.plugin, ", ".join(refusal.reasons), rejection)))
-            return PoolVerdict(group.id, takes=False, answer=answer, plugin=refusal.plugin)
+            rejection = rejected[group.id]
+            answer = ": ".join(filter(None, (rejection.plugin, ", ".join(rejection.reasons), missing)))
+            return PoolVerdict(group.id, takes=False, answer=answer, plugin=rejection.plugin)
         if accepts_pod:
             return PoolVerdict(
                 group.id, takes=False, answer="one more node would take it; not in this loop", would_take=True
             )
-        return PoolVerdict(group.id, takes=False, answer=rejection or self._default_answer)
+        return PoolVerdict(group.id, takes=False, answer=missing or self._default_answer)
 
     def _build_skipped_verdict(self, group: AutoscaledGroup, reason: str, *, accepts_pod: bool) -> PoolVerdict:
         """Build the verdict for a group that may not grow: the reason, and whether a new node would accept the pod.

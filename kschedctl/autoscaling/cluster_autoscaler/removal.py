@@ -218,7 +218,10 @@ class SingleRemovals:
         return NodeKeepers(tuple(blocking_pods), removal.reason or "")
 
     def _try_single_removal(self, row: Row) -> AloneRemoval:
-        """Try to remove only this node, and return the result. The snapshot stays unchanged."""
+        """Try to remove only this node, and return the result.
+
+        The snapshot stays unchanged, but the hints and the place of the last search are forgotten.
+        """
         moves = self._removal_simulator.plan_drain(row)
         if moves.blocking is None and self._certainly_fit_on_other_nodes(row, moves.pods):
             return AloneRemoval(

@@ -127,8 +127,8 @@ class ScaleDownPlan:
     def plan_removals(self) -> None:
         """Find the nodes that may be removed, and choose the nodes to remove in this loop.
 
-        The results are stored in `candidates`, in `unneeded` (the candidates that could be removed), in `to_delete`
-        (the unneeded nodes that may be removed now) and in `deleted_now` (as many of these as one loop removes).
+        The results are stored in four attributes, each a part of the one before. `candidates` are considered,
+        `unneeded` could be removed, `to_delete` may be removed now, and `deleted_now` are removed in this loop.
         """
         self.candidates = self._find_removal_candidates()
         eligible = [node for node in self.candidates if self._is_eligible_for_removal(node)]
@@ -241,8 +241,9 @@ class ScaleDownPlan:
     def _record_unneeded_nodes(self, eligible: Sequence[Node]) -> None:
         """Try to remove the eligible nodes one by one, and record the unneeded nodes.
 
-        The reasons why other nodes stay are recorded, too. The trials end when there are twice as many unneeded nodes
-        as may be removed in parallel, not counting atomic groups.
+        The reasons why other nodes stay are recorded, too. The evictions are charged to the PodDisruptionBudgets. A
+        node is recorded as risky if the budgets do not allow its pods to be evicted at the same time. The trials end
+        when there are twice as many unneeded nodes as may be removed in parallel, not counting atomic groups.
         """
         loop = self.loop
         max_count = 2 * self.loop.options.max_scale_down_parallelism
@@ -279,7 +280,7 @@ class ScaleDownPlan:
         has to wait for pods. Atomic groups are removed as a whole.
         """
         sizes = dict(self.targets)
-        limits = self._track_resources_above_minimum()
+        limits = self._build_resource_tracker()
         drained = {node.metadata.name for node in self.unneeded if self.removals[node.metadata.name].moves.pods}
 
         # Every reservation charges `sizes` and `limits`. Empty nodes are charged before other nodes.
@@ -294,7 +295,7 @@ class ScaleDownPlan:
         empty = tuple(name for name in removable if name not in drained)
         return RemovedNodes(empty, tuple(name for name in removable if name in drained))
 
-    def _track_resources_above_minimum(self) -> ResourceTracker:
+    def _build_resource_tracker(self) -> ResourceTracker:
         """Build the tracker of how far each resource is above the cluster's minimum."""
         loop = self.loop
         nodes = [loop.snapshot.universe.nodes.objects[row] for row in loop.snapshot.order]

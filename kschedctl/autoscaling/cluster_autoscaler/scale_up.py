@@ -348,11 +348,11 @@ class ScaleUpRun:
         row = self.loop.get_template_row(group.id)
         snapshot.add_node(row)
         for pods in groups:
-            refusal = snapshot.find_rejection(self.loop.get_position(pods.first), row)
-            if refusal is None:
+            rejection = snapshot.find_rejection(self.loop.get_position(pods.first), row)
+            if rejection is None:
                 pods.accepting_groups.append(group.id)
             else:
-                pods.rejections[group.id] = refusal
+                pods.rejections[group.id] = rejection
 
     # -- options --------------------------------------------------------------------------------------------------
 
@@ -397,8 +397,8 @@ class ScaleUpRun:
     ) -> list[AutoscaledGroup]:
         """Return the growable groups that are similar to the group and accept at least the same pods.
 
-        The list is empty if balancing is off, if the group only scales from zero to its maximum at once, or if it
-        accepts no waiting pods.
+        The list is empty if balancing is off or if the group accepts no waiting pods. It is also empty for a group that
+        only scales from zero to its maximum at once.
         """
         if not self.loop.options.balance_similar_node_groups or group.options.zero_or_max_node_scaling:
             return []
@@ -535,11 +535,11 @@ class ScaleUpRun:
             for name, reasons in self.skipped.items()
             if not (tries_skipped_groups and name in pods.rejections)
         }
-        reason_counts = Counter(reason for refusal in pods.rejections.values() for reason in refusal.reasons)
+        reason_counts = Counter(reason for rejection in pods.rejections.values() for reason in rejection.reasons)
         reason_counts.update(reason for reasons in skipped.values() for reason in reasons)
         counted_reasons = sorted(f"{count} {reason}" for reason, count in reason_counts.items())
         message = f"pod didn't trigger scale-up: {', '.join(counted_reasons)}"
-        rejected = {name: GroupRefusal(*refusal) for name, refusal in pods.rejections.items()}
+        rejected = {name: GroupRefusal(*rejection) for name, rejection in pods.rejections.items()}
         is_certain = all(reasons != (UNKNOWN_TEMPLATE,) for reasons in skipped.values())
         return RemainingPod(rejected, skipped, message if writes_event and is_certain else None)
 

@@ -29,8 +29,10 @@ BASE_COST = 1.0
 """The cost of moving a node without pods."""
 
 _BALANCED = "Balanced"
-_K = 2
-_THRESHOLD = 1.0 / _K
+_DISRUPTION_FACTOR = 2
+"""Upstream's k: how many times the saved share a move may disrupt."""
+_THRESHOLD = 1.0 / _DISRUPTION_FACTOR
+"""The lowest score of a move that is approved."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,7 +281,7 @@ class MoveScore(NamedTuple):
 
     def __str__(self) -> str:
         shares = f"savings {self.saved * 100:.1f}%, disruption {self.disrupted * 100:.1f}%"
-        return f"score {self.score:.2f} >= threshold {_THRESHOLD:.2f} (k: {_K}, {shares})"
+        return f"score {self.score:.2f} >= threshold {_THRESHOLD:.2f} (k: {_DISRUPTION_FACTOR}, {shares})"
 
 
 @dataclass(frozen=True, eq=False)

@@ -195,8 +195,8 @@ class NewClaim:
     def _find_holdable_reservations(self, options: Bools, requirements: Requirements) -> tuple[str, ...] | ClaimRefusal:
         """Return the ids of the free reservations that the claim would hold with these instance types.
 
-        With strict settings, return a refusal if no reservation is free and the claim could use reserved capacity, or
-        if the claim would lose the reservations that it holds.
+        Strict settings return a refusal in two cases. The claim could use reserved capacity, but no reservation is
+        free. Or the claim would lose the reservations that it holds.
         """
         columns, settings = self.template.columns, self.settings
         if not settings.reserved_capacity or not columns.reserved.any():

@@ -69,15 +69,15 @@ class ReplacementClaim:
     def keep_types_in_mask(self, mask: Bools) -> None:
         """Drop the instance types that are not set in a (T,) mask, also from the claim."""
         self.order = [index for index in self.order if mask[index]]
-        self._update_claim()
+        self._set_claim_options()
 
     def truncate_types(self, count: int) -> None:
         """Drop all but the first ``count`` instance types, also from the claim."""
         self.order = self.order[:count]
-        self._update_claim()
+        self._set_claim_options()
 
-    def _update_claim(self) -> None:
-        """Make the remaining instance types the claim's options."""
+    def _set_claim_options(self) -> None:
+        """Set the claim's options to the remaining instance types."""
         options = np.zeros(len(self.columns), np.bool_)
         options[self.order] = True
         self.claim.options = options
@@ -227,7 +227,7 @@ class Consolidation:
                 errors.update({pod.key: fault for pod in claim.pods})
             else:
                 claims.append(claim)
-        errors |= _find_uninitialized_placements(run, deleting_keys)
+        errors |= _find_uninitialized_node_errors(run, deleting_keys)
         pending_keys = {pod.key for pod in pods if is_provisionable(pod)}
         candidate_errors = {key: error for key, error in errors.items() if key not in pending_keys}
         return RemovalOutcome(run, claims, _describe_scheduling_errors(candidate_errors))
@@ -349,7 +349,7 @@ def compute_worst_launch_prices(columns: TypeColumns, requirements: Requirements
     return worst_prices
 
 
-def _find_uninitialized_placements(run: SchedulerRun, deleting_keys: set[str]) -> dict[str, str]:
+def _find_uninitialized_node_errors(run: SchedulerRun, deleting_keys: set[str]) -> dict[str, str]:
     """Return an error for each pod that was placed on an uninitialized node, by the pod's key.
 
     ``deleting_keys`` are the keys of pods of deleting nodes, which are left out.

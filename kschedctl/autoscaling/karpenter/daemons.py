@@ -45,7 +45,7 @@ class DaemonGroup:
 class Daemons:
     """Pods that represent the cluster's DaemonSets, one for each.
 
-    Building groups relaxes them permanently.
+    When groups are built, these pods are relaxed permanently.
     """
 
     def __init__(self, pods: Iterable[Pod]) -> None:

@@ -245,68 +245,68 @@ class DisruptionReplay:
         )
 
     def _run_disruption_method(
-        self, round: MethodRound, decide: Callable[[MethodRound], PlannedRemoval | None]
+        self, method_round: MethodRound, decide: Callable[[MethodRound], PlannedRemoval | None]
     ) -> DisruptionMethod:
         """Let a disruption method decide on a removal, and report its candidates, budgets, events and command."""
-        removal = decide(round)
+        removal = decide(method_round)
         return DisruptionMethod(
-            candidates=tuple(map(_build_candidate_report, _sort_by_savings_ratio(round.candidates))),
-            candidate_events=round.candidate_log.events,
-            budgets=round.budgets,
-            budget_events=round.budget_log.events,
+            candidates=tuple(map(_build_candidate_report, _sort_by_savings_ratio(method_round.candidates))),
+            candidate_events=method_round.candidate_log.events,
+            budgets=method_round.budgets,
+            budget_events=method_round.budget_log.events,
             commands=(self._build_command(removal),) if removal else (),
-            events=round.log.events,
-            error=round.error,
+            events=method_round.log.events,
+            error=method_round.error,
         )
 
-    def _plan_empty_node_deletion(self, round: MethodRound) -> PlannedRemoval | None:
+    def _plan_empty_node_deletion(self, method_round: MethodRound) -> PlannedRemoval | None:
         """Plan to delete as many empty candidates as the budgets allow, or return None if there is none."""
-        deletable = round.take_candidates_within_budgets(_sort_by_savings_ratio(round.candidates))
+        deletable = method_round.take_candidates_within_budgets(_sort_by_savings_ratio(method_round.candidates))
         return PlannedRemoval(deletable, self.simulator.simulate_empty_removal(), []) if deletable else None
 
-    def _plan_drifted_node_replacement(self, round: MethodRound) -> PlannedRemoval | None:
+    def _plan_drifted_node_replacement(self, method_round: MethodRound) -> PlannedRemoval | None:
         """Plan to replace the first drifted candidate whose pods can be rescheduled, at any price.
 
         Candidates without pods come first, then the candidates that drifted earliest. Candidates of a pool with an
         exhausted disruption budget are skipped. Return None if no candidate can be replaced. If no pool launches nodes,
         the round gets an error.
         """
-        by_time = sorted(round.candidates, key=_get_drift_time)
+        by_time = sorted(method_round.candidates, key=_get_drift_time)
         for candidate in sorted(by_time, key=lambda candidate: bool(candidate.pods)):
-            if not round.budgets[candidate.pool.metadata.name]:
+            if not method_round.budgets[candidate.pool.metadata.name]:
                 continue
-            outcome = self.simulator.simulate_scheduling([candidate], round.log, consolidating=False)
+            outcome = self.simulator.simulate_scheduling([candidate], method_round.log, consolidating=False)
             if outcome is None:
-                round.error = NO_SCHEDULER
+                method_round.error = NO_SCHEDULER
                 return None
             if not outcome.fault:
                 return PlannedRemoval([candidate], outcome, [ReplacementClaim(claim) for claim in outcome.claims])
-            round.log.log_node_blocked(candidate.state, outcome.fault)
+            method_round.log.log_node_blocked(candidate.state, outcome.fault)
         return None
 
-    def _plan_multi_node_consolidation(self, round: MethodRound) -> PlannedRemoval | None:
+    def _plan_multi_node_consolidation(self, method_round: MethodRound) -> PlannedRemoval | None:
         """Plan to consolidate the first candidates together, as many as possible and at least two.
 
         Candidates are sorted by savings ratio, and their number is found by bisection. Pools whose policy Balanced
         approves the move are logged. Return None if no number works or, with an error in the round, if no pool launches
         nodes.
         """
-        budgeted = round.take_candidates_within_budgets(_sort_by_savings_ratio(round.candidates))
+        budgeted = method_round.take_candidates_within_budgets(_sort_by_savings_ratio(method_round.candidates))
         # Both bounds are indexes of the last candidate, so at least two candidates are consolidated.
         low = 1
         high = min(len(budgeted) - 1, MAX_CONSOLIDATED_NODES)
         if low <= high and not self.setting.pools.pools:
-            round.error = NO_SCHEDULER
+            method_round.error = NO_SCHEDULER
             return None
 
         best: PlannedRemoval | None = None
         logged_scores: dict[str, MoveScore] = {}
         while low <= high:
             middle = (low + high) // 2
-            removal = self.simulator.plan_consolidation(budgeted[: middle + 1], round.log)
+            removal = self.simulator.plan_consolidation(budgeted[: middle + 1], method_round.log)
             scores: dict[str, MoveScore] = {}
             if removal and _drop_expensive_shared_types(removal):
-                scores = round.totals.score_move_by_pool(removal.candidates, removal.savings)
+                scores = method_round.totals.score_move_by_pool(removal.candidates, removal.savings)
             is_valid = removal is not None and _has_type_for_each_replacement(removal)
             if is_valid and all(score.is_approved for score in scores.values()):
                 best = removal
@@ -319,25 +319,25 @@ class DisruptionReplay:
 
         for pool, score in logged_scores.items():
             if score.is_approved:
-                round.log.log_pool_approved(pool, str(score))
+                method_round.log.log_pool_approved(pool, str(score))
         return best
 
-    def _plan_single_node_consolidation(self, round: MethodRound) -> PlannedRemoval | None:
+    def _plan_single_node_consolidation(self, method_round: MethodRound) -> PlannedRemoval | None:
         """Plan to consolidate the first node that can be consolidated without other nodes, or return None.
 
         The pools take turns, each with its candidates by descending savings ratio. Candidates of a pool with an
         exhausted disruption budget are skipped.
         """
         by_pool: dict[str, list[NodeCandidate]] = {}
-        for candidate in _sort_by_savings_ratio(round.candidates):
+        for candidate in _sort_by_savings_ratio(method_round.candidates):
             by_pool.setdefault(candidate.pool.metadata.name, []).append(candidate)
         turns = zip_longest(*(by_pool[name] for name in sorted(by_pool)))
         for candidate in chain.from_iterable(turns):
             if candidate is None:  # the filler for a pool that has no more candidates
                 continue
-            if not round.budgets[candidate.pool.metadata.name]:
+            if not method_round.budgets[candidate.pool.metadata.name]:
                 continue
-            if removal := self._plan_candidate_consolidation(candidate, round.totals, round.log):
+            if removal := self._plan_candidate_consolidation(candidate, method_round.totals, method_round.log):
                 return removal
         return None
 

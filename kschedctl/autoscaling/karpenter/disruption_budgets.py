@@ -205,6 +205,6 @@ def _parse_cron_value(text: str, low: int, names: Sequence[str]) -> int:
     """
     if text.lower() in names:
         return names.index(text.lower()) + low
-    if not text.isdigit() or len(text) > 4:
+    if not text.isdigit() or len(text) > 4:  # longer numbers are out of range anyway
         raise InputError(f'"{text[:40]}" is not valid in a cron expression')
     return int(text)

@@ -74,6 +74,7 @@ class _PatternDefeatingSort:
                 continue
 
             middle, partitioned = self.partition(start, end, pivot)
+            # As in Go, each part of a balanced partition has at least an eighth of the keys.
             balanced = min(middle - start, end - middle) >= (end - start) // 8
             # Recurse into the shorter part, and continue with the longer one.
             if middle - start < end - middle:

@@ -32,10 +32,10 @@ NEW_PROVIDER = "new:///"
 
 
 class LaunchingPools:
-    """The NodePools of a cluster, which launch nodes for pods that kube-scheduler rejects. Raises InputError.
+    """The NodePools of a cluster, which launch nodes for pods that kube-scheduler rejects.
 
     If ``types`` is None, only the instance types of existing nodes are known. Without ``limited``, the limits of
-    NodePools are ignored.
+    NodePools are ignored. Raises InputError for malformed instance types.
     """
 
     name = NAME
@@ -61,7 +61,7 @@ class LaunchingPools:
         self.sources = ("NodePools of the cluster",)
 
     def find_obstacles(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
-        """Return why the NodePools launch no node for each unschedulable pod, as pod key -> descriptions.
+        """Return, by pod key, why each NodePool launches no node for an unschedulable pod.
 
         Pods beyond the number that provisioning explains are left out. Raises InputError if the cluster has a malformed
         object.

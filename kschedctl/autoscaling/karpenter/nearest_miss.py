@@ -153,7 +153,7 @@ class _ObstacleSearch:
         return _Obstacle(f"the pod does not tolerate {untolerated}", edited)
 
     def _find_label_obstacle(self) -> _Obstacle | None:
-        """Return the pod's label requirements that the pool does not meet, or None if it meets all.
+        """Return the pod's label requirements that the pool does not meet as an obstacle, or None if it meets all.
 
         The edited pool has the pod's requirements in place of its own. There is no edited pool if a label that
         conflicts cannot be changed in the pool.
@@ -269,17 +269,14 @@ class _ObstacleSearch:
         The result is also None if the pool has no limits. The obstacle has an edited pool without limits. If the pool
         was not edited before, the limits that would be enough are stored in ``sufficient_limits``.
         """
-        pool, columns = self.template.pool, self.template.columns
+        pool = self.template.pool
         remaining = self.setting.compute_remaining_limits((), [pool]).get(pool.metadata.name)
         if remaining is None:
             return None
-        capacities = [columns.types[index].capacity for index in np.flatnonzero(self.template.options).tolist()]
-        smallest = {}
-        for name in remaining:
-            smallest[name] = min((capacity.get(name, ZERO) for capacity in capacities), default=ZERO)
-        smallest[NODES] = ONE
-        short_resources = [name for name, amount in remaining.items() if amount < smallest[name]]
         unlimited = replace(pool, spec=replace(pool.spec, limits=None))
+        smallest = self._find_smallest_amounts(remaining)
+        short_resources = [name for name, amount in remaining.items() if amount < smallest[name]]
+
         # Even if the smallest type has room, the types that fit the pod may not.
         type_for_pod = self._find_smallest_type_for_pod(unlimited)
         if not short_resources and type_for_pod is None:
@@ -287,21 +284,32 @@ class _ObstacleSearch:
         limits = pool.spec.limits or {}
         if type_for_pod is not None:
             needed = {**type_for_pod.capacity, NODES: ONE}
-            exceeded = [name for name, amount in remaining.items() if amount < needed.get(name, ZERO)]
+            exceeded = sorted(name for name, amount in remaining.items() if amount < needed.get(name, ZERO))
             if self.pools is None:
                 used = subtract_quantities(parse_quantities(limits), remaining)
                 self.sufficient_limits = {
-                    name: str(used.get(name, ZERO).add(needed.get(name, ZERO))) for name in sorted(exceeded)
+                    name: str(used.get(name, ZERO).add(needed.get(name, ZERO))) for name in exceeded
                 }
-            short_resources = short_resources or sorted(exceeded or remaining)
+            short_resources = short_resources or exceeded or sorted(remaining)
+
         descriptions = [f"{name} limit {limits[name]}, {max(remaining[name], ZERO)} left" for name in short_resources]
-        sizes = ", ".join(f"{name} {smallest[name]}" for name in short_resources if name != NODES)
         if any(remaining[name] < smallest[name] for name in short_resources):
+            sizes = ", ".join(f"{name} {smallest[name]}" for name in short_resources if name != NODES)
             descriptions += [f"the smallest type has {sizes}"] if sizes else []
         elif type_for_pod is not None:
             sizes = ", ".join(f"{name} {type_for_pod.capacity.get(name, ZERO)}" for name in short_resources)
             descriptions.append(f"{type_for_pod.name}, the smallest type that takes the pod, has {sizes}")
         return _Obstacle("; ".join(descriptions), unlimited)
+
+    def _find_smallest_amounts(self, names: Iterable[str]) -> Quantities:
+        """Return the smallest amount of each resource that any instance type of the pool has.
+
+        For the resource ``nodes``, the amount is 1.
+        """
+        columns = self.template.columns
+        capacities = [columns.types[index].capacity for index in np.flatnonzero(self.template.options).tolist()]
+        smallest = {name: min((capacity.get(name, ZERO) for capacity in capacities), default=ZERO) for name in names}
+        return {**smallest, NODES: ONE}
 
     def _find_smallest_type_for_pod(self, pool: NodePool) -> InstanceType | None:
         """Return the smallest instance type that ``pool``, an edited form of this pool, would launch for the pod.

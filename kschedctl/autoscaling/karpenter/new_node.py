@@ -102,8 +102,8 @@ class _PoolVerdicts:
     def _build_template_verdict(self, template: ClaimTemplate) -> PoolVerdict:
         """Return whether a pool that takes part in scheduling would create a node for the pod.
 
-        Only this pool is tried. If it does not take the pod, the verdict says what is missing. This may be that no
-        instance type meets the pool's requirements.
+        Only this pool is tried. If it does not take the pod, the verdict says what is missing. For a pool without
+        instance types, the verdict says why there are none.
         """
         key = self._pod.key
         # Like upstream, a pool without instance types takes no part, but its verdict names the reason

@@ -107,9 +107,10 @@ def is_evictable(pod: Pod, now: int) -> bool:
 
 
 def is_drainable(pod: Pod) -> bool:
-    """Return whether draining its node evicts the pod, unless it is inactive or protected.
+    """Return whether draining its node would evict the pod.
 
-    Mirror pods and pods that tolerate the disruption taint stay.
+    Mirror pods and pods that tolerate the disruption taint stay. Whether the pod is inactive or protected is not
+    checked.
     """
     return not is_tolerated(pod.spec.tolerations, DISRUPTED, comparison_operators=True) and not is_mirror_pod(pod)
 

@@ -166,7 +166,7 @@ class ProvisioningRun:
     def _find_obstacles_per_pool(
         self, errors: Mapping[str, tuple[str, ...]], pods: Mapping[str, Pod], existing: ExistingColumns
     ) -> dict[str, dict[str, tuple[str, ...]]]:
-        """Return the obstacles that each NodePool has for each failed pod, as pod key -> pool -> descriptions.
+        """Return the obstacles that each NodePool has for each failed pod, by pod key and then by pool.
 
         ``errors`` are the errors by pod. Pods of the same kind share an answer, and at most MAX_SEPARATE_ANSWERS kinds
         are examined.
@@ -366,8 +366,8 @@ def _narrow_to_named_types(claim: NewClaim, named_types: Sequence[int]) -> Requi
 def _build_annotations(claim: NewClaim, named_types: Sequence[InstanceType]) -> dict[str, str]:
     """Return the annotations of a new NodeClaim.
 
-    These are the annotations of the pool, a mark that says whether minValues were relaxed, and a mark for each kind of
-    overlay that applies to the instance types.
+    These are the annotations of the pool, and one that says whether minValues were relaxed. Each kind of overlay that
+    applies to the instance types adds a mark.
     """
     annotations = dict(claim.template.pool.spec.template.metadata.annotations)
     annotations[MIN_VALUES_RELAXED] = str(claim.min_values_relaxed).lower()

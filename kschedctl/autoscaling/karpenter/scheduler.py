@@ -57,7 +57,7 @@ class SchedulerRun:
 
     @property
     def errors(self) -> dict[str, tuple[str, ...]]:
-        """Pod -> error texts, one for each template."""
+        """The error texts of each pod that was not placed, by pod key. Each template has one."""
         return {key: tuple(refusal.reason for refusal in refusals) for key, refusals in self.refusals.items()}
 
     def place_pods(self, pods: Iterable[PodData]) -> None:

@@ -341,7 +341,7 @@ class KarpenterSetting:
 
     @cached_property
     def used_capacity(self) -> dict[str, Quantities]:
-        """Pool -> total capacity of its nodes that are not deleting."""
+        """The total capacity of each pool's nodes, by pool. Nodes that are being deleted do not count."""
         by_pool: dict[str, list[Quantities]] = {}
         for node in self.nodes:
             if not node.deleting:

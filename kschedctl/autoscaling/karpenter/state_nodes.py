@@ -246,7 +246,7 @@ def _build_type_document(name: str, nodes: list[StateNode]) -> JsonObject:
     """
     last = nodes[-1]
     labels = last.labels
-    capacity = {name: amount for name, amount in last.capacity.items() if name != NODES}
+    capacity = {resource: amount for resource, amount in last.capacity.items() if resource != NODES}
     overhead = subtract_quantities(capacity, last.allocatable)
     places = sorted({(node.labels.get(ZONE, ""), node.labels.get(CAPACITY_TYPE, "")) for node in nodes})
     common_labels = {
@@ -258,8 +258,8 @@ def _build_type_document(name: str, nodes: list[StateNode]) -> JsonObject:
         "name": name,
         "architecture": labels.get(ARCH, ""),
         "operatingSystems": [labels[OS]] if OS in labels else [],
-        "resources": {key: str(amount) for key, amount in capacity.items()},
-        "overhead": _drop_non_positive_amounts({key: str(amount) for key, amount in overhead.items()}),
+        "resources": {resource: str(amount) for resource, amount in capacity.items()},
+        "overhead": _drop_non_positive_amounts({resource: str(amount) for resource, amount in overhead.items()}),
         "offerings": [
             {"Price": 0, "Requirements": _build_label_terms({ZONE: zone, CAPACITY_TYPE: capacity_type})}
             for zone, capacity_type in places

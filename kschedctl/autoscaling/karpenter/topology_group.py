@@ -358,7 +358,10 @@ class DomainTallies:
 
     @cached_property
     def _pod_counts_by_labels(self) -> dict[tuple[str, frozenset[tuple[str, str]]], Counter[StateNode]]:
-        """Namespace and labels -> number of such pods on each node. Pods that are being deleted do not count."""
+        """The number of pods with the same namespace and labels on each node, by namespace and labels.
+
+        Pods that are being deleted do not count.
+        """
         by_labels: dict[tuple[str, frozenset[tuple[str, str]]], Counter[StateNode]] = {}
         for node in self.nodes:
             for pod in node.pods:

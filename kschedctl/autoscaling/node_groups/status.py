@@ -56,14 +56,20 @@ class AutoscalerStatus(NamedTuple):
 
 
 class _Registered(Struct, frozen=True):
+    """The number of registered nodes."""
+
     total: int
 
 
 class _NodeCounts(Struct, frozen=True):
+    """The numbers of nodes in a group."""
+
     registered: _Registered
 
 
 class _Health(Struct, frozen=True):
+    """The health, limits and target of a group."""
+
     node_counts: _NodeCounts
     cloud_provider_target: int
     min_size: int
@@ -72,16 +78,22 @@ class _Health(Struct, frozen=True):
 
 
 class _Backoff(Struct, frozen=True):
+    """The error after which a group backs off."""
+
     error_code: str = ""
     error_message: str = ""
 
 
 class _ScaleUp(Struct, frozen=True):
+    """The state of a group's scale-up."""
+
     status: Literal["NoActivity", "InProgress", "Backoff", "Unhealthy"]
     backoff_info: _Backoff = _Backoff()
 
 
 class _Group(Struct, frozen=True):
+    """One node group in the YAML form of the status."""
+
     name: str
     health: _Health
     scale_up: _ScaleUp

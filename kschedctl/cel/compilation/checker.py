@@ -215,11 +215,14 @@ class Checker:
         return cel_type or self._add_undeclared_error(node.offset, node.name)
 
     def _add_undeclared_error(self, offset: int, name: str) -> Type:
-        """Record the error for an unknown name."""
+        """Record the error for an unknown name, and return the error type."""
         return self._add_error(offset, f"undeclared reference to '{name}' (in container '')")
 
     def _check_selection(self, node: Select) -> Type:
-        """Return the type of `a.b`, which may be a qualified name or the selection of a field."""
+        """Return the type of `a.b`, which may be a qualified name or the selection of a field.
+
+        For `has(a.b)`, which tests whether the field is present, it is bool.
+        """
         name = _get_qualified_name(node)
         cel_type = self._resolve_name(node, name) if name and not node.tests_presence else None
         if cel_type is not None:
@@ -278,24 +281,32 @@ class Checker:
         argument_types = tuple(self.get_type(arg) for arg in args)
         if name in ("_&&_", "_||_"):
             return self._check_logical_operator(node, argument_types, overloads)
-        matching = []
-        result = None
+        matching: list[Overload] = []
+        results: list[Type] = []
         for overload in overloads:
             if overload.member is not (target is not None):
                 continue
-            fresh: dict[Type, Type] = {}
-            parameter_types = tuple(self.unification.instantiate(cel_type, fresh) for cel_type in overload.parameters)
-            if self.unification.unify(argument_types, parameter_types):
+            result = self._find_overload_result(overload, argument_types)
+            if result is not None:
                 matching.append(overload)
-                overload_result = self.unification.resolve(self.unification.instantiate(overload.result, fresh))
-                if result is None:
-                    result = overload_result
-                elif not is_dyn(result) and overload_result != result:
-                    result = DYN
-        if result is None:
+                results.append(result)
+        if not results:
             return self._add_unmatched_call_error(node, name, argument_types, member=target is not None)
         self.calls[node] = Resolution(name, tuple(matching), target)
-        return result
+        first, *others = results
+        are_all_equal = all(other == first for other in others)
+        return first if is_dyn(first) or are_all_equal else DYN
+
+    def _find_overload_result(self, overload: Overload, argument_types: tuple[Type, ...]) -> Type | None:
+        """Return the type of an overload's result for arguments of these types, or None if it does not accept them.
+
+        If it does, type parameters are bound.
+        """
+        fresh: dict[Type, Type] = {}
+        parameter_types = tuple(self.unification.instantiate(cel_type, fresh) for cel_type in overload.parameters)
+        if not self.unification.unify(argument_types, parameter_types):
+            return None
+        return self.unification.resolve(self.unification.instantiate(overload.result, fresh))
 
     def _check_logical_operator(
         self, node: Call, argument_types: tuple[Type, ...], overloads: tuple[Overload, ...]
@@ -310,7 +321,7 @@ class Checker:
         return ERROR if wrong_indices else BOOL
 
     def _add_unmatched_call_error(self, node: Call, name: str, argument_types: tuple[Type, ...], member: bool) -> Type:
-        """Record the error that no overload accepts the types of the arguments."""
+        """Record the error that no overload accepts the types of the arguments, and return the error type."""
         type_names = [str(self.unification.resolve(cel_type, final=True)) for cel_type in argument_types]
         receiver = f"{type_names.pop(0)}." if member else ""
         signature = f"{receiver}({', '.join(type_names)})"

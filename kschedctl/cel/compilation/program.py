@@ -176,7 +176,7 @@ class Planner:
         if special is not None and node.target is None:
             return special(self, node)
         resolution = self.checked.calls[node]
-        args = [*([resolution.target] if resolution.target else []), *node.args]
+        args = [resolution.target, *node.args] if resolution.target else [*node.args]
         steps = [self.plan(arg) for arg in args]
         if resolution.function in ("or", "orValue"):
             return Computation(
@@ -252,8 +252,8 @@ class Planner:
             """Evaluate all elements, and return the list of the present ones."""
             frame[COST] += costs.LIST
             if not optional:
-                return [run(frame) for run in runs]
-            values = ((i, run(frame)) for i, run in enumerate(runs))
+                return [run_element(frame) for run_element in runs]
+            values = ((i, run_element(frame)) for i, run_element in enumerate(runs))
             return [
                 unwrap_entry(value) if i in optional else value
                 for i, value in values

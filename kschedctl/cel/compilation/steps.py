@@ -38,9 +38,10 @@ from kschedctl.cel.values import (
 
 
 def select_value(value: Value, index: Value, optional: bool = False) -> Value:
-    """Return the element at an index. Raises CelError if it is missing.
+    """Return the element at an index.
 
-    The result is optional if requested or if the value is optional.
+    The result is optional if requested or if the value is optional. It is then empty if the element is missing.
+    Otherwise, raises CelError for a missing element.
     """
     if type(value) is Optional:
         if not value:

@@ -164,8 +164,9 @@ def contains_all(values: list[Value], wanted: list[Value]) -> bool:
 def includes(target: Value, wanted: Value) -> bool:
     """Return whether `target` equals the wanted value or is a list that contains it.
 
-    Only as many entries of a list are searched as an attribute may have. Raises CelError if the value is not among them
-    and the list is longer. Upstream: includesFunc in dynamic-resource-allocation/cel/compile.go (v1.36).
+    Only the first entries of a list are searched, as many as a device attribute may have. Raises CelError if the value
+    is not among them and the list is longer. Upstream: includesFunc in dynamic-resource-allocation/cel/compile.go
+    (v1.36).
     """
     if not isinstance(target, list):
         return _are_equal_or_false(target, wanted)

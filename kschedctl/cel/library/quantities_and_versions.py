@@ -10,9 +10,17 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from kschedctl.api.quantity import INT64_MAX, INT64_MIN, Format, Quantity, QuantityError, parse_quantity
+from kschedctl.api.quantity import (
+    INT64_MAX,
+    INT64_MIN,
+    Format,
+    Quantity,
+    QuantityError,
+    TooManyDigitsError,
+    parse_quantity,
+)
 from kschedctl.cel.errors import CelError, build_validity_predicate
-from kschedctl.cel.values import INT_MAX, Opaque, Value
+from kschedctl.cel.values import INT_MAX, UINT_MAX, Opaque, Value
 
 QUANTITY = "kubernetes.Quantity"
 
@@ -32,8 +40,10 @@ def is_quantity(text: str) -> bool:
     """
     try:
         parse_quantity(text)
-    except QuantityError as error:
-        return "are not supported" in error.what
+    except TooManyDigitsError:
+        return True
+    except QuantityError:
+        return False
     return True
 
 
@@ -188,7 +198,10 @@ def _complete_version(text: str) -> str:
 
 
 def _parse_version_number(text: str, which: str) -> int:
-    """Parse a part of a version. Raises ValueError with the message of Go's semver package."""
+    """Parse a part of a version. Raises ValueError with the message of Go's semver package.
+
+    `which` names the part in messages.
+    """
     if not text:
         raise ValueError('strconv.ParseUint: parsing "": invalid syntax')
     if not (text.isascii() and text.isdigit()):
@@ -200,7 +213,7 @@ def _parse_version_number(text: str, which: str) -> int:
 
 def _parse_uint64(text: str) -> int:
     """Parse digits as a uint64. Raises ValueError if the number is out of range."""
-    if len(text) > 20 or int(text) > 2**64 - 1:
+    if len(text) > _UINT64_DIGITS or int(text) > UINT_MAX:
         raise ValueError(f'strconv.ParseUint: parsing "{text[:100]}": value out of range')
     return int(text)
 
@@ -216,7 +229,7 @@ def _parse_pre_release(text: str) -> PreRelease:
 
 
 def _validate_identifier(identifier: str, what: str) -> None:
-    """Raise ValueError if an identifier is empty or has invalid characters."""
+    """Raise ValueError if an identifier, called `what` in the message, is empty or has invalid characters."""
     if not identifier:
         raise ValueError(f"{what} is empty")
     if not _IDENTIFIER.fullmatch(identifier):
@@ -224,6 +237,7 @@ def _validate_identifier(identifier: str, what: str) -> None:
 
 
 SEMVER = "kubernetes.Semver"
+_UINT64_DIGITS = len(str(UINT_MAX))
 
 
 def parse_version(text: str, normalize: bool = False) -> Opaque:

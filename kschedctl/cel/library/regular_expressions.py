@@ -255,7 +255,8 @@ class _Translation:
     def _translate_repetition(self) -> _TranslatedPart:
         """Translate an atom with its repetition, if there is one.
 
-        Raises NotSimpleError for a repeated group, nested repetitions, and too many repetitions.
+        Raises NotSimpleError for a group that is repeated other than by `?`, for a repeated anchor, for nested
+        repetitions, and for too many repetitions.
         """
         part = self._translate_atom()
         repetition = _REPETITION.match(self.pattern, self.position)
@@ -265,12 +266,10 @@ class _Translation:
         lazy = "?" if self._get_next_character() == "?" else ""
         self.position += len(lazy)
         optional = repetition.group() == "?"
-        # A repeated group could match a text in too many ways
-        if (
-            _REPETITION.match(self.pattern, self.position)
-            or part.text in _EMPTY_WIDTH
-            or not (part.character or optional)
-        ):
+        is_repeated_again = _REPETITION.match(self.pattern, self.position) is not None
+        is_empty = part.text in _EMPTY_WIDTH
+        is_repeated_group = not (part.character or optional)  # could match a text in too many ways
+        if is_repeated_again or is_empty or is_repeated_group:
             raise NotSimpleError(self.pattern)
         text = part.text + repetition.group() + lazy
         if optional:
@@ -349,7 +348,7 @@ class SimplePattern(NamedTuple):
         return steps <= MAX_STEPS
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=MAX_CACHED_PATTERNS)
 def compile_simple_pattern(pattern: str) -> SimplePattern | None:
     r"""Compile a pattern if it is in the safe subset.
 

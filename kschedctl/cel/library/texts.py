@@ -46,8 +46,8 @@ def find_last_index(text: str, part: str, start: int | None = None) -> int:
     """Return the index of the last occurrence of ``part`` at or before ``start``, or -1.
 
     ``start`` defaults to the end of the text. An empty part is found at ``start``, which is not checked in this case.
-    Otherwise, returns -1 if ``start`` is beyond the last character, and raises CelError if it is negative. All of this
-    is as in upstream.
+    Otherwise, the result is -1 if ``start`` is beyond the last character. Raises CelError if ``start`` is negative.
+    Upstream does the same.
     """
     if start is None:
         return text.rfind(part)
@@ -114,7 +114,7 @@ def split_text(text: str, separator: str, limit: int = -1) -> list[str]:
     return [*characters[: limit - 1], text[limit - 1 :]]
 
 
-def _limit_change_to_ascii(change: Callable[[str], str]) -> Callable[[str], str]:
+def _build_ascii_change(change: Callable[[str], str]) -> Callable[[str], str]:
     """Build a function that applies ``change`` to the ASCII characters of a text only."""
 
     def apply(text: str) -> str:
@@ -133,7 +133,9 @@ def quote_text(text: str) -> str:
     return f'"{text.translate(table)}"'
 
 
+_DEFAULT_PRECISION = 6
 _MAX_PRECISION = 100_000
+_MAX_PRECISION_DIGITS = 17
 _CLAUSE = re.compile(r"%(?:\.([0-9]*))?(.)?", re.DOTALL)
 _SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _ESCAPES = {0x7F: "\\x7f", **{i: f"\\x{i:02x}" for i in range(0x20)}}
@@ -199,7 +201,10 @@ def iter_clauses(template: str, count: int) -> Iterator[Clause | str]:
 
 
 def _parse_clause(template: str, position: int, before: str) -> tuple[Clause, int]:
-    """Parse a clause such as `%.2f`, and return it with the position after it. Raises CelError if it is invalid."""
+    """Parse a clause such as `%.2f`, and return it with the position after it. Raises CelError if it is invalid.
+
+    `before` is the text before the clause, which the result includes.
+    """
     if position + 1 >= len(template):
         raise CelError("unexpected end of string")
     match = _CLAUSE.match(template, position)
@@ -208,7 +213,7 @@ def _parse_clause(template: str, position: int, before: str) -> tuple[Clause, in
     fault = "could not parse formatting clause: "
     if digits is not None and verb is None:
         raise CelError(f"{fault}error while parsing precision: could not find end of precision specifier")
-    if digits is not None and not (digits and len(digits) < 18):
+    if digits is not None and not (digits and len(digits) <= _MAX_PRECISION_DIGITS):
         what = f'error while converting precision to integer: strconv.Atoi: parsing "{digits}": invalid syntax'
         raise CelError(f"{fault}error while parsing precision: {what}")
     if verb not in ACCEPTED_KINDS:
@@ -272,7 +277,7 @@ def _format_double(clause: Clause, value: Value) -> str:
         value = float(value)
     if type(value) is not float:
         raise CelError(describe_unfit_value(clause.verb, get_type_name(value)))
-    precision = 6 if clause.precision < 0 else clause.precision
+    precision = _DEFAULT_PRECISION if clause.precision < 0 else clause.precision
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -306,7 +311,7 @@ def _format_key(key: Value) -> str:
     """Format the key of a map. Raises CelError for a key that is neither a text nor a whole number."""
     if not isinstance(key, str | int):
         raise CelError(f"error during formatting: no formatting function for map key of type {get_type_name(key)}")
-    return _quote(key) if isinstance(key, str) else to_string(key)
+    return _quote_like_go(key) if isinstance(key, str) else to_string(key)
 
 
 def _format_inner(value: Value) -> str:
@@ -314,7 +319,7 @@ def _format_inner(value: Value) -> str:
     return _LITERALS.get(type(value), _format_text)(value)
 
 
-def _quote(text: str) -> str:
+def _quote_like_go(text: str) -> str:
     """Quote a string like Go's ``%q``."""
     if text.isascii():
         return f'"{text.translate(_ESCAPES)}"'
@@ -329,8 +334,8 @@ def _escape_character(character: str) -> str:
 
 
 _LITERALS: Mapping[type, Callable[[Value], str]] = {
-    str: _quote,
-    bytes: lambda value: f"b{_quote(to_string(value))}",
+    str: _quote_like_go,
+    bytes: lambda value: f"b{_quote_like_go(to_string(value))}",
     float: lambda value: f"{value:.6f}" if math.isfinite(value) else f'"{to_string(value)}"',
     Duration: lambda value: f'duration("{format_seconds(value)}s")',
     Timestamp: lambda value: f'timestamp("{format_timestamp(value)}")',
@@ -346,8 +351,8 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "{string}.indexOf(string, int) int": find_index,
     "{string}.lastIndexOf(string) int": find_last_index,
     "{string}.lastIndexOf(string, int) int": find_last_index,
-    "{string}.lowerAscii() string": _limit_change_to_ascii(str.lower),
-    "{string}.upperAscii() string": _limit_change_to_ascii(str.upper),
+    "{string}.lowerAscii() string": _build_ascii_change(str.lower),
+    "{string}.upperAscii() string": _build_ascii_change(str.upper),
     "{string}.replace(string, string) string": replace_text,
     "{string}.replace(string, string, int) string": replace_text,
     "{string}.split(string) list(string)": split_text,

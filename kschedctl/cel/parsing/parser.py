@@ -8,6 +8,7 @@ no deeper than that, where each link of a chain is one level.
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
@@ -32,6 +33,8 @@ T = TypeVar("T")
 
 MAX_DEPTH = 250
 RELATIONS = frozenset(["<", "<=", ">", ">=", "==", "!=", "in"])
+_SURROGATES = range(0xD800, 0xE000)
+"""Code points that are no characters."""
 _PRECEDENCE = {"*": 2, "/": 2, "%": 2, "+": 1, "-": 1}
 _LITERALS = frozenset(["int", "uint", "double", "text", "bytes", "true", "false", "null"])
 RESERVED = frozenset(
@@ -96,7 +99,7 @@ class _Parser:
         return self.take() if self.token.kind in kinds else None
 
     def expect(self, kind: str) -> Token:
-        """Take the current token. Raises CompileError if it is of another kind."""
+        """Take and return the current token. Raises CompileError if it is of another kind."""
         if self.token.kind != kind:
             raise self.build_unexpected_token_error(kind)
         return self.take()
@@ -128,15 +131,19 @@ class _Parser:
     def parse_expression(self) -> SyntaxNode:
         """Parse `a ? b : c`, or an expression without a condition."""
         self.enter_rule("expression")
-        node = self.parse_logical("||", lambda: self.parse_logical("&&", self.parse_relation))
+        node = self.parse_logical("||", self.parse_conjunction)
         question = self.accept("?")
         if question:
-            then = self.parse_logical("||", lambda: self.parse_logical("&&", self.parse_relation))
+            then = self.parse_logical("||", self.parse_conjunction)
             self.expect(":")
             parts = (node, then, self.parse_expression())
             node = Call(question.offset, _compute_height(*parts), "_?_:_", None, parts)
         self.depth["expression"] -= 1
         return node
+
+    def parse_conjunction(self) -> SyntaxNode:
+        """Parse relations joined by `&&`, or a single relation."""
+        return self.parse_logical("&&", self.parse_relation)
 
     def parse_logical(self, operator: str, term: Callable[[], SyntaxNode]) -> SyntaxNode:
         """Parse terms joined by `&&` or `||` into one call."""
@@ -460,7 +467,7 @@ def _decode_escape(match: re.Match[str]) -> str:
     escape = match[0][1:]
     if escape[0] in "xXuU0123":
         code = int(escape[1:], 16) if escape[0] in "xXuU" else int(escape, 8)
-        if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
+        if code > sys.maxunicode or code in _SURROGATES:
             raise ValueError("invalid unicode code point")
         return chr(code)
     return _NAMED.get(escape, escape)

@@ -83,10 +83,10 @@ def audit(
     """Audit whether the scheduler is healthy and the cluster is scheduled well.
 
     `sections` selects sections by name; all are run if it is empty. `now` is the RFC 3339 time of the cluster and
-    defaults to the time at which the cluster was read; without either, no section says anything about ages. `earlier`
-    is the same cluster at an earlier time, `measured` holds kube-scheduler's own metrics, and `thresholds` decide what
-    is a finding. A section is sound only if all data that it depends on was read. Raises UsageError for an unknown
-    section.
+    defaults to the time at which the cluster was read. If neither is known, no section says anything about ages.
+    `earlier` is the same cluster at an earlier time, `measured` holds kube-scheduler's own metrics, and `thresholds`
+    decide what is a finding. A section is sound only if all data that it depends on was read. Raises UsageError for an
+    unknown section.
 
     >>> import kschedctl
     >>> audit(kschedctl.Cluster.from_objects([]), ["pending"]).sections[0].name
@@ -187,7 +187,7 @@ def _describe_lack_of_nodes(audited: AuditedCluster) -> str:
 
 
 def _build_headline(sections: Sequence[AnySection], interrupted: bool) -> str:
-    """Name the sections with findings, gravest first, and the sections whose state is unknown, in one line.
+    """Build the line that names the sections with findings, gravest first, and the sections whose state is unknown.
 
     If all sections are sound, the line summarizes them. After an interruption, it says that they are sound so far. If
     no section is complete, or if no section could judge anything, the line says so.

@@ -41,7 +41,7 @@ def audit(
         typer.Option(
             "--section",
             metavar="|".join(SECTIONS),
-            help="Print only this section, with its evidence. Repeatable, for several sections.",
+            help="Print only this section, with its evidence. Repeatable.",
         ),
     ] = None,
 ) -> Answer:

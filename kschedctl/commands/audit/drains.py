@@ -72,7 +72,8 @@ def build_drains_section(audited: AuditedCluster) -> DrainsSection:
 def _iter_blocked_drains(evictions: Evictions) -> Iterator[BlockedDrains]:
     """Yield the pods that cannot be evicted now, with their nodes, grouped by budgets and reason.
 
-    The reason is empty for pods that several budgets select, since the eviction API never evicts such pods.
+    Pods of DaemonSets and static pods are left out. The reason is empty for pods that several budgets select, since the
+    eviction API never evicts such pods.
     """
     pods_by_cause: dict[tuple[tuple[str, ...], str], list[Position]] = {}
     objects = evictions.simulation.view.pods.objects
@@ -91,9 +92,9 @@ def _iter_blocked_drains(evictions: Evictions) -> Iterator[BlockedDrains]:
 
 
 def _find_candidate_pods(evictions: Evictions) -> list[Position]:
-    """Return the pods that are on nodes and whose eviction a budget may deny.
+    """Return the positions of the pods on nodes whose eviction a budget may deny.
 
-    A budget that allows no disruption now selects them, or several budgets do.
+    Such a pod is selected by a budget that allows no disruption now, or by several budgets.
     """
     view = evictions.simulation.view
     budgets = evictions.simulation.budgets
@@ -112,8 +113,8 @@ def _find_candidate_pods(evictions: Evictions) -> list[Position]:
 def _build_finding(drains: BlockedDrains, strict_budgets: set[str]) -> Finding:
     """Build the finding about the budgets that keep nodes from being drained.
 
-    Its rule says whether several budgets select the same pods, the budget never allows an eviction, or it allows none
-    now.
+    Its rule depends on whether several budgets select the same pods, the budget never allows an eviction, or the budget
+    allows none now.
     """
     budget, *others = drains.budgets
     if others:

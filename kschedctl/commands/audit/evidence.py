@@ -103,8 +103,8 @@ def _build_queue_row(group: PodsInQueue, style: Style) -> tuple[Cell | Stack, ..
 def _iter_group_lines(group: PodsInQueue, style: Style) -> Iterator[Cell]:
     """Yield the names of a group's pods, the headline that says why they wait, and the changes that wake them.
 
-    Wide output has all changes. Otherwise there is one line for each plugin, with its first change and the number of
-    its other changes.
+    Wide output has all changes. Other output has one line for each plugin, with its first change and the number of its
+    other changes.
     """
     yield Marked(names(group.pods), Tone.STRONG)
     yield group.headline
@@ -221,8 +221,8 @@ def _format_worst_loss(workload: PlacedWorkload, domains: WorkloadDomains) -> Ce
 def _build_constraint_row(constraint: SpreadPromise) -> tuple[Cell | Stack, ...]:
     """Build the row of a spread constraint.
 
-    The cells are the workload, the key and action, the allowed and actual skew, the fullest and the emptiest domain,
-    and the numbers of pods that cannot come back after losses.
+    The first cells are the workload, the key with the action, and the allowed and actual skew. The fullest and the
+    emptiest domain follow. The last cell says how many pods cannot come back after losses.
     """
     skew = Marked(f"{constraint.skew:,}", Tone.GOOD if constraint.holds else Tone.BAD)
     key_and_action = Stack((constraint.key, Marked(constraint.when_unsatisfiable, Tone.FAINT)))
@@ -309,7 +309,8 @@ def _build_growth_section(report: PrioritiesSection, style: Style) -> Page:
     outcome = f"{grown.placed:,} of {count(grown.asked, 'more pod')} like {grown.like} ({grown.workload}) {verb} a node"
     if grown.message:
         others = grown.asked - grown.placed
-        subject = ("the other one" if others == 1 else "the others") if grown.placed else agreeing(others, "it", "they")
+        forms = ("the other one", "the others") if grown.placed else ("it", "they")
+        subject = agreeing(others, *forms)
         outcome += f"; {describe_misfit(subject, grown.message, others)}"
 
     columns = (

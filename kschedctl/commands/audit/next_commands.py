@@ -71,8 +71,8 @@ def build_next_commands(source: Source, *sections: Section) -> Commands:
 def _find_object_arguments(finding: Finding, section: Section) -> tuple[str, ...]:
     """Return the argument that names the object of a finding, or () if no object suits the command.
 
-    A starving workload is represented by its oldest pod, a pool by the first node that can be removed, and
-    a budget by the first node that cannot be drained.
+    For a starving workload, it names the oldest pod. For a pool, it names the first removable node. For a budget, it
+    names the first node that cannot be drained.
     """
     if isinstance(section, CreationSection):
         return build_workload_arguments(finding.object)

@@ -57,9 +57,9 @@ class FindingsOutput(Output):
     ] = FailOn.WARNING
 
     def build_answer_with_exit_code(self, report: Audit | Section, commands: Commands = NO_COMMANDS) -> Answer:
-        """Return the answer with an exit code that says whether the findings are bad enough to fail.
+        """Return the answer, with an exit code for an interrupted, failing or undecided report.
 
-        Before that, an interruption decides. Without such findings, the code says whether the report is undecided.
+        An interruption takes precedence over findings. The report fails if a finding is at least as grave as --fail-on.
         `commands` are the commands to run next, by a finding's fingerprint or a section's name.
         """
         has_failing_findings = self.fail_on is not FailOn.NEVER and report.has_at_least(self.fail_on)
@@ -90,7 +90,8 @@ class TimeOption:
         typer.Option(
             "--now",
             metavar="TIME",
-            help="Time to treat as now, in RFC 3339.  [default: the time at which the cluster was read]",
+            help="Time to treat as now, in RFC 3339, such as 2026-05-06T09:12:00Z.  [default: the time at which the "
+            "cluster was read]",
         ),
     ] = ""
 
@@ -171,7 +172,7 @@ class MetricsOptions:
         str,
         typer.Option(
             "--prometheus-labels",
-            metavar="MATCHERS",
+            metavar="MATCHER,…",
             help="With --prometheus: label matchers of the scheduler, such as 'job=\"kube-scheduler\"'.",
         ),
     ] = ""

@@ -52,7 +52,7 @@ from kschedctl.render.tables import ROWS_SHOWN
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.findings import SEVERITIES, SEVERITIES_BY_GRAVITY, Finding
 from kschedctl.reports.section import FINDINGS, SOUND, Section
-from kschedctl.reports.unknown import describe_unread
+from kschedctl.reports.unknown import describe_unread_kinds
 from kschedctl.text.counts import spell_age
 
 MAX_SECTIONS_IN_FULL = 2
@@ -160,7 +160,7 @@ def build_section_blocks(section: Section, style: Style) -> Page:
         *build_left_out_lines(section.not_replayed, ()),
         *_build_unknowns_line(section),
         *_build_evidence(section, style),
-        *build_findings(section, style, ROWS_SHOWN),
+        *build_findings_blocks(section, style, ROWS_SHOWN),
     )
 
 
@@ -172,7 +172,7 @@ def build_brief_section_blocks(section: Section, style: Style) -> Page:
     plots = find_plots(_build_evidence(section, style)) if style.plots else ()
     if section.state == SOUND:
         return plots
-    return (*_build_unknowns_line(section), *build_findings(section, style, FINDINGS_IN_BRIEF), *plots)
+    return (*_build_unknowns_line(section), *build_findings_blocks(section, style, FINDINGS_IN_BRIEF), *plots)
 
 
 def _build_evidence(section: Section, style: Style) -> Page:
@@ -213,10 +213,10 @@ def _build_unknowns_line(section: Section) -> Page:
     if not section.unknown:
         return ()
     consequence = "; the answer could differ" if section.undecided else ""
-    return (paragraph(Marked("not known:", Tone.WARNING), f"{describe_unread(section.unknown)}{consequence}"),)
+    return (paragraph(Marked("incomplete:", Tone.WARNING), f"{describe_unread_kinds(section.unknown)}{consequence}"),)
 
 
-def build_findings(section: Section, style: Style, limit: int) -> Page:
+def build_findings_blocks(section: Section, style: Style, limit: int) -> Page:
     """Build a table of the first `limit` findings with their fixes, and the commands to run next.
 
     In section "pending", the table also has the pods without a finding. Wide output shows all findings.

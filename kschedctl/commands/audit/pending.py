@@ -274,8 +274,8 @@ def _iter_unchecked_resource_unknown(elsewhere: Sequence[WaitingElsewhere]) -> I
 def _iter_unknowns_of_stuck_pods(waiting: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[UnknownKind]:
     """Yield the missing inputs that would show for how long stuck pods have not been tried.
 
-    These are the current time and the Events. A stuck pod fits on a node but is not scheduled. Nothing is yielded if no
-    pod is stuck.
+    These are the current time and the Events. A pod is stuck if it fits on a node but is not scheduled. Nothing is
+    yielded if no pod is stuck.
     """
     if not any(waiting_pod.cause == "stuck" for waiting_pod in waiting):
         return
@@ -301,12 +301,12 @@ def _group_waiting_pods(waiting: Iterable[WaitingPod]) -> list[list[WaitingPod]]
         workload = str(find_owner(waiting_pod.pod)) if waiting_pod.cause == "stuck" else ""
         groups.setdefault((waiting_pod.cause, waiting_pod.reason, workload), []).append(waiting_pod)
     for group in groups.values():
-        group.sort(key=_build_age_sort_key)
+        group.sort(key=_get_age_sort_key)
     order = tuple(CAUSES)
     return sorted(groups.values(), key=lambda group: (order.index(group[0].cause), -len(group)))
 
 
-def _build_age_sort_key(waiting_pod: WaitingPod) -> tuple[bool, str]:
+def _get_age_sort_key(waiting_pod: WaitingPod) -> tuple[bool, str]:
     """Return a sort key that puts the oldest pods first and pods of unknown age last."""
     created = waiting_pod.pod.metadata.creation_timestamp or ""
     return not created, created
@@ -371,8 +371,8 @@ def _iter_findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iter
 def _choose_severity(group: Sequence[WaitingPod], rule: AuditRule, audited: AuditedCluster) -> str:
     """Return the severity of the finding about a group of waiting pods.
 
-    A stuck pod is an error once kube-scheduler should have retried it. Before that it is a warning, since a change may
-    just have made room. The finding is a note if the time of the cluster is unknown for a stuck pod, if unread data
+    A stuck pod is an error once kube-scheduler should have retried it. Until then it is a warning, since a change may
+    just have made room. If the time of the cluster is unknown, it is a note. Other findings are a note if unread data
     could change the replay, or if an unread scheduler may serve the pods. Unread data does not matter for a pod whose
     gang is deadlocked with another gang.
     """

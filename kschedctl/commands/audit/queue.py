@@ -242,11 +242,11 @@ def _find_wake_ups_of_stuck_pods(audited: AuditedCluster) -> WakesBetween | None
     """
     if audited.earlier is None:
         return None
-    names = _describe_time(audited.earlier.cluster), audited.now
+    names = _describe_read_time(audited.earlier.cluster), audited.now
     return find_wakes_between(audited.earlier, audited.scheduler, _find_stuck_pods(audited), names, MAX_WAKING_CHANGES)
 
 
-def _describe_time(cluster: Cluster) -> str:
+def _describe_read_time(cluster: Cluster) -> str:
     """Return the time at which a cluster was read, or words for it if unknown."""
     return cluster.provenance.read_at if cluster.provenance else "the earlier time"
 
@@ -254,7 +254,7 @@ def _describe_time(cluster: Cluster) -> str:
 def _iter_stuck_pods_with_wake_ups(
     between: WakesBetween, audited: AuditedCluster
 ) -> Iterator[tuple[PodBetween, WaitingPod]]:
-    """Yield the stuck pods that missed a wake-up or were woken in vain, each with its state now.
+    """Yield the stuck pods that missed a wake-up or were woken in vain, each with why it waits now.
 
     A stuck pod was rejected at the earlier time and fits now, but has neither been tried nor placed since.
     """

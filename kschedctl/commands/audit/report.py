@@ -26,7 +26,7 @@ from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.report import Report
 from kschedctl.reports.section import FINDINGS, PENDING_PODS, Section, collect_findings, describe_finding, iter_problems
 from kschedctl.reports.summary import ShortCause, Summary
-from kschedctl.reports.unknown import UnknownKind, describe_unread
+from kschedctl.reports.unknown import UnknownKind, describe_unread_kinds
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere
 
 
@@ -85,9 +85,9 @@ class Audit(Report, frozen=True, kw_only=True):
             for unknown in section.unknown:
                 kinds_by_why.setdefault((unknown.kind, unknown.why), unknown)
         if kinds_by_why:
-            yield describe_unread(kinds_by_why.values())
+            yield describe_unread_kinds(kinds_by_why.values())
         for section in self.sections:
-            yield from (doubt for doubt in section.iter_doubts() if doubt != describe_unread(section.unknown))
+            yield from (doubt for doubt in section.iter_doubts() if doubt != describe_unread_kinds(section.unknown))
 
     def has_at_least(self, severity: str) -> bool:
         """Return whether a section has a finding of this severity or a graver one."""

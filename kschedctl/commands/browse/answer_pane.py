@@ -26,9 +26,9 @@ from kschedctl.commands.browse.answers import (
     TextArea,
     describe_node,
     lay_out_answer,
+    list_node_lines,
     list_node_map_lines,
-    list_nodes,
-    list_remedies,
+    list_remedy_lines,
 )
 from kschedctl.commands.browse.lines import LineList, ListLine, Openable, wrap_text
 from kschedctl.commands.remedies.report import Remedies
@@ -210,7 +210,7 @@ class AnswerPane(Vertical):
     def _show_nodes(self) -> None:
         """Refresh the node list, the node map and the description of the node under the cursor."""
         answered, text, order = self.answered, self.node_filter, self.node_order
-        self.node_list.show(lambda width: list_nodes(answered.report, width, text, order) if answered else ())
+        self.node_list.show(lambda width: list_node_lines(answered.report, width, text, order) if answered else ())
         map_list = self.query_one("#map-list", LineList)
         map_list.show(lambda width: list_node_map_lines(answered.report, width) if answered else ())
         self._describe_chosen_node(self.node_list.chosen)
@@ -223,7 +223,7 @@ class AnswerPane(Vertical):
         if remedies is None:
             remedy_list.show(lambda width: [ListLine("searching …", "dim")] if answered else ())
         else:
-            remedy_list.show(lambda width: list_remedies(remedies, width))
+            remedy_list.show(lambda width: list_remedy_lines(remedies, width))
 
     @property
     def chosen_fix(self) -> Remedy | None:

@@ -170,12 +170,13 @@ def build_tab_pages(answered: AnsweredQuestion, style: Style, in_full: bool) -> 
     return {WHY: tuple(why), SCORES: tuple(scores)}
 
 
-def list_nodes(
+def list_node_lines(
     report: Explanation, width: int, search_text: str = "", order: str = BY_ANSWER
 ) -> ListLines | list[ListLine]:
     """List the nodes with their answers, sorted by `order`. With `search_text`, list only rows that contain the text.
 
-    Case is ignored. The column of total scores is left out if no node was scored. A message says why there are no rows.
+    Case is ignored. The column of total scores is left out if no node was scored. If there are no rows, the only line
+    says why.
     """
     rows = list(_iter_node_rows(_sort_nodes(report.nodes, order), with_plugins=width >= ROOMY_WIDTH))
     if search_text:
@@ -227,9 +228,9 @@ def _iter_node_rows(nodes: Iterable[NodeReport], with_plugins: bool) -> Iterator
 
 
 def describe_node(report: Explanation, name: str, width: int, lines: int) -> str:
-    """Describe why the node is rejected, wrapped to `width` and cut to at most `lines` lines.
+    """Describe where the node is, and why it is rejected or that the pod fits.
 
-    The text is empty if the report does not have the node.
+    The text is wrapped to `width` and cut to at most `lines` lines. Return "" if the report does not have the node.
     """
     for node in report.nodes:
         if node.name == name:
@@ -245,14 +246,14 @@ def _join_node_facts(node: NodeReport) -> str:
     return f"{name}: {'; '.join(facts) or 'fits'}"
 
 
-def list_remedies(remedies: Remedies, width: int) -> list[ListLine]:
+def list_remedy_lines(remedies: Remedies, width: int) -> list[ListLine]:
     """List the fixes with their drawbacks and benefits, then the reasons why other fixes are impossible.
 
     Notes on what limited the search follow.
     """
     lines: list[ListLine] = []
     for number, remedy in enumerate(remedies.remedies, 1):
-        lines += _list_remedy(number, remedy, width)
+        lines += _list_lines_of_remedy(number, remedy, width)
     if remedies.impossible:
         lines.append(
             ListLine(
@@ -265,7 +266,7 @@ def list_remedies(remedies: Remedies, width: int) -> list[ListLine]:
     return lines or [ListLine("Nothing to fix", "dim")]
 
 
-def _list_remedy(number: int, remedy: Remedy, width: int) -> list[ListLine]:
+def _list_lines_of_remedy(number: int, remedy: Remedy, width: int) -> list[ListLine]:
     """List a fix: its number and summary, its drawbacks and benefit, and its effect."""
     subject = Openable(REMEDY, str(number))
 
@@ -305,7 +306,7 @@ def describe_remedy(remedy: Remedy) -> Sequence[str]:
     details = [
         ("alternatively", names(remedy.alternatives, 10)),
         ("caveats", "; ".join(remedy.drawbacks)),
-        ("also lets these pods schedule", names(remedy.also_places, 20)),
+        ("pods that also get a node", names(remedy.also_places, 20)),
         ("evicts", names(remedy.victims, 20)),
         (fits, names(remedy.opens, 20)),
         ("done by", f"the {TEAMS[remedy.by]} team"),
@@ -317,7 +318,7 @@ NO_CHANGE = "No change: as many nodes fit, and the others are rejected for the s
 
 
 def build_changes_section(report: ChangedAnswer) -> Page:
-    """Build the section that compares the answers without and with the assumptions."""
+    """Build the section that compares the answers without and with the assumptions, or says that nothing changes."""
     rows = []
     fit_before, fit_after = report.fit
     if fit_before != fit_after:
@@ -361,10 +362,10 @@ def list_node_map_lines(report: Explanation, width: int) -> list[ListLine]:
     lines = [
         line
         for entry, mark in zip(node_map.legend, marks, strict=True)
-        for line in _list_legend_entry(entry, mark, width)
+        for line in _list_legend_lines(entry, mark, width)
     ]
     best = [ListLine(f"{BEST} kube-scheduler would choose", "dim")] if node_map.best else []
-    return [*lines, *best, ListLine(""), *_list_map_places(node_map, marks, width)]
+    return [*lines, *best, ListLine(""), *_list_place_lines(node_map, marks, width)]
 
 
 def _assign_marks(node_map: NodeMap) -> list[str]:
@@ -373,13 +374,13 @@ def _assign_marks(node_map: NodeMap) -> list[str]:
     return [FIT if entry.text == FITS else next(reasons) for entry in node_map.legend]
 
 
-def _list_legend_entry(entry: LegendEntry, mark: str, width: int) -> list[ListLine]:
+def _list_legend_lines(entry: LegendEntry, mark: str, width: int) -> list[ListLine]:
     """Lay out a legend entry. It opens the list of its nodes, unless it combines several reasons."""
     subject = None if entry.text == OTHERS else Openable(REASON, entry.text)
     return [ListLine(line, "", subject) for line in wrap_text(f"{mark} {entry.nodes:,} {entry.text}", width, "  ", 2)]
 
 
-def _list_map_places(node_map: NodeMap, marks: list[str], width: int) -> list[ListLine]:
+def _list_place_lines(node_map: NodeMap, marks: list[str], width: int) -> list[ListLine]:
     """Lay out each pool and zone with one character per node.
 
     The characters are beside the titles if all of them fit there, otherwise below the titles.

@@ -81,13 +81,13 @@ IDLE_SECONDS = 3.0
 class TidyApp(App[None]):
     """An application that collects garbage when the user is idle, since this blocks everything for a moment.
 
-    It takes 0.2 s for 5,000 nodes. Subclasses set `untidy` after dropping something large, and call `tidy` every
-    IDLE_SECONDS while nothing is computed.
+    It takes 0.2 s for 5,000 nodes. Subclasses set `may_have_garbage` after dropping something large. They call
+    `collect_garbage_if_idle` every IDLE_SECONDS while nothing is computed.
     """
 
     def __init__(self) -> None:
         super().__init__(ansi_color=True)
-        self.untidy, self.typed_at = False, monotonic()
+        self.may_have_garbage, self.typed_at = False, monotonic()
 
     async def on_event(self, event: Event) -> None:
         """Record the time of the latest keystroke."""
@@ -95,10 +95,10 @@ class TidyApp(App[None]):
             self.typed_at = monotonic()
         await super().on_event(event)
 
-    def tidy(self) -> None:
+    def collect_garbage_if_idle(self) -> None:
         """Collect garbage if there may be any and no key was pressed for IDLE_SECONDS."""
-        if self.untidy and monotonic() - self.typed_at > IDLE_SECONDS:
-            self.untidy = False
+        if self.may_have_garbage and monotonic() - self.typed_at > IDLE_SECONDS:
+            self.may_have_garbage = False
             gc.collect()
 
 
@@ -142,14 +142,14 @@ class Browser(TidyApp):
         self.pod_list.focus()
         self._update_header()
         self.refresh_list()
-        self.set_interval(IDLE_SECONDS, self._tidy_when_idle)
+        self.set_interval(IDLE_SECONDS, self._collect_garbage_unless_answering)
         if self.live is not None:
             self._follow_sessions(lambda: self.live.sessions if self.live else iter(()))
 
-    def _tidy_when_idle(self) -> None:
+    def _collect_garbage_unless_answering(self) -> None:
         """Collect garbage unless a question is being answered."""
         if not self.questions.is_busy:
-            self.tidy()
+            self.collect_garbage_if_idle()
 
     def on_resize(self, event: Resize) -> None:
         """Switch between the wide and the narrow layout."""
@@ -271,7 +271,7 @@ class Browser(TidyApp):
             self.open_details(subject)
 
     def _go_to_pod(self, key: str) -> None:
-        """Close all screens, clear the search, and choose the pod, also if the list does not show it.
+        """Close all screens, clear the search, and choose the pod, even if the list does not show it.
 
         The list of pods gets the focus.
         """
@@ -340,7 +340,7 @@ class Browser(TidyApp):
 
         Nothing is shown if another pod was chosen meanwhile.
         """
-        self.untidy = True
+        self.may_have_garbage = True
         if key == self.chosen_key:
             self.assumptions = assumptions
             self.answer_pane.show_answer(shown)

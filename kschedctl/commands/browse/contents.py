@@ -122,12 +122,14 @@ def _find_obstacle(scheduler: Scheduler, row: int, pod: Pod) -> str:
 
 
 def build_workload_pods_report(scheduler: Scheduler, owner: Owner, causes: Mapping[str, str]) -> WorkloadPods:
-    """Report on a workload's pods and how they spread over zones.
+    """Report on a workload's pods and how they spread over zones. A pod without a controller is its own workload.
 
     `causes` maps keys of pending pods to their causes.
     """
     zone_by_node = {node.metadata.name: _get_zone(node) for node in scheduler.cluster.nodes}
-    pods = [_build_pod_of_workload(pod, zone_by_node, causes) for pod in find_pods(scheduler.cluster, owner)]
+    bare_pod = scheduler.cluster.pod(owner.namespace, owner.name) if owner.kind == "Pod" else None
+    stored_pods = find_pods(scheduler.cluster, owner) if bare_pod is None else [bare_pod]
+    pods = [_build_pod_of_workload(pod, zone_by_node, causes) for pod in stored_pods]
     pods.sort(key=lambda pod: (bool(pod.node), pod.pod))
 
     bound_pods = [pod for pod in pods if pod.node]

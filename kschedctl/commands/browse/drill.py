@@ -1,6 +1,4 @@
-"""The detail screens of a node, of a workload, and of an object that waits without pods, as lines that open each
-other.
-"""
+"""The detail screens of nodes, workloads and objects that wait without pods. Their lines open other screens."""
 
 from __future__ import annotations
 
@@ -42,17 +40,17 @@ def lay_out_node(session: BrowseSession, contents: NodeContents) -> Layout:
     def lay_out_lines(width: int) -> list[ListLine]:
         """Lay out the sections of the node's screen."""
         return [
-            *_list_node_facts(contents, width),
-            *_list_free_resources(contents, width),
-            *_list_fitting_pods(contents, width),
-            *_list_pods_of_node(contents, owners, width),
-            *_list_labels(contents, width),
+            *_list_node_fact_lines(contents, width),
+            *_list_free_resource_lines(contents, width),
+            *_list_fitting_pod_lines(contents, width),
+            *_list_lines_of_pods_on_node(contents, owners, width),
+            *_list_label_lines(contents, width),
         ]
 
     return lay_out_lines
 
 
-def _list_node_facts(contents: NodeContents, width: int) -> list[ListLine]:
+def _list_node_fact_lines(contents: NodeContents, width: int) -> list[ListLine]:
     """List the node's name with pool and zone, whether it is cordoned, and its taints."""
     pool = f"pool {contents.pool}" if contents.pool else ""
     title = "Node " + " · ".join(filter(None, (contents.node, pool, contents.zone)))
@@ -64,7 +62,7 @@ def _list_node_facts(contents: NodeContents, width: int) -> list[ListLine]:
     return lines
 
 
-def _list_labels(contents: NodeContents, width: int) -> list[ListLine]:
+def _list_label_lines(contents: NodeContents, width: int) -> list[ListLine]:
     """List the node's labels below a heading. Long labels are wrapped."""
     lines: list[ListLine] = []
     for key, value in contents.labels.items():
@@ -85,7 +83,7 @@ def _build_table_lines(
     return [table[row]._replace(text=f" {table[row].text}") for row in range(len(table))]
 
 
-def _list_free_resources(contents: NodeContents, width: int) -> list[ListLine]:
+def _list_free_resource_lines(contents: NodeContents, width: int) -> list[ListLine]:
     """List how much of each resource is free and allocatable. Return [] if the node has no resources."""
     if not contents.resources:
         return []
@@ -100,7 +98,7 @@ def _list_free_resources(contents: NodeContents, width: int) -> list[ListLine]:
     return _build_section("Room", _build_table_lines(aligned_rows, width, no_subjects, right_column=1))
 
 
-def _list_fitting_pods(contents: NodeContents, width: int) -> list[ListLine]:
+def _list_fitting_pod_lines(contents: NodeContents, width: int) -> list[ListLine]:
     """List the pending pods that would each fit on the node, and count the other pods by reason.
 
     Only the first MAX_FITTING pods are listed.
@@ -120,10 +118,10 @@ def _list_fitting_pods(contents: NodeContents, width: int) -> list[ListLine]:
     ]
 
 
-def _list_pods_of_node(contents: NodeContents, owners: dict[str, Owner | None], width: int) -> list[ListLine]:
+def _list_lines_of_pods_on_node(contents: NodeContents, owners: dict[str, Owner | None], width: int) -> list[ListLine]:
     """List the pods on the node with their priorities and requests.
 
-    The line of a pod whose owner is in `owners` opens the owner's screen.
+    `owners` has the owner of each pod, or None. The line of a pod with an owner opens the owner's screen.
     """
     rows = [("pod", "priority", "requests")]
     subjects = []
@@ -154,15 +152,15 @@ def lay_out_workload(workload_pods: WorkloadPods) -> Layout:
         head = [ListLine(line, HEADING) for line in wrap_text(title, width, "  ")]
         return [
             *head,
-            *_list_pods_by_zone(workload_pods, width),
-            *_list_pending_pods(pending, width),
-            *_list_placed_pods(placed, width),
+            *_list_zone_lines(workload_pods, width),
+            *_list_pending_pod_lines(pending, width),
+            *_list_placed_pod_lines(placed, width),
         ]
 
     return lay_out_lines
 
 
-def _list_pods_by_zone(workload_pods: WorkloadPods, width: int) -> list[ListLine]:
+def _list_zone_lines(workload_pods: WorkloadPods, width: int) -> list[ListLine]:
     """List how many of the workload's pods are in each zone and on how many nodes, with bars.
 
     Return [] if there are no zones.
@@ -178,14 +176,14 @@ def _list_pods_by_zone(workload_pods: WorkloadPods, width: int) -> list[ListLine
     return _build_section("By zone", _build_table_lines(rows, width, no_subjects, right_column=1))
 
 
-def _list_pending_pods(pods: Sequence[PodOfWorkload], width: int) -> list[ListLine]:
+def _list_pending_pod_lines(pods: Sequence[PodOfWorkload], width: int) -> list[ListLine]:
     """List the pending pods with their causes."""
     subjects = [Openable(POD, pod.pod) for pod in pods]
     rows = [("pod", "why"), *((pod.pod, pod.why) for pod in pods)]
     return _build_section(f"Pending ({len(pods):,})", _build_table_lines(rows, width, subjects) if pods else [])
 
 
-def _list_placed_pods(pods: Sequence[PodOfWorkload], width: int) -> list[ListLine]:
+def _list_placed_pod_lines(pods: Sequence[PodOfWorkload], width: int) -> list[ListLine]:
     """List the placed pods with their nodes, zones and phases."""
     subjects = [Openable(NODE, pod.node, from_pod=pod.pod) if pod.node else None for pod in pods]
     rows = [("pod", "node", "zone", "phase"), *((pod.pod, pod.node, pod.zone, pod.phase) for pod in pods)]

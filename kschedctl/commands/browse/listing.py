@@ -90,9 +90,9 @@ def lay_out_listing(session: BrowseSession, pod_listing: PodListing) -> Layout:
     def lay_out_lines(width: int) -> list[ListLine]:
         """Lay out the pods, then the nodes and workloads that were found, or a message that there are none."""
         if pod_listing.order == BY_CAUSE:
-            listed = _list_pods_by_cause(session.pods_by_cause, pods, width)
+            listed = _list_pod_lines_by_cause(session.pods_by_cause, pods, width)
         else:
-            listed = _list_sorted_pods(pods, pod_listing.order, width)
+            listed = _list_sorted_pod_lines(pods, pod_listing.order, width)
         listed += _build_section(TITLE_OF_MISSING, missing, 0, width)
         listed += _build_section(TITLE_OF_HELD_BACK, held_back, 0, width)
         if hits is not None:
@@ -164,7 +164,7 @@ def lay_out_namespaces(session: BrowseSession) -> Layout:
     return lay_out_lines
 
 
-def _list_sorted_pods(pods: Mapping[str, PendingPod], order: str, width: int) -> list[ListLine]:
+def _list_sorted_pod_lines(pods: Mapping[str, PendingPod], order: str, width: int) -> list[ListLine]:
     """List the pods by age, oldest first, or by name. Pods of unknown age come last."""
     if order == BY_AGE:
         title = "Oldest first"
@@ -181,7 +181,7 @@ def _format_pod_with_age(member: PendingPod, width: int) -> str:
     return f" {member.age:>5} {shorten(member.pod, width - 7)}"
 
 
-def _list_pods_by_cause(pending: PendingPods, shown: Mapping[str, PendingPod], width: int) -> list[ListLine]:
+def _list_pod_lines_by_cause(pending: PendingPods, shown: Mapping[str, PendingPod], width: int) -> list[ListLine]:
     """List the pods in `shown` below their causes. Causes without such a pod are left out."""
     lines: list[ListLine] = []
     for group in pending.groups:

@@ -1,6 +1,6 @@
 """The command `capacity`: how many more of these pods fit, and what stops the next one?
 
-`prepare` builds the cluster with one pod of each shape, and `run_trial` places pods of one shape.
+`prepare_shapes` builds the cluster with one pod of each shape, and `run_trial` places pods of one shape.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import Position, Row
+from kschedctl.api.arrays import Amounts, Position, Row
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner
@@ -24,11 +24,13 @@ from kschedctl.api.workloads import DaemonSet, get_identity, recreate_pod, with_
 from kschedctl.cluster import Cluster
 from kschedctl.commands.capacity.report import Capacity, RoomLeft, ShapeCapacity
 from kschedctl.commands.explain.eliminations import report_eliminations
-from kschedctl.commands.explain.reach import find_nodes_fitting_apart_from_resources, find_obstacles
+from kschedctl.commands.explain.reach import NEAR, find_obstacles, measure_node_closeness
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
+from kschedctl.replay.controllers.autoscaled_workloads import add_autoscaled_workloads, clamp_replicas_to_autoscaler
 from kschedctl.replay.controllers.creation import MAX_PODS, Creation, create_objects
 from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_manifests
+from kschedctl.replay.controllers.plan_change import ExistingPods
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
 from kschedctl.replay.edits import add_pods
@@ -45,6 +47,8 @@ from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, 
 from kschedctl.replay.storage_demand import describe_exceeded_storage
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
+from kschedctl.reports.placements import Headroom
+from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.simulation.outcome import SCHEDULED, UNSCHEDULABLE, Outcome
@@ -83,6 +87,8 @@ class PodShapes(SharedCluster):
     """For each shape, how many pods the API server creates."""
     replayed_by_namespace: Mapping[str, bool] = field(default_factory=dict)
     """Namespace of the pods -> whether all of admission is replayed for it."""
+    autoscaled: Sequence[str] = ()
+    """Notes on workloads whose replicas a HorizontalPodAutoscaler changes at once."""
     workloads: Sequence[Struct] = ()
     """The workload of each shape, for the quota of Kueue. Empty if the cluster has no queues."""
 
@@ -184,7 +190,14 @@ def _build_capacity_report(
     )
     if _has_denied_pods(shared) and not has_mutating_hooks(shared.cluster):
         basis["undecided"] = False  # the answer is no, however much room there is
-    return Capacity(seed, tuple(shapes), interrupted=interrupted, search_start=start, **basis)
+    return Capacity(
+        seed,
+        tuple(shapes),
+        interrupted=interrupted,
+        search_start=start,
+        autoscaled=tuple(shared.autoscaled),
+        **basis,
+    )
 
 
 def _has_denied_pods(shared: PodShapes) -> bool:
@@ -217,6 +230,8 @@ def prepare_shapes(
     """
     # The workloads, which are the shapes
     sorted_manifests = sort_manifests(manifests)
+    cluster = cluster.with_objects(sorted_manifests.objects)
+    add_autoscaled_workloads(sorted_manifests, cluster)
     workloads = list(sorted_manifests.workloads.values())
     if not workloads:
         raise UsageError(
@@ -229,8 +244,11 @@ def prepare_shapes(
                 f"{owner.kind} {owner.name} runs one pod on each node", hint="run simulate to see on which nodes"
             )
 
+    existing = ExistingPods(cluster)
+    current_workloads = map(existing.with_current_replicas, workloads)
+    autoscaled = [clamp_replicas_to_autoscaler(cluster, workload) for workload in current_workloads]
+
     # Their pods and other objects, and how many pods the API server admits
-    cluster = cluster.with_objects(sorted_manifests.objects)
     validate_new_manifests(sorted_manifests, cluster, admission=False, validated=written)
     cluster = create_new_objects(cluster).cluster
     queued_workloads = workloads if has_queues(cluster) else []
@@ -263,6 +281,7 @@ def prepare_shapes(
         admitted=admitted,
         replayed_by_namespace=Admissions(cluster, documents).map_namespaces_to_full_replay(workloads),
         workloads=queued_workloads,
+        autoscaled=[entry.note for entry in autoscaled if entry.note],
     )
 
 
@@ -363,9 +382,7 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
         domains=count_by_domain(view, placed, find_topology_keys(view, first_pod)),
         verdict=last_outcome.verdict,
         message=last_outcome.message,
-        headroom=compute_headroom(
-            view, before, find_nodes_fitting_apart_from_resources(failed_cycle) if failed_cycle else None
-        ),
+        headroom=_compute_eligible_headroom(view, before, failed_cycle),
         unknown=find_simulation_unknowns(simulation),
         curve=curve,
         created=shared.admitted[trial.shape].number,
@@ -385,6 +402,19 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
         cause=MissingStorageClasses(view.cluster).explain_missing_class(view.pods.objects[last_outcome.position]),
         evicts=_find_preempted_pods(shared, trial, view, last_outcome.position) if is_next_admitted else (),
     )
+
+
+def _compute_eligible_headroom(view: Fork, before: Amounts, failed_cycle: Cycle | None) -> tuple[Headroom, ...]:
+    """Return the headroom of each resource, with the largest free amounts on the nodes that the pods may use.
+
+    These are the nodes that would take the rejected pod of ``failed_cycle`` if there were room, or else all nodes. Room
+    that is reserved for the nominated pods ahead of this pod is not free.
+    """
+    if failed_cycle is None:
+        return compute_headroom(view, before)
+    closeness = measure_node_closeness(find_obstacles(failed_cycle), len(view.nodes))
+    reserved = view.build_nominated_delta_against(failed_cycle.info).sum_changes(view.requests, len(view.nodes))
+    return compute_headroom(view, before, closeness.level == NEAR, reserved=reserved)
 
 
 def _place_pods_ahead(shared: PodShapes, trial: Trial) -> tuple[Fork, tuple[str, ...]]:

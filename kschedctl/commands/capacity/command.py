@@ -11,7 +11,7 @@ from kschedctl.cli.extender_options import Extending
 from kschedctl.cli.manifests import Application, Namespace, read_manifests
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.output_options import Answer, DrawnUnlisted
-from kschedctl.cli.run_options import RunOptions, ask_and_answer
+from kschedctl.cli.run_options import RunOptions, answer_about_subjects
 from kschedctl.cli.source import KUEUE_QUOTA_KINDS
 from kschedctl.commands import capacity as study
 from kschedctl.commands.capacity.report import Capacity
@@ -19,6 +19,7 @@ from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.creation import MAX_PODS
 from kschedctl.replay.controllers.manifests import locate_errors
 from kschedctl.replay.parallel import Progress, Workers
+from kschedctl.reports.placements import describe_objects_without_pods
 
 EXAMPLES = (
     "kschedctl capacity -f web.yaml",
@@ -36,7 +37,7 @@ def capacity(
     extending: Extending,
     namespace: Namespace = None,
     most: Annotated[
-        int | None, typer.Option("--max", metavar="NUMBER", help="Stop counting after NUMBER more pods.")
+        int | None, typer.Option("--max", metavar="NUMBER", help="Number of additional pods at which to stop counting.")
     ] = None,
 ) -> Answer:
     """How many more of these pods fit, where, and what stops the next one?
@@ -66,7 +67,9 @@ def capacity(
         """Return whether at least one pod of each shape fits, or as many as --max asks for."""
         return all(shape.most >= (most or 1) for shape in report.shapes)
 
+    applications = read_manifests(source, namespace, KUEUE_QUOTA_KINDS)
+    for application in applications.values():
+        if application.without_pods:
+            raise UsageError(f"no workload to try: {describe_objects_without_pods(application.without_pods)}")
     with extending.open_caller() as options["call_extender"]:
-        return ask_and_answer(
-            run, view, read_manifests(source, namespace, KUEUE_QUOTA_KINDS), answer_source, fits_enough
-        )
+        return answer_about_subjects(run, view, applications, answer_source, fits_enough)

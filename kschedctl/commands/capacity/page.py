@@ -50,7 +50,9 @@ def build_page(report: Capacity, style: Style) -> Page:
         *build_interruption_line(report.interrupted),
         *([doubt_line] if report.undecided else []),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
-        *shapes,
+        *shapes[:1],
+        *map(paragraph, report.autoscaled),
+        *shapes[1:],
         *build_search_start_line(report.search_start),
     )
 
@@ -69,7 +71,9 @@ def _build_shape_part(shape: ShapeCapacity, style: Style, *, named: bool, condit
     admission_line = (paragraph(Marked(shape.limit_sentence, limit_tone)),)
     quota_tone = Tone.BAD if shape.by_quota is not None and shape.by_quota < shape.fits else Tone.PLAIN
     quota_line = (paragraph(Marked(shape.quota_sentence, quota_tone)),) if shape.quota_sentence else ()
-    full_clause = "" if is_limited_by_nodes else f"The nodes are full with {counted(shape.fits, 'pod')}. "
+    full_clause = (
+        "" if is_limited_by_nodes or not shape.fits else f"The nodes are full with {counted(shape.fits, 'pod')}. "
+    )
     next_pod_sentence = describe_misfit(f"{full_clause}One more pod", shape.message)
     message_line = (paragraph(next_pod_sentence, *quote_message(shape.message, style)),) if shape.message else ()
     return (
@@ -84,7 +88,7 @@ def _build_shape_part(shape: ShapeCapacity, style: Style, *, named: bool, condit
         *((paragraph(shape.eviction_sentence),) if shape.evicts else ()),
         *build_eliminations_table(shape.eliminations, style),
         *_build_locations_section(shape, style),
-        *build_headroom_section(shape.headroom, "on the nodes that it may use" if shape.eliminations else "on a node"),
+        *build_headroom_section(shape.headroom, "on an eligible node" if shape.eliminations else "on a node"),
     )
 
 

@@ -98,8 +98,11 @@ class ShapeCapacity(Document, frozen=True):
     def binding_limit(self) -> CapacityLimit:
         """The limit that is reached first in every run: the nodes, admission, or Kueue's quota."""
         fits = self.over_runs.least if self.over_runs else self.fits
-        # With `limited`, more pods than `fits` might get a node, so that admission ends first
-        admission_ends_before_nodes = self.created is not None and (self.created < fits or self.limited)
+        # With `limited`, more pods than `fits` might get a node, so that admission ends first. Pods that are never
+        # created do not need room.
+        admission_ends_before_nodes = self.created is not None and (
+            self.created < fits or self.limited or self.created == 0
+        )
         if admission_ends_before_nodes and self.created == self.most:
             return CapacityLimit.QUOTA if EXCEEDED in self.refused[0] else CapacityLimit.ADMISSION
         kueue_ends_before_nodes = self.by_quota is not None and self.by_quota < fits
@@ -171,7 +174,8 @@ class ShapeCapacity(Document, frozen=True):
         limit = self.binding_limit
         if limit is CapacityLimit.NODES:
             on = f"on {counted(len(self.nodes), 'node')}" if self.nodes else ""
-            number = f"{fits}{or_more or ' more'}" if self.over_runs or or_more or self.fits else "no more"
+            is_none = not (self.fits or self.limited or self.over_runs)
+            number = "no more pods" if is_none else f"{fits}{or_more or ' more'}"
             return (f"{self.shape}:", f"{number} fit", on)
         number = f"{self.most:,} more" if self.most else "none"
         room = f"the nodes have room for {fits}{or_more}"
@@ -202,6 +206,8 @@ class Capacity(Report, frozen=True):
     search_start: SearchStart | None = None
     missing_namespaces: dict[str, str] = msgspec.field(default_factory=dict)
     """The namespaces that are assumed to be created first, each with a similar existing name or an empty string."""
+    autoscaled: tuple[str, ...] = ()
+    """Notes on workloads whose replicas a HorizontalPodAutoscaler changes at once."""
     kind: str = "Capacity"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -236,9 +242,10 @@ class Capacity(Report, frozen=True):
     def _iter_warnings(self) -> Iterator[str]:
         """Yield what a reader of the numbers has to know.
 
-        For each shape, these are sentences about admission, quota and exceeded storage, about missing requests, and
-        about pods that wait ahead or would be evicted.
+        First come the workloads whose replicas autoscalers change. For each shape, sentences follow about admission,
+        quota and exceeded storage, about missing requests, and about pods that wait ahead or would be evicted.
         """
+        yield from self.autoscaled
         for shape in self.shapes:
             subject = f"{shape.shape}: " if len(self.shapes) > 1 else ""
             if shape.binding_limit is CapacityLimit.NODES and (shape.most < shape.fits or shape.limited):

@@ -35,7 +35,11 @@ FILES = {
 
 def completion(
     shell: Annotated[
-        Shell, typer.Argument(metavar="bash|zsh|fish|kubectl", help="Shell for which to print the script, or kubectl.")
+        Shell,
+        typer.Argument(
+            metavar="bash|zsh|fish|kubectl",
+            help="Shell to print the script for; kubectl prints the script for kubectl ksched.",
+        ),
     ],
 ) -> int:
     """Print a shell completion script, for both kschedctl and kubectl-ksched.

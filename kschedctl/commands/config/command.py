@@ -50,7 +50,7 @@ class SchedulerOptions:
     feature_gates: FeatureGatesOption = field(default_factory=list)
     kube_version: KubeVersionOption = None
 
-    def parse(self) -> VersionAndGates:
+    def parse_version_and_gates(self) -> VersionAndGates:
         """Return the version (by default the newest) and the parsed feature gates.
 
         Raises UsageError if a feature gate is malformed.
@@ -118,7 +118,7 @@ def config(
     _validate_arguments(action, file, live)
     if live.is_given:
         return shown.build_answer(_read_live_configuration(live, scheduler))
-    version_and_gates = scheduler.parse()
+    version_and_gates = scheduler.parse_version_and_gates()
     document = _read_single_document(file) if file else None
     if document is None or action == "view":
         written = None if document is None else document.value
@@ -144,14 +144,14 @@ def _read_live_configuration(live: LiveScheduler, scheduler: SchedulerOptions) -
 
     Raises ClusterError if the cluster cannot be read.
     """
-    from kschedctl.sources.live.components import read_setup  # noqa: PLC0415
+    from kschedctl.sources.live.components import read_scheduler_setup  # noqa: PLC0415
     from kschedctl.sources.live.reading import ReadingOptions, build_scheduler_cluster  # noqa: PLC0415 - only live clusters need the client
 
     connected = connect_to_cluster(Source(kubeconfig=live.kubeconfig, context=live.context))
     options = ReadingOptions(
         feature_gates=parse_feature_gates(scheduler.feature_gates), kube_version=scheduler.kube_version
     )
-    cluster = build_scheduler_cluster(connected, read_setup(connected.server), options)
+    cluster = build_scheduler_cluster(connected, read_scheduler_setup(connected.server), options)
     log_cluster(cluster)
     report = effective_configuration(
         cluster.configuration, kube_version=cluster.kube_version, feature_gates=cluster.feature_gates

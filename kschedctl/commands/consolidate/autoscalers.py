@@ -124,9 +124,8 @@ def extract_karpenter_verdicts(report: Disruption) -> AutoscalerVerdicts:
     """Return Karpenter's verdicts on the nodes.
 
     Karpenter's round ends with the first method that has commands. Only the nodes of these commands count as removed or
-    replaced.
+    replaced. For another node that Karpenter could disrupt on its own, the verdict says so.
     """
-    # Karpenter's round ends with the first method that finds something.
     commands = next((method.commands for method in report.methods.values() if method.commands), ())
     removed = frozenset(name for command in commands if not command.replacements for name in command.candidates)
     replaced = {name: _describe_replacements(command) for command in commands for name in command.candidates}

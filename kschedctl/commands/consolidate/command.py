@@ -60,26 +60,35 @@ class ConsolidationOptions:
     headroom: Annotated[
         str,
         typer.Option(
-            "--headroom", metavar="PERCENT", help="Percentage of the CPU and memory to keep free, such as 20%."
+            "--headroom",
+            metavar="PERCENT",
+            help="Percentage of the CPU and memory to keep free, such as 20%.  [default: 0%]",
         ),
     ] = ""
     headroom_for: Annotated[
         str,
         typer.Option(
-            "--headroom-for", metavar="FILE", help="File with manifests: remove nodes only while their pods still fit."
+            "--headroom-for",
+            metavar="FILE",
+            help="File with workload manifests: remove nodes only while the pods of these workloads still fit.",
         ),
     ] = ""
     keep_zone_loss: Annotated[
         bool,
         typer.Option(
             "--keep-zone-loss",
-            help="Remove a node only if losing a zone would leave no more pods without a node than it would now.",
+            help="Keep a node if, without it, the loss of a zone would leave more pods without a node than now.",
         ),
     ] = False
-    pool: Annotated[str, typer.Option("--pool", metavar="NAME", help="Remove only nodes of this pool.")] = ""
+    pool: Annotated[
+        str,
+        typer.Option(
+            "--pool", metavar="NAME", help="Node pool to which the removals are limited.  [default: all pools]"
+        ),
+    ] = ""
     seconds: Annotated[
         int,
-        typer.Option("--search-seconds", metavar="NUMBER", min=1, help="Stop searching after this many seconds."),
+        typer.Option("--search-seconds", metavar="NUMBER", min=1, help="Time limit of the search, in seconds."),
     ] = 180
 
     def parse_headroom(self) -> float:
@@ -118,7 +127,7 @@ class DrainWorkOptions(WorkOptions):
         typer.Option(
             "--jobs",
             metavar="NUMBER",
-            help="Number of processes, 0 for one per core. More than one helps only if most nodes have to stay.",
+            help="Number of processes, 0 for one per core. Several processes help only if most nodes have to stay.",
         ),
     ] = 1
 

@@ -20,9 +20,10 @@ CORDONED_IN_REPLAY = "In these reasons, the node itself and the nodes that are r
 def build_page(report: NodeConsolidation, style: Style) -> Page:
     """Build the page: the verdict, caveats, nodes, zone losses, and the pools before and after."""
     first, *autoscaler = report.build_first_line()
-    tone = Tone.GOOD if report.removable else Tone.PLAIN
     if report.undecided or report.interrupted or (report.removable and report.waiting_workloads):
         tone = Tone.WARNING
+    else:
+        tone = Tone.GOOD if report.removable else Tone.PLAIN
     left_out = tuple(_describe_left_out_nodes(report, reason, style) for reason in report.left_out)
     shown, note = limit_rows_by_style(report.commands, style, 25)
     commands = (*map(Command, shown), *([paragraph(note)] if note else ()))

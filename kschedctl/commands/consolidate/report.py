@@ -204,10 +204,9 @@ class NodeConsolidation(Report, frozen=True):
         return tuple(costs)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Fill in the summary's fields for a consolidation.
+        """Return the summary with one fix that removes all removable nodes, and the staying nodes with their reasons.
 
-        The one fix drains and removes all removable nodes. Warnings say which zone losses get worse, what was not
-        checked, and what an autoscaler does.
+        Warnings say which zone losses get worse, what was not checked, and what an autoscaler does.
         """
         names = tuple(node.node for node in self.removable)
         fix_text = f"drain and remove {first_few(names)}"
@@ -218,17 +217,17 @@ class NodeConsolidation(Report, frozen=True):
             costs = (*self.list_costs(), eviction_cost)
         drawback = "; ".join(cost.text for cost in costs)
         fix = ShortFix(fix_text, "platform", but=drawback, nodes=names[:3], commands=self.commands, costs=costs)
-        warnings = tuple(
+        worse_zones = (zone for zone in self.zones if zone.after > zone.before)
+        zone_warnings = (
             f"losing zone {zone.zone} would then leave {counted(zone.after, 'pod')} without a node, now {zone.before:,}"
-            for zone in self.zones
-            if zone.after > zone.before
+            for zone in worse_zones
         )
-        if names and not self.zones:
-            warnings = (*warnings, ZONES_NOT_EXAMINED)
-        if self.not_tried:
-            warnings = (f"not tried: {self.describe_untried_nodes()}", *warnings)
-        if self.autoscaler:
-            warnings = (self.autoscaler, *warnings)
+        warnings = (
+            *((self.autoscaler,) if self.autoscaler else ()),
+            *((f"not tried: {self.describe_untried_nodes()}",) if self.not_tried else ()),
+            *zone_warnings,
+            *((ZONES_NOT_EXAMINED,) if names and not self.zones else ()),
+        )
         return replace(
             summary,
             subject=counted(self.nodes, "node"),

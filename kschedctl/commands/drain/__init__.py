@@ -23,6 +23,7 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_health import NodeHealth
 from kschedctl.api.objects import Pod
+from kschedctl.api.ownership import find_controller
 from kschedctl.cluster import Cluster
 from kschedctl.commands.drain.report import DisplacedWorkload, Drain, QuotaOutcome
 from kschedctl.commands.drain.stranded_pods import find_stranded_pods
@@ -30,6 +31,7 @@ from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.down_nodes import find_down_nodes
 from kschedctl.replay.edits import cordon_nodes, find_nodes
+from kschedctl.replay.kubectl import render_command
 from kschedctl.replay.node_drain import (
     NodeDrain,
     compute_unplaced_spreads,
@@ -86,7 +88,11 @@ def drain(
     node_names = find_nodes(cluster, list(nodes), selector)
     options = SearchOptions(seed=seed, sampling=sampling, call_extender=call_extender)
     report = drain_nodes(cluster, node_names, runs=runs, workers=workers, progress=progress, **options)
-    if not report.unplaced or report.interrupted:
+    if report.interrupted:
+        return report
+    if drain_first := _find_nodes_to_drain_first(cluster, report, options):
+        return replace(report, drain_first=drain_first)
+    if not report.unplaced:
         return report
     step: JsonObject = {"drain": {"nodes": node_names}}
     return replace(
@@ -101,6 +107,20 @@ def drain(
             lost_anyway=(*report.lost, *report.lost_victims),
         ),
     )
+
+
+def _find_nodes_to_drain_first(cluster: Cluster, report: Drain, options: SearchOptions) -> tuple[str, ...]:
+    """Find the nodes of unhealthy pods that keep pods from being evicted, and whose drain makes this drain safe.
+
+    The order was verified by replay. Return () if it is not safe either, or if no such pod is on another node.
+    """
+    unhealthy = {pod for blocked in report.blocked for pod in blocked.unhealthy}
+    pods = (cluster.pod(*key.split("/", 1)) for key in sorted(unhealthy))
+    other_nodes = {pod.spec.node_name: None for pod in pods if pod is not None}
+    first = [name for name in other_nodes if name and name not in report.nodes]
+    if not first or not drain_nodes(cluster, [*first, *report.nodes], **options).safe:
+        return ()
+    return tuple(first)
 
 
 @dataclass(eq=False)
@@ -252,7 +272,26 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
         evicted_elsewhere=list_evicted_elsewhere(simulation, frozenset(shared.nodes)),
         lost_victims=lost_victims,
         pinned_volumes=pinned,
+        commands=_build_commands(shared.nodes, node_drain, evictable_pods) if is_drained else (),
     )
+
+
+def _build_commands(nodes: Sequence[str], node_drain: NodeDrain, pods: Sequence[Pod]) -> tuple[str, ...]:
+    """Build the command that drains the nodes, with the options without which kubectl would refuse.
+
+    `pods` are the pods to evict, including those that are terminating already. Nodes with pods that can be evicted only
+    once replacements of others run come last, since kubectl finishes one node before it begins the next one. Upstream:
+    staging/src/k8s.io/kubectl/pkg/drain/filters.go (v1.36).
+    """
+    options = []
+    if node_drain.daemon_count:
+        options.append("--ignore-daemonsets")
+    if list_pods_with_local_data(pods):
+        options.append("--delete-emptydir-data")
+    if any(find_controller(pod.metadata) is None for pod in pods):
+        options.append("--force")
+    later = {delayed.node for delayed in node_drain.report_delayed_pods()}
+    return (render_command("drain", *sorted(nodes, key=lambda name: name in later), *options),)
 
 
 def _is_terminating(pod: Pod) -> bool:
@@ -279,7 +318,7 @@ def _report_displaced_workloads(shared: _CordonedNodes, pods: Sequence[Pod]) -> 
 def _build_report_basis(node_drain: NodeDrain) -> ClusterBasis:
     """Build the report fields about what was not read or is not replayed.
 
-    Evicted pods have to be created again, so what is unknown about admission counts.
+    These include unknowns about admission, since evicted pods have to be created again.
     """
     simulation = node_drain.simulation
     recreated_pods = [simulation.view.pods.objects[position] for position in (*node_drain.outcomes, *node_drain.denied)]

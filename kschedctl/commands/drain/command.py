@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from kschedctl.cli.extender_options import Extending
-from kschedctl.cli.next_commands import make_whatif_builder
+from kschedctl.cli.next_commands import build_command, build_replay_options, build_whatif_command
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.output_options import Answer, Drawn
 from kschedctl.cli.references import parse_kind
-from kschedctl.cli.run_options import RunOptions, ask_and_answer
+from kschedctl.cli.run_options import RunOptions, answer_about_subjects
 from kschedctl.cli.source import KUEUE_QUOTA_KINDS, LoadedSource, load_clusters
 from kschedctl.commands import drain as library
 from kschedctl.commands.drain.report import Drain
@@ -31,7 +31,7 @@ def drain(
     run: RunOptions,
     result: Drawn,
     extending: Extending,
-    nodes: Annotated[list[str] | None, typer.Argument(metavar="[NODE]…", help="The nodes to drain.")] = None,
+    nodes: Annotated[list[str] | None, typer.Argument(metavar="[NODE]…", help="Names of the nodes to drain.")] = None,
     selector: Annotated[
         str,
         typer.Option("-l", "--selector", metavar="SELECTOR", help="Drain the nodes that match this label selector."),
@@ -56,8 +56,16 @@ def drain(
         return library.drain(loaded.cluster, names, selector=selector, workers=workers, progress=progress, **options)
 
     with extending.open_caller() as options["call_extender"]:
-        suggest_commands = make_whatif_builder(run, extending.to_cli_options())
-        return ask_and_answer(
+        replay_options = build_replay_options(run, extending.to_cli_options())
+
+        def suggest_commands(loaded: LoadedSource, report: Drain) -> tuple[str, ...]:
+            """Return the command that replays a safe order of nodes or adds enough nodes, or () if none is known."""
+            if report.drain_first:
+                order = (*report.drain_first, *report.nodes)
+                return build_command(loaded.source, "drain", order, options=replay_options)
+            return () if report.remedy is None else build_whatif_command(loaded.source, report.remedy, replay_options)
+
+        return answer_about_subjects(
             run,
             result,
             load_clusters(source, KUEUE_QUOTA_KINDS),

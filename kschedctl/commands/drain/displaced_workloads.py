@@ -28,8 +28,8 @@ from kschedctl.replay.waiting_elsewhere.kueue_placement import find_workload_pod
 def report_displaced_workloads(cluster: Cluster, pods: Sequence[Pod]) -> tuple[DisplacedWorkload, ...]:
     """Report on the Workloads with quota that have some of these evicted pods.
 
-    A Workload of a single recreated pod loses its quota, so Kueue is replayed with the pod's successor. ``cluster`` has
-    the drained nodes cordoned, and still has the evicted pods.
+    A Workload of a single pod releases its quota. If the pod is recreated, Kueue is replayed with the pod's successor.
+    Other Workloads keep their quota. ``cluster`` has the drained nodes cordoned, and still has the evicted pods.
     """
     evicted_keys = {pod.key for pod in pods}
     reports: list[DisplacedWorkload] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kschedctl.commands.drain.report import Drain
 from kschedctl.commands.failures.page import NUMBER_DESCRIPTIONS
-from kschedctl.render.page import Marked, Page, Paragraph, Style, paragraph
+from kschedctl.render.page import Command, Marked, Page, Paragraph, Style, paragraph, section
 from kschedctl.render.sections import (
     REPLAYED,
     build_caveats,
@@ -39,6 +39,7 @@ def build_page(report: Drain, style: Style) -> Page:
         _build_verdict_line(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_build_data_warning(report),
+        *(paragraph(Marked("Another order:", Tone.WARNING), f"{text}.") for text in report.describe_safe_order()),
         *(paragraph(Marked("The drain", Tone.WARNING), f"{harm}.") for harm in report.list_harms()),
         *build_pods_section(LOST, report.lost, style),
         *build_pods_section(LOST_VICTIMS, report.lost_victims, style),
@@ -57,6 +58,7 @@ def build_page(report: Drain, style: Style) -> Page:
         *build_pods_before_and_after(report.zones, report.nodes_changed),
         *build_runs_section(report.runs, report.over_runs, NUMBER_DESCRIPTIONS),
         *build_tried_orders_section(report.runs, report.unplaced_over_runs, report.in_no_order),
+        *(section("Command", *map(Command, report.commands)) if report.commands else ()),
         *build_next_section(style, REPLAYED),
     )
 

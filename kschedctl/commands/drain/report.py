@@ -32,7 +32,7 @@ from kschedctl.reports.placements import (
 )
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
-from kschedctl.reports.summary import ShortPods, Summary
+from kschedctl.reports.summary import CostKind, FixCost, ShortFix, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import agreeing, counted, first_few
 
@@ -155,6 +155,10 @@ class Drain(Report, frozen=True):
     """The volumes of the drained pods that can be used only from the drained nodes."""
     down_nodes: tuple[DownNode, ...] = ()
     """The drained nodes that are unreachable or not ready, and whose pods stay Terminating."""
+    drain_first: tuple[str, ...] = ()
+    """Other nodes with unhealthy pods that use up budgets. If they are drained before the nodes, the drain is safe."""
+    commands: tuple[str, ...] = ()
+    """The command that drains the nodes, or () if they cannot be drained."""
     kind: str = "Drain"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -185,10 +189,11 @@ class Drain(Report, frozen=True):
             (len(self.returned), "pod comes back: it tolerates the cordon", "pods come back: they tolerate the cordon"),
             (self._moved_count, "pod gets another node", "pods get another node"),
         )
-        counts = [counted(number, singular, plural) for number, singular, plural in numbers if number]
+        counts = []
         if self.blocked:
             cannot = counted(len(self.blocked), "pod cannot be evicted", "pods cannot be evicted")
-            counts.insert(0, f"{cannot} ({first_few([pod.pod for pod in self.blocked])})")
+            counts.append(f"{cannot} ({first_few([pod.pod for pod in self.blocked])})")
+        counts += [counted(number, singular, plural) for number, singular, plural in numbers if number]
         counts += self._describe_pods_evicted_elsewhere()
         if self.delayed:
             waits = counted(len(self.delayed), "pod can be evicted only", "pods can be evicted only")
@@ -213,6 +218,7 @@ class Drain(Report, frozen=True):
         if not self.drained:
             return "Not drained yet" if self.interrupted and not self.blocked else "Cannot be drained"
         drawbacks = (
+            (len(self.down_nodes), "but pods may stay Terminating"),
             (self._lost_count, "but loses pods for good"),
             (
                 self._unplaced_count or self._waiting_count or self._not_created_count,
@@ -222,8 +228,6 @@ class Drain(Report, frozen=True):
             (len(self.nominated), "but pending pods lose the room made for them"),
         )
         worst = next((text for number, text in drawbacks if number), "with disruption")
-        if self.down_nodes:
-            worst = "but pods may stay Terminating"
         return f"Can be drained, {worst}"
 
     def _describe_pods_evicted_elsewhere(self) -> list[str]:
@@ -288,6 +292,53 @@ class Drain(Report, frozen=True):
             return ()
         return (f"drain {first_few(first)} first; {first_few(later)} only once the replacements are ready",)
 
+    def describe_safe_order(self) -> tuple[str, ...]:
+        """Return a text that names the nodes that make the drain safe if they are drained first, or () without any."""
+        if not self.drain_first:
+            return ()
+        unhealthy = list(dict.fromkeys(pod for blocked in self.blocked for pod in blocked.unhealthy))
+        replacements = agreeing(len(unhealthy), "the replacement of", "the replacements of")
+        become = agreeing(len(unhealthy), "becomes", "become")
+        return (
+            f"safe if {first_few(self.drain_first)} {agreeing(len(self.drain_first), 'is', 'are')} drained first and "
+            f"{replacements} {first_few(unhealthy)} {become} Ready",
+        )
+
+    def _build_short_fixes(self) -> tuple[ShortFix, ...]:
+        """Return the drain itself, with its command and costs.
+
+        Return () if the nodes cannot be drained, or if new nodes should be added first.
+        """
+        if not self.commands or self.remedy:
+            return ()
+        costs = []
+        if self._unplaced_count:
+            costs.append(FixCost(CostKind.PARTIAL, f"leaves {counted(self._unplaced_count, 'pod')} without a node"))
+        if self._lost_count:
+            lost = first_few([*self.lost, *self.lost_victims])
+            costs.append(FixCost(CostKind.LOSES, f"loses {lost} for good"))
+        if self.loses_data:
+            text = f"deletes the emptyDir data of {first_few(self.loses_data)}"
+            costs.append(
+                FixCost(CostKind.LOSES, text, short=f"deletes emptyDir data of {first_few(self.loses_data, 1)}")
+            )
+        if self.ask_to_stay:
+            text = f"evicts {first_few(self.ask_to_stay)}, whose annotations ask not to be evicted"
+            costs.append(FixCost(CostKind.GIVES_UP, text))
+        if displaced := select_displaced_pods(self.evicted):
+            costs.append(FixCost(CostKind.EVICTS, f"preempts {counted(len(displaced), 'pod')}", len(displaced)))
+        drawback = "; ".join(cost.text for cost in costs)
+        return (
+            ShortFix(
+                f"drain {first_few(self.nodes)}",
+                "platform",
+                but=drawback,
+                nodes=self.nodes[:3],
+                commands=self.commands,
+                costs=tuple(costs),
+            ),
+        )
+
     @property
     def _lost_count(self) -> int:
         """The number of evicted and preempted pods that no controller recreates."""
@@ -319,7 +370,10 @@ class Drain(Report, frozen=True):
         return sum(workload.missing or 0 for workload in self.not_created)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Fill in the summary's fields for a drain."""
+        """Return the summary with the verdict, the blocked, unplaced and preempted pods, warnings and figures.
+
+        If a pod is blocked, the headline says why.
+        """
         blocked = (ShortPods(1, pod.pod, pod.workload, pod.why) for pod in self.blocked)
         # A drain that ends is not safe if it harms pods
         if self.safe:
@@ -335,11 +389,13 @@ class Drain(Report, frozen=True):
             verdict=verdict,
             headline=f"{self._build_verdict()}: {first_few(self.nodes)} – {self._describe_blocker() or outcomes}",
             pods=(*blocked, *(pods.short_form for pods in self.unplaced)),
+            fixes=self._build_short_fixes(),
             victims=list_displaced_pods(self.evicted),
             warnings=(
                 *((outcomes,) if self.blocked else ()),
                 *self._describe_lost_pods(),
                 *self._describe_drain_order(),
+                *self.describe_safe_order(),
                 *describe_data_on_nodes(self.pinned_volumes),
                 *self.list_harms(),
                 *describe_evictions(self.evicted),

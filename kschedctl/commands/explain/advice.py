@@ -109,8 +109,8 @@ def _advise_on_gang(group: PodGroupReport) -> Iterator[Advice]:
 def _advise_on_gated_pod(report: Explanation, pod: Pod) -> Iterator[Advice]:
     """Yield advice for a gated pod: how to get its gates removed, and whether it fits once they are gone.
 
-    There is also advice on devices if they hold the pod back. If no node would fit, and the reason is one that already
-    gates the pod, nothing is said about the time after the gates.
+    There is also advice on devices if they hold the pod back. If no node would fit for a reason that already gates the
+    pod, the advice does not repeat it.
     """
     gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
     if gates:
@@ -142,9 +142,10 @@ def _advise_on_schedulable_pod(pod: Pod) -> Iterator[Advice]:
 
 
 def _advise_on_unschedulable_pod(report: Explanation, pod: Pod, scheduler: Scheduler) -> Iterator[Advice]:
-    """Yield advice for an unschedulable pod on a deadlock of gangs, else on preemption, else on the causes.
+    """Yield advice for an unschedulable pod: on a deadlock between gangs, else on preemption, else on the causes.
 
-    If no pod has a low enough priority to be preempted for a DaemonSet pod, the first advice is to raise its priority.
+    Advice on preemption needs terminating victims, or victims that kube-scheduler would choose. If a DaemonSet's pod
+    can preempt no pod because all have a higher or the same priority, the first advice is to raise its priority.
     """
     preemption = report.preemption
     if preemption is not None and preemption.no_lower_priority and find_owner(pod).kind == "DaemonSet":
@@ -166,9 +167,14 @@ def _advise_on_unschedulable_pod(report: Explanation, pod: Pod, scheduler: Sched
 def _advise_on_terminating_victims(preemption: PreemptionReport, cluster: Cluster) -> Iterator[Advice]:
     """Yield the advice to wait for the terminating victims, and advice on what to check if they do not leave.
 
-    If a victim's deletion time is known, the latest one is mentioned.
+    If a victim's deletion time is known, the latest one is mentioned. If a victim should have been gone before the
+    cluster was read, the only advice is to check what keeps it.
     """
     node = preemption.nominated
+    if preemption.overdue:
+        text = f"The victims are overdue by {preemption.overdue}: check their finalizers and the kubelet of {node}"
+        yield Advice("LookAtFinalizers", text, node)
+        return
     text = f"Wait: the pod gets {node} once the victims are gone, unless a pod of higher priority comes first"
     yield Advice("AwaitPreemption", text, node)
     victims = (cluster.pod(*key.split("/", 1)) for key in preemption.terminating)
@@ -212,9 +218,9 @@ def _advise_on_missing_drivers(scheduler: Scheduler, report: Explanation) -> Ite
 
 
 def _find_classes_without_devices(cluster: Cluster, report: Explanation) -> list[DeviceClass]:
-    """Return the distinct DeviceClasses that the pod requests and of which no node has a device.
+    """Return the distinct DeviceClasses of the requests for which no node has a device.
 
-    The report's causes tell which requests find no device. Classes that are not in the cluster are left out.
+    The report's causes tell which requests these are. DeviceClasses that are not in the cluster are left out.
     """
     # The requests without devices, as claim and request
     without_devices = set()
@@ -363,7 +369,10 @@ def _advise_on_taints(scheduler: Scheduler, framework: Framework, pod: Pod, repo
 def _fits_with_tolerations(
     scheduler: Scheduler, framework: Framework, pod: Pod, node: str, taints: list[Taint]
 ) -> bool:
-    """Return whether the pod would fit on the node if it tolerated these taints."""
+    """Return whether the pod would fit on the node if it tolerated these taints.
+
+    Extenders are not asked. If the scheduling cycle fails with an error, return False.
+    """
     tolerations = tuple(Toleration(taint.key, "Equal", taint.value, taint.effect) for taint in taints)
     tolerant = replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, *tolerations)))
     cycle = scheduler.run_cycle(framework.without_extenders(), tolerant)

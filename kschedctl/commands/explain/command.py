@@ -44,7 +44,7 @@ from kschedctl.fixes.supposing import apply_suppositions
 from kschedctl.render.page import Commands, names
 from kschedctl.replay.controllers.target_pod import TargetPod, change_priority, describe_priority_change
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.reports.waiting_elsewhere import has_unadmitted, has_unchecked
+from kschedctl.reports.waiting_elsewhere import has_unadmitted, has_unchecked_objects
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
@@ -117,11 +117,11 @@ def explain(
     kueue: KueueInput,
     pods: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[POD]…", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
+        typer.Argument(
+            metavar="[POD]…", help="Pod or workload: NAME, pod/NAME, NAMESPACE/NAME, deploy/NAME, sts/NAME, job/NAME, …"
+        ),
     ] = None,
-    no_remedies: Annotated[
-        bool, typer.Option("--no-remedies", help="Skip the search for changes that would let the pod schedule.")
-    ] = False,
+    no_remedies: Annotated[bool, typer.Option("--no-remedies", help="Do not search for fixes.")] = False,
     watch: Annotated[
         bool, typer.Option("-w", "--watch", help="Watch the live cluster and print a new answer whenever it changes.")
     ] = False,
@@ -236,7 +236,7 @@ class _Question(msgspec.Struct, frozen=True):
             raise UsageError("--as-if, --as-if-priority and --as-if-priority-class need a POD")
         scope = with_context_namespace(self.scope, self.source, inquiry.cluster)
         if not inquiry.manifests:
-            references.check_namespace(inquiry.cluster, scope)
+            references.require_existing_namespace(inquiry.cluster, scope)
         return self._report_pending_or_missing_pods(inquiry, scope)
 
     def _explain_targets(self, targets: Sequence[TargetPod], inquiry: Inquiry) -> Explanation | Explanations:
@@ -274,7 +274,7 @@ class _Question(msgspec.Struct, frozen=True):
         explanations = combine_explanations([report]) if isinstance(report, Explanation) else report
         # If some pod certainly does not fit, the answer is clear whatever happens to the waiting objects
         certainly_not_fine = not is_everything_fine(report) and not report.undecided
-        undecided = not certainly_not_fine and (report.undecided or has_unchecked(waiting))
+        undecided = not certainly_not_fine and (report.undecided or has_unchecked_objects(waiting))
         return replace(explanations, waiting_elsewhere=waiting, undecided=undecided)
 
     def _report_pending_or_missing_pods(
@@ -327,12 +327,13 @@ class _Question(msgspec.Struct, frozen=True):
             return {explanations[0].pod: build_command(self.source, command, self.pods, namespace, options)}
 
         # Pods with a node need no command, and pods of manifests are not in the cluster
-        return {
-            explanation.pod: build_command(self.source, command, explanation.pod, options)
-            for explanation in explanations
-            if (command := _choose_next_command(explanation))
-            and cluster.pod(*explanation.pod.split("/", 1)) is not None
-        }
+        commands = {}
+        for explanation in explanations:
+            command = _choose_next_command(explanation)
+            is_in_cluster = cluster.pod(*explanation.pod.split("/", 1)) is not None
+            if command and is_in_cluster:
+                commands[explanation.pod] = build_command(self.source, command, explanation.pod, options)
+        return commands
 
 
 def _choose_next_command(report: Explanation) -> str:

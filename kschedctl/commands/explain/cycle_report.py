@@ -26,7 +26,7 @@ from kschedctl.commands.explain.report import (
     VolumesReport,
 )
 from kschedctl.replay import unknown as doubts
-from kschedctl.replay.placements import MissingStorageClasses
+from kschedctl.replay.placements import MissingStorageClasses, find_missing_claim_templates
 from kschedctl.replay.unknown import (
     VICTIMS,
     WHEN_GATED,
@@ -44,7 +44,7 @@ from kschedctl.reports.plugin_answers import (
     SearchStart,
     StatusReport,
 )
-from kschedctl.scheduler.engine.cycle import Cycle, run_cycle, select_allowed_nodes
+from kschedctl.scheduler.engine.cycle import Cycle, mask_allowed_nodes, run_cycle
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, build_fit_error, format_histogram, run_post_filter
 from kschedctl.scheduler.engine.extenders import CallWithFullPods
 from kschedctl.scheduler.engine.permit import run_permit
@@ -73,7 +73,7 @@ from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import get_group_key
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted, first_few
 
 REJECTED_AT_PERMIT = (Code.UNSCHEDULABLE, Code.UNRESOLVABLE)
 EXTENDERS_GOT_MORE = "extenders got the pod without its environment and other fields that only kubelets read"
@@ -83,8 +83,9 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
     """Explain a pod by running one scheduling cycle.
 
     `pod` is the pod as the API server stores it. A pod that the scheduler does not handle, such as a bound pod, is
-    explained without a cycle. If the StorageClass of an unschedulable pod does not exist, the headline starts by saying
-    so. With `nodes=False`, the explanation lacks advice and per-node results, which take most of the time.
+    explained without a cycle. If the StorageClass of an unschedulable pod or the ResourceClaimTemplate of a pod that is
+    held back does not exist, the headline starts by saying so. With `nodes=False`, the explanation lacks advice and
+    per-node results, which take most of the time.
     """
     info = PodInfo(pod, scheduler.view.settings.requests)
     framework, unread_by_profile = scheduler.find_framework_for(info, scheduler.view)
@@ -102,6 +103,11 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
         missing = MissingStorageClasses(scheduler.cluster).find_missing_class(pod)
         if missing is not None:
             headline = f"StorageClass {missing.name} does not exist: {headline}"
+    if report.verdict == "Gated":
+        missing_templates = find_missing_claim_templates(pod, scheduler.cluster)
+        if missing_templates:
+            do = agreeing(len(missing_templates), "does", "do")
+            headline = f"ResourceClaimTemplate {first_few(missing_templates)} {do} not exist: {headline}"
     explanation = replace(report, headline=headline)
     if not nodes:
         return explanation
@@ -139,7 +145,7 @@ def _names_group(pod: Pod) -> bool:
 
 
 def _find_settled_verdict(pod: Pod, framework: Framework | None) -> str:
-    """Return the verdict on a pod that the scheduler does not handle (or no longer), or "" if it handles the pod."""
+    """Return the verdict on a pod that the scheduler does not handle, or "" if the scheduler handles the pod."""
     if pod.terminated:
         return "Finished"
     if pod.spec.node_name:
@@ -152,8 +158,8 @@ def _find_settled_verdict(pod: Pod, framework: Framework | None) -> str:
 def _report_settled_pod(scheduler: Scheduler, framework: Framework | None, info: PodInfo, verdict: str) -> Explanation:
     """Build the explanation of a pod that the scheduler does not handle, without a scheduling cycle.
 
-    For a pod with spec.nodeName, it has the claims that stay unbound, or else the reason why the kubelet would reject
-    the pod. For a pod of another scheduler, it has the pod's gang.
+    For a pod with spec.nodeName, the explanation names the claims that stay unbound. If there are none, it says why the
+    kubelet would reject the pod. For a pod of another scheduler, it includes the pod's gang.
     """
     pod = info.pod
     report = Explanation(
@@ -225,6 +231,7 @@ def report_cycle(cycle: Cycle, scheduler: Scheduler, framework: Framework, *, no
         verdict = "Schedulable"
 
     rejections = find_obstacles(cycle)
+    may_preempt = unschedulable and bool(cycle.view.nodes.names)
     report = Explanation(
         pod=cycle.info.pod.key,
         verdict=verdict,
@@ -238,7 +245,7 @@ def report_cycle(cycle: Cycle, scheduler: Scheduler, framework: Framework, *, no
         feasible=cycle.passed.names,
         best=tuple(dict.fromkeys(cycle.passed.names[i] for i in cycle.scores.top.tolist())),
         causes=find_causes(rejections, cycle) if unschedulable else (),
-        preemption=report_preemption(post_filter, cycle) if unschedulable and cycle.view.nodes.names else None,
+        preemption=report_preemption(post_filter, cycle, scheduler.cluster) if may_preempt else None,
         queue={name: _to_status_report(status) for name, status in cycle.queue.items()},
         pre_filter={name: _to_pre_filter_report(result) for name, result in cycle.pre_filter.results.items()},
         unschedulable_plugins=tuple(sorted(cycle.rejecting_plugins)),
@@ -258,7 +265,7 @@ def _add_node_results(
     nodes = report_nodes(rejections, cycle)
     reserved = _find_reservations(cycle)
     scores = cycle.scores
-    evaluated = cycle.considered & select_allowed_nodes(cycle.pre_filter, cycle.view)
+    evaluated = cycle.considered & mask_allowed_nodes(cycle.pre_filter, cycle.view)
     return replace(
         report,
         eliminations=report_eliminations(rejections, cycle),
@@ -301,7 +308,7 @@ def _report_searched_nodes(cycle: Cycle, sampled: SampledFrom | None) -> Searche
         return None
     return SearchedNodes(
         SearchStart(cycle.search.start, known=sampled.start is not None),
-        nodes=int(select_allowed_nodes(cycle.pre_filter, cycle.view).sum()),
+        nodes=int(mask_allowed_nodes(cycle.pre_filter, cycle.view).sum()),
         examined=int(cycle.search.examined.sum()),
         found=len(cycle.search.feasible),
         next=cycle.search.next,
@@ -369,8 +376,8 @@ def _find_permit_verdict(cycle: Cycle, reports: Mapping[str, FirstFailReport]) -
     """Return the verdict after Permit, and kube-scheduler's message, which is None if the pod is schedulable.
 
     `reports` has Permit's rejections and waits, by best node. The pod is unschedulable only if Permit rejects it on
-    every best node. Upstream ends the cycle with a FitError about the one chosen node; here the answer of the first
-    best node is used. If that answer is an error, the verdict is Error.
+    every best node. The reasons are then those of the first best node, although upstream runs Permit on a node chosen
+    at random. If Permit fails with an error on the first best node, the verdict is Error.
     """
     best = [cycle.passed.names[i] for i in cycle.scores.top.tolist()]
     answers = [reports.get(name) for name in best]
@@ -455,7 +462,7 @@ def _report_devices_by_node(reservations: Mapping[str, Reservation]) -> dict[str
 def _add_extender_answers(report: Explanation, cycle: Cycle, scheduler: Scheduler) -> Explanation:
     """Return the report with the extenders' calls, errors, refusals, scores and rejections, and the binding extender.
 
-    The report stays as it is if the configuration has no extenders.
+    Return the report unchanged if the configuration has no extenders.
     """
     if not scheduler.extenders:
         return report
@@ -554,11 +561,12 @@ STARTING = frozenset({"", "Pending"})
 
 
 def find_claims_without_scheduler(pod: Pod, view: Fork) -> tuple[ClaimWithoutScheduler, ...]:
-    """Find the pod's claims that stay unbound because spec.nodeName bypasses the scheduler. A started pod has none.
+    """Find the pod's claims that stay unbound because spec.nodeName bypasses the scheduler.
 
-    The volume controller provisions a volume of a WaitForFirstConsumer class once kube-scheduler has put the
-    selected-node annotation on the claim. It does so for pods that it binds, never for a pod that has a node.
-    Upstream: shouldSkip and syncUnboundClaim in pkg/controller/volume/persistentvolume (v1.36).
+    The volume controller provisions a volume of a WaitForFirstConsumer class only after kube-scheduler has annotated
+    the claim with the selected node. Kube-scheduler annotates the claims of pods that it binds, never of a pod that is
+    created with a node. Return () for a pod without spec.nodeName, and for a pod that has started. Upstream: shouldSkip
+    and syncUnboundClaim in pkg/controller/volume/persistentvolume (v1.36).
     """
     if not pod.spec.node_name or pod.status.phase not in STARTING:
         return ()

@@ -107,9 +107,10 @@ def report_nodes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[NodeRepor
     """Report all nodes: feasible nodes by score, then rejected nodes, the closest to fitting first."""
     totals = dict(zip(cycle.scores.rows.tolist(), cycle.scores.total.tolist(), strict=True))
     closeness = measure_node_closeness(obstacles, len(cycle.view.nodes))
-    score = np.array([totals.get(row, -1) for row in range(len(cycle.view.nodes))])
+    is_rejected = np.array([row not in totals for row in range(len(cycle.view.nodes))])
+    score = np.array([totals.get(row, 0) for row in range(len(cycle.view.nodes))])
     # lexsort sorts by its last key first: feasible nodes before rejected ones, then by score, level, …
-    order = np.lexsort((closeness.distance, closeness.obstacle_count, closeness.level, -score, score < 0))
+    order = np.lexsort((closeness.distance, closeness.obstacle_count, closeness.level, -score, is_rejected))
     return tuple(_report_node(obstacles, cycle, row, totals) for row in order.tolist())
 
 
@@ -178,12 +179,12 @@ class Reason(NamedTuple):
 
 
 def find_causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...]:
-    """Choose a small set of reasons that together account for all eligible nodes, starting with the most nodes.
+    """Choose a small set of reasons that together explain why every eligible node is rejected.
 
-    Nodes are eligible if they are at the lowest level, that is, least out of reach. Reasons that apply to every
-    eligible node are always included. If a PreFilter plugin rejects the pod, only its reasons are causes. If no node is
-    within the pod's reach, the causes account for all nodes. If two demands of the pod then conflict, the first cause
-    says so. A cluster without nodes has no causes.
+    Eligible are the nodes that are least out of reach. The reason that rejects most of them comes first, and reasons
+    that reject all of them are always included. If all nodes are out of the pod's reach and two demands of the pod
+    conflict, the first cause says so. If a PreFilter plugin rejects the pod, only its reasons are causes. Return () for
+    a cluster without nodes.
     """
     if cycle.pre_filter.status.rejected:
         unexamined = (obstacle for obstacle in obstacles if not obstacle.looked_at)
@@ -273,8 +274,9 @@ def _build_cause(
 ) -> Cause:
     """Build the cause for one reason, with the closest node among those in `mask` (N,).
 
-    If no node is eligible (`eligible_count` is 0), a typical one of the closest nodes is named. `closeness` is None for
-    a pod that PreFilter rejects; such a cause names no node. `full` (N,) marks the nodes that can run no more pods.
+    If all nodes are out of reach (`eligible_count` is 0), a typical one of the closest nodes is named. `closeness` is
+    None for a pod that PreFilter rejects. Its cause names no node. `full` (N,) marks the nodes that can run no more
+    pods.
     """
     plugin, reason = obstacles_of_reason[0].plugin, obstacles_of_reason[0].reason
     if closeness is None:
@@ -306,7 +308,7 @@ def _describe_cause(
     """Describe the cause in a sentence: its figures, or else its reason, and the nodes to which it applies.
 
     `rows` are the rows of the nodes that are rejected for the reason. `full` (N,) marks the nodes that can run no more
-    pods. Their figures are described only if all nodes in `rows` are full.
+    pods. The figures of such a node are described only if there is no other node in `rows`.
     """
     node_count = len(cycle.view.nodes)
     fact = cause.fact_data
@@ -328,7 +330,7 @@ def _describe_best_figures(
     """Describe the cause by the node with the best figures for its reason, which need not be the closest node.
 
     `full` (N,) marks the nodes that can run no more pods. If such a node has the best figures, the best of the other
-    nodes in `rows` is described, and the full node is mentioned beside it.
+    nodes in `rows` is described instead. The full node is then mentioned as well, unless both have equal figures.
     """
     names = cycle.view.nodes.names
     distance = measure_distance(obstacles_of_reason)

@@ -19,7 +19,7 @@ from kschedctl.fixes.search import RemedySearch, RemedyWishes
 from kschedctl.fixes.trial.trials import Trials, build_stored_pod
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.unknown import REMEDIES, merge_unknown_kinds, summarize_unknowns
-from kschedctl.reports.remedy import sort_incomplete_fixes
+from kschedctl.reports.remedy import sort_incomplete_and_costly_fixes_last
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.framework.dependencies import Effect
@@ -41,8 +41,8 @@ def check_fixes_in_queue(
 ) -> list[CheckedFix]:
     """Check ranked fixes by replaying them with all waiting pods, and return the first `count`, working ones first.
 
-    If none of the first `count` fixes works, more are checked until one does. Without `count`, all fixes are returned,
-    but only as many as needed for CHECKED fixes with a working one are checked. `on_checked` is called with 1 for each
+    If none of the first `count` fixes works, more are checked until one does. Without `count`, all fixes are returned.
+    Checking then ends once CHECKED fixes are checked and one of them works. `on_checked` is called with 1 for each
     checked fix.
     """
     fixes: list[CheckedFix] = []
@@ -72,7 +72,8 @@ def find_uncalled_extenders(best: Iterable[RankedFix]) -> tuple[UnknownKind, ...
 def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
     """Add the best fixes to an explanation, and the reasons why other kinds of fixes cannot help.
 
-    The explanation stays as it is if no change could help. Raises KeyboardInterrupt if the user interrupts the search.
+    Return the explanation unchanged if no change could help. Raises KeyboardInterrupt if the user interrupts the
+    search.
     """
     if not should_search_fixes(report, target):
         return report
@@ -87,7 +88,7 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
         remedies.append(
             build_remedy(fix.ranked, search.trials.key, target.workload, rollout=rollout, result=fix.result)
         )
-    shown = sort_incomplete_fixes(remedies)
+    shown = sort_incomplete_and_costly_fixes_last(remedies)
 
     # Why other kinds of fixes cannot help
     new_node = report.new_node
@@ -104,8 +105,9 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
 def should_search_fixes(report: Explanation, target: TargetPod) -> bool:
     """Return whether a change could help the pod.
 
-    No change helps a pod that fits but waits for its group or at Permit, or a pod whose gang another project places. A
-    pod that is being deleted needs none. A gated pod can be helped only if nothing but device claims gates it.
+    Return False for a pod that is being deleted. Also return False for a pod that fits but waits for its group or at
+    Permit, and for a pod of a gang that another project places. A gated pod can be helped only if nothing but device
+    claims gates it.
     """
     if report.pod_group is not None:
         waits_for_group = bool(report.feasible)
@@ -149,7 +151,7 @@ def search_fixes(
 
 
 def choose_pod_to_change(target: TargetPod) -> Pod:
-    """Return the pod as its manifest or the cluster has it, so that fixes change that object.
+    """Return the pod of the manifest or of the cluster, so that fixes change that object.
 
     If the question changed the pod's spec, for example by --as-if, return the changed pod.
     """

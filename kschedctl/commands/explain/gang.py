@@ -1,6 +1,4 @@
-"""Report on a gang of Volcano, Kueue or scheduler-plugins: its existing and missing pods, and whether they fit
-together.
-"""
+"""Report on a gang of Volcano, Kueue or scheduler-plugins: its pods, and whether they fit together."""
 
 from __future__ import annotations
 
@@ -115,11 +113,11 @@ def report_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> 
 
 
 def place_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> TriedGang | None:
-    """Try to place the pod's gang. Return its report and why single pods failed, or None if the pod belongs to no gang.
+    """Try to place the pod's gang, and return its report with the reasons why single pods failed.
 
-    If no profile serves the pod (`framework` is None), the gang is tried with the first profile. If no pod can be
-    tried, only the state of the gang is reported. A gang that turns out to be unschedulable is checked for a deadlock
-    with other gangs.
+    Return None if the pod belongs to no gang. If no profile serves the pod (`framework` is None), the gang is tried
+    with the first profile. If no pod can be tried, only the state of the gang is reported. An unschedulable gang is
+    checked for a deadlock with other gangs.
     """
     key = next(iter(find_gangs(pod)), None)
     if key is None:
@@ -151,7 +149,10 @@ def place_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> T
 def _add_deadlock(
     report: PodGroupReport, scheduler: Scheduler, gang: _Gang, cycle: PodGroupCycle, result: GroupResult
 ) -> PodGroupReport:
-    """Add to the report the partly placed gangs, or the groups, that keep this gang from being placed."""
+    """Add to the report the partly placed gangs that block this gang, or the gangs that wait for one another at Permit.
+
+    Only a gang whose pods are bound together can wait at Permit.
+    """
     own_groups = schedules_groups_together(scheduler.gates)
 
     def is_placed(other_result: GroupResult) -> bool:
@@ -230,9 +231,9 @@ def _has_kueue_gate(spec: PodSpec) -> bool:
 
 
 def _report_unplaced_gang(view: Fork, gang: _Gang, decided_by: str) -> PodGroupReport:
-    """Report on the gang before any of its pods is placed. `decided_by` is the project that places it, or empty.
+    """Report on the gang before any of its pods is placed. Succeeded pods count as if they had a node.
 
-    Succeeded pods count as if they had a node.
+    `decided_by` is the project that places the gang by rules that are not replayed, or "".
     """
     gang_resource = find_gang_object(view, gang.key)
     volcano = gang_resource if isinstance(gang_resource, VolcanoPodGroup) else None
@@ -323,8 +324,8 @@ def _get_gang_verdict(report: PodGroupReport, view: Fork, gang: _Gang, result: G
 def _is_gang_placed(view: Fork, gang: _Gang, result: GroupResult) -> bool:
     """Return whether enough of the gang's pods get a node, and enough pods of each of its Volcano tasks.
 
-    If the required number is unknown, all tried pods need a node. For a gang that is bound together, the result of the
-    cycle decides.
+    If the required number of pods is unknown, all tried pods need a node. For a gang whose pods are bound together, the
+    result of the cycle decides.
     """
     if gang.bound_together:
         return result.placed

@@ -116,7 +116,7 @@ def _describe_destination(report: Explanation) -> str:
 
 
 def describe_obstacle_to_room(preemption: PreemptionReport) -> str:
-    """Describe which waiting pods take the nominated node first, or return "" if none is known to do so."""
+    """Describe which waiting pods take the nominated node first, or return "" if no such pod is known."""
     rivals = preemption.rivals
     return (
         f"{first_few(rivals)} {agreeing(len(rivals), 'takes', 'take')} {preemption.nominated} first" if rivals else ""
@@ -124,7 +124,7 @@ def describe_obstacle_to_room(preemption: PreemptionReport) -> str:
 
 
 def describe_preemption_under_way(preemption: PreemptionReport) -> str:
-    """Describe which victims the pod waits for on its nominated node, and which pods take that node first, if any.
+    """Describe for which victims the pod waits on its nominated node, and the pods that take that node first.
 
     The names of the victims come last, since a short form may cut the end.
     """
@@ -132,7 +132,8 @@ def describe_preemption_under_way(preemption: PreemptionReport) -> str:
     obstacle = describe_obstacle_to_room(preemption)
     but = f", but {obstacle}" if obstacle else ""
     names = _join_first_names(preemption.terminating)
-    return f"{UNDER_WAY}: it waits for {pods} to terminate on {preemption.nominated}{but} ({names})"
+    overdue = f", overdue by {preemption.overdue}" if preemption.overdue else ""
+    return f"{UNDER_WAY}: it waits for {pods} to terminate on {preemption.nominated}{overdue}{but} ({names})"
 
 
 def _join_first_names(names: tuple[str, ...]) -> str:
@@ -180,8 +181,8 @@ def describe_group_placement(report: Explanation) -> str:
 def _describe_gang_failure(group: PodGroupReport, report: Explanation) -> str:
     """Describe why a gang of another project is not placed. Return "" if the gang is not to blame.
 
-    It is not to blame if its pods are placed one by one, if the pod is gated, if enough pods fit, or if PreFilter
-    rejects the pod for another reason.
+    The gang is not to blame if its pods are placed one by one, or if enough of them fit. It is not to blame either if
+    the pod itself is gated or rejected by PreFilter.
     """
     if group.deadlocked_with and report.verdict not in ("Schedulable", "Error"):
         return _describe_gang_deadlock(group)
@@ -197,9 +198,9 @@ def _describe_gang_failure(group: PodGroupReport, report: Explanation) -> str:
 
 
 def describe_bound_gang_failure(group: PodGroupReport) -> str:
-    """Describe why a gang whose pods are bound together is not placed. Return an empty string if it is placed.
+    """Describe why a gang whose pods are bound together is not placed. Return "" if it is placed.
 
-    If the gang's required number of pods cannot be determined, the text says why.
+    If the required number of pods cannot be determined, the text says why.
     """
     if group.problem or group.verdict == PLACED:
         return group.problem
@@ -228,7 +229,7 @@ def _describe_unplaced_group(group: PodGroupReport) -> str:
 def _describe_why_group_is_unplaced(group: PodGroupReport) -> str:
     """Describe why the group itself is not placed, ignoring the group tree that it belongs to.
 
-    Return an empty string if a single pod of the group is enough and no topology is demanded.
+    Return "" if a single pod of the group is enough and no topology is demanded.
     """
     name = group.short_name
     if group.verdict == "WaitsForPreemption":
@@ -250,9 +251,9 @@ def _format_victim_count(count: int) -> str:
 
 
 def _describe_unplaced_tree(group: PodGroupReport, tree: GroupTreeReport) -> str:
-    """Describe why the tree of groups is not placed. It may wait for preemption, fail with an error, or not fit.
+    """Describe why the tree of groups is not placed: it waits for preemption, fails with an error, or does not fit.
 
-    Return an empty string if it does not fit because the group itself failed, or if the tree or the group is placed.
+    Return "" if the pod's own group failed by itself, or if the tree or the group is placed.
     """
     root = tree.groups[0]
     own_group = next(member for member in tree.groups if member.kind == "PodGroup" and member.name == group.short_name)
@@ -271,7 +272,7 @@ def _describe_unplaced_tree(group: PodGroupReport, tree: GroupTreeReport) -> str
 
 
 def _describe_gang_shortage(group: PodGroupReport) -> str:
-    """Describe how many of the gang's pods fit. If enough of them fit, describe for which gangs it waits at Permit."""
+    """Describe how many of the gang's pods fit, or, if enough fit, for which gangs they wait at Permit."""
     if group.waits_for and _count_fitting_members(group) + group.scheduled >= group.min_count:
         return _describe_gang_wait(group)
     domain = f" in one {group.topology}" if group.topology else ""

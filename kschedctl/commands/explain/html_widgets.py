@@ -173,7 +173,7 @@ def _format_total(node: NodeReport, is_best: bool) -> str:
 
 
 def _build_plugin_column(nodes: Iterable[NodeReport], rejected_nodes: set[str], scores: dict[str, int]) -> list[Tonal]:
-    """Build a plugin's column of the matrix: "rejects" for rejected nodes, otherwise the score or an empty cell."""
+    """Build a plugin's column of the matrix. A cell has "rejects" for a rejected node, else the score or nothing."""
     cells = []
     for node in nodes:
         if node.name in rejected_nodes:
@@ -258,7 +258,8 @@ def _build_packed_matrix(shared: _SharedMatrix) -> PackedMatrix:
 def _to_script_matrix(matrix: Matrix, index_by_node: dict[Tonal, int]) -> JsonObject:
     """Convert a matrix to the format of the page's script.
 
-    Names and zones of nodes become indices, which all matrices share: `index_by_node` is extended by new nodes.
+    Each pair of a node's name and zone becomes an index into a list that all matrices share. New nodes are added to
+    `index_by_node`.
     """
     node_indices = []
     for (name, _), (zone, _) in zip(matrix.cells[NODE], matrix.cells[ZONE], strict=True):

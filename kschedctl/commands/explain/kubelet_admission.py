@@ -23,9 +23,9 @@ KUBELET_CHECKS = (NodeResourcesFit, NodeAffinity, NodePorts)
 def find_kubelet_rejection(scheduler: Scheduler, framework: Framework | None, info: PodInfo) -> str:
     """Return why the kubelet of spec.nodeName would reject the pod, or "" if it would not or if this is not judged.
 
-    A pod is judged only if the API server has not stored it yet, a profile serves it, and its node exists. A stored pod
-    has a uid or a creationTimestamp. A critical pod is not judged, since the kubelet would evict other pods for it.
-    Upstream: predicateAdmitHandler in pkg/kubelet/lifecycle/predicate.go and AdmissionCheck in
+    A pod is judged only if it is new, a profile serves it, and its node exists. A pod is new if it has no uid, no
+    creationTimestamp, and no phase but Pending. A critical pod is not judged, since the kubelet would evict other pods
+    for it. Upstream: predicateAdmitHandler in pkg/kubelet/lifecycle/predicate.go and AdmissionCheck in
     pkg/scheduler/schedule_one.go (v1.36).
     """
     pod = info.pod

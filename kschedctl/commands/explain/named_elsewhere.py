@@ -1,5 +1,6 @@
-"""Answers about objects that wait for another controller before kube-scheduler sees their pods, such as a Kueue
-Workload.
+"""Answers about objects that wait for another controller before kube-scheduler sees their pods.
+
+Such an object is a Workload of Kueue, for example.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.errors import UsageError
 from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_waiting_elsewhere
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, has_unchecked
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, has_unchecked_objects
 
 
 def build_waiting_objects_report(
@@ -53,7 +54,7 @@ def build_waiting_objects_report(
         waiting_elsewhere=entries,
         asked_about=tuple(map(str, objects)),
         unknown=find_unread_waiting_kinds(inquiry.cluster) if not entries else (),
-        undecided=has_unchecked(entries),
+        undecided=has_unchecked_objects(entries),
     )
 
 
@@ -62,8 +63,7 @@ def search_admission_fixes(
 ) -> tuple[WaitingElsewhere, ...]:
     """Add fixes to the entries about Kueue's Workloads and about new jobs that Kueue does not admit.
 
-    Without queues in the cluster, the entries are returned unchanged. ``manifests`` has the jobs that are not in the
-    cluster.
+    Return the entries unchanged if the cluster has no queues. `manifests` has the jobs that are not in the cluster.
     """
     if not entries or not has_queues(cluster):
         return entries
@@ -97,12 +97,15 @@ def report_new_resources(
         scope="",
         waiting_elsewhere=entries,
         asked_about=tuple(entry.resource for entry in entries),
-        undecided=has_unchecked(entries),
+        undecided=has_unchecked_objects(entries),
     )
 
 
 def expand_pod_groups(inquiry: Inquiry, words: Sequence[str], scope: Scope, source: Source) -> list[str]:
-    """Replace each word that names a PodGroup with the group's pods without a node, if there are any."""
+    """Return the words, with each PodGroup replaced by the keys of its pods without a node.
+
+    A word stays if it names anything else, or a group without such pods.
+    """
     default_namespace = with_context_namespace(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
     expanded: list[str] = []
     for word, reference in zip(words, _parse_references_by_word(words), strict=True):

@@ -27,15 +27,14 @@ from kschedctl.replay.controllers.unreplayed_admission import (
 )
 from kschedctl.replay.denials import raise_if_denied, raise_if_struct_denied
 from kschedctl.reports.not_created import NOT_CREATED, NotCreated, OnceCreated
-from kschedctl.reports.unknown import UnknownKind, describe_unread
+from kschedctl.reports.unknown import UnknownKind, describe_unread_kinds
 from kschedctl.scheduler.scheduler import Scheduler
 
 
 def validate_new_object(manifest: JsonObject | Pod, cluster: Cluster) -> None:
     """Raise InputError if the API server would reject the manifest's object.
 
-    Decoded pods, kinds that have no validation here, and objects that already exist (with a uid) are accepted as they
-    are.
+    Decoded pods, kinds that are not validated here, and objects with a uid, which already exist, are not checked.
     """
     if isinstance(manifest, Pod) or manifest.get("kind") not in KINDS:
         return
@@ -98,7 +97,7 @@ def find_creation_doubts(target: TargetPod, cluster: Cluster, *, fits: bool) -> 
     """Find reasons why the target, which is not in the cluster, might not be created.
 
     If the pod fits (`fits`), webhooks, policies and unread limits are `unknown`, which makes the answer undecided.
-    Otherwise they cannot make the answer worse, so `not_replayed` merely mentions the webhooks and policies.
+    Otherwise they cannot make the answer worse. `not_replayed` then mentions the webhooks and policies.
     """
     namespaces = (target.pod.metadata.namespace,)
     # Namespace -> whether all of its admission was replayed; nothing is replayed for a namespace that is not listed
@@ -108,7 +107,7 @@ def find_creation_doubts(target: TargetPod, cluster: Cluster, *, fits: bool) -> 
         hooks = find_uncalled_hooks(cluster, [target.pod])
         if not hooks:
             return CreationDoubts(not_replayed)
-        text = f"admission, which may deny or change the pod: {describe_unread(hooks)}"
+        text = f"admission, which may deny or change the pod: {describe_unread_kinds(hooks)}"
         return CreationDoubts((*not_replayed, text))
 
     denied = target.not_created is not None
@@ -143,9 +142,9 @@ def choose_replica(target: TargetPod) -> ChosenReplica:
 def add_creation_failures(report: Explanation, failures: NotCreated) -> Explanation:
     """Add the workload's failures to create pods to the report.
 
-    If the failures are current, and scheduling gave the pod a node or was not replayed, the verdict becomes NotCreated.
+    The verdict becomes NotCreated if the failures are current, and scheduling gave the pod a node or was not replayed.
     `once_created` then keeps the verdict and headline of scheduling, if there are any. The new verdict is undecided
-    only if the old one was, and if an unread webhook or policy may change the pod.
+    only if the old one was undecided and an unread webhook or policy may change the pod.
     """
     if failures.past or report.verdict not in (*FINE, NOT_CREATED):
         return replace(report, not_created=failures)

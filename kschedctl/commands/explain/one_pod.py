@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod
+from kschedctl.api.workloads import format_title
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.cycle_report import drop_unwritten_message, explain_pod
 from kschedctl.commands.explain.report import FINE, UNSCHEDULABLE, Explanation, Explanations, ReplicaCount
@@ -16,7 +17,7 @@ from kschedctl.replay.controllers.target_pod import TargetPod, change_priority, 
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.not_created import NOT_CREATED, OnceCreated
-from kschedctl.reports.remedy import Remedy, sort_incomplete_fixes
+from kschedctl.reports.remedy import Remedy, sort_incomplete_and_costly_fixes_last
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.reports.waiting_elsewhere import has_unadmitted
 from kschedctl.scheduler.engine.extenders import CallExtender
@@ -93,10 +94,10 @@ def explain_with_fixes(
 ) -> Explanation:
     """Explain the target, and add advice on retries, the autoscaler's answer and fixes.
 
-    `now` is the RFC 3339 time of the answer. `find_new_node` finds out whether an autoscaler adds a node for the pod,
-    and `find_autoscaler_fixes` finds changes that would make it add one. Fixes are searched for only with `remedies`.
+    `now` is the RFC 3339 time of the answer. `find_new_node` says whether an autoscaler adds a node for the pod, and
+    `find_autoscaler_fixes` finds changes that would make it add one. Fixes are searched for only with `remedies`.
     `as_if` describes how the target's pod differs from the pod that was asked about. If it is given, the advice on
-    retries is left out, because it is about the unchanged pod.
+    retries, which is about the unchanged pod, is left out, and no replica is chosen.
     """
     replicas: ReplicaCount | None = None
     if target.workload is not None and not as_if:
@@ -108,8 +109,8 @@ def explain_with_fixes(
     if report.verdict == "Schedulable":
         from kschedctl.commands.explain.waiting import ReplayedCluster, correct_retry_advice, drop_retry_advice  # noqa: PLC0415 - only for pods that fit
 
-        audited = ReplayedCluster(target.scheduler, now)
-        report = drop_retry_advice(report) if as_if else correct_retry_advice(report, audited)
+        replayed_cluster = ReplayedCluster(target.scheduler, now)
+        report = drop_retry_advice(report) if as_if else correct_retry_advice(report, replayed_cluster)
     if report.verdict == UNSCHEDULABLE:
         report = _add_rivals_for_preempted_room(target, report)
         report = replace(report, new_node=find_new_node(target))
@@ -129,7 +130,9 @@ def explain_with_fixes(
     fixes = find_autoscaler_fixes(target, report.new_node) if report.new_node else ()
     if not fixes:
         return report
-    return replace(report, remedies=sort_incomplete_fixes(insert_autoscaler_fixes(report.remedies, fixes)))
+    return replace(
+        report, remedies=sort_incomplete_and_costly_fixes_last(insert_autoscaler_fixes(report.remedies, fixes))
+    )
 
 
 def _add_rivals_for_preempted_room(target: TargetPod, report: Explanation) -> Explanation:
@@ -154,7 +157,8 @@ def explain_target(target: TargetPod) -> Explanation:
         report = explain_pod(scheduler, pod)
     else:
         report = Explanation(pod.key, NOT_CREATED, headline="", kube_version=scheduler.cluster.kube_version)
-    report = replace(report, stands_for=target.note, fewer_pods=target.fewer_reasons)
+    workload = "" if target.workload is None or isinstance(target.workload, Pod) else format_title(target.workload)
+    report = replace(report, stands_for=target.note, workload=workload, fewer_pods=target.fewer_reasons)
 
     # A pod that is not in the cluster has to be created first
     doubtful_kinds: tuple[UnknownKind, ...] = ()

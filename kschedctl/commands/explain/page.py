@@ -9,6 +9,8 @@ from itertools import islice
 from shlex import quote
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from kschedctl.commands.explain.feasible_nodes_page import (
     build_extenders_section,
     build_reservations_section,
@@ -85,9 +87,12 @@ def build_explanation_page(report: Explanation, style: Style) -> Page:
     """
     advice = [suggestion for suggestion in report.advice if not _is_advice_shown_elsewhere(suggestion, report)]
     best_fix = build_best_fix(report.remedies, style)
-    more_fixes = () if style.patches else _build_more_fixes_line(report, style)
-    if best_fix and not any(isinstance(block, Command) for block in best_fix):
-        best_fix, more_fixes = (*best_fix, *more_fixes), ()
+    more_fixes: Page = ()
+    if not style.patches:
+        if not best_fix or any(isinstance(block, Command) for block in best_fix):
+            more_fixes = _build_more_fixes_line("More fixes:", report, style)
+        else:
+            best_fix = (*best_fix, *_build_more_fixes_line("How to apply it, and more fixes:", report, style))
     return (
         *build_held_back_lines(report.waiting_elsewhere),
         *iter_not_created_lines(report.not_created, style, report.fewer_pods),
@@ -141,12 +146,12 @@ def _is_advice_shown_elsewhere(advice: Advice, report: Explanation) -> bool:
     return bool(report.remedies) and advice.kind in COVERED_BY_FIXES
 
 
-def _build_more_fixes_line(report: Explanation, style: Style) -> Page:
-    """Build the line with the command that shows more fixes. Return () if there are no fixes or no such command."""
+def _build_more_fixes_line(label: str, report: Explanation, style: Style) -> Page:
+    """Build the line with the command that shows more fixes. Return () without fixes or without such a command."""
     if not report.remedies:
         return ()
     commands = style.commands.get(report.pod, ())
-    return (paragraph("How to apply it, and more fixes:"), *map(Command, commands)) if commands else ()
+    return (paragraph(label), *map(Command, commands)) if commands else ()
 
 
 def _is_held_by_group(report: Explanation) -> bool:
@@ -274,10 +279,12 @@ def _build_elimination_row(elimination: Elimination, stacked: bool) -> Row:
 
 def _build_node_groups_table(groups: tuple[NodeGroup, ...], style: Style) -> Page:
     """Build the table of node groups, each with the same reasons for rejection."""
-    columns = [*number_columns("nodes"), Column("pool, examples"), Column("plugin, reason")]
+    columns = [*number_columns("nodes")]
     if style.width >= WIDE_WIDTH:
-        columns = [*number_columns("nodes"), Column("pool"), Column("examples"), Column("rejected by", keep=True)]
+        columns += [Column("pool"), Column("examples"), Column("rejected by", keep=True)]
         columns += [Column("reason"), Column("also rejected by")]
+    else:
+        columns += [Column("pool, examples"), Column("plugin, reason")]
     return build_table(
         groups,
         columns,
@@ -293,7 +300,8 @@ def _build_node_groups_table(groups: tuple[NodeGroup, ...], style: Style) -> Pag
 def _build_node_group_row(group: NodeGroup, style: Style) -> Row:
     """Build the row of one group of nodes. Unless the page is wide, details are stacked below other cells.
 
-    The figures are about the group's first node, which is named before them if the group has several nodes.
+    The figures are about the group's first node. If the group has several nodes, the first one is named before the
+    figures.
     """
     node_count = f"{group.nodes:,}"
     names = ", ".join(group.such_as) + (", …" if group.nodes > len(group.such_as) else "")
@@ -395,7 +403,10 @@ def build_explanations_page(report: Explanations, style: Style) -> Page:
     columns = [Column("pod", keep=True), Column("verdict", keep=True), Column("where"), Column("asked about")]
     table = build_table(report.explanations, columns, _build_pod_row, limit=None, full=False)
     pages = [
-        build_subsection(explanation.pod, build_explanation_page(explanation, style))
+        build_subsection(
+            explanation.stands_for or explanation.pod,
+            build_explanation_page(replace(explanation, stands_for=""), style),
+        )
         for explanation in report.explanations
         if style.wide or not explanation.is_fine
     ]
@@ -434,7 +445,7 @@ COMMAND_BY_KIND = {
     "CompareLabels": "kubectl get nodes --show-labels",
     "LookAtClaim": "kubectl get pvc -n {namespace}",
     "CheckDeviceDriver": "kubectl get resourceslices,daemonsets -A",
-    "LookAtDevices": "kubectl get resourceclaims,deviceclasses,resourceslices -n {namespace}",
+    "LookAtDevices": "kubectl get resourceclaimtemplates,resourceclaims,deviceclasses,resourceslices -n {namespace}",
     "DetachVolumes": "kubectl get csinode",
     "LookAtKubelet": "kubectl describe pod -n {namespace} {pod}",
     "LookAtNode": "kubectl describe node {node}",
@@ -513,11 +524,14 @@ def build_message_line(report: Explanation) -> Page:
 
 
 def build_preemption_line(report: Explanation) -> Page:
-    """Build the line that explains why pod priorities rule out preemption. Return () if they do not."""
+    """Build the line that explains why pod priorities rule out preemption.
+
+    Return () if they do not, or if the pod is not unschedulable.
+    """
     priorities = report.preemption.no_lower_priority if report.preemption else None
     if report.verdict != "Unschedulable" or priorities is None:
         return ()
-    return (paragraph(Marked("priority:", Tone.FAINT), priorities.sentence),)
+    return (paragraph(priorities.sentence),)
 
 
 def _iter_headline_blocks(prefix: str, parts: tuple[Marked, ...], report: Explanation, style: Style) -> Iterator[Block]:

@@ -119,18 +119,22 @@ def _build_next_commands_section(groups: tuple[PendingGroup, ...], style: Style)
 
 
 def _build_cause_table(groups: tuple[PendingGroup, ...], style: Style) -> Page:
-    """Build the table of causes or, with -o wide, of pods."""
+    """Build the table of causes or, with -o wide, of pods. Priorities are shown if they differ."""
+    priorities = {member.priority for group in groups for member in group.members}
+    priority_column = number_columns("priority") if len(priorities) > 1 else []
     if style.wide:
-        columns = [*number_columns("pods"), Column("age"), Column("pod", keep=True), Column("workload")]
-        columns += [Column("verdict", keep=True), Column("cause"), Column("next")]
-        rows = [row for group in groups for row in _build_member_rows(group, style)]
+        columns = [*number_columns("pods"), *priority_column, Column("age"), Column("pod", keep=True)]
+        columns += [Column("workload"), Column("verdict", keep=True), Column("cause"), Column("next")]
+        rows = [
+            row for group in groups for row in _build_member_rows(group, style, shows_priority=bool(priority_column))
+        ]
         return build_table(rows, columns, keep_row, limit=None, full=False)
-    columns = [*number_columns("pods"), Column("age"), Column("workload and cause")]
-    row = partial(_build_group_row, style=style)
+    columns = [*number_columns("pods"), *priority_column, Column("age"), Column("workload and cause")]
+    row = partial(_build_group_row, style=style, shows_priority=bool(priority_column))
     return build_table(groups, columns, row, style, limit=GROUPS_SHOWN, full=False)
 
 
-def _build_member_rows(group: PendingGroup, style: Style) -> Iterator[Row]:
+def _build_member_rows(group: PendingGroup, style: Style, *, shows_priority: bool) -> Iterator[Row]:
     """Yield a row for each pod of the group. Only the first row has the number of pods and the next command.
 
     The command is left out of pages with limited width, which would wrap it.
@@ -141,13 +145,16 @@ def _build_member_rows(group: PendingGroup, style: Style) -> Iterator[Row]:
         if position == 0:
             pods = f"{len(group.pods):,}"
             command = " ".join(style.commands.get(member.pod, ())) if style.width >= UNFOLDED else ""
-        yield (pods, member.age, member.pod, member.workload, verdict, member.headline, Marked(command, Tone.CODE))
+        priority = (str(member.priority),) if shows_priority else ()
+        answer = (verdict, member.headline, Marked(command, Tone.CODE))
+        yield (pods, *priority, member.age, member.pod, member.workload, *answer)
 
 
-def _build_group_row(group: PendingGroup, style: Style) -> Row:
+def _build_group_row(group: PendingGroup, style: Style, *, shows_priority: bool) -> Row:
     """Build the row of a group: its workloads, and the answers for its pods below."""
+    priority = (str(group.priority),) if shows_priority else ()
     workloads = Marked(names(group.workloads, WORKLOADS_SHOWN), Tone.STRONG)
-    return (f"{len(group.pods):,}", group.age, Stack((workloads, *_build_answer_lines(group, style))))
+    return (f"{len(group.pods):,}", *priority, group.age, Stack((workloads, *_build_answer_lines(group, style))))
 
 
 def _build_answer_lines(group: PendingGroup, style: Style) -> tuple[Cell, ...]:

@@ -22,7 +22,7 @@ from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_w
 from kschedctl.reports.new_node import NodeGrowth
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.unknown import UnknownKind, is_undecided
-from kschedctl.reports.waiting_elsewhere import has_unadmitted, has_unchecked
+from kschedctl.reports.waiting_elsewhere import has_unadmitted, has_unchecked_objects
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.cluster import get_read_time
@@ -58,11 +58,9 @@ def pending(
     scheduler = Scheduler(cluster, call_extender)
     now = now or get_read_time(cluster)
     report = report_pending_pods(scheduler, namespace or None, selector, now, in_full)
-    return (
-        report
-        if namespace or selector or not growth
-        else add_node_growth(report, lambda: _simulate_node_growth(cluster, now))
-    )
+    if namespace or selector or not growth:
+        return report
+    return add_node_growth(report, lambda: _simulate_node_growth(cluster, now))
 
 
 def _simulate_node_growth(cluster: Cluster, now: str) -> NodeGrowth | None:
@@ -81,10 +79,11 @@ def add_node_growth(report: PendingPods, find_growth: Callable[[], NodeGrowth | 
 def report_pending_pods(
     scheduler: Scheduler, namespace: str | None, selector: str | None, now: str, in_full: int = 0
 ) -> PendingPods:
-    """Report the pending pods of a namespace, or of all namespaces if `namespace` is None, and objects that wait there.
+    """Report the pending pods of a namespace, and what else waits there. A `namespace` of None means all namespaces.
 
-    With a `selector`, workloads that fail to create pods and objects that wait for other controllers are left out. The
-    first `in_full` kinds of pods are explained node by node.
+    Workloads that fail to create pods and objects that wait for other controllers are reported only without a
+    `selector`. The first `in_full` kinds of pods are explained node by node. If no pod is pending, the report says how
+    many are pending elsewhere.
     """
     cluster = scheduler.cluster
     pods = find_pending_pods(cluster, namespace, selector)
@@ -107,13 +106,13 @@ def add_objects_waiting_elsewhere(
 ) -> PendingPods:
     """Add the objects whose pods kube-scheduler does not see yet, such as suspended Jobs.
 
-    The report is undecided if it is uncertain whether pods or objects wait, and none of them waits for certain.
+    The report becomes undecided if something may wait, but nothing certainly waits.
     """
     waiting_objects = find_waiting_elsewhere(cluster, namespace, now)
     unread_queues = find_unread_waiting_kinds(cluster)
     pods_certainly_wait = any(group.verdict not in FINE for group in report.groups) and not report.undecided
     certain = pods_certainly_wait or bool(report.not_created) or has_unadmitted(waiting_objects)
-    doubtful = report.undecided or has_unchecked(waiting_objects) or is_undecided(unread_queues)
+    doubtful = report.undecided or has_unchecked_objects(waiting_objects) or is_undecided(unread_queues)
     return replace(
         report,
         waiting_elsewhere=waiting_objects,
@@ -162,8 +161,8 @@ def group_pending_pods(
 def explain_pods_by_node(scheduler: Scheduler, keys: Iterable[str], kinds: int) -> tuple[ExplainedPods, ...]:
     """Explain pods node by node, and return at most `kinds` distinct explanations with their pods.
 
-    `keys` name the pods as `namespace/name`. Pods that look the same to the scheduler share an explanation. Pods that
-    the cluster does not have are left out.
+    `keys` name the pods as `namespace/name`. Pods that the cluster does not have are left out. Pods that look the same
+    to the scheduler share an explanation.
     """
     if not kinds:
         return ()
@@ -179,7 +178,7 @@ def _find_unread_pods_doubt(scheduler: Scheduler) -> tuple[UnknownKind, ...]:
 
 
 def _group_pods_by_explanation(explanations: Mapping[str, Explanation]) -> tuple[ExplainedPods, ...]:
-    """Group the pods that share an explanation. Explanations that are merely equal are not shared."""
+    """Group the keys of the pods that share an explanation object. Explanations that are only equal stay apart."""
     keys_by_report_id: dict[int, list[str]] = {}
     for key, report in explanations.items():
         keys_by_report_id.setdefault(id(report), []).append(key)
@@ -220,23 +219,23 @@ def explain_pods(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) ->
 def _group_pods_by_cause(
     pods: Iterable[Pod], explanations: Mapping[str, Explanation], now: str
 ) -> tuple[PendingGroup, ...]:
-    """Group pods by verdict and shared cause, oldest pods first.
+    """Group pods by verdict and shared cause, pods of higher priority first, then older ones.
 
-    Groups that do not fit come before groups that fit, and larger groups before smaller ones.
+    Groups that do not fit come before groups that fit, then groups with a pod of higher priority, then larger groups.
     """
     by_cause: dict[tuple[str, str], list[Pod]] = {}
     for pod in pods:
         report = explanations[pod.key]
         by_cause.setdefault((report.verdict, get_cause_for_grouping(report)), []).append(pod)
     groups = [
-        _build_pending_group(sorted(pods_of_cause, key=_build_age_sort_key), explanations, now)
+        _build_pending_group(sorted(pods_of_cause, key=_get_sort_key), explanations, now)
         for pods_of_cause in by_cause.values()
     ]
-    return tuple(sorted(groups, key=lambda group: (group.verdict in FINE, -len(group.pods))))
+    return tuple(sorted(groups, key=lambda group: (group.verdict in FINE, -group.priority, -len(group.pods))))
 
 
 def _build_pending_group(pods: list[Pod], explanations: Mapping[str, Explanation], now: str) -> PendingGroup:
-    """Build the group of pods with the same cause. `pods` starts with the oldest pod.
+    """Build the group of pods with the same cause. `pods` starts with the pod of highest priority.
 
     The group has a message only if all of its pods have the same one.
     """
@@ -248,13 +247,19 @@ def _build_pending_group(pods: list[Pod], explanations: Mapping[str, Explanation
         cause=get_cause_for_grouping(first_report),
         message=messages.pop() if len(messages) == 1 else None,
         pods=tuple(pod.key for pod in pods),
-        age=members[0].age,
+        age=members[pods.index(min(pods, key=_get_age_sort_key))].age,
         workloads=tuple(dict.fromkeys(member.workload for member in members)),
         members=members,
+        priority=members[0].priority,
     )
 
 
-def _build_age_sort_key(pod: Pod) -> tuple[bool, str]:
+def _get_sort_key(pod: Pod) -> tuple[int, bool, str]:
+    """Return a sort key that puts pods of higher priority first, and then older pods."""
+    return -(pod.spec.priority or 0), *_get_age_sort_key(pod)
+
+
+def _get_age_sort_key(pod: Pod) -> tuple[bool, str]:
     """Return a sort key that puts the oldest pods first, and pods of unknown age last."""
     created = pod.metadata.creation_timestamp or ""
     return not created, created
@@ -270,4 +275,5 @@ def _build_pending_pod(pod: Pod, report: Explanation, now: str) -> PendingPod:
         message=report.message,
         created=created,
         age=format_age(created, now),
+        priority=pod.spec.priority or 0,
     )

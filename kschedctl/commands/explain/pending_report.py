@@ -35,6 +35,7 @@ class PendingPod(Document, frozen=True):
     """The creation time."""
     age: str = ""
     """The age as kubectl prints it, or an empty string if it is not known."""
+    priority: int = 0
 
 
 class PendingGroup(Document, frozen=True):
@@ -46,13 +47,15 @@ class PendingGroup(Document, frozen=True):
     message: str | None
     """kube-scheduler's message if it is the same for all pods."""
     pods: tuple[str, ...]
-    """The pods, oldest first."""
+    """The pods, those of highest priority first, then the oldest."""
     age: str = ""
     """The age of the oldest pod."""
     workloads: tuple[str, ...] = ()
     """The workloads that own the pods."""
     members: tuple[PendingPod, ...] = ()
     """The pods with their own headlines."""
+    priority: int = 0
+    """The highest priority of the pods."""
 
     @property
     def short_form(self) -> ShortPods:
@@ -73,7 +76,7 @@ class ExplainedPods(Document, frozen=True):
 
 
 class PendingPods(Report, frozen=True):
-    """All pending pods of a scope by cause, unschedulable ones first."""
+    """All pending pods of a scope by cause: those that do not fit first, in order of their highest priority."""
 
     scope: str
     """The namespace and labels that were searched, in words."""
@@ -114,9 +117,9 @@ class PendingPods(Report, frozen=True):
         return self.aged_until_now and any(group.age for group in self.groups)
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the parts of the first line: the numbers of pending pods and causes, or what else waits.
+        """Return the first line, in one or two parts: the numbers of pending pods and causes, or else what waits.
 
-        If the user named objects, the line is about these objects. If nothing waits, it says so.
+        If the user named objects, the line is about these objects. If nothing waits, the line says so.
         """
         if self.asked_about:
             return self._describe_named_objects()
@@ -153,9 +156,9 @@ class PendingPods(Report, frozen=True):
     def _describe_named_objects(self) -> tuple[str, ...]:
         """Return the first line about the objects that the user named, in two parts.
 
-        If none of them waits, the parts are their names and a statement that they do not wait. For a single waiting
-        object, they are its name and its headline. For several, they are the number of objects in each state and the
-        name of the first one.
+        If none of them waits, the parts are their names and a statement that they do not wait. If one waits, the parts
+        are its name and its headline. If several wait, the parts are the number of objects in each state and the name
+        of the first object.
         """
         if not self.waiting_elsewhere:
             verb = agreeing(len(self.asked_about), "does", "do")
@@ -169,9 +172,9 @@ class PendingPods(Report, frozen=True):
         return (f"{describe_state_counts(self.waiting_elsewhere)}:", first.resource)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add everything that waits, with its fixes, and the new nodes to the summary.
+        """Add everything that waits, the figures, and the fixes to the summary. New nodes are among the figures.
 
-        For a single named object, the warnings also have its holders and details.
+        If the user named a single object, the warnings also have its holders and details.
         """
         figures = {"pending": sum(len(group.pods) for group in self.groups), "causes": len(self.groups)}
         if self.waiting_elsewhere:

@@ -63,10 +63,11 @@ class GroupMembers(NamedTuple):
 
 
 def report_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod) -> PodGroupReport | None:
-    """Report on the pod's PodGroup without its tree, or return None if the pod belongs to no group.
+    """Report on the pod's PodGroup without its tree.
 
-    The result is also None if the release does not schedule groups together. All pods of the group are tried together.
-    If they do not fit, the group may preempt other pods, and it is checked for a deadlock with other groups.
+    Return None if the pod belongs to no group, or if the release does not schedule groups together. All pods of the
+    group are tried together. If they do not fit, the group may preempt other pods. A group that is not placed is
+    checked for a deadlock with other groups.
     """
     key = get_group_key(pod) if schedules_groups_together(scheduler.gates) else None
     if key is None:
@@ -216,7 +217,7 @@ class _PolicyFields(TypedDict, total=False):
 def _build_policy_fields(group: PodGroup | None, state: PodGroupState, topology_aware: bool) -> _PolicyFields:
     """Build the report fields about the group's policy and topology.
 
-    If the PodGroup does not exist, no fields are returned. Without `topology_aware`, the topology is ignored.
+    Return {} if the PodGroup does not exist. Without `topology_aware`, the topology is ignored.
     """
     if group is None:
         return {}
@@ -312,7 +313,7 @@ def iter_victims(result: GroupResult) -> Iterator[Position]:
 
 
 def iter_pod_keys(view: Fork, positions: Iterable[Position]) -> Iterator[str]:
-    """Return the keys (`namespace/name`) of the pods at these positions, one by one."""
+    """Yield the keys (`namespace/name`) of the pods at these positions."""
     return (view.pods.objects[position].key for position in positions)
 
 
@@ -324,8 +325,8 @@ def _is_bound_together(group: PodGroupReport) -> bool:
 def add_group_report(report: Explanation, group: PodGroupReport | None) -> Explanation:
     """Add the group's report to a member's explanation, and let the group decide the member's verdict.
 
-    The verdict stays if the pod is gated, fails with an error, or is not bound together with the group. Without a
-    group, the explanation stays as it is.
+    The verdict stays if the pod is gated, fails with an error, or is not bound together with the group. Return the
+    explanation unchanged if there is no group.
     """
     if group is None:
         return report

@@ -52,7 +52,7 @@ def build_pod_group_section(group: PodGroupReport | None, style: Style) -> Page:
 
 
 def _build_tree_table(tree: GroupTreeReport, style: Style) -> Page:
-    """Build the table of the tree's groups, starting at the root, with notes on victims and on random order."""
+    """Build the table of the tree's groups, starting at the root. Lines on victims and on random order follow."""
     columns = (Column("group", verbatim=True), Column("of"), Column("needs"), Column("tried"), Column("reason"))
     blocks: list[Block] = [
         paragraph("placed with the groups of CompositePodGroup", Marked(tree.name, Tone.STRONG)),

@@ -1,6 +1,4 @@
-"""The report on the pod group of an explained pod: existing and missing pods, and the result of placing them
-together.
-"""
+"""The report on the pod group of an explained pod: its pods, and the result of placing them together."""
 
 from __future__ import annotations
 

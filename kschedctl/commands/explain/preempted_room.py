@@ -26,11 +26,11 @@ def is_preemption_under_way(report: Explanation) -> bool:
 
 
 def mention_rivals(scheduler: Scheduler, pod: Pod, report: Explanation) -> Explanation:
-    """Return the pod's explanation with the waiting pods that take the room that preemption is making for the pod.
+    """Return the pod's explanation with its rivals: the waiting pods that take the room of the preemption's victims.
 
-    The pod may differ from the pod of this name in the cluster. The explanation is returned unchanged if no preemption
-    is under way, if the pod gets a node once its victims are gone, or if extenders would have to be called for all
-    pods.
+    The pod may differ from the pod of this name in the cluster. The explanation is returned unchanged in three cases:
+    no preemption is under way, the pod gets a node once its victims are gone, or extenders would have to be called for
+    all pods.
     """
     return mention_rivals_of_pods(scheduler, [pod], {pod.key: report})[pod.key]
 
@@ -40,9 +40,9 @@ def mention_rivals_of_pods(
 ) -> dict[str, Explanation]:
     """Return the pods' explanations by key, with the rivals of pods for which preemption is under way.
 
-    Pods that share an explanation share the returned one if they have the same rivals. If extenders are called, no
-    rivals are mentioned. If there are more than MAX_REPLAYS sets of victims, one replay without the victims of all pods
-    serves for every pod.
+    Pods that share an explanation and have the same rivals share the returned explanation. If extenders are called, no
+    rivals are mentioned. Each distinct set of victims is replayed as gone. If there are more than MAX_REPLAYS sets, all
+    victims are gone in a single replay.
     """
     mentioned = dict(explanations)
     waiting_pods = [pod for pod in pods if is_preemption_under_way(explanations[pod.key])]
@@ -73,8 +73,8 @@ def _get_victims(report: Explanation) -> frozenset[str]:
 def _find_rivals(scheduler: Scheduler, pod: Pod, report: Explanation, victims: frozenset[str]) -> tuple[str, ...]:
     """Return the waiting pods that take the room of the victims, or () if the pod gets a node once they are gone.
 
-    These are the pods that get the nominated node. If no pod gets it, they are the pods that get a node only once the
-    victims are gone.
+    The rivals are the pods that get the nominated node. If no pod gets that node, they are the pods that get any node
+    only because the victims are gone.
     """
     assert report.preemption is not None
     node_by_pod = replay_queue_without_pods(scheduler, victims, pod).node_by_pod

@@ -8,7 +8,9 @@ import numpy as np
 
 from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import find_controller
+from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.report import CandidateReport, NoLowerPriority, PreemptionReport, VictimReport
+from kschedctl.replay.overdue_pods import describe_overdue
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
@@ -24,7 +26,7 @@ from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption, De
 from kschedctl.snapshot.fork import Fork
 
 
-def report_preemption(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionReport | None:
+def report_preemption(outcome: PostFilterOutcome, cycle: Cycle, cluster: Cluster) -> PreemptionReport | None:
     """Report what preemption would do for the pod, or return None if it could not run.
 
     If several plugins ran, the report is about the last one, which decided the outcome. If the profile has no
@@ -39,7 +41,8 @@ def report_preemption(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionRep
 
     preemption = result.report
     names = view.nodes.names
-    terminating = tuple(view.pods.objects[position].key for position in preemption.leaving)
+    leaving = [view.pods.objects[position] for position in preemption.leaving]
+    terminating = tuple(pod.key for pod in leaving)
     choice = preemption.choice
     tied = tuple(names[row] for row in choice.tied.row.tolist()) if choice else ()
     return PreemptionReport(
@@ -55,6 +58,7 @@ def report_preemption(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionRep
         limit=preemption.wanted,
         nominated=cycle.info.pod.status.nominated_node_name if terminating else "",
         terminating=terminating,
+        overdue=describe_overdue(cluster, leaving),
         no_lower_priority=_report_lack_of_lower_priorities(plugin, preemption, cycle),
     )
 
@@ -64,8 +68,9 @@ def _report_lack_of_lower_priorities(
 ) -> NoLowerPriority | None:
     """Return the range of the evictable pods' priorities if none of them is lower than the pending pod's priority.
 
-    Return None if some priority is lower, if preemption has a candidate or is not allowed, if the plugin does not
-    compare priorities, or if there are no pods on the nodes where evictions could help.
+    Evictable are the pods on nodes where evictions could help. Return None if one of them has a lower priority or there
+    are none. Also return None if preemption has a candidate or is not allowed, or if the plugin does not compare
+    priorities.
     """
     if not preemption.eligible or len(preemption.candidates) or not plugin.by_priority:
         return None
@@ -122,9 +127,9 @@ def _report_candidate(candidate: Candidate, view: Fork) -> CandidateReport:
 
 
 def _iter_victim_ties(candidate: Candidate, view: Fork) -> Iterator[tuple[str, ...]]:
-    """Yield groups of pods on the node that are equal in priority and start time and include a victim.
+    """Yield groups of pods on the node that have the same priority and start time and include a victim.
 
-    Victims come first in each group, since other pods of the group might be evicted instead of them.
+    Any pod of such a group might be evicted instead of a victim. Victims come first in each group.
     """
     pods = view.pods
     positions = np.array(view.pods_on(candidate.row), np.int64)

@@ -37,7 +37,7 @@ NARROW_COLUMNS = (Column("node", keep=True), Column("priority", right=True), Col
 def build_preemption_section(report: PreemptionReport | None, style: Style) -> Page:
     """Build the section about preemption.
 
-    Return () if preemption was not considered, or if it does not help and only kube-scheduler's message says why.
+    Return () if preemption was not considered, or if it finds no candidates and gives no reason.
     """
     if report is None:
         return ()
@@ -89,8 +89,8 @@ def _build_victims_table(report: PreemptionReport, style: Style) -> Page:
 def _build_ties_list(report: PreemptionReport, style: Style) -> list[Block]:
     """Build the list of pods among which kube-scheduler picks victims arbitrarily, because they are equally good.
 
-    It covers the chosen node and the nodes that are tied with it, with at most TIES_SHOWN entries. If the style lists
-    all nodes, it covers all candidate nodes without a limit. Returns [] if there are no such pods.
+    The list covers the chosen node and the nodes that are tied with it, with at most TIES_SHOWN entries. If the style
+    lists all nodes, it covers all candidate nodes without a limit. Return [] if there are no such pods.
     """
     nodes = sorted(report.candidates, key=lambda node: (node != report.chosen, node not in report.tied))
     nodes = [node for node in nodes if style.lists_all_nodes or node == report.chosen or node in report.tied]
@@ -124,7 +124,10 @@ def _build_narrow_row(row: tuple[Cell, ...]) -> tuple[Cell | Stack, ...]:
 
 
 def _build_victim_rows(node: str, candidate: CandidateReport, chosen: bool) -> list[tuple[Cell, ...]]:
-    """Build a row for each victim on one node, or one that says "no pod". Only the first row names the node."""
+    """Build a row for each victim on one node. Only the first row names the node.
+
+    If there are no victims, the only row says "no pod".
+    """
     details = {victim.pod: victim for victim in candidate.details}
     name = Marked(node, Tone.GOOD) if chosen else node
     rows = [_build_victim_cells(pod, details.get(pod)) for pod in candidate.victims] or [("no pod", "", "", "", "")]

@@ -18,7 +18,7 @@ from kschedctl.scheduler.framework.facts import Fact, Said
 from kschedctl.scheduler.plugins.dynamic_resources.claims import CANNOT_ALLOCATE
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.plugins.helper.volumes.listers import get_listers
-from kschedctl.scheduler.plugins.node_resources.fit import Insufficient, NodeResourcesFit
+from kschedctl.scheduler.plugins.node_resources.fit import Insufficient
 from kschedctl.scheduler.plugins.node_unschedulable import Cordoned
 from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
 from kschedctl.scheduler.plugins.volume_binding.facts import NotEnoughStorage
@@ -195,7 +195,7 @@ def _build_constant_fact_finder(text: str) -> FindFact:
 def _wrap_nominated_fact_finder(fact: FindFact | None) -> FindFact:
     """Wrap a function that finds facts so that its facts are marked as caused by nominated pods.
 
-    If there is no function or no fact, the result is an empty fact with the mark.
+    If there is no function, or it finds no fact, the result is an empty fact with the mark.
     """
 
     def find_nominated_fact(row: int) -> AnyFact:
@@ -254,9 +254,9 @@ def _build_levels(is_out_of_reach: Bools) -> Levels:
 
 
 def _find_nodes_without_resource(cycle: Cycle, resource: str, mask: Bools) -> Bools:
-    """Return the nodes of the mask (N,) that offer none of the extended resource, as a mask (N,).
+    """Return a mask (N,) of the nodes in `mask` that offer none of the resource.
 
-    Every node offers CPU, memory, ephemeral storage and pods.
+    No node is marked for CPU, memory, ephemeral storage and pods, which every node offers.
     """
     if not is_scalar(resource):
         return np.zeros(len(mask), np.bool_)
@@ -277,9 +277,9 @@ def _find_nodes_with_published_storage(cycle: Cycle, storage_class: str) -> Bool
 
 
 def _find_nodes_without_devices(cycle: Cycle, mask: Bools) -> Bools:
-    """Return the nodes of the mask (N,) whose pools publish no device at all, as a mask (N,).
+    """Return a mask (N,) of the nodes in `mask` whose pools publish no device at all.
 
-    The mask itself is returned if DynamicResources has no state because it was skipped.
+    If DynamicResources was skipped and so has no state, return all nodes in `mask`.
     """
     evaluation = cycle.pre_filter.find_state(DynamicResources)
     if not evaluation:
@@ -288,15 +288,6 @@ def _find_nodes_without_devices(cycle: Cycle, mask: Bools) -> Bools:
     for row in np.flatnonzero(mask).tolist():
         without_devices[row] = not any(pool.devices for pool in evaluation.inventory.get_pools(row))
     return without_devices
-
-
-def find_nodes_fitting_apart_from_resources(cycle: Cycle) -> Bools:
-    """Return a mask (N,) of the considered nodes that no filter rejects, apart from NodeResourcesFit."""
-    fits_otherwise = cycle.considered.copy()
-    for plugin, verdict in cycle.filter.verdicts.items():
-        if plugin != NodeResourcesFit.name:
-            fits_otherwise &= ~verdict.rejected
-    return fits_otherwise
 
 
 class NodeCloseness(NamedTuple):
@@ -320,8 +311,8 @@ class NodeCloseness(NamedTuple):
 def measure_node_closeness(obstacles: Iterable[Obstacle], nodes: int) -> NodeCloseness:
     """Measure how close each node is to fitting, by combining its obstacles.
 
-    A node has the highest level of its obstacles, their number, and the distance of the obstacle that kube-scheduler
-    reports. `nodes` is the number of nodes.
+    The level of a node is the highest level among its obstacles. The distance of a node comes from the obstacle that
+    kube-scheduler reports there. An unknown distance is 0. `nodes` is the number of nodes.
     """
     level, count = np.zeros(nodes, np.int8), np.zeros(nodes, np.int64)
     distance = np.zeros(nodes, np.float64)

@@ -163,9 +163,10 @@ class Cause(Document, frozen=True):
         )
 
     def describe_scope(self, nodes: int, *, with_node: bool = True) -> str:
-        """Return, in parentheses, how many of `nodes` nodes the cause applies to, or "" if it is not about nodes.
+        """Say in parentheses how many nodes the cause applies to. Return "" if the cause is not about nodes.
 
-        With `with_node`, the text also names one node: the closest, or an example if no node is eligible.
+        `nodes` is the number of nodes in the cluster. With `with_node`, the text also names one node: the closest, or
+        an example if no node is eligible.
 
         >>> Cause("", "Insufficient cpu", 9, 9, "w4").describe_scope(12)
         ' (all 9 eligible nodes; closest: w4)'
@@ -259,13 +260,13 @@ class NoLowerPriority(Document, frozen=True):
         """The sentence that explains why preemption cannot help.
 
         >>> NoLowerPriority(0, 0, 0, 1, "w2").sentence
-        'every pod on w2 has the same priority as this pod (0), so preemption cannot help'
+        'preemption cannot help: every pod on w2 has the same priority as this pod (0)'
         >>> NoLowerPriority(0, 0, 1000, 3, "w2").sentence
-        'no pod on the 3 nodes has a lower priority than this pod (0), so preemption cannot help'
-        >>> NoLowerPriority(0, 10, 1000, 2, "w2").sentence
-        'every pod on the 2 nodes has a higher priority (10 or more) than this pod (0), so preemption cannot help'
+        'preemption cannot help: no pod on the 3 nodes it could free has a lower priority than this pod (0)'
+        >>> NoLowerPriority(0, 10, 1000, 1, "w2").sentence
+        'preemption cannot help: every pod on w2 has a higher priority (10 or more) than this pod (0)'
         """
-        where = self.such_as if self.nodes == 1 else f"the {self.nodes:,} nodes"
+        where = self.such_as if self.nodes == 1 else f"the {self.nodes:,} nodes it could free"
         this_pod = f"this pod ({self.priority:,})"
         if self.lowest > self.priority:
             comparison = f"every pod on {where} has a higher priority ({self.lowest:,} or more) than {this_pod}"
@@ -273,7 +274,7 @@ class NoLowerPriority(Document, frozen=True):
             comparison = f"no pod on {where} has a lower priority than {this_pod}"
         else:
             comparison = f"every pod on {where} has the same priority as {this_pod}"
-        return f"{comparison}, so preemption cannot help"
+        return f"preemption cannot help: {comparison}"
 
 
 class PreemptionReport(Document, frozen=True):
@@ -303,6 +304,8 @@ class PreemptionReport(Document, frozen=True):
     """The node for which the pod is nominated while preemption is under way."""
     terminating: tuple[str, ...] = ()
     """The pods that terminate to make room there."""
+    overdue: str = ""
+    """For how long the first of these pods should have been gone when the cluster was read; empty if unknown."""
     rivals: tuple[str, ...] = ()
     """The other waiting pods that take that room first, so that waiting for the terminating pods does not help."""
     plugin: str = "DefaultPreemption"
@@ -311,16 +314,29 @@ class PreemptionReport(Document, frozen=True):
     """Set if there is no candidate because of the priorities alone."""
 
     @property
+    def chosen_by_scheduler(self) -> str:
+        """The chosen node if the scheduler preempts pods here, otherwise empty."""
+        return (self.chosen or "") if self.asked else ""
+
+    @property
+    def chosen_victims(self) -> tuple[str, ...]:
+        """The victims on the node that the scheduler chooses. There are none if it preempts no pods here."""
+        return self.candidates[self.chosen_by_scheduler].victims if self.chosen_by_scheduler else ()
+
+    @property
+    def lack_of_lower_priority(self) -> str:
+        """A sentence that no pod has a lower priority, or an empty string if that is not the obstacle."""
+        return self.no_lower_priority.sentence if self.no_lower_priority is not None else ""
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """Sentences about the chosen victims, the budgets that their eviction violates, and equally good choices.
 
         There are none unless the scheduler preempts pods here.
         """
-        if not self.asked or not self.chosen:
+        if not self.chosen_victims:
             return ()
-        candidate = self.candidates[self.chosen]
-        if not candidate.victims:
-            return ()
+        candidate = self.candidates[self.chosen_by_scheduler]
         instead = ", or others of the same priority and start time" if candidate.ties else ""
         lines = [f"evicts {first_few(candidate.victims)}{instead}"]
         budgets = tuple(dict.fromkeys(budget for victim in candidate.details for budget in victim.budgets))
@@ -333,13 +349,10 @@ class PreemptionReport(Document, frozen=True):
     @property
     def preemption_clause(self) -> str:
         """A clause such as ", would preempt 1 pod on n1", or an empty string if nothing is preempted."""
-        if not self.asked or not self.chosen:
-            return ""
-        victim_count = len(self.candidates[self.chosen].victims)
-        if not victim_count:
+        if not self.chosen_victims:
             return ""
         where = self.chosen if len(self.tied) < 2 else f"one of {len(self.tied):,} nodes"
-        return f", would preempt {counted(victim_count, 'pod')} on {where}"
+        return f", would preempt {counted(len(self.chosen_victims), 'pod')} on {where}"
 
 
 def describe_causes(causes: Sequence[Cause]) -> str:
@@ -403,6 +416,8 @@ class _VerdictPart(Report, frozen=True):
     """How the explained pod differs from the pod in the cluster or manifest, such as `cpu=500m`; usually empty."""
     stands_for: str = ""
     """The workload that the question is about, if the pod only stands for it; empty otherwise."""
+    workload: str = ""
+    """The workload of which this is a new pod, if the question is about its manifest; empty otherwise."""
     replicas: ReplicaCount | None = None
     """The number of the workload's pods that get a node, if only some do. The explained pod is one of the others."""
     not_created: NotCreated | None = None
@@ -577,18 +592,12 @@ class Explanation(_ExtenderPart, frozen=True):
         return (f"as if {self.as_if}:", *answer) if self.as_if else answer
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the causes, the closest and the best nodes, preemption, fixes and advice to the summary.
+        """Add the verdict, causes, nodes, preemption, warnings, fixes, advice and figures to the summary.
 
-        If there are no causes, the reasons why nodes are rejected take their place.
+        The nodes are the closest ones and the best ones. If there are no causes, the reasons why nodes are rejected
+        take their place.
         """
-        # The node that preemption would choose, with its victims, or why there is no victim
-        victims: tuple[str, ...] = ()
-        nominated = no_lower_priority = ""
-        if self.preemption is not None and self.preemption.asked and self.preemption.chosen:
-            nominated = self.preemption.chosen
-            victims = self.preemption.candidates[nominated].victims
-        if self.preemption is not None and self.preemption.no_lower_priority is not None:
-            no_lower_priority = self.preemption.no_lower_priority.sentence
+        preemption = self.preemption
         by_score = sorted(self.total, key=lambda node: (node not in self.best, -self.total[node], node))
         causes = tuple(cause.short_form for cause in self.causes)
         return replace(
@@ -601,12 +610,12 @@ class Explanation(_ExtenderPart, frozen=True):
             causes=causes or tuple(elimination.short_form for elimination in self.eliminations),
             closest=tuple(group.short_form for group in self.groups),
             best={node: self.total[node] for node in by_score[:3]},
-            nominated=nominated,
-            preemption=no_lower_priority,
-            victims=victims,
+            nominated=preemption.chosen_by_scheduler if preemption is not None else "",
+            preemption=preemption.lack_of_lower_priority if preemption is not None else "",
+            victims=preemption.chosen_victims if preemption is not None else (),
             warnings=(
                 *([self.replicas.sentence] if self.replicas is not None else ()),
-                *(self.preemption.warnings if self.preemption is not None else ()),
+                *(preemption.warnings if preemption is not None else ()),
                 *([f"new node: {self.new_node.answer}"] if self.new_node is not None else ()),
             ),
             fixes=(
@@ -633,9 +642,9 @@ class Explanation(_ExtenderPart, frozen=True):
         return CsvTable(NODE_HEADER, self.iter_csv_rows())
 
     def iter_csv_rows(self) -> Iterator[Sequence[object]]:
-        """Yield a row for a creation failure, and one per node and reason.
+        """Yield a row for a current failure to create pods, then a row per node and reason for rejection.
 
-        If there are no nodes, yield one for the pod.
+        A feasible node has one row. If there are no nodes, one row is about the pod.
         """
         failure = self.not_created
         if failure is not None and not failure.past:
@@ -657,8 +666,9 @@ class Explanation(_ExtenderPart, frozen=True):
     def find_ci_gate_problems(self) -> list[GateProblem]:
         """Return the problem that should fail a CI gate, as a list of at most one.
 
-        It says that the pod, or another pod of its workload, could not be created or gets no node. If the pod gets no
-        node, its best fix is included. The list is empty if all these pods have a node or would get one.
+        The problem is that the pod, or another pod of its workload, could not be created or gets no node. If the pod
+        gets no node, the problem includes its best fix. The list is empty if all these pods have a node or would get
+        one.
         """
         creation_failure = self.not_created
         if creation_failure is not None and not creation_failure.past:  # after past failures, pods were created
@@ -693,11 +703,20 @@ class Explanations(Report, frozen=True):
     def build_first_line(self) -> tuple[str, ...]:
         """Return how many of the pods have a node or would get one, and the doubts about this number.
 
-        The counts of objects that wait for another controller follow.
+        If the question is about manifests of workloads, all pods of a workload count. The counts of objects that wait
+        for another controller follow.
         """
         fine = sum(explanation.is_fine for explanation in self.explanations)
         number = len(self.explanations)
-        sentence = f"{agreeing(fine, 'has', 'have')} a node or would get one"
+        workload_count = sum(bool(explanation.workload) for explanation in self.explanations)
+        if workload_count:
+            noun = "workload" if workload_count == number else "pod or workload"
+            plural = "workloads" if workload_count == number else "pods and workloads"
+            subject = f"{fine:,} of {counted(number, noun, plural)}"
+            sentence = f"{agreeing(fine, 'gets', 'get')} a node for every pod"
+        else:
+            subject = f"{fine:,} of {counted(number, 'pod')}"
+            sentence = f"{agreeing(fine, 'has', 'have')} a node or would get one"
         new_nodes = sum(explanation.gets_new_node for explanation in self.explanations)
         if new_nodes:
             sentence += " now"
@@ -706,14 +725,15 @@ class Explanations(Report, frozen=True):
         if new_nodes:
             sentence += f"; {new_nodes:,} would get a new node"
         besides = f"; {describe_state_counts(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
-        return (f"{fine:,} of {counted(number, 'pod')}", sentence + besides + describe_doubt(self.unknown))
+        return (subject, sentence + besides + describe_doubt(self.unknown))
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Add the headline of each pod's explanation to the summary."""
-        pods = tuple(
-            ShortPods(1, explained.pod, explained.stands_for, explained.headline) for explained in self.explanations
-        )
-        return replace(summary, subject=counted(len(pods), "pod"), pods=pods, figures={"pods": len(pods)})
+        pods = []
+        for explained in self.explanations:
+            counts = f"{explained.replicas.sentence}: " if explained.replicas else ""
+            pods.append(ShortPods(1, explained.pod, explained.stands_for, f"{counts}{explained.headline}"))
+        return replace(summary, subject=counted(len(pods), "pod"), pods=tuple(pods), figures={"pods": len(pods)})
 
     def build_csv_table(self) -> CsvTable:
         """Return the rows of all explanations."""

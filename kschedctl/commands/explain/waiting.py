@@ -41,7 +41,8 @@ class ReplayedPods(NamedTuple):
 def replay_pods(scheduler: Scheduler, pods: Sequence[Pod], progress: Progress) -> tuple[ReplayedPods, ...]:
     """Explain each pod by replaying it alone.
 
-    Pods that look the same to the scheduler and have the same nominated node are explained once.
+    Pods that look the same to the scheduler and have the same nominated node are explained once. They share the
+    explanation unless they have different rivals.
     """
     table = scheduler.view.pods
     pods_by_kind: dict[tuple[int, str], list[Pod]] = {}
@@ -152,10 +153,10 @@ SERIES_LAG_SECONDS = 1800
 """How seldom a series of equal events is written: staging/src/k8s.io/client-go/tools/events (v1.36)."""
 
 
-def group_failure_events(audited: ReplayedCluster) -> Mapping[tuple[str, str], Sequence[Event]]:
+def group_failure_events(replayed_cluster: ReplayedCluster) -> Mapping[tuple[str, str], Sequence[Event]]:
     """Group the cluster's FailedScheduling events by the pod's namespace and name. A pod's newest event comes last."""
     by_pod: dict[tuple[str, str], list[Event]] = {}
-    for event in audited.cluster.events:
+    for event in replayed_cluster.cluster.events:
         if event.reason == FAILED_SCHEDULING:
             by_pod.setdefault((event.involved_object.namespace, event.involved_object.name), []).append(event)
     for events in by_pod.values():
@@ -163,17 +164,19 @@ def group_failure_events(audited: ReplayedCluster) -> Mapping[tuple[str, str], S
     return by_pod
 
 
-def find_other_schedulers(audited: ReplayedCluster) -> frozenset[str]:
+def find_other_schedulers(replayed_cluster: ReplayedCluster) -> frozenset[str]:
     """Find the names of running schedulers that no profile of the configuration serves.
 
     Schedulers are recognized by the events that they write, by their leases, and by Volcano's PodGroups.
     """
     writers = {
-        get_reporter(event) for event in audited.cluster.events if event.reason in (SCHEDULED, FAILED_SCHEDULING)
+        get_reporter(event)
+        for event in replayed_cluster.cluster.events
+        if event.reason in (SCHEDULED, FAILED_SCHEDULING)
     }
-    leaders = {lease.metadata.name for lease in audited.cluster.leases if lease.spec.holder_identity}
-    names = writers | leaders | find_volcano_schedulers(audited.cluster)
-    return frozenset(names - audited.scheduler.configuration.profiles.keys())
+    leaders = {lease.metadata.name for lease in replayed_cluster.cluster.leases if lease.spec.holder_identity}
+    names = writers | leaders | find_volcano_schedulers(replayed_cluster.cluster)
+    return frozenset(names - replayed_cluster.scheduler.configuration.profiles.keys())
 
 
 def was_rejected(pod: Pod) -> bool:
@@ -181,17 +184,17 @@ def was_rejected(pod: Pod) -> bool:
     return _find_unscheduled_condition(pod) is not None
 
 
-def find_last_message(pod: Pod, audited: ReplayedCluster) -> LastWords | None:
+def find_last_message(pod: Pod, replayed_cluster: ReplayedCluster) -> LastWords | None:
     """Find the scheduler's last message about the pod, in an event or else in the pod's condition.
 
     Return None if there is neither.
     """
-    if events := _find_failure_events(pod, audited):
+    if events := _find_failure_events(pod, replayed_cluster):
         time = get_last_time(events[-1])
         return LastWords(
             message=events[-1].message,
             at=time,
-            age=format_age(time, audited.now),
+            age=format_age(time, replayed_cluster.now),
             source=f"event {EVENT}",
             attempts=sum(map(count_occurrences, events)),
         )
@@ -202,30 +205,30 @@ def find_last_message(pod: Pod, audited: ReplayedCluster) -> LastWords | None:
     return LastWords(
         message=condition.message,
         at=time,
-        age=format_age(time, audited.now),
+        age=format_age(time, replayed_cluster.now),
         source=f"condition {CONDITION}",
         attempts=1,
     )
 
 
-def measure_seconds_since_try(pod: Pod, audited: ReplayedCluster) -> float | None:
+def measure_seconds_since_try(pod: Pod, replayed_cluster: ReplayedCluster) -> float | None:
     """Return a lower bound on the seconds since the scheduler last tried the pod, or None if that is unknown.
 
-    For a pod that was never tried, these are the seconds since its creation.
+    For a pod that was never tried, return the seconds since its creation.
     """
-    if events := _find_failure_events(pod, audited):
-        seconds = audited.measure_seconds_since(get_last_time(events[-1]))
+    if events := _find_failure_events(pod, replayed_cluster):
+        seconds = replayed_cluster.measure_seconds_since(get_last_time(events[-1]))
         if seconds is not None and events[-1].series:
             return seconds - SERIES_LAG_SECONDS  # the series may have gone on since it was last written
         return seconds
     if was_rejected(pod):  # at an unknown time, since the condition has the time of the first rejection
         return None
-    return audited.measure_seconds_since(pod.metadata.creation_timestamp)
+    return replayed_cluster.measure_seconds_since(pod.metadata.creation_timestamp)
 
 
-def _find_failure_events(pod: Pod, audited: ReplayedCluster) -> Sequence[Event]:
+def _find_failure_events(pod: Pod, replayed_cluster: ReplayedCluster) -> Sequence[Event]:
     """Find the pod's FailedScheduling events, except those about an earlier pod of the same name."""
-    events = audited.compute_once(group_failure_events).get((pod.metadata.namespace, pod.metadata.name), ())
+    events = replayed_cluster.compute_once(group_failure_events).get((pod.metadata.namespace, pod.metadata.name), ())
     return [event for event in events if not pod.metadata.uid or event.involved_object.uid in ("", pod.metadata.uid)]
 
 
@@ -268,58 +271,63 @@ class WaitingPod(NamedTuple):
     """The scheduler's last message about the pod."""
 
 
-def list_waiting_pods(audited: ReplayedCluster) -> tuple[WaitingPod, ...]:
+def list_waiting_pods(replayed_cluster: ReplayedCluster) -> tuple[WaitingPod, ...]:
     """Return all pending pods, each with the reason why it waits.
 
     Pods that look the same to the scheduler are adjacent.
     """
-    node_by_fitting_pod = _place_fitting_pods(audited)
+    node_by_fitting_pod = _place_fitting_pods(replayed_cluster)
     return tuple(
-        _build_waiting_pod(pod, replayed.explanation, audited, node_by_fitting_pod)
-        for replayed in audited.replay
+        _build_waiting_pod(pod, replayed.explanation, replayed_cluster, node_by_fitting_pod)
+        for replayed in replayed_cluster.replay
         for pod in replayed.pods
     )
 
 
-def _place_fitting_pods(audited: ReplayedCluster) -> Mapping[str, str]:
+def _place_fitting_pods(replayed_cluster: ReplayedCluster) -> Mapping[str, str]:
     """Place the fitting pods one after another in the order of the queue, without preemption.
 
     Return the name of the node of each pod that found one.
     """
     fitting = [
-        pod.key for replayed in audited.replay if replayed.explanation.verdict == "Schedulable" for pod in replayed.pods
+        pod.key
+        for replayed in replayed_cluster.replay
+        if replayed.explanation.verdict == "Schedulable"
+        for pod in replayed.pods
     ]
     if not fitting:
         return {}
-    simulation = Simulation(audited.scheduler, preemption=False)
+    simulation = Simulation(replayed_cluster.scheduler, preemption=False)
     pods, names = simulation.view.pods, simulation.view.nodes.names
     outcomes = simulation.schedule_or_raise_interrupt([pods.index[key] for key in fitting])
     placed = (outcome for outcome in outcomes if outcome.row >= 0)
     return {pods.objects[outcome.position].key: names[outcome.row] for outcome in placed}
 
 
-def _build_waiting_pod(pod: Pod, report: Explanation, audited: ReplayedCluster, nodes: Mapping[str, str]) -> WaitingPod:
+def _build_waiting_pod(
+    pod: Pod, report: Explanation, replayed_cluster: ReplayedCluster, node_by_fitting_pod: Mapping[str, str]
+) -> WaitingPod:
     """Build the waiting pod, with the cause of its wait, the reason, and the scheduler's last message about it.
 
-    `nodes` maps the pods that fit one after another to their nodes.
+    `node_by_fitting_pod` has the nodes of the pods that fit one after another.
     """
-    last_message = find_last_message(pod, audited)
+    last_message = find_last_message(pod, replayed_cluster)
     permit_reasons = [", ".join(answer.reasons) for answer in report.permit.values() if answer.code == WAIT]
     group_fails = report.pod_group is not None and bool(describe_group_failure(report.pod_group, report))
     node = ""
     if permit_reasons:
         wait = WaitCause("permit", "; ".join(dict.fromkeys(permit_reasons)))
     elif report.verdict == "Schedulable" and not group_fails:
-        wait = _get_fitting_cause(pod, last_message, audited, nodes)
-        node = nodes.get(pod.key, "")
+        wait = _get_fitting_cause(pod, last_message, replayed_cluster, node_by_fitting_pod)
+        node = node_by_fitting_pod.get(pod.key, "")
     else:
-        wait = _get_rejection_cause(pod, report, audited)
+        wait = _get_rejection_cause(pod, report, replayed_cluster)
     return WaitingPod(pod, wait.cause, wait.reason, report, node=node, last_message=last_message)
 
 
-def _get_other_scheduler_cause(name: str, report: Explanation, audited: ReplayedCluster) -> WaitCause:
+def _get_other_scheduler_cause(name: str, report: Explanation, replayed_cluster: ReplayedCluster) -> WaitCause:
     """Return why a pod of another scheduler waits: no such scheduler runs, or the scheduler has not placed it yet."""
-    if name not in audited.compute_once(find_other_schedulers):
+    if name not in replayed_cluster.compute_once(find_other_schedulers):
         return WaitCause("unserved", f'no scheduler profile is named "{name}"')
     if report.pod_group and report.pod_group.decided_by:
         cause = "gang" if _is_group_stuck(report.pod_group) else "elsewhere"
@@ -327,14 +335,14 @@ def _get_other_scheduler_cause(name: str, report: Explanation, audited: Replayed
     return WaitCause("elsewhere", f"another scheduler, {name}, places it")
 
 
-def _get_rejection_cause(pod: Pod, report: Explanation, audited: ReplayedCluster) -> WaitCause:
+def _get_rejection_cause(pod: Pod, report: Explanation, replayed_cluster: ReplayedCluster) -> WaitCause:
     """Return why a pod waits if it cannot be scheduled, alone or with its group.
 
-    Each of these cases has its own cause: another scheduler handles the pod, its pod group fails, the pod is gated, an
-    error occurred, or the pod's victims are still terminating.
+    Another scheduler, a failing pod group, gates, an error, and victims that are still terminating each have their own
+    cause. Otherwise the pod is unschedulable.
     """
     if report.verdict == "NotResponsible":
-        return _get_other_scheduler_cause(pod.spec.scheduler_name, report, audited)
+        return _get_other_scheduler_cause(pod.spec.scheduler_name, report, replayed_cluster)
     if report.pod_group and (group_failure := describe_group_failure(report.pod_group, report)):
         other_project_decides = report.pod_group.decided_by and not _is_group_stuck(report.pod_group)
         return WaitCause("gated" if other_project_decides else "gang", group_failure)
@@ -353,52 +361,55 @@ def _is_group_stuck(group: PodGroupReport) -> bool:
 
 
 def _get_fitting_cause(
-    pod: Pod, last_message: LastWords | None, audited: ReplayedCluster, nodes: Mapping[str, str]
+    pod: Pod, last_message: LastWords | None, replayed_cluster: ReplayedCluster, node_by_fitting_pod: Mapping[str, str]
 ) -> WaitCause:
     """Return why a pod waits although a node fits it.
 
     Other pods take the place first (crowded), the pod was tried recently (backoff), it is too young to have been tried
-    (turn), or it is stuck. `nodes` maps the pods that find a node if all fitting pods are placed one after another to
-    their nodes.
+    (turn), or it is stuck. `node_by_fitting_pod` has the pods that find a node if all fitting pods are placed one after
+    another.
     """
-    if pod.key not in nodes:
+    if pod.key not in node_by_fitting_pod:
         return WaitCause("crowded", CROWDED)
-    seconds_since_try = audited.measure_seconds_since(last_message.at) if last_message else None
-    if seconds_since_try is not None and seconds_since_try < audited.scheduler.configuration.pod_max_backoff_seconds:
+    seconds_since_try = replayed_cluster.measure_seconds_since(last_message.at) if last_message else None
+    if (
+        seconds_since_try is not None
+        and seconds_since_try < replayed_cluster.scheduler.configuration.pod_max_backoff_seconds
+    ):
         return WaitCause("backoff", FITS)
-    age_seconds = audited.measure_seconds_since(pod.metadata.creation_timestamp)
-    is_recent = age_seconds is not None and age_seconds < audited.thresholds.stuck_seconds
+    age_seconds = replayed_cluster.measure_seconds_since(pod.metadata.creation_timestamp)
+    is_recent = age_seconds is not None and age_seconds < replayed_cluster.thresholds.stuck_seconds
     return WaitCause(("turn" if is_recent else "stuck"), FITS)
 
 
-def find_unread_pods_doubt(audited: ReplayedCluster) -> tuple[UnknownKind, ...]:
+def find_unread_pods_doubt(replayed_cluster: ReplayedCluster) -> tuple[UnknownKind, ...]:
     """Return the doubt that further pods may be pending if not all pods were read, otherwise ()."""
-    gap = audited.cluster.find_gap("Pod")
+    gap = replayed_cluster.cluster.find_gap("Pod")
     return (UnknownKind("Pod", gap.why, VERDICT),) if gap else ()
 
 
-def is_retry_overdue(waiting: WaitingPod, audited: ReplayedCluster) -> bool:
+def is_retry_overdue(waiting: WaitingPod, replayed_cluster: ReplayedCluster) -> bool:
     """Return whether the pod has waited longer for a retry than the scheduler lets any rejected pod wait."""
-    seconds = measure_seconds_since_try(waiting.pod, audited)
-    return seconds is not None and seconds > audited.thresholds.flushed_seconds
+    seconds = measure_seconds_since_try(waiting.pod, replayed_cluster)
+    return seconds is not None and seconds > replayed_cluster.thresholds.flushed_seconds
 
 
-def find_terminating_victims(report: Explanation, audited: ReplayedCluster) -> tuple[TerminatingVictim, ...]:
+def find_terminating_victims(report: Explanation, replayed_cluster: ReplayedCluster) -> tuple[TerminatingVictim, ...]:
     """Find the pods that are terminating to make room for the explained pod. Return () if there was no preemption."""
     if report.preemption is None:
         return ()
-    pods = (audited.cluster.pod(*key.split("/", 1)) for key in report.preemption.terminating)
-    return tuple(_report_terminating_victim(pod, audited) for pod in pods if pod is not None)
+    pods = (replayed_cluster.cluster.pod(*key.split("/", 1)) for key in report.preemption.terminating)
+    return tuple(_report_terminating_victim(pod, replayed_cluster) for pod in pods if pod is not None)
 
 
-def _report_terminating_victim(pod: Pod, audited: ReplayedCluster) -> TerminatingVictim:
+def _report_terminating_victim(pod: Pod, replayed_cluster: ReplayedCluster) -> TerminatingVictim:
     """Report when a terminating victim's deletion was requested, when it is due, and for how long it is overdue.
 
     The deletion is due at metadata.deletionTimestamp, which is the end of the grace period.
     """
     due = pod.metadata.deletion_timestamp or ""
-    seconds = audited.measure_seconds_since(due)
-    late = seconds is not None and seconds > audited.thresholds.overdue_seconds
+    seconds = replayed_cluster.measure_seconds_since(due)
+    late = seconds is not None and seconds > replayed_cluster.thresholds.overdue_seconds
     grace = pod.spec.termination_grace_period_seconds
     if grace is None:
         grace = DEFAULT_GRACE_SECONDS
@@ -407,7 +418,7 @@ def _report_terminating_victim(pod: Pod, audited: ReplayedCluster) -> Terminatin
         node=pod.spec.node_name,
         asked=subtract_seconds(due, grace) if seconds is not None else "",
         due=due,
-        overdue=format_age(due, audited.now) if late else "",
+        overdue=format_age(due, replayed_cluster.now) if late else "",
     )
 
 
@@ -435,18 +446,19 @@ ABOUT_RETRIES = frozenset({"AwaitRetry", "CheckScheduler"})
 """The kinds of advice that say when a pod that fits is tried again, without looking at the other pods or the time."""
 
 
-def correct_retry_advice(report: Explanation, audited: ReplayedCluster) -> Explanation:
+def correct_retry_advice(report: Explanation, replayed_cluster: ReplayedCluster) -> Explanation:
     """Replace the advice on retries if a replay of the other pending pods contradicts it.
 
-    The explanation is returned unchanged if the pod is not schedulable, has no such advice, or extenders are called.
+    Return the explanation unchanged if the pod is not schedulable or has no such advice, or if extenders are called.
     """
-    if audited.scheduler.call_extender is not None:  # replaying all pending pods would call the extenders again
+    calls_extenders = replayed_cluster.scheduler.call_extender is not None
+    if calls_extenders:  # replaying all pending pods would call them again
         return report
     if report.verdict != "Schedulable" or not any(advice.kind in ABOUT_RETRIES for advice in report.advice):
         return report
-    waiting_pods = audited.compute_once(list_waiting_pods)
+    waiting_pods = replayed_cluster.compute_once(list_waiting_pods)
     waiting = next((candidate for candidate in waiting_pods if candidate.pod.key == report.pod), None)
-    correction = _find_waiting_advice(waiting, audited) if waiting is not None else None
+    correction = _find_waiting_advice(waiting, replayed_cluster) if waiting is not None else None
     if correction is None:
         return report
     other_advice = (advice for advice in report.advice if advice.kind not in ABOUT_RETRIES)
@@ -458,7 +470,7 @@ def drop_retry_advice(report: Explanation) -> Explanation:
     return replace(report, advice=tuple(advice for advice in report.advice if advice.kind not in ABOUT_RETRIES))
 
 
-def _find_waiting_advice(waiting: WaitingPod, audited: ReplayedCluster) -> Advice | None:
+def _find_waiting_advice(waiting: WaitingPod, replayed_cluster: ReplayedCluster) -> Advice | None:
     """Return advice for a waiting pod that a node fits, or None if the advice on its retry need not change.
 
     There is advice if other pods crowd out the pod. A stuck pod gets advice if its retry is overdue, or if no event
@@ -466,14 +478,14 @@ def _find_waiting_advice(waiting: WaitingPod, audited: ReplayedCluster) -> Advic
     """
     if waiting.cause == "crowded":
         return Advice("AwaitRoom", f"It {CROWDED}: it waits until there is room for all of them")
-    seconds = measure_seconds_since_try(waiting.pod, audited)
-    if waiting.cause == "stuck" and seconds is not None and is_retry_overdue(waiting, audited):
+    seconds = measure_seconds_since_try(waiting.pod, replayed_cluster)
+    if waiting.cause == "stuck" and seconds is not None and is_retry_overdue(waiting, replayed_cluster):
         text = (
             f"It fits now, but has not been tried for {seconds / 60:.0f} min, although rejected pods are retried "
             "after 5 min"
         )
         return Advice("CheckScheduler", f"{text}. {LOOK_AT_SCHEDULER}")
-    age = format_age(waiting.pod.metadata.creation_timestamp, audited.now)
+    age = format_age(waiting.pod.metadata.creation_timestamp, replayed_cluster.now)
     if waiting.cause == "stuck" and seconds is None and age:
         text = f"A node fits now. The pod has waited for {age}, and no event says when it was last tried"
         return Advice("AwaitRetry", f"{text}: if it is still waiting in 5 min, run audit to find out why")

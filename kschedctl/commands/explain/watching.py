@@ -34,11 +34,11 @@ def watch_cluster(
     answer: Callable[[Cluster], Answer],
     live: LiveKinds = NOTHING_MORE,
 ) -> int:
-    """Print each new answer until the pod is bound or SIGTERM arrives. Return the exit code.
+    """Print each new answer until the pod is bound or SIGTERM arrives, and return the exit code.
 
-    `answer` builds the answer for a cluster. It is printed only if more than figures has changed since the last printed
-    answer. Raises UsageError if the output or the source cannot be watched, and KschedctlError, for example if the
-    explained pod no longer exists.
+    `answer` builds the answer for a cluster. An answer is printed only if it differs from the last printed answer in
+    more than figures. Raises UsageError if the output or the source cannot be watched, and KschedctlError, for example
+    if the explained pod no longer exists.
     """
     if output_format in PICTURES:
         raise UsageError(f"-o {output_format} shows a single moment and cannot be updated", where="--watch")
@@ -80,10 +80,10 @@ def follow_cluster(
 
 
 def _extract_essentials(answer: Answer) -> object:
-    """Return the parts of an answer whose changes are worth printing, without the figures that change all the time.
+    """Return the parts of an answer whose changes are worth printing. Figures that change all the time are left out.
 
-    The result is only compared with other results. For documents other than explanations and pending pods, the whole
-    text counts.
+    The result is only compared with other results. For documents other than explanations and pending pods, it is the
+    whole text.
     """
     document = answer.document
     if isinstance(document, Explanation):

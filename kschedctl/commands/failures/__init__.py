@@ -1,8 +1,8 @@
 """The command ``failures``: what would no longer fit if a node, a zone or a pool failed?
 
 Each node, zone or pool fails in turn. The nodes disappear with their pods, and the pods that controllers recreate pass
-the queue on the remaining nodes. PodDisruptionBudgets do not protect against failures. If pods must be spread over the
-domains of failed nodes, the state before the nodes are deleted is replayed as well.
+the queue on the remaining nodes. PodDisruptionBudgets do not protect against failures. `before_deletion.py` replays the
+time before the nodes are deleted, if it makes a difference.
 """
 
 from __future__ import annotations
@@ -17,16 +17,21 @@ import numpy as np
 
 from kschedctl.admission.node_selector import SELECTOR
 from kschedctl.admission.tolerations import DEFAULTS_ANNOTATION, WHITELIST_ANNOTATION
-from kschedctl.api.arrays import Bools, Position, Row, find_positions
+from kschedctl.api.arrays import Bools, Position, find_positions
 from kschedctl.api.copying import replace
 from kschedctl.api.garbage import collect_garbage_at_end
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.node_health import UNREACHABLE_TAINT
 from kschedctl.api.node_pools import find_node_pool_name
-from kschedctl.api.objects import Node, Taint
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
-from kschedctl.commands.failures.report import Failure, Failures
+from kschedctl.commands.failures.before_deletion import (
+    LostPods,
+    find_healthy_lost_pods,
+    find_pods_with_attached_volumes,
+    find_waiting_pods,
+    sort_lost_pods,
+)
+from kschedctl.commands.failures.report import Failure, Failures, LatePods, LateReason, PodsWaitingForDeletion
 from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions
@@ -114,11 +119,22 @@ def _find_scenario_with_enough_nodes(report: Failures, cluster: Cluster, options
     worst = report.failures[0] if report.failures else None
     if worst is None or not worst.unplaced or report.interrupted:
         return None
-    can_be_named = report.unit in ("zone", "pool")  # a pair is given by its nodes
-    step = {"fail": {report.unit: worst.name} if can_be_named else {"nodes": list(worst.nodes)}}
     return find_sufficient_nodes(
-        cluster, step, worst.nodes, worst.reasons, options, deletes_nodes=True, lost_anyway=worst.lost_pods
+        cluster,
+        build_worst_step(report),
+        worst.nodes,
+        worst.reasons,
+        options,
+        deletes_nodes=True,
+        lost_anyway=worst.lost_pods,
     )
+
+
+def build_worst_step(report: Failures) -> JsonObject:
+    """Build the step of a scenario that repeats the report's worst failure."""
+    worst = report.failures[0]
+    can_be_named = report.unit in ("zone", "pool")  # a pair is given by its nodes
+    return {"fail": {report.unit: worst.name} if can_be_named else {"nodes": list(worst.nodes)}}
 
 
 @dataclass(frozen=True)
@@ -189,13 +205,15 @@ def simulate_failures(
     worst_first = sorted(failures, key=_get_severity_sort_key, reverse=True)
     # Only the worst failure is reported with the numbers of pods by place, and with the evicted and lost pods.
     less_severe = (
-        replace(failure, zones=(), nodes_changed=(), evicted_pods=(), lost_pods=(), pinned_volumes=())
+        replace(failure, zones=(), nodes_changed=(), evicted_pods=(), lost_pods=(), pinned_volumes=(), late_pods=())
         for failure in worst_first[1:]
     )
     reported = [*worst_first[:1], *less_severe]
     covered_nodes = {name for loss in losses for name in loss.nodes}
     return Failures(
         unit=f"pair of {unit}s" if pairs else unit,
+        single_unit=unit,
+        pairs=pairs,
         scenarios=len(losses),
         safe=all(failure.safe for failure in reported) and not results.interrupted,
         seed=seed,
@@ -217,13 +235,17 @@ def _count_progress_steps(shared: SharedCluster, losses: Sequence[Loss]) -> list
 
 
 def _get_severity_sort_key(failure: Failure) -> tuple[int, ...]:
-    """Return a sort key by severity: the numbers of unplaced or denied, waiting, evicted, lost and displaced pods."""
+    """Return a sort key by severity.
+
+    It has the numbers of unplaced or denied, waiting, evicted, lost, late and displaced pods.
+    """
     denied = sum(workload.missing or 0 for workload in failure.not_created)
     return (
         failure.unplaced + denied,
         len(failure.waiting_until_deleted),
         failure.evicted,
         failure.lost,
+        failure.late,
         failure.displaced,
     )
 
@@ -275,6 +297,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
         shared.scheduler, view.without_nodes(is_lost_node), seed=loss.seed, sampling=shared.sampling
     )
     simulation.release(find_positions(is_on_lost_node))
+    simulation.budgets.record_evicted_pods(find_healthy_lost_pods(shared, is_lost_node))
     view_without_lost_pods = simulation.view.fork() if loss.shuffled else None
     if loss.shuffled:
         displaced = shuffle_returning_pods(simulation, displaced, Random(loss.seed))
@@ -283,11 +306,10 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     if simulation.interrupted:
         raise KeyboardInterrupt
 
-    waiting_until_deleted: tuple[str, ...] = ()
-    if _is_any_pod_spread_over(view, is_lost_node, outcomes):
-        unplaced_later = {outcome.position for outcome in outcomes if outcome.row < 0}
-        unplaced_now = _find_unplaced_pods_before_deletion(shared, loss, is_lost_node, recreated)
-        waiting_until_deleted = tuple(view.pods.objects[p].key for p in unplaced_now if p not in unplaced_later)
+    # The time before the nodes are deleted
+    lost_pods = sort_lost_pods(shared, is_lost_node, recreated)
+    waiting = find_waiting_pods(shared, lost_pods, recreated, outcomes, loss.seed)
+    late_pods = _report_late_pods(view, lost_pods, outcomes, waiting)
 
     requested_after = np.zeros_like(view.requested)
     requested_after[~is_lost_node] = simulation.view.requested
@@ -313,7 +335,10 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
         ending=sum(find_owner(view.pods.objects[position]).kind in ("DaemonSet", "Node") for position in ending),
         reasons=reasons,
         evicted_pods=report_evictions(simulation),
-        waiting_until_deleted=waiting_until_deleted,
+        waiting_until_deleted=tuple(pod for group in waiting for pod in group.pods),
+        waiting_by_rule=waiting,
+        late=sum(len(group.pods) for group in late_pods),
+        late_pods=late_pods,
         lost_pods=(*(view.pods.objects[position].key for position in lost), *lost_victims),
         pinned_volumes=pinned,
         in_no_order=always_unplaced,
@@ -323,60 +348,30 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     )
 
 
-def _is_any_pod_spread_over(view: Fork, is_lost_node: Bools, outcomes: Sequence[Outcome]) -> bool:
-    """Return whether a pod that gets a node must be spread over topology domains, one of which is lost.
+def _report_late_pods(
+    view: Fork, lost_pods: LostPods, outcomes: Sequence[Outcome], waiting: Sequence[PodsWaitingForDeletion]
+) -> tuple[LatePods, ...]:
+    """Report the pods that get a node in the end, but run again only once the lost nodes are deleted.
 
-    `is_lost_node` is a mask (N,). While the nodes still exist but are unreachable, their domain counts as empty, unless
-    nodeTaintsPolicy is Honor. Upstream: pkg/scheduler/framework/plugins/podtopologyspread/filtering.go (v1.36).
+    Pods that `waiting` already reports are left out.
     """
-    is_domain_lost_by_key: dict[str, bool] = {}
-    for outcome in outcomes:
-        if outcome.row < 0:
-            continue
-        for constraint in view.pods.objects[outcome.position].spec.topology_spread_constraints:
-            key = constraint.topology_key
-            if constraint.when_unsatisfiable != "DoNotSchedule" or constraint.node_taints_policy == "Honor":
-                continue
-            if key not in is_domain_lost_by_key:
-                codes = view.nodes.label(key).codes
-                lost_domains = set(codes[is_lost_node].tolist()) - set(codes[~is_lost_node].tolist())
-                is_domain_lost_by_key[key] = bool(lost_domains - {-1})
-            if is_domain_lost_by_key[key]:
-                return True
-    return False
-
-
-def _find_unplaced_pods_before_deletion(
-    shared: SharedCluster, loss: Loss, is_lost_node: Bools, recreated: Sequence[Position]
-) -> list[Position]:
-    """Return the pods that fit nowhere while the lost nodes still exist but are unreachable.
-
-    `is_lost_node` is a mask (N,). StatefulSets recreate no pods before the nodes are deleted, so that their pods among
-    the `recreated` ones are left out. Raises KeyboardInterrupt if the simulation was interrupted.
-    """
-    view = shared.scheduler.view
-    rows = np.flatnonzero(is_lost_node).tolist()
-    tainted = {Row(row): _taint_as_unreachable(view.nodes.objects[row]) for row in rows}
-    simulation = Simulation(
-        shared.scheduler, view.with_changes(view.cluster, tainted), seed=loss.seed, sampling=shared.sampling
-    )
-    is_on_lost_node = np.append(is_lost_node, False)[view.node]  # pods without a node have row -1
-    simulation.remove(find_positions(is_on_lost_node))
-    simulation.gone.difference_update(recreated)
-    early = [position for position in recreated if find_owner(view.pods.objects[position]).kind != "StatefulSet"]
-    outcomes = schedule_with_victims(simulation, early)
-    if simulation.interrupted:
-        raise KeyboardInterrupt
-    return [outcome.position for outcome in outcomes if outcome.row < 0]
-
-
-def _taint_as_unreachable(node: Node) -> Node:
-    """Return the node with the taints that it gets when its kubelet no longer reports.
-
-    Upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go (v1.36).
-    """
-    taints = tuple(Taint(UNREACHABLE_TAINT, "", effect) for effect in ("NoSchedule", "NoExecute"))
-    return replace(node, spec=replace(node.spec, taints=(*node.spec.taints, *taints)))
+    late = lost_pods.late
+    placed = [outcome.position for outcome in outcomes if outcome.row >= 0]
+    is_placed = frozenset(placed)
+    late_by_reason = {
+        reason: [position for position in positions if position in is_placed]
+        for reason, positions in lost_pods.late_by_reason.items()
+    }
+    lingering = frozenset(lost_pods.deleted.tolist())
+    started = [position for position in placed if position in lingering and position not in late]
+    late_by_reason[LateReason.VOLUME_ATTACHED] = find_pods_with_attached_volumes(view, started)
+    waiting_keys = {pod for group in waiting for pod in group.pods}
+    reports = []
+    for reason, positions in late_by_reason.items():
+        keys = [key for key in map(view.pods.objects.get_key, positions) if key not in waiting_keys]
+        if keys:
+            reports.append(LatePods(reason, tuple(keys)))
+    return tuple(reports)
 
 
 def _find_denied_pods(

@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from kschedctl.cli.extender_options import Extending
-from kschedctl.cli.next_commands import make_whatif_builder
+from kschedctl.cli.next_commands import build_replay_options, build_whatif_command
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.output_options import Answer, Drawn
-from kschedctl.cli.run_options import RunOptions, ask_and_answer
+from kschedctl.cli.run_options import RunOptions, answer_about_subjects
 from kschedctl.cli.source import LoadedSource, load_clusters
 from kschedctl.commands import failures as library
 from kschedctl.commands.failures.report import Failures
@@ -40,15 +40,16 @@ def failures(
         bool,
         typer.Option(
             "--pairs",
-            help="Simulate the loss of two nodes at a time, or of two zones or pools with --zones or --pools.",
+            help="Simulate the loss of two nodes at a time, or with --zones or --pools, of two zones or pools.",
         ),
     ] = False,
 ) -> Answer:
     """What would no longer fit if a node, a zone or a pool were lost?
 
-    The lost nodes are deleted, and pods that controllers recreate pass the scheduling queue on the remaining nodes. If
-    pods must be spread over topology domains, the time before the deletion is checked, too, in which StatefulSets do
-    not recreate pods. PodDisruptionBudgets do not protect against failures. Pods that are already pending do not count.
+    The lost nodes are deleted, and pods that controllers recreate pass the scheduling queue on the remaining nodes. The
+    time before the deletion is checked, too, in which deleted pods stay Terminating on the unreachable nodes: they
+    count for pod affinity and claims, and StatefulSets do not replace them. PodDisruptionBudgets do not protect against
+    failures. Pods that are already pending do not count.
     The worst losses come first. Exits with 0 if the cluster survives each loss. With --runs, pods are recreated in
     several orders, with the pods of Jobs last.
     """
@@ -64,7 +65,15 @@ def failures(
         return library.failures(loaded.cluster, unit, pairs=pairs, workers=workers, progress=progress, **options)
 
     with extending.open_caller() as options["call_extender"]:
-        suggest_commands = make_whatif_builder(run, extending.to_cli_options())
-        return ask_and_answer(
+        replay_options = build_replay_options(run, extending.to_cli_options())
+
+        def suggest_commands(loaded: LoadedSource, report: Failures) -> tuple[str, ...]:
+            """Return a `whatif` command that adds enough nodes for the worst failure or, failing that, repeats it."""
+            if report.remedy is None and (not report.failures or report.failures[0].safe):
+                return ()
+            scenario = report.remedy or {"steps": [library.build_worst_step(report)]}
+            return build_whatif_command(loaded.source, scenario, replay_options)
+
+        return answer_about_subjects(
             run, result, load_clusters(source), ask, lambda report: report.safe, suggest_commands=suggest_commands
         )

@@ -63,15 +63,15 @@ def build_page(report: Failures, style: Style) -> Page:
         *_build_ranking_table(report, style),
         *_build_waiting_note(report),
         *(_build_worst_failure_sections(report.failures[0], report.runs, style) if report.failures else ()),
-        *build_next_section(style, REPLAYED),
+        *build_next_section(style, REPLAYED if report.remedy else "Next (the worst loss, pod by pod)"),
     )
 
 
 def _build_worst_failure_sections(worst: Failure, runs: int, style: Style) -> Page:
     """Build the sections on the worst failure.
 
-    They show the pods that are denied, lost, unplaced or evicted, the number of pods by place, and, after several runs,
-    which results depend on the order of the pods.
+    They show the pods that are denied, lost, unplaced or evicted, and the number of pods by place. After several runs,
+    they also show which results depend on the order of the pods.
     """
     reasons: Page = ()
     for text in describe_data_on_nodes(worst.pinned_volumes):
@@ -95,7 +95,7 @@ def _build_outside_note(report: Failures) -> Page:
     """
     if not report.outside:
         return ()
-    unit = report.unit.removeprefix("pair of ").rstrip("s")  # such as "zone", also for "pair of zones"
+    unit = report.single_unit
     nodes = count(len(report.outside), "node")
     verb = agreeing(len(report.outside), "belongs", "belong")
     label = Marked(f"{nodes} {verb} to no {unit}:", Tone.WARNING)
@@ -103,10 +103,9 @@ def _build_outside_note(report: Failures) -> Page:
 
 
 def _build_waiting_note(report: Failures) -> Page:
-    """Build the note that names the pods that wait until lost nodes are deleted, or () if there are none."""
-    return tuple(
-        paragraph(Marked("Before the deletion:", Tone.WARNING), f"{t}.") for t in report.describe_waiting_pods()
-    )
+    """Build the notes that name the pods that wait or do not run until lost nodes are deleted, or () without any."""
+    texts = [*report.describe_waiting_pods(), *(report.failures[0].describe_late_pods() if report.failures else ())]
+    return tuple(paragraph(Marked("Before the deletion:", Tone.WARNING), f"{text}.") for text in texts)
 
 
 def _build_ranking_table(report: Failures, style: Style) -> Page:
@@ -119,7 +118,7 @@ def _build_ranking_table(report: Failures, style: Style) -> Page:
     columns += number_columns(
         "nodes", "displaced", "left pending", "preempted", "preempted and left pending", "lost for good"
     )
-    columns += number_columns("wait until deleted")
+    columns += number_columns("wait until deleted", "run late")
     build_row = partial(_build_failure_row, same_node_count=same_node_count)
     table = build_table(
         report.failures,
@@ -143,7 +142,9 @@ def _build_failure_row(failure: Failure, same_node_count: bool) -> Row:
     lost = f"{failure.lost:,}" if failure.lost else ""
     waiting = len(failure.waiting_until_deleted)
     waiting_cell = Marked(f"{waiting:,}", Tone.BAD) if waiting else ""
-    return (failure.name, nodes, f"{failure.displaced:,}", unplaced, evicted, unplaced_evicted, lost, waiting_cell)
+    late = f"{failure.late:,}" if failure.late else ""
+    displaced = f"{failure.displaced:,}"
+    return (failure.name, nodes, displaced, unplaced, evicted, unplaced_evicted, lost, waiting_cell, late)
 
 
 def _format_number(failure: Failure, name: str, number: int) -> Cell:

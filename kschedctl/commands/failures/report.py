@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -27,6 +28,112 @@ from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import agreeing, capitalize, counted, first_few
+
+
+class WaitingRule(StrEnum):
+    """Why pods fit nowhere as long as lost nodes are not deleted."""
+
+    SPREAD = "Spread"
+    """Unreachable nodes count as empty domains for spread constraints."""
+    LATE_PODS = "LatePods"
+    """Pods that are replaced only after the deletion do not count for spread constraints before."""
+    AFFINITY = "Affinity"
+    """Terminating pods count for required pod affinity and anti-affinity."""
+    CLAIM_IN_USE = "ClaimInUse"
+    """A Terminating pod uses the same ReadWriteOncePod claim."""
+    DEVICE_IN_USE = "DeviceInUse"
+    """A device claim stays allocated on an unreachable node."""
+    OTHER_PODS = "OtherPods"
+    """Other pods take the room that they do not take after the deletion."""
+
+    def describe(self, pods: str, *, single: bool) -> str:
+        """Return a clause that says why the pods wait, and until when. `single` says whether it is one pod."""
+        wait = "waits" if single else "wait"
+        match self:
+            case WaitingRule.SPREAD:
+                return (
+                    "unreachable nodes count as empty domains for spread constraints until they are deleted, unless "
+                    f"nodeTaintsPolicy is Honor: {pods} {wait} until then"
+                )
+            case WaitingRule.LATE_PODS:
+                return (
+                    "some pods are replaced only once the lost nodes are deleted, so that their domains have too few "
+                    f"pods for the spread constraints of others: {pods} {wait} until then"
+                )
+            case WaitingRule.AFFINITY:
+                return (
+                    "pods that stay Terminating on unreachable nodes count for required pod affinity and anti-affinity "
+                    f"until the nodes are deleted: {pods} {wait} until then"
+                )
+            case WaitingRule.CLAIM_IN_USE:
+                return (
+                    "a pod that stays Terminating on an unreachable node uses its ReadWriteOncePod claim until the "
+                    f"node is deleted: {pods} {wait} until then"
+                )
+            case WaitingRule.DEVICE_IN_USE:
+                return (
+                    "device claims of pods that stay Terminating on unreachable nodes stay allocated there until the "
+                    f"nodes are deleted: {pods} {wait} until then"
+                )
+            case _:
+                return (
+                    f"as long as the lost nodes exist, other pods take the room: {pods} {wait} until they are deleted"
+                )
+
+
+class PodsWaitingForDeletion(Document, frozen=True):
+    """Pods that wait for the same reason until the lost nodes are deleted."""
+
+    rule: WaitingRule
+    pods: tuple[str, ...]
+
+
+class LateReason(StrEnum):
+    """Why pods with a place to go run again only once the lost nodes are deleted."""
+
+    CONTROLLER_WAITS = "ControllerWaits"
+    """The controller (of a StatefulSet, or of a Job with podReplacementPolicy Failed) waits for the pod's end."""
+    NOT_DELETED = "NotDeleted"
+    """The pod tolerates the taint of unreachable nodes for ever, so that it is not deleted."""
+    EVICTIONS_STOPPED = "EvictionsStopped"
+    """So many nodes of the zone are down that kube-controller-manager deletes no pods there."""
+    VOLUME_ATTACHED = "VolumeAttached"
+    """The pod gets a node, but a volume that only one node may attach stays attached to the lost node."""
+
+    def describe(self, pods: str, *, single: bool) -> str:
+        """Return a clause that says why the pods run late. `single` says whether it is one pod."""
+        gets = "gets" if single else "get"
+        match self:
+            case LateReason.CONTROLLER_WAITS:
+                controllers = (
+                    "its controller waits until it is gone" if single else "their controllers wait until they are gone"
+                )
+                return f"{pods} {gets} no replacement until the lost nodes are deleted: {controllers}"
+            case LateReason.NOT_DELETED:
+                tolerate = "it tolerates" if single else "they tolerate"
+                return (
+                    f"{pods} {gets} no replacement until the lost nodes are deleted: {tolerate} the taint "
+                    "node.kubernetes.io/unreachable for ever"
+                )
+            case LateReason.EVICTIONS_STOPPED:
+                return (
+                    f"{pods} {gets} no replacement until the lost nodes are deleted: in a zone of up to 50 nodes of "
+                    "which 55% or more are down, but not all, kube-controller-manager deletes no pods (by default)"
+                )
+            case LateReason.VOLUME_ATTACHED:
+                starts = "starts" if single else "start"
+                volumes = "its volume stays" if single else "their volumes stay"
+                return (
+                    f"{pods} {gets} another node, but {starts} only once the lost nodes are deleted: {volumes} "
+                    "attached there, and may be attached to only one node at a time"
+                )
+
+
+class LatePods(Document, frozen=True):
+    """Pods that run again only once the lost nodes are deleted, for the same reason."""
+
+    reason: LateReason
+    pods: tuple[str, ...]
 
 
 class Failure(Document, frozen=True):
@@ -64,9 +171,13 @@ class Failure(Document, frozen=True):
     ending: int = 0
     """The number of pods of DaemonSets and of static pods on the nodes. They end with the nodes."""
     waiting_until_deleted: tuple[str, ...] = ()
-    """The pods that get a node only once the lost nodes are deleted. As long as these nodes exist, topology domains
-    without other nodes count as empty for spread constraints.
-    """
+    """The pods that get a node only once the lost nodes are deleted."""
+    waiting_by_rule: tuple[PodsWaitingForDeletion, ...] = ()
+    """The same pods by the reason why they wait."""
+    late: int = 0
+    """The number of other pods that run again only once the lost nodes are deleted, although there is room for them."""
+    late_pods: tuple[LatePods, ...] = ()
+    """These pods by the reason, for the worst failure only."""
     lost_pods: tuple[str, ...] = ()
     """The pods that no controller recreates, for the worst failure only."""
     lost_victims: int = 0
@@ -93,6 +204,7 @@ class Failure(Document, frozen=True):
                 (
                     self._describe_displaced_pods(),
                     self._describe_waiting_pods(),
+                    self._describe_late_pods(),
                     self._describe_evicted_pods(),
                     self._describe_lost_pods(),
                 ),
@@ -100,7 +212,10 @@ class Failure(Document, frozen=True):
         )
 
     def _describe_displaced_pods(self) -> str:
-        """Describe how many displaced pods get no node or are not created, or return an empty string."""
+        """Describe how many displaced pods get no node or are not created. Return "" if the failure has no such pods.
+
+        If all displaced pods get a node, but other pods are evicted for them, say how many get a node.
+        """
         denied = sum(workload.missing or 0 for workload in self.not_created)
         texts = []
         if self.unplaced_displaced == self.displaced > 1:
@@ -124,6 +239,19 @@ class Failure(Document, frozen=True):
         waiting = counted(len(self.waiting_until_deleted), "pod waits", "pods wait")
         return f"{waiting} until {agreeing(len(self.nodes), 'the lost node is', 'the lost nodes are')} deleted"
 
+    def _describe_late_pods(self) -> str:
+        """Describe how many pods with a place to go run again only after the deletion, or return an empty string."""
+        if not self.late:
+            return ""
+        late = counted(self.late, "pod runs", "pods run")
+        return f"{late} again only once {agreeing(len(self.nodes), 'the lost node is', 'the lost nodes are')} deleted"
+
+    def describe_late_pods(self) -> tuple[str, ...]:
+        """Return texts that name the pods that run again only after the deletion, and say why."""
+        return tuple(
+            late.reason.describe(first_few(list(late.pods)), single=len(late.pods) == 1) for late in self.late_pods
+        )
+
     def _describe_evicted_pods(self) -> str:
         """Describe how many pods of other nodes are evicted and get no node, or return an empty string."""
         if not self.evicted:
@@ -145,7 +273,7 @@ class Failures(Report, frozen=True):
     """The failures of every unit, worst first."""
 
     unit: str
-    """The kind of unit: node, zone, pool, or a pair of one kind."""
+    """The kind of unit that fails: node, zone, pool, or a pair of one kind, such as ``pair of zones``."""
     scenarios: int
     """The number of failures to simulate."""
     safe: bool
@@ -167,6 +295,10 @@ class Failures(Report, frozen=True):
     """A scenario for ``whatif`` that leaves no pod without a node, if one was found."""
     search_start: SearchStart | None = None
     runs: int = 1
+    single_unit: str = ""
+    """The kind of unit to which nodes belong: node, zone or pool."""
+    pairs: bool = False
+    """Whether any two units fail at once."""
     kind: str = "Failures"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -174,14 +306,12 @@ class Failures(Report, frozen=True):
         return (*self._build_answer(), describe_doubt(self.unknown).strip())
 
     def describe_waiting_pods(self) -> tuple[str, ...]:
-        """Return a text that says which pods wait until lost nodes are deleted, and why, or () if none does."""
-        pods = dict.fromkeys(pod for failure in self.failures for pod in failure.waiting_until_deleted)
-        if not pods:
-            return ()
-        return (
-            "unreachable nodes count as empty domains for spread constraints until they are deleted, unless "
-            f"nodeTaintsPolicy is Honor: {first_few(list(pods))} {agreeing(len(pods), 'waits', 'wait')} until then",
-        )
+        """Return texts that say which pods wait until lost nodes are deleted, and why, or () if none does."""
+        pods_by_rule: dict[WaitingRule, dict[str, None]] = {}
+        for failure in self.failures:
+            for waiting in failure.waiting_by_rule:
+                pods_by_rule.setdefault(waiting.rule, {}).update(dict.fromkeys(waiting.pods))
+        return tuple(rule.describe(first_few(list(pods)), single=len(pods) == 1) for rule, pods in pods_by_rule.items())
 
     def _build_answer(self) -> tuple[str, str]:
         """Return which units can be lost, and then the consequences of the worst failure.
@@ -190,7 +320,7 @@ class Failures(Report, frozen=True):
         """
         unsafe = sum(not failure.safe for failure in self.failures)
         tried = len(self.failures)
-        units = self.unit.replace("pair", "pairs", 1) if self.unit.startswith("pair") else f"{self.unit}s"
+        units = f"pairs of {self.single_unit}s" if self.pairs else f"{self.unit}s"
         if unsafe == tried == self.scenarios and tried:
             answer = f"No {self.unit} can be lost without disruption"
         elif unsafe:
@@ -230,6 +360,7 @@ class Failures(Report, frozen=True):
                 "unplaced": worst.unplaced,
                 "unplacedEvicted": worst.unplaced_evicted,
                 "waitingUntilDeleted": len(worst.waiting_until_deleted),
+                "late": worst.late,
                 "evicted": worst.evicted,
                 "lost": worst.lost,
             },
@@ -239,6 +370,7 @@ class Failures(Report, frozen=True):
                 *describe_data_on_nodes(worst.pinned_volumes),
                 *describe_evictions(worst.evicted_pods),
                 *self.describe_waiting_pods(),
+                *worst.describe_late_pods(),
             ),
         )
 
@@ -255,6 +387,7 @@ class Failures(Report, frozen=True):
                 loss.lost,
                 loss.unplaced_evicted,
                 len(loss.waiting_until_deleted),
+                loss.late,
             )
             for rank, loss in enumerate(self.failures, 1)
         ]
@@ -269,6 +402,7 @@ class Failures(Report, frozen=True):
                 "lost",
                 "unplacedEvicted",
                 "waitingUntilDeleted",
+                "late",
             ),
             rows,
         )

@@ -203,8 +203,9 @@ def _is_cluster_of_all_manifests(
 ) -> bool:
     """Return whether the files with nodes describe the cluster of all manifests.
 
-    They do if all of these files were given by name, or if node names are unique and every manifest is in the common
-    folder of these files or below it. Nodes in the examples and tests of a repository are not its cluster.
+    They do if all of these files were given by name. Otherwise, node names must be unique, and every manifest must be
+    in the common folder of these files or below it. Nodes in the examples and tests of a repository are not its
+    cluster.
     """
     files = {manifest.file for manifest in nodes}
     if files <= set(named_files):

@@ -74,7 +74,7 @@ class ClusterOptions(InstanceTypeInput):
         typer.Option(
             "--with-cluster",
             metavar="FILE",
-            help="File with objects of the cluster to which the manifests will be applied. Repeatable.",
+            help="File with the objects of the cluster to which the manifests will be applied. Repeatable.",
         ),
     ] = field(default_factory=list)
     live: Annotated[
@@ -118,7 +118,8 @@ class RuleOptions(LintFilters):
         typer.Option(
             "--profile",
             metavar="|".join(RuleProfile),
-            help="strict adds rules that many clusters do without; all also reports every finding.  [default: default]",
+            help="Rules to run: strict adds rules that many clusters do not follow; all also lists repeated "
+            "findings one by one.  [default: default]",
         ),
     ] = None
     select: Annotated[
@@ -144,13 +145,13 @@ class RuleOptions(LintFilters):
         typer.Option(
             "--baseline",
             metavar="FILE",
-            help="Report only findings that are not in this file, written by --write-baseline.",
+            help="File written by --write-baseline; report only findings that are not in it.",
         ),
     ] = None
     write_baseline: Annotated[
         str | None,
         typer.Option(
-            "--write-baseline", metavar="FILE", help="Write all findings to this file, for use with --baseline."
+            "--write-baseline", metavar="FILE", help="File to write all findings to, for later use with --baseline."
         ),
     ] = None
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 2 if a file cannot be read.")] = False
@@ -159,7 +160,8 @@ class RuleOptions(LintFilters):
         typer.Option(
             "--settings",
             metavar="FILE",
-            help="Settings file: pyproject.toml or .kschedctl.yaml.  [default: the nearest one]",
+            help="Settings file: pyproject.toml or .kschedctl.yaml.  [default: the nearest one in this folder or "
+            "above]",
         ),
     ] = None
     fix: Annotated[
@@ -190,7 +192,9 @@ class DisplayOptions:
     color: Annotated[
         Color,
         typer.Option(
-            "--color", metavar="|".join(Color), help="When to use colors; auto: on terminals, unless NO_COLOR is set."
+            "--color",
+            metavar="|".join(Color),
+            help="When to use colors; auto means on terminals, unless NO_COLOR is set.",
         ),
     ] = Color.AUTO
     verbose: Annotated[

@@ -11,7 +11,7 @@ from kschedctl.render.page import Block, Bullets, Cell, Marked, Page, Style, Ver
 from kschedctl.render.tables import build_struct_table, build_table, keep_row, number_columns
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.findings import SEVERITIES, SEVERITIES_BY_GRAVITY, Finding, Findings, RuleList, RuleReport
-from kschedctl.reports.unknown import describe_unread
+from kschedctl.reports.unknown import describe_unread_kinds
 
 Shown = TypeVar("Shown")
 MAX_COLUMN = 10_000
@@ -33,7 +33,7 @@ def build_findings_page(report: Findings, style: Style) -> Page:
         *_build_fixed_table(report),
     ]
     if report.unknown:
-        details.append(paragraph(Marked("not fully checked:", Tone.WARNING), describe_unread(report.unknown)))
+        details.append(paragraph(Marked("not fully checked:", Tone.WARNING), describe_unread_kinds(report.unknown)))
     if report.passed_over:
         details.append(paragraph(Marked("skipped:", Tone.FAINT), _describe_skipped_files(report, style)))
     details += _build_fix_hint(report, style)

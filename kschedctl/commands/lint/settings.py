@@ -119,7 +119,7 @@ class LintFilters:
             "-n",
             "--namespace",
             metavar="NAME",
-            help="Report only this namespace, and use it for manifests that do not set one.",
+            help="Report only objects of this namespace. Manifests without a namespace belong to it.",
         ),
     ] = None
     selector: Annotated[
@@ -135,8 +135,8 @@ class LintFilters:
         list[str],
         typer.Option(
             "--exclude",
-            metavar="PATTERN",
-            help="Skip files and folders that match this pattern. Repeatable, for several patterns.",
+            metavar="GLOB",
+            help="Skip files and folders whose name or path matches this glob, such as 'vendor/*'. Repeatable.",
         ),
     ] = field(default_factory=list)
 

@@ -79,8 +79,8 @@ def make_room_for_waiting_pods(
 ) -> MakeRoom:
     """Make room for waiting pods and the other waiting pods of their groups or workloads.
 
-    The other arguments and the errors are those of `find_room`. UsageError is also raised for a pod that was never
-    created, that has a node, or that is in another cluster than the first pod.
+    The other arguments and the errors are those of `find_room`. Also raises UsageError if a pod was never created, if
+    it has a node, or if the pods are in different clusters.
     """
     failures = [target.never_created for target in targets if target.never_created]
     if failures:

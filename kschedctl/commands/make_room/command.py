@@ -23,6 +23,7 @@ from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.manifests import locate_errors
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.parallel import Progress, Workers
+from kschedctl.reports.placements import describe_objects_without_pods
 from kschedctl.scheduler.engine.extenders import CallExtender
 
 EXAMPLES = (
@@ -52,20 +53,29 @@ def make_room(
     work: WorkOptions,
     pods: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[POD]", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
+        typer.Argument(
+            metavar="[POD]", help="Pod or workload: NAME, pod/NAME, NAMESPACE/NAME, deploy/NAME, sts/NAME, job/NAME, …"
+        ),
     ] = None,
     max_moves: Annotated[
         int,
-        typer.Option("--max-moves", metavar="N", min=1, max=3, help="Maximum number of pods to move per waiting pod."),
+        typer.Option(
+            "--max-moves", metavar="NUMBER", min=1, max=3, help="Maximum number of pods to move per waiting pod."
+        ),
     ] = 3,
     keep: Annotated[
         str, typer.Option("--keep", metavar="SELECTOR", help="Do not move pods that match this label selector.")
     ] = "",
-    pool: Annotated[str, typer.Option("--pool", metavar="NAME", help="Move only pods on nodes of this pool.")] = "",
+    pool: Annotated[
+        str,
+        typer.Option(
+            "--pool", metavar="NAME", help="Node pool to whose pods the moves are limited.  [default: all pools]"
+        ),
+    ] = "",
     seconds: Annotated[
         int,
         typer.Option(
-            "--search-seconds", metavar="NUMBER", min=1, help="Stop searching for plans after this many seconds."
+            "--search-seconds", metavar="NUMBER", min=1, help="Time limit of the search for plans, in seconds."
         ),
     ] = 10,
     seed: Annotated[
@@ -110,6 +120,8 @@ def _make_room_for_manifests(source: Source, scope: Scope, wishes: RoomWishes, s
     if len(source.snapshot) > 1:
         raise UsageError("make-room takes one cluster", hint="pass only one --snapshot")
     (application,) = read_manifests(source, scope.namespace, EVICTION_KINDS).values()
+    if application.without_pods:
+        raise UsageError(f"no pod to make room for: {describe_objects_without_pods(application.without_pods)}")
     if not application.manifests:
         hint = "-f is for new pods, but these have a UID or a node: name one of them instead"
         raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)

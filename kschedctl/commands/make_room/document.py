@@ -26,6 +26,7 @@ from kschedctl.commands.make_room.search import PlanSearch
 from kschedctl.fixes.queue_replay import find_node_once_others_are_gone, replay_queue_without_pods
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.eviction import is_controlled_by_job
+from kschedctl.replay.overdue_pods import describe_overdue
 from kschedctl.replay.placements import MissingStorageClasses
 from kschedctl.replay.pools import compare_pools
 from kschedctl.replay.shared_cluster import build_cluster_basis
@@ -103,7 +104,8 @@ def _iter_pod_moves(room: RoomMaking, part: PlanPart) -> Iterator[PodMove]:
 def _iter_commands(room: RoomMaking, terminating_room: TerminatingRoom | None) -> Iterator[str]:
     """Yield the commands that carry out the plan.
 
-    If no pod moves and waiting for terminating pods is enough, yield commands that wait for them.
+    If no pod moves and waiting for terminating pods is enough, yield commands that wait for them. If they are overdue,
+    yield commands that show what keeps them instead.
     """
     for part in room.parts:
         yield from _iter_plan_commands(room, part)
@@ -112,7 +114,13 @@ def _iter_commands(room: RoomMaking, terminating_room: TerminatingRoom | None) -
         pods = room.before.view.pods
         leaving = [pods.objects[pods.index[key]] for key in terminating_room.pods]
         for namespace in dict.fromkeys(pod.metadata.namespace for pod in leaving):
-            yield kubectl.render_wait_until_gone(*(pod for pod in leaving if pod.metadata.namespace == namespace))
+            in_namespace = [pod for pod in leaving if pod.metadata.namespace == namespace]
+            if not terminating_room.overdue:
+                yield kubectl.render_wait_until_gone(*in_namespace)
+                continue
+            for node in dict.fromkeys(pod.spec.node_name for pod in in_namespace):
+                on_node = [pod for pod in in_namespace if pod.spec.node_name == node]
+                yield from kubectl.render_stuck_deletion_checks(node, *on_node)
 
 
 def find_terminating_room(room: RoomMaking) -> TerminatingRoom | None:
@@ -135,18 +143,22 @@ def find_terminating_room(room: RoomMaking) -> TerminatingRoom | None:
     placed, preemptors = replay_queue_without_pods(scheduler, frozenset(terminating), first_pod)
     if not preemptors.isdisjoint(pod.key for pod in wanted_pods):
         return None
-    nodes = tuple(dict.fromkeys(placed.get(pod.key, "") for pod in wanted_pods))
     rivals: tuple[str, ...] = ()
-    if "" in nodes:
-        if len(wanted_pods) > 1 or room.rows:
-            return None
+    if all(pod.key in placed for pod in wanted_pods):
+        nodes = tuple(dict.fromkeys(placed[pod.key] for pod in wanted_pods))
+    elif len(wanted_pods) == 1 and not room.rows:  # other waiting pods may take the room of a single pod
         node = find_node_once_others_are_gone(scheduler, frozenset(terminating), first_pod)
-        rivals = tuple(key for key, taken in placed.items() if taken == node)
         nodes = (node,)
+        rivals = tuple(key for key, taken in placed.items() if taken == node)
         if not rivals:
             return None
+    else:
+        return None
     leaving = tuple(key for key, node in terminating.items() if node in nodes)
-    return TerminatingRoom(nodes, leaving, rivals) if leaving else None
+    if not leaving:
+        return None
+    leaving_pods = (pod for pod in scheduler.cluster.pods if pod.key in leaving)
+    return TerminatingRoom(nodes, leaving, rivals, describe_overdue(scheduler.cluster, leaving_pods))
 
 
 def _iter_plan_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:

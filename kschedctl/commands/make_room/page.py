@@ -39,7 +39,7 @@ def build_page(report: MakeRoom, style: Style) -> Page:
         *_build_fragmentation_warnings(report),
         *_build_moves_table(report, style, "Moves, one after the other"),
         *placed,
-        *build_struct_table(report.also_placed, style, title="Other waiting pods that also get a node"),
+        *build_struct_table(report.also_placed, style, title="Other waiting pods that get a node"),
         *build_pools_before_and_after(report.pools, style),
         *_build_missing_section(report),
         *_build_search_section(report, style),
@@ -72,7 +72,9 @@ def _build_commands_section(report: MakeRoom) -> Page:
     Return () if there are no commands.
     """
     if not report.moves:
-        return section("Wait for", *map(Command, chain_commands(report.commands))) if report.commands else ()
+        is_overdue = report.terminating_room is not None and report.terminating_room.overdue
+        title = "Find out what keeps the terminating pods" if is_overdue else "Wait for"
+        return section(title, *map(Command, chain_commands(report.commands))) if report.commands else ()
     return section(
         "Commands; before each further eviction or uncordon, wait until the replacement of the evicted pod runs",
         *map(Command, chain_commands(report.commands)),
@@ -139,13 +141,13 @@ def _build_search_section(report: MakeRoom, style: Style) -> Page:
         return ()
     facts = []
     if searched.timed_out:
-        facts.append("the search ran out of time; --search-seconds gives it more")
+        facts.append("the search ran out of time (raise the limit with --search-seconds)")
     facts += [
         f"{counted(searched.movable, 'pod')} may be moved",
-        f"if all of them were gone, the pod would fit on {counted(searched.nodes, 'node')}",
-        f"{counted(searched.plans, 'plan')} of up to {counted(searched.max_moves, 'move')} replayed",
+        f"without all of these pods, one of the new pods would fit on {counted(searched.nodes, 'node')}",
+        f"{counted(searched.plans, 'plan')} of up to {counted(searched.max_moves, 'move')} were replayed",
     ]
     return (
-        *section("Tried", Bullets(tuple(facts))),
+        *section("Search", Bullets(tuple(facts))),
         *build_struct_table(report.held, style, title="Pods that may not be moved"),
     )

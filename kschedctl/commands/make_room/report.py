@@ -88,6 +88,8 @@ class TerminatingRoom(Document, frozen=True):
     """The terminating pods."""
     rivals: tuple[str, ...] = ()
     """Other waiting pods that take this room first. If there are none, waiting is enough."""
+    overdue: str = ""
+    """For how long the first of the pods should have been gone when the cluster was read; empty if unknown."""
 
 
 class MakeRoom(Report, frozen=True):
@@ -182,6 +184,8 @@ class MakeRoom(Report, frozen=True):
     def _describe_terminating_room(self, room: TerminatingRoom) -> str:
         """Describe which nodes take the pods once terminating pods are gone, or which waiting pods take them first."""
         leave = counted(len(room.pods), "terminating pod leaves", "terminating pods leave")
+        if room.overdue:
+            leave += f", overdue by {room.overdue} (check finalizers, and the kubelet of {first_few(room.nodes)})"
         nodes = first_few(room.nodes)
         if room.rivals:
             take = agreeing(len(room.rivals), "takes", "take")

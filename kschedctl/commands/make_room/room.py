@@ -41,8 +41,8 @@ SEEDS = 3
 Unit = tuple[Position, ...]
 """Pods that get their nodes together: the members of a gang, or a single pod."""
 NO_NODES = frozenset[Row]()
-SAME_WORKLOAD = "they belong to the same workload"
-WAITING = "they still wait for a node, or are preempted for a waiting pod"
+SAME_WORKLOAD = "they belong to the workload that needs the room"
+WAITING = "they are pending, or are being preempted"
 
 
 @dataclass(frozen=True)
@@ -253,7 +253,7 @@ class RoomMaking:
             if self.accepts(Draft(members, plan, emptied, whole=is_last)):
                 continue
 
-            search = self._build_search(stage, members, plan, emptied, deadline)
+            search = self._register_search(stage, members, plan, emptied, deadline)
             further_moves = search.run(self.wishes.most)
             self.interrupted |= search.interrupted
             if further_moves is None or (self.interrupted and not is_last):
@@ -262,13 +262,13 @@ class RoomMaking:
             emptied |= {_get_emptied_row(stage, further_moves)}
         return self._adopt_plan_if_it_works(unit, plan, emptied)
 
-    def _build_search(
+    def _register_search(
         self, stage: Rehearsal, members: Unit, plan: Plan, emptied: frozenset[Row], deadline: float
     ) -> PlanSearch:
-        """Build the search for further moves after which the last of `members` fits along with the others.
+        """Build a search for further moves, and add it to `searches`.
 
-        The moves come after those of `plan`, while the nodes `emptied` are cordoned. Also sets `held` to the numbers of
-        pods that may not move, by reason, and adds the search to `searches`.
+        After the moves, the last of `members` fits along with the others. The moves come after those of `plan`, while
+        the nodes `emptied` are cordoned. Also sets `held` to the numbers of pods that may not move, by reason.
         """
         siblings = self._find_sibling_pods(members[-1])
         not_where_they_run = self._find_pods_placed_by_replay(stage)
@@ -317,7 +317,7 @@ class RoomMaking:
         members of a gang is replayed only once.
         """
         if draft.whole:
-            return bool(self._replay_all_outcomes(draft.members, draft.moves, draft.emptied))
+            return bool(self._get_replays_of_all_outcomes(draft.members, draft.moves, draft.emptied))
         return self._place_gang_after_plan(draft.members, draft.moves, draft.emptied) is not None
 
     def adopt_all(self, plans: Sequence[AdoptedPlan]) -> None:
@@ -369,7 +369,7 @@ class RoomMaking:
         uncordoned_nodes = stage.view.nodes.objects  # what a further plan restores after its cordons
         return PlacedMembers(replace(stage, nodes=uncordoned_nodes), row)
 
-    def _replay_all_outcomes(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
+    def _get_replays_of_all_outcomes(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
         """Return the replays of a plan for a gang or single pod, with several outcomes of random choices.
 
         The list is empty if the plan fails in one of the replays: a move is not safe, or a pod of the gang does not
@@ -435,7 +435,7 @@ class RoomMaking:
 
         The first replay decides the nodes of the pods, also of other waiting pods that now fit.
         """
-        replays = self._replay_all_outcomes(unit, plan, emptied)
+        replays = self._get_replays_of_all_outcomes(unit, plan, emptied)
         if not replays:
             return False
         self.stage, moved, rows = replays[0]
@@ -480,8 +480,8 @@ def _replay_course_once(course: PlanCourse, emptied: frozenset[Row], plan_replay
 
     The `emptied` nodes stay cordoned while pods move. Afterwards, all nodes that the plan cordoned are uncordoned, and
     the pods that still wait are scheduled. `plan_replays` starts from the course's stage, with a seed and the unit as
-    waiting pods. Return None if a move is not safe, if a waiting pod would preempt other pods, or if a pod for which
-    room is made gets no node. Other waiting pods need no node.
+    waiting pods. Return None if a move is not safe, or if a waiting pod would preempt other pods. Also return None if a
+    pod of the gang gets no node. Other waiting pods need no node.
     """
     replayed = plan_replays.replay(course.plan, emptied)
     if replayed is None:

@@ -71,9 +71,9 @@ class AcceptingNodes:
     def _find_accepting_nodes(self, position: Position) -> Bools | None:
         """Return the mask (N,) of the nodes that may accept the pod, or None if any node may.
 
-        A node is excluded if a plugin rejects the pod because of the node itself or the pods on it. The result is None
-        if the pod tolerates cordons or releases resources of other nodes when it leaves, if a plugin fails, or if no
-        profile serves the pod.
+        A node is excluded if a plugin rejects the pod because of the node itself or the pods on it. Any node may accept
+        a pod that tolerates cordons or that releases resources of other nodes when it leaves. The same holds if a
+        plugin fails or no profile serves the pod.
         """
         framework = self._simulation.framework(position)
         if framework is None or releases_resources_on_exit(self._simulation, position):
@@ -176,7 +176,7 @@ class PlanSearch:
         """
         size = 1
         while batch := list(islice(plans, size)):
-            self._check_time()
+            self._raise_if_out_of_time()
             cheaper_plans = [plan for plan in batch if not self._is_no_better(plan)]
             # After an interruption, there may be fewer answers than plans.
             yield from zip(cheaper_plans, self.accept(cheaper_plans), strict=False)
@@ -218,8 +218,9 @@ class PlanSearch:
     def _iter_all_sequences(self, moves: int) -> Iterator[Plan]:
         """Yield all sequences of `moves` movable pods, including those that are unlikely to help.
 
-        Nothing is yielded if there are more than MAX_SEQUENCES, or if no sequence can help: the pod fits on no node
-        even without the movable pods there, and it does not depend on pods elsewhere.
+        Nothing is yielded if there are more than MAX_SEQUENCES, which is recorded in `tried_all_sequences`. Nothing is
+        yielded either if no sequence can help: the pod fits on no node even without the movable pods there, and it does
+        not depend on pods elsewhere.
         """
         pods = [Position(position) for position in self.movable.pods.tolist()]
         if self._is_hopeless or not (self.may_have_sets or self.depends_on_other_nodes or self.lacks_held_resources):
@@ -252,7 +253,7 @@ class PlanSearch:
         accepting_nodes = AcceptingNodes(stage)
         for set_size in range(moves, 0, -1):
             for pod_set in sets.iter_sufficient_sets(set_size):
-                self._check_time()
+                self._raise_if_out_of_time()
                 self.may_have_sets = True
                 if self._is_no_better(pod_set):
                     break
@@ -342,7 +343,7 @@ class PlanSearch:
         `wanted` then fits. Otherwise, the likely plans for the remaining moves follow. Nothing is yielded if the move
         is not safe.
         """
-        self._check_time()
+        self._raise_if_out_of_time()
         replayed = replay_plan(stage, moved_before[-1:], spared)
         if replayed is None:
             return
@@ -384,7 +385,7 @@ class PlanSearch:
             return None
         return simulation.run_cycle(position)
 
-    def _check_time(self) -> None:
+    def _raise_if_out_of_time(self) -> None:
         """Raise OutOfTimeError if the time limit has passed."""
         if time.monotonic() > self.deadline:
             raise OutOfTimeError
@@ -409,13 +410,13 @@ def _find_eligible_nodes(cycle: Cycle, ignored_plugin: str = "") -> Bools:
 def _find_pod_dependent_rejecters(cycle: Cycle) -> set[str]:
     """Return the names of the plugins that reject a node and whose verdicts depend on pods on any node."""
     verdicts, results = cycle.filter.verdicts, cycle.pre_filter.results
-    return {
-        plugin.name
-        for plugin in cycle.framework.plugins_at("filter")
-        if get_reads(plugin, results.get(plugin.name)) is Reads.PODS
-        and plugin.name in verdicts
-        and verdicts[plugin.name].rejected.any()
-    }
+    names = set()
+    for plugin in cycle.framework.plugins_at("filter"):
+        verdict = verdicts.get(plugin.name)
+        has_rejected = verdict is not None and verdict.rejected.any()
+        if has_rejected and get_reads(plugin, results.get(plugin.name)) is Reads.PODS:
+            names.add(plugin.name)
+    return names
 
 
 def depends_on_other_nodes(cycle: Cycle) -> bool:

@@ -191,7 +191,8 @@ class SetsOnNodes:
     def _find_holders_elsewhere(self) -> Bools:
         """Return the mask (T,) of the PodInfos whose pods may hold resources that a promising node lacks.
 
-        If each promising node runs such pods itself, no pods on other nodes have to leave, and the mask has no PodInfo.
+        If each promising node itself runs pods that hold resources, no pod on another node has to leave. The mask is
+        then all False.
         """
         if not self.holdings:
             return self.holdings.holders.copy()
@@ -281,9 +282,9 @@ class SetsOnNodes:
     def _select_pods_freeing_enough(self, size: int, columns: list[int], shortages: Amounts) -> Rows:
         """Return the pods that may belong to a sufficient set of `size` pods.
 
-        A pod may belong to one if it frees enough of each resource together with `size` - 1 pods that are as large as
-        the node's largest pod. `columns` are the resources, and `shortages` (N, C) are the amounts of them that each
-        node lacks.
+        The other pods of the set are assumed to be as large as the node's largest pod. A pod is selected if it then
+        frees enough of each resource together with them. `columns` are the resources, and `shortages` (N, C) are the
+        amounts of them that each node lacks.
         """
         node = self.view.node[self.pods]
         requests = self._get_requests(self.pods, columns)

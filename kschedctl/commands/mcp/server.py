@@ -335,7 +335,7 @@ def serve_http(server: McpServer, host: str, port: int, token: str) -> None:
 
 
 def require_token(app: App, token: str) -> App:
-    """Wrap an app so that it responds with 401 to requests without `Authorization: Bearer TOKEN`."""
+    """Wrap an app so that it responds with 401 to HTTP requests without `Authorization: Bearer TOKEN`."""
     expected_header = f"Bearer {token}".encode()
 
     async def check_token(scope: Scope, receive: Any, send: Any) -> None:

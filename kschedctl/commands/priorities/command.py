@@ -36,7 +36,7 @@ def priorities(
         typer.Option(
             "--grow",
             metavar="NUMBER",
-            help="Number of pods to add to a tier (--tier), to see which pods they would preempt. 0 adds none.",
+            help="Number of pods to add to the tier --tier, to see which pods these would preempt. 0 adds none.",
         ),
     ] = PriorityLimits.grow,
     tier: Annotated[
@@ -52,7 +52,7 @@ def priorities(
         typer.Option(
             "--starving-after",
             metavar="DURATION",
-            help="Report pods as starving if they have been pending for longer than this.",
+            help="Pending time after which a pod counts as starving, such as 5m.",
         ),
     ] = "1h",
 ) -> Answer:

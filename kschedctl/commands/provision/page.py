@@ -17,7 +17,7 @@ from kschedctl.reports.karpenter import (
     describe_exhausted_budgets,
     shorten_error,
 )
-from kschedctl.reports.unknown import UnknownKind, describe_unread
+from kschedctl.reports.unknown import UnknownKind, describe_unread_kinds
 from kschedctl.text.counts import counted, first_few, first_of, format_price
 
 TYPES_SHOWN = 3
@@ -96,7 +96,7 @@ def _build_headline(line: tuple[str, ...], tone: Tone) -> Paragraph:
 
 def _build_unread_note(unknown: Sequence[UnknownKind]) -> Page:
     """Build a note about kinds that were not read."""
-    return (paragraph(Marked("Not certain:", Tone.WARNING), describe_unread(unknown)),) if unknown else ()
+    return (paragraph(Marked("Not certain:", Tone.WARNING), describe_unread_kinds(unknown)),) if unknown else ()
 
 
 def _build_seen_types_note(seen_types: int | None) -> Page:

@@ -115,12 +115,12 @@ def _get_cohort_path(replay: KueueReplay, node: QuotaNode) -> str:
 
 def _list_cohorts(replay: KueueReplay, queue_names: Iterable[str]) -> list[CohortNode]:
     """Return the cohorts above the named ClusterQueues, sorted by name. Cohorts in a cycle are left out."""
-    cohorts = {
-        cohort.name: cohort
-        for name in queue_names
-        if (parent := replay.cache.queues[name].node.parent) and parent.name not in replay.cache.cohorts_in_circle
-        for cohort in replay.cache.queues[name].node.iter_ancestors()
-    }
+    cohorts: dict[str, CohortNode] = {}
+    for name in queue_names:
+        node = replay.cache.queues[name].node
+        is_in_cycle = node.parent is not None and node.parent.name in replay.cache.cohorts_in_circle
+        if not is_in_cycle:
+            cohorts |= {cohort.name: cohort for cohort in node.iter_ancestors()}
     return [cohorts[name] for name in sorted(cohorts)]
 
 

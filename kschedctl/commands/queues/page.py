@@ -6,14 +6,14 @@ from kschedctl.commands.queues.report import ClusterQueueState, KueueQueues
 from kschedctl.render.page import Cell, Marked, Page, Style, paragraph
 from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
-from kschedctl.reports.unknown import describe_unread
+from kschedctl.reports.unknown import describe_unread_kinds
 
 
 def build_queues_page(report: KueueQueues, style: Style) -> Page:
     """Build the page: doubts, a summary line, the waiting Workloads, the ClusterQueues, and their quotas."""
     doubts = [*report.doubts, *report.problems]
     if report.unknown:
-        doubts.insert(0, describe_unread(report.unknown))
+        doubts.insert(0, describe_unread_kinds(report.unknown))
     return (
         *(paragraph(Marked("Not certain:", Tone.WARNING), doubt) for doubt in doubts),
         paragraph(*(Marked(part, Tone.STRONG) for part in report.build_first_line())),

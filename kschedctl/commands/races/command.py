@@ -35,19 +35,19 @@ class RaceOptions:
         typer.Option(
             "--nodes",
             metavar="NUMBER",
-            help="Number of nodes in the simulation. Repeat to compare several cluster sizes.",
+            help="Number of nodes in the simulation. Repeatable.",
         ),
     ] = field(default_factory=list)
     rate: Annotated[
         list[float],
-        typer.Option("--rate", metavar="NUMBER", help="Pods created per second. Repeat to compare several rates."),
+        typer.Option("--rate", metavar="NUMBER", help="Number of pods created per second. Repeatable."),
     ] = field(default_factory=list)
     expiry: Annotated[
         list[str],
         typer.Option(
             "--expiry",
-            metavar="TIME|adaptive|never",
-            help="Time after which an assumed pod expires. Repeat to compare several times.  "
+            metavar="DURATION|adaptive|never",
+            help="Time after which an assumed pod expires, such as 30s. Repeatable.  "
             f"[default: {', '.join(DEFAULT_EXPIRIES)}]",
         ),
     ] = field(default_factory=list)
@@ -55,17 +55,18 @@ class RaceOptions:
         str | None,
         typer.Option(
             "--binding-latency",
-            metavar="TIMES",
+            metavar="DISTRIBUTION",
             help="Time until the API server has bound a pod and answered: constant:TIME, exponential:MEAN, "
-            "lognormal:MEDIAN,P99, or measured on the pods of the cluster.  [default: exponential:10s]",
+            "lognormal:MEDIAN,P99, or measured, which takes the times from the cluster.  [default: exponential:10s]",
         ),
     ] = None
     informer_lag: Annotated[
         str | None,
         typer.Option(
             "--informer-lag",
-            metavar="TIMES",
-            help="Time from the end of the binding until the scheduler sees it.  [default: same as --binding-latency]",
+            metavar="DISTRIBUTION",
+            help="Time from the API server's answer to a binding until the scheduler's informer reports the bound pod, "
+            "in the format of --binding-latency.  [default: same as --binding-latency]",
         ),
     ] = None
     instances: Annotated[
@@ -84,7 +85,9 @@ class RaceOptions:
     duration: Annotated[
         str | None,
         typer.Option(
-            "--duration", metavar="TIME", help="Simulated time during which pods arrive.  [default: at least 5m]"
+            "--duration",
+            metavar="DURATION",
+            help="Simulated time during which pods arrive, such as 10m.  [default: at least 5m]",
         ),
     ] = None
     seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Random seed of the simulation.")] = 0

@@ -23,7 +23,7 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.api.times import parse_microseconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room.report import HeldPods, PlacedPod
-from kschedctl.commands.rebalance.replay import EvictionHarm, EvictionReplay, add_stand_ins
+from kschedctl.commands.rebalance.replay import EvictionHarm, EvictionReplay, add_lingering_stand_ins
 from kschedctl.commands.rebalance.report import DeschedulerRound, HeldBack, Rebalancing, RebalancingStep, RemovedPod
 from kschedctl.descheduling.descheduler import iter_unreplayed_plugins, run_descheduling_round
 from kschedctl.descheduling.evictions import DeniedEviction, EvictionCounter
@@ -93,7 +93,7 @@ def _replay_policy(
     ages of pods are computed. Raises InputError if `now` is invalid, or if a PriorityClass in the policy does not
     exist.
     """
-    cluster_with_stand_ins, stand_ins = add_stand_ins(cluster, policy.grace_seconds)
+    cluster_with_stand_ins, stand_ins = add_lingering_stand_ins(cluster, policy.grace_seconds)
     scheduler = Scheduler(cluster_with_stand_ins)
     replay = EvictionReplay.start(scheduler, seed, stand_ins)
     view_with_terminated = Fork.from_cluster(cluster, scheduler.view.settings._replace(ended=True))

@@ -33,7 +33,9 @@ def rebalance(
     ] = "",
     rounds: Annotated[
         int,
-        typer.Option("--rounds", metavar="NUMBER", min=1, help="Replay at most this many rounds of the descheduler."),
+        typer.Option(
+            "--rounds", metavar="NUMBER", min=1, help="Maximum number of rounds of the descheduler to replay."
+        ),
     ] = 10,
     seed: Annotated[
         int, typer.Option("--seed", metavar="NUMBER", help="Random seed that decides between nodes of equal score.")

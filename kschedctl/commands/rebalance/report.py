@@ -152,9 +152,12 @@ class Rebalancing(Report, frozen=True):
 
         A warning names the evicted pods, and figures count the evictions.
         """
-        verdict = "Quiet" if self.quiet else "NotQuiet"
         if self.loops:
             verdict = "Loops"
+        elif self.quiet:
+            verdict = "Quiet"
+        else:
+            verdict = "NotQuiet"
         evicted_pods = tuple(dict.fromkeys(step.pod for step in self.steps))
         return replace(
             summary,

@@ -43,7 +43,7 @@ from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.replay.pending_pods import describe_scope, find_pending_pods
 from kschedctl.replay.unknown import merge_unknown_kinds
-from kschedctl.reports.remedy import Remedy, sort_incomplete_fixes
+from kschedctl.reports.remedy import Remedy, sort_incomplete_and_costly_fixes_last
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -192,8 +192,9 @@ def add_room_plan(
 ) -> Remedies:
     """Add a plan that moves other pods to the report, or return the report unchanged if there is none.
 
-    There is none if the pod is not unschedulable, if the wishes exclude moves, if one of the report's fixes only moves
-    pods, or if moves alone do not let the pod fit.
+    No plan is searched if the pod is not unschedulable, if the wishes exclude moves, or if one of the report's fixes
+    only moves pods. There is no plan either if moves alone do not let the pod fit. If the user interrupts the search,
+    the report says so.
     """
     has_moving_fix = any(set(remedy.kinds) == {FixKind.MOVE_POD} for remedy in report.remedies)
     if report.verdict != UNSCHEDULABLE or has_moving_fix or not wishes.considers(FixKind.MOVE_POD, "operator"):
@@ -257,4 +258,4 @@ def _add_autoscaler_fixes(
         fixes = find_autoscaler_fixes(target, answer, now, user_groups, types=types, settings=settings)
     wished_fixes = [fix for fix in fixes if all(wishes.considers(kind, fix.by) for kind in fix.kinds)]
     all_fixes = insert_autoscaler_fixes(report.remedies, wished_fixes)
-    return structs.replace(report, remedies=sort_incomplete_fixes(all_fixes))
+    return structs.replace(report, remedies=sort_incomplete_and_costly_fixes_last(all_fixes))

@@ -52,7 +52,12 @@ from kschedctl.replay.controllers.creation_fix_steps import StepKind
 from kschedctl.replay.controllers.manifests import locate_errors
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, find_unadmitted_objects, has_unadmitted, has_unchecked
+from kschedctl.reports.waiting_elsewhere import (
+    WaitingElsewhere,
+    find_unadmitted_objects,
+    has_unadmitted,
+    has_unchecked_objects,
+)
 
 EXAMPLES = (
     "kschedctl remedies shop/web-6d4cf56db6-h8s2k",
@@ -93,27 +98,33 @@ def remedies(
     karpenter: KarpenterInput,
     pods: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[POD]", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
+        typer.Argument(
+            metavar="[POD]", help="Pod or workload: NAME, pod/NAME, NAMESPACE/NAME, deploy/NAME, sts/NAME, job/NAME, …"
+        ),
     ] = None,
     max_changes: Annotated[
         int,
-        typer.Option("--max-changes", metavar="N", min=1, max=3, help="Maximum number of changes that a fix combines."),
+        typer.Option(
+            "--max-changes", metavar="NUMBER", min=1, max=3, help="Maximum number of changes that a fix combines."
+        ),
     ] = 3,
     by: Annotated[
         Maker | None,
         typer.Option(
-            "--by", help="Suggest only changes to be made by the app team (author) or by the platform team (operator)."
+            "--by",
+            metavar="author|operator",
+            help="Suggest only changes that the app team (author) or the platform team (operator) makes.",
         ),
     ] = None,
     only: Annotated[
         str,
-        typer.Option("--only", metavar="KIND,…", help="Suggest only these kinds of changes, such as Tolerate,AddNode."),
+        typer.Option(
+            "--only", metavar="KIND,…", help="Kinds of changes to suggest, such as Tolerate,AddNode.  [default: all]"
+        ),
     ] = "",
     without: Annotated[
         str,
-        typer.Option(
-            "--without", metavar="KIND,…", help="Do not suggest these kinds of changes, such as Tolerate,AddNode."
-        ),
+        typer.Option("--without", metavar="KIND,…", help="Kinds of changes not to suggest, such as Tolerate,AddNode."),
     ] = "",
     seconds: Annotated[
         int,
@@ -244,7 +255,7 @@ def _find_target_pods(
     if targets_in_files := subjects.find_targets_in_files(inquiry, scope):
         return targets_in_files
     scope = with_context_namespace(scope, source, inquiry.cluster)
-    found_pods.check_namespace(inquiry.cluster, scope)
+    found_pods.require_existing_namespace(inquiry.cluster, scope)
     waiting = found_pods.find_pending_in_scope(inquiry.cluster, scope)
     return [TargetPod(inquiry.scheduler, inquiry.scheduler.view.stored(pod)) for pod in waiting]
 
@@ -281,7 +292,7 @@ def _add_new_resources(report: AnyRemedies, code: int, inquiry: Inquiry) -> tupl
     If `code` is success, but some of these objects were not checked, the exit code becomes UNDECIDED.
     """
     waiting = _merge_new_resources(inquiry, report.waiting_elsewhere)
-    undecided = report.undecided or (code == SCHEDULES and has_unchecked(waiting))
+    undecided = report.undecided or (code == SCHEDULES and has_unchecked_objects(waiting))
     report = structs.replace(report, waiting_elsewhere=waiting, undecided=undecided)
     if undecided and code == SCHEDULES:
         code = UNDECIDED

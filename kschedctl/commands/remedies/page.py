@@ -133,7 +133,7 @@ def _build_waiting_row(pods: HelplessPods, style: Style) -> Row:
     """Build the table row for similar pods that still wait: number, workload, kube-scheduler's message, and own fix."""
     workload = Marked(pods.workload, Tone.STRONG)
     taken = ", but other waiting pods take its room first" if pods.alone_is_taken else ""
-    own_fix = (f"Fix for this alone: {pods.alone}{taken}",) if pods.alone else ()
+    own_fix = (f"Fix for this workload only: {pods.alone}{taken}",) if pods.alone else ()
     return (f"{len(pods.pods):,}", Stack((workload, *describe_message(pods.message, style, len(pods.pods)), *own_fix)))
 
 
@@ -196,8 +196,8 @@ def _render_remedy(number: int, remedy: Remedy) -> str:
 
     A remedy without such a patch consists of comments only.
     """
-    fits = "the pod, if it were alone, would fit" if remedy.holds is False else "the pod fits"
-    effect = f"to be done by the {TEAMS[remedy.by]} team; then {fits} on {', '.join(remedy.opens)}"
+    fits = "without the other waiting pods, the pod would fit" if remedy.holds is False else "the pod fits"
+    effect = f"to be done by the {TEAMS[remedy.by]} team; then {fits} on {remedy.destination}"
     notes = [f"{number}: {remedy.summary} ({effect})"]
     notes += [f"caveat: {drawback}" for drawback in remedy.drawbacks]
     if remedy.gain:

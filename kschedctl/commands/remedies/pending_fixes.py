@@ -227,9 +227,9 @@ class GreedyChoice:
     def _multiply_nodes(self, proposal: Proposal, cleared: int, after: UnexplainedSettling) -> Proposal | None:
         """Return the proposal with as many nodes as its pods may need.
 
-        Return None if the proposal does not add exactly one node, if that node takes no pods, or if one node is enough.
-        `cleared` is the number of relevant pods that one node clears. If it is 0, other pods took the node. There must
-        then be enough nodes for these pods, too.
+        Return None unless the proposal adds exactly one node and that node takes pods. Also return None if one node is
+        enough. `cleared` is the number of relevant pods that one node clears. If it is 0, other pods took the node.
+        There must then be enough nodes for these pods, too.
         """
         if proposal not in self.proposals:
             return None  # it has several nodes already
@@ -263,8 +263,8 @@ class GreedyChoice:
 
         `after` is the cluster after the best proposal.
         """
-        best_rank = _build_proposal_rank(best, self._count_relevant_pods(after.waiting))
-        return _build_proposal_rank(proposal, waiting) >= best_rank
+        best_rank = _get_proposal_sort_key(best, self._count_relevant_pods(after.waiting))
+        return _get_proposal_sort_key(proposal, waiting) >= best_rank
 
     def _count_reachable_pods(self, proposal: Proposal) -> int:
         """Return the maximum number of waiting pods that the proposal can help.
@@ -314,7 +314,7 @@ class GreedyChoice:
 
         def build_sort_key(proposal: Proposal) -> _ProposalRank:
             """Return the rank of the proposal. Clearing many pods ranks like leaving few pods waiting."""
-            return _build_proposal_rank(proposal, waiting=-self._estimate_cleared_pods(proposal))
+            return _get_proposal_sort_key(proposal, waiting=-self._estimate_cleared_pods(proposal))
 
         return sorted(promising_proposals, key=build_sort_key)
 
@@ -348,7 +348,7 @@ class _ProposalRank(NamedTuple):
     cost: float
 
 
-def _build_proposal_rank(proposal: Proposal, waiting: int) -> _ProposalRank:
+def _get_proposal_sort_key(proposal: Proposal, waiting: int) -> _ProposalRank:
     """Return the sort key of a proposal after which `waiting` pods wait."""
     prices, cost = build_cost_key(proposal.fix.trial.changes)
     return _ProposalRank(gives_up_guarantees(proposal.fix.trial), waiting, prices[0], cost)

@@ -170,10 +170,11 @@ class RemediesOfMany(Report, frozen=True):
             suffix = ": no change was found that helps any other pod"
         elif change_count == 1:
             suffix = " with this change"
-        else:
-            fix_count = len(self.chosen)
-            numbered = "" if fix_count == change_count else f" of {counted(fix_count, 'fix', 'fixes')}"
-            suffix = f" with these {change_count} changes{numbered}"
+        elif change_count == len(self.chosen):
+            suffix = f" with these {change_count} changes"
+        else:  # a numbered fix has several changes
+            fixes = agreeing(len(self.chosen), "this fix", f"these {len(self.chosen)} fixes")
+            suffix = f" with {fixes} of {change_count} changes"
         get = agreeing(1 if self.waiting == 1 else self.cleared, "gets", "get")
         cleared = f"{self.cleared:,} of {counted(self.waiting, 'waiting pod')} {self.scope} {get} a node"
         fit = agreeing(self.fitting, "other pending pod fits already", "other pending pods fit already")

@@ -42,7 +42,9 @@ def sampling(
     ] = None,
     pods: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[POD]…", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
+        typer.Argument(
+            metavar="[POD]…", help="Pod or workload: NAME, pod/NAME, NAMESPACE/NAME, deploy/NAME, sts/NAME, job/NAME, …"
+        ),
     ] = None,
     kinds: Annotated[
         int,
@@ -55,8 +57,8 @@ def sampling(
         typer.Option(
             "--max-loss",
             metavar="POINTS",
-            help="Recommend only percentages at which the chosen nodes are at most this many score points behind the "
-            "best, on average.",
+            help="Largest loss of a percentage that may be recommended: by how many score points the chosen node is "
+            "behind the best one, on average.",
         ),
     ] = MAX_LOSS,
 ) -> Answer:

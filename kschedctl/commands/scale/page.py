@@ -116,7 +116,7 @@ def _group_pods_by_reasons(report: ScaleUp, style: Style) -> dict[tuple[tuple[st
             group: _describe_rejection(rejection, figures.get(group, ""), style)
             for group, rejection in unhelped.rejected.items()
         }
-        reason_by_group |= {group: report.describe_skipped(pod, group) for group in unhelped.skipped}
+        reason_by_group |= {group: report.describe_skipped_group(pod, group) for group in unhelped.skipped}
         pods_by_reasons.setdefault(tuple(sorted(reason_by_group.items())), []).append(pod)
     return pods_by_reasons
 

@@ -30,7 +30,8 @@ from kschedctl.commands.simulate import report as reports
 from kschedctl.commands.simulate.report import SimulationReport
 from kschedctl.fixes.new_node import simulate_growth
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
-from kschedctl.replay.controllers.creation import Creation, clamp_replicas_to_autoscaler, create_objects
+from kschedctl.replay.controllers.autoscaled_workloads import add_autoscaled_workloads, clamp_replicas_to_autoscaler
+from kschedctl.replay.controllers.creation import Creation, create_objects
 from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_manifests
 from kschedctl.replay.controllers.plan_change import ExistingPods, plan_change
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
@@ -57,7 +58,12 @@ from kschedctl.replay.placements import (
     report_evictions,
     summarize_evictions,
 )
-from kschedctl.replay.settling import build_resulting_cluster, list_victims, recreate_evicted_pods, recreate_gone_pods
+from kschedctl.replay.settling import (
+    build_resulting_cluster,
+    describe_victims,
+    enable_pod_recreation,
+    recreate_gone_pods,
+)
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.storage_demand import describe_exceeded_storage
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
@@ -66,7 +72,7 @@ from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
 from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.reports.placements import EvictedPod, Spread, Variation, WorkloadVariation, select_displaced_pods
 from kschedctl.reports.unknown import ClusterBasis
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, has_unadmitted, has_unchecked
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, has_unadmitted, has_unchecked_objects
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
@@ -171,10 +177,10 @@ def simulate(
 def _add_objects_waiting_elsewhere(
     report: reports.SimulationReport, shared: PreparedCluster, *, new_only: bool
 ) -> reports.SimulationReport:
-    """Return the report with workloads that wait for other components. Workloads in Kueue's queues come first.
+    """Return the report with workloads that wait for other components, and the flavors in which Kueue admits workloads.
 
-    `new_only` leaves out workloads that the cluster already had. The report becomes undecided if the state of a
-    workload is unknown, unless it is certainly bad.
+    Workloads in Kueue's queues come first. `new_only` leaves out workloads that the cluster already had. The report
+    becomes undecided if the state of a workload is unknown, unless something else is certainly bad.
     """
     queued = {entry.resource: entry for entry in shared.queued}
     all_waiting = find_waiting_elsewhere(shared.cluster.with_objects({"Job": shared.suspended_jobs}))
@@ -185,7 +191,7 @@ def _add_objects_waiting_elsewhere(
         report,
         waiting_elsewhere=waiting,
         admitted=dict(shared.flavors),
-        undecided=not is_certainly_bad and (report.undecided or has_unchecked(waiting)),
+        undecided=not is_certainly_bad and (report.undecided or has_unchecked_objects(waiting)),
     )
 
 
@@ -313,7 +319,7 @@ def _add_simulated_growth(
 ) -> reports.SimulationReport:
     """Add the nodes that the autoscaler would create for pods without a node to the report.
 
-    The report becomes undecided if the simulated growth is in doubt. It is returned unchanged if there is no
+    The report becomes undecided if the simulated growth is in doubt. Return the report unchanged if there is no
     autoscaler, if all pods have a node, or if the user interrupted the simulation.
     """
     if shared.autoscaler is None or not report.unplaced or simulation.interrupted:
@@ -391,18 +397,18 @@ def carry_out_changes(
 
     # From here on, controllers recreate evicted pods, except old pods that a rollout removes anyway
     scaled_down = frozenset(old_pod for rollout in rollouts for old_pod in rollout.old)
-    recreate_evicted_pods(simulation, scaled_down)
+    enable_pod_recreation(simulation, scaled_down)
     outcomes = roll_out(rollouts, simulation, [position_by_key[key] for key in shared.pending_pods], done)
     if not simulation.interrupted:  # members of gangs come back once nothing else moves
-        victims = [victim for victim in list_victims(outcomes) if victim not in scaled_down]
+        victims = [victim for victim in describe_victims(outcomes) if victim not in scaled_down]
         outcomes += simulation.schedule(recreate_gone_pods(simulation, victims))
     return CarriedOutChanges(simulation, rollouts, outcomes)
 
 
 def _build_rollout_creations(shared: PreparedCluster) -> list[RolloutCreation | None]:
-    """Return an object for each change, which admits the rollout's pods when they are created.
+    """Return, for each change, the object that admits the rollout's pods when they are created.
 
-    Return None for each change if the pods were created and admitted before the simulation begins.
+    If the pods were created and admitted before the simulation begins, return None for each change.
     """
     if shared.admissions is None:
         return [None] * len(shared.changes)
@@ -495,6 +501,7 @@ def prepare_simulation(
     replays_admission = documents is not None
     sorted_manifests = sort_manifests(manifests)
     cluster = cluster.with_objects(sorted_manifests.objects)
+    add_autoscaled_workloads(sorted_manifests, cluster)
     validate_new_manifests(sorted_manifests, cluster, admission=not replays_admission, validated=documents or {})
     denied_objects: Mapping[Owner, NotCreated] = {}
     if replays_admission:

@@ -22,7 +22,7 @@ from kschedctl.cli.manifests import Application, Namespace, read_manifests
 from kschedctl.cli.next_commands import STDIN, build_command
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.output_options import Answer, Drawn, FailOn
-from kschedctl.cli.run_options import RunChoices, RunOptions, ask_and_answer
+from kschedctl.cli.run_options import RunChoices, RunOptions, answer_about_subjects
 from kschedctl.cli.source import (
     AUTOSCALED_KINDS,
     HELD_BACK_KINDS,
@@ -43,7 +43,6 @@ from kschedctl.replay.parallel import Progress, Workers
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
 from kschedctl.reports.waiting_elsewhere import has_unadmitted
 from kschedctl.scheduler.engine.extenders import CallExtender
-from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE
 from kschedctl.sources.read import read_documents
 
 EXAMPLES = (
@@ -88,7 +87,8 @@ class SimulateOptions:
         typer.Option(
             "--follow",
             metavar="EVENTS",
-            help="Compare the placements of a real rollout: a file with output of kubectl get events -o json, or -.",
+            help="File with the output of kubectl get events -o json, or - (stdin): compare kschedctl's placements "
+            "with those of a real rollout.",
         ),
     ] = None
 
@@ -148,8 +148,9 @@ class SimulateOptions:
     def read_applications(self, source: Source, run: RunOptions, namespace: str | None) -> dict[str, Application]:
         """Read the manifests and the clusters to apply them to, keyed by cluster name.
 
-        With --pending or --autoscale, there may be no files, and then only the clusters are read. Raises UsageError if
-        --autoscale is combined with --runs or there is nothing to apply, and KschedctlError if an input cannot be read.
+        With --pending or --autoscale, there may be no files. Then only the clusters are read. Raises UsageError if
+        --autoscale is combined with --runs, or if there is nothing to apply. Raises KschedctlError if an input cannot
+        be read.
         """
         without_files = self.pending or self.autoscale
         if self.autoscale and run.runs != 1:
@@ -186,8 +187,8 @@ class SimulateOptions:
 
 
 def _has_something_to_apply(application: Application) -> bool:
-    """Return whether the files hold workloads, or custom resources whose operators would create pods."""
-    if application.manifests:
+    """Return whether the files hold new objects, or custom resources whose operators would create pods."""
+    if application.manifests or application.without_pods:
         return True
     return any(not entry.exists for entry in find_waiting_elsewhere(application.cluster))
 
@@ -218,7 +219,7 @@ def simulate(
         manner.validate_follow(run)
         with extending.open_caller() as call:
             following = _prepare_following(manner.follow, source, run, namespace, call)
-            return ask_and_answer(run, result, following.applications, following.ask, following.is_acceptable)
+            return answer_about_subjects(run, result, following.applications, following.ask, following.is_acceptable)
     applications = {
         name: application._replace(cluster=kueue.apply_to(application.cluster))
         for name, application in manner.read_applications(source, run, namespace).items()
@@ -234,7 +235,7 @@ def simulate(
 
     places = next(iter(applications.values())).places
     with extending.open_caller() as settings["call_extender"]:
-        return ask_and_answer(
+        return answer_about_subjects(
             run, result, applications, ask, manner.is_acceptable, suggest_commands=suggest_commands, places=places
         )
 
@@ -256,7 +257,11 @@ def _build_simulation_question(
                 autoscaler=build_autoscaler(application.cluster),
                 **options,
             )
-        return replace(report, missing_namespaces=dict(application.missing_namespaces))
+        return replace(
+            report,
+            missing_namespaces=dict(application.missing_namespaces),
+            without_pods=application.without_pods,
+        )
 
     return ask
 
@@ -330,16 +335,14 @@ def _suggest_commands(
 ) -> Iterator[str]:
     """Yield up to two commands to run next.
 
-    If pods do not fit, the first command says how many would fit or what would help. The second command repeats the
-    simulation with ``--rollout`` if old pods are replaced at once, or with ``--pending`` if waiting pods were left out.
-    Options that the simulation already had are kept.
+    If pods do not fit or cannot be created, the first command says what would help. The second command repeats the
+    simulation with ``--rollout`` if old pods are replaced at once, or with ``--pending`` if waiting pods were left out
+    and some pods were scheduled. Options that the simulation already had are kept.
     """
     options = [*(["-n", namespace] if namespace else []), *extending.to_cli_options()]
-    has_daemons = any(workload.workload.startswith("DaemonSet ") for workload in report.workloads)
-    has_unschedulable = any(group.verdict == UNSCHEDULABLE for group in report.pending)
-    if has_unschedulable and not has_daemons:
-        command = ("capacity",) if source.filename else ("remedies", "-A")
-        yield from build_command(source, *command, options=options)
+    if report.pending or report.not_created:
+        scope = [] if report.workloads or report.not_created else ["-A"]  # without manifests, all waiting pods
+        yield from build_command(source, "remedies", *scope, options=options)
 
     has_old_pods = any(workload.removed and workload.created and not workload.rollout for workload in report.workloads)
     further_options = []
@@ -347,5 +350,6 @@ def _suggest_commands(
         further_options.append("--pending")
     if has_old_pods or settings["rollout"]:
         further_options.append("--rollout")
-    if report.left_out or has_old_pods:
+    takes_room = report.left_out and report.placed + report.unplaced
+    if takes_room or has_old_pods:
         yield from build_command(source, "simulate", options=[*options, *further_options])

@@ -187,15 +187,15 @@ def _format_domains(workload: WorkloadPlacement, style: Style) -> str:
     for key, counts in workload.domains.items():
         if any(counts.values()):
             _, _, short_key = key.rpartition("/")
-            parts.append(f"{short_key} {_format_counts(counts)}")
+            parts.append(f"pods per {short_key}: {_format_counts(counts)}")
     if style.wide and workload.nodes:
-        parts.append(_format_counts(workload.nodes))
+        parts.append(f"pods per node: {_format_counts(workload.nodes)}")
     return "; ".join(parts)
 
 
 def _format_counts(values: Mapping[str, int]) -> str:
-    """Return counts as text, such as `a: 1, b: 2`."""
-    return ", ".join(f"{value}: {number:,}" for value, number in values.items())
+    """Return counts as text, such as `a 1, b 2`."""
+    return ", ".join(f"{value} {number:,}" for value, number in values.items())
 
 
 def build_simulation_widgets(report: SimulationReport) -> list[HtmlSection]:

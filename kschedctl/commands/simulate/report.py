@@ -23,6 +23,7 @@ from kschedctl.reports.placements import (
     Variation,
     describe_evictions,
     describe_missing_namespaces,
+    describe_objects_without_pods,
     list_displaced_pods,
     select_displaced_pods,
 )
@@ -36,6 +37,7 @@ from kschedctl.reports.waiting_elsewhere import (
     find_unadmitted_objects,
     has_unadmitted,
 )
+from kschedctl.scheduler.queueing.scheduling_queue import TIMEOUT
 from kschedctl.text.counts import agreeing, counted, first_few
 
 
@@ -129,6 +131,8 @@ class SimulationReport(Report, frozen=True):
     """Notes on workloads whose replicas a HorizontalPodAutoscaler changes at once."""
     missing_namespaces: dict[str, str] = msgspec.field(default_factory=dict)
     """The namespaces that are assumed to be created first, each with a similar existing name or an empty string."""
+    without_pods: tuple[str, ...] = ()
+    """The new objects of the manifests, if none of them creates pods or changes a workload's replicas."""
     kind: str = "Simulation"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -179,14 +183,17 @@ class SimulationReport(Report, frozen=True):
             return ("Nothing was known by then", "")
         if waiting:
             return ("No pod to schedule:", f"{waiting}{doubt}")
+        if self.without_pods:
+            return ("Nothing to schedule:", describe_objects_without_pods(self.without_pods))
         return ("Nothing to schedule", "")
 
     def _describe_placed_pods(self) -> str:
         """Return how many pods get a node, the side effects, and the flavors in which Kueue admits the pods.
 
-        If waiting pods take part, they are counted apart from the pods of the manifests.
+        Pods that cannot be created count as pods without a node. If waiting pods take part, they are counted apart from
+        the pods of the manifests.
         """
-        total = self.placed + self.unplaced
+        total = self.placed + self.unplaced + sum(denied.missing or 0 for denied in self.not_created)
         placed = f"{self.placed:,}"
         if self.variation and self.variation.placed.least < self.variation.placed.most:
             placed = str(self.variation.placed)
@@ -271,9 +278,16 @@ class SimulationReport(Report, frozen=True):
         stuck = sum(workload.rollout.startswith("stuck") for workload in self.workloads)
         if stuck:
             text += f", {counted(stuck, 'rollout')} stuck"
+        delayed = self._count_delayed_pods() if any(workload.rollout for workload in self.workloads) else 0
+        if delayed:
+            text += f", up to {counted(delayed, 'pod')} placed only after five minutes"
         if self.unchanged_workloads:
             text += f", {counted(len(self.unchanged_workloads), 'rollout')} that may replace no pod"
         return text
+
+    def _count_delayed_pods(self) -> int:
+        """Return how many pods with a node may have waited for the retry that comes after five minutes."""
+        return sum(min(len(group.pods), group.after.get(TIMEOUT, 0)) for group in self.retried if not group.queue)
 
     @property
     def unchanged_workloads(self) -> tuple[str, ...]:

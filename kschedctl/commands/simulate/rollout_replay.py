@@ -34,7 +34,7 @@ from kschedctl.commands.simulate.following_report import (
 from kschedctl.replay.shared_cluster import build_cluster_basis, describe_search_start
 from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, merge_unknown_kinds, summarize_unknowns
 from kschedctl.reports.unknown import VERDICT, UnknownKind
-from kschedctl.scheduler.engine.cycle import Cycle, select_allowed_nodes
+from kschedctl.scheduler.engine.cycle import Cycle, mask_allowed_nodes
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchTerms
 from kschedctl.scheduler.framework import PluginError
@@ -439,8 +439,8 @@ def _compare_placement(
     """Compare the replay of a pod with the node at `row`, to which the pod really went.
 
     `row` is NO_ROW if the cluster does not have that node. Nothing is compared if another scheduler placed the pod or
-    if the cycle failed with an error. Without sampling, a node that is behind the best ones may still be the best of a
-    sample.
+    if the cycle failed with an error. If the replay searches all nodes, a node behind the best ones may still be the
+    best of those that kube-scheduler looked at. Then the outcome says so.
     """
     cycle = tried.cycle
     served_names = following.scheduler.configuration.profiles
@@ -516,11 +516,11 @@ def _compute_score_deficit(cycle: Cycle, row: Row, best_node: str) -> _ScoreDefi
 def _is_best_of_sample(cycle: Cycle, row: Row, following: StepwiseScheduler) -> bool:
     """Return whether the node may be the best that the scheduler saw because its search stopped before a better node.
 
-    The search stops once it has found a certain number of feasible nodes. This node may be the best of them if, in the
-    scheduler's order, it is among at least as many consecutive feasible nodes that are no better. Scores are computed
-    as if all nodes had been searched.
+    The search stops once it has found a certain number of feasible nodes. Its best node may be this one if so many
+    consecutive feasible nodes around this one, in the scheduler's order, are no better. Scores are computed as if all
+    nodes had been searched.
     """
-    offered = int(select_allowed_nodes(cycle.pre_filter, cycle.view).sum())
+    offered = int(mask_allowed_nodes(cycle.pre_filter, cycle.view).sum())
     nodes_needed = following.start_sampling(SampledFrom()).count_nodes_needed_for_scoring(
         offered, SearchTerms.from_profile(cycle.framework.profile, cycle.framework.release)
     )

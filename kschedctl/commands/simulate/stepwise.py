@@ -33,7 +33,7 @@ from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.replay.pending_pods import is_pending
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, summarize_unknowns
-from kschedctl.scheduler.engine.cycle import Cycle, run_cycle, select_allowed_nodes
+from kschedctl.scheduler.engine.cycle import Cycle, mask_allowed_nodes, run_cycle
 from kschedctl.scheduler.engine.diagnosis import build_fit_error
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling, SearchTerms
@@ -63,7 +63,8 @@ def follow(
     victims leave at once. The pod is then tried again, at most three times. ``retry`` says when: right away (``now``)
     or after all other pods (``end``).
 
-    Raises UsageError for unknown pods and nodes, and ConfigurationError if the scheduler's configuration is invalid.
+    Raises UsageError for unknown pods and an unknown ``retry``, and ConfigurationError if the scheduler's configuration
+    is invalid.
 
     >>> follow(Cluster.from_objects([]), []).steps
     ()
@@ -177,7 +178,7 @@ def sampling(cluster: Cluster, pods: Sequence[str], *, start: int = 0) -> Sampli
 
     Each search covers a part of the nodes, whose size is percentageOfNodesToScore of the cluster's configuration.
     ``start`` is the index, in the scheduler's order of nodes, at which the first search begins. Raises UsageError for
-    unknown pods, and ConfigurationError if the scheduler's configuration is invalid.
+    unknown pods and a negative ``start``, and ConfigurationError if the scheduler's configuration is invalid.
 
     >>> sampling(Cluster.from_objects([]), []).node_order
     ()
@@ -242,7 +243,7 @@ def _build_sampled_pod(name: str, cycle: Cycle, searches: Sampling, start: int) 
     feasible = cycle.feasible.tolist() if search is None else search.feasible.tolist()
     rejected = [] if search is None else np.flatnonzero(search.examined & ~cycle.filter.passing).tolist()
     ended_before_search = cycle.pre_filter.status.rejected or (cycle.error and not cycle.considered.any())
-    offered = 0 if ended_before_search else int(select_allowed_nodes(cycle.pre_filter, cycle.view).sum())
+    offered = 0 if ended_before_search else int(mask_allowed_nodes(cycle.pre_filter, cycle.view).sum())
     terms = SearchTerms.from_profile(cycle.framework.profile, cycle.framework.release)
     return SampledPod(
         pod=name,
@@ -334,8 +335,8 @@ def _parse_placements(documents: Iterable[JsonObject], path: str = "") -> list[R
 def _iter_list_items(document: JsonObject, path: str) -> Iterator[JsonObject]:
     """Yield the objects of a list, or the document itself if it is not a list.
 
-    Items without a kind get the kind of the list: the items of an EventList are Events. Raises InputError if the items
-    are malformed.
+    Items without a kind get the kind that the list's kind names, such as Event for an EventList. Raises InputError if
+    the items are malformed.
     """
     if not str(document.get("kind", "")).endswith("List"):
         yield document

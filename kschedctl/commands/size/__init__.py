@@ -1,9 +1,9 @@
 """`size`: which nodes would you need if you built the cluster from scratch?
 
 Read `sizing` first: it starts from node sets of a solver (`solved`) or of a greedy packing, and makes them cheaper
-(`search`). `replays` proves each set, and `optimality` looks for cheaper ones. `hints` says
-why pods get no node. `shapes` and `type_shapes` are the node
-shapes to choose from, `program` is the packing problem as arrays, with the greedy packing.
+(`search`). `replays` proves each set, and `optimality` looks for cheaper ones. `hints` says why pods get no node.
+`shapes` and `type_shapes` are the node shapes to choose from. `program` is the packing problem as arrays, with the
+greedy packing.
 """
 
 from __future__ import annotations

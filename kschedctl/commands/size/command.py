@@ -39,7 +39,10 @@ class SizeOptions:
     scale: Annotated[
         float,
         typer.Option(
-            "--scale", metavar="FACTOR", min=1, help="Multiply the number of pods of each workload by this factor."
+            "--scale",
+            metavar="FACTOR",
+            min=1,
+            help="Factor by which to multiply the number of pods of each workload, such as 1.5.",
         ),
     ] = 1
     scenario: Annotated[
@@ -47,7 +50,7 @@ class SizeOptions:
         typer.Option(
             "--scenario",
             metavar="SCENARIO",
-            help="Changes to make to the cluster first, as for whatif: a file, - for stdin, or the JSON itself.",
+            help="Changes to make to the cluster first, in the format of whatif: a file, - (stdin) or JSON text.",
             show_default=False,
         ),
     ] = ""
@@ -55,7 +58,7 @@ class SizeOptions:
         bool, typer.Option("--by-nodes", help="Find the smallest number of nodes instead of the cheapest set.")
     ] = False
     keep_zone_loss: Annotated[
-        bool, typer.Option("--keep-zone-loss", help="Require that all pods still get nodes if any one zone is lost.")
+        bool, typer.Option("--keep-zone-loss", help="Require that all pods still get a node if any one zone is lost.")
     ] = False
     pool_label: Annotated[
         str,
@@ -76,13 +79,13 @@ class SizeOptions:
         typer.Option(
             "--node-label",
             metavar="KEY=VALUE",
-            help="Label to add to the nodes made from --instance-types. Repeatable, for several labels.",
+            help="Label to add to the nodes made from --instance-types. Repeatable.",
             show_default=False,
         ),
     ] = None
     seconds: Annotated[
         int,
-        typer.Option("--search-seconds", metavar="NUMBER", min=1, help="Stop searching after this many seconds."),
+        typer.Option("--search-seconds", metavar="NUMBER", min=1, help="Time limit of the search, in seconds."),
     ] = 60
 
     def parse_node_labels(self) -> dict[str, str]:

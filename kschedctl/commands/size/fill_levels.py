@@ -44,8 +44,8 @@ class FillLevels(NamedTuple):
     def build_set_basis(self, program: PackingProgram, crowded: Bools) -> SetBasis:
         """Build the basis of a set whose nodes get no fuller than these levels.
 
-        The set uses the crowded shape `needed`, and the other shapes with a level that are not crowded. `crowded` is a
-        mask (S,) of all shapes.
+        The set uses the crowded shape `needed` and all uncrowded shapes that have a level. `crowded` is a mask (S,) of
+        all shapes.
         """
         has_nodes = np.isfinite(self.shares)
         uncrowded = np.flatnonzero(has_nodes & ~crowded).tolist()
@@ -104,10 +104,10 @@ def measure_levels_when_full(
     outcomes: Sequence[Outcome],
     waiting: Sequence[str],
 ) -> list[FillLevels]:
-    """Measure the fill levels of all shapes at the moment when a crowded shape gets full, once for each crowded shape.
+    """Measure the fill levels of all shapes at the moment when a crowded shape gets full.
 
-    `rows_by_shape` are the rows of the nodes of each shape in the simulation. `waiting` are the keys of the waiting
-    pods. The list is empty if no shape is crowded.
+    The result has the levels for each crowded shape that has nodes, or is empty if no shape is crowded. `rows_by_shape`
+    are the rows of the nodes of each shape in the simulation. `waiting` are the keys of the waiting pods.
     """
     crowded = find_crowded_shapes(program, waiting)
     if not crowded.any():

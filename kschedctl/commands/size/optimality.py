@@ -21,6 +21,8 @@ from kschedctl.commands.size.search import NEGLIGIBLE_SHARE, SearchTask, SetSear
 
 MAX_SETS = 100_000
 """The maximum number of sets that are enumerated."""
+MAX_SETS_BEFORE_CUTS = 10 * MAX_SETS
+"""The maximum number of sets before those are dropped that cannot satisfy the cuts."""
 PROBES = (1 / 2, 3 / 4, 7 / 8, 15 / 16)
 """Positions of the probed sets, as shares of the way from the cheapest to the best set."""
 MAX_REPLAYS = 256
@@ -130,7 +132,7 @@ def enumerate_cheaper_sets(
     for index, shape in enumerate(order.tolist()):
         # Repeat each set with 0, 1, 2 … nodes of the shape, as many as the money allows.
         choices = ((cost_limit - sets @ program.costs) / program.costs[shape]).astype(np.int64) + 1
-        if choices.sum() > 10 * MAX_SETS:
+        if choices.sum() > MAX_SETS_BEFORE_CUTS:
             return None
         sets = np.repeat(sets, choices, axis=0)
         starts = np.repeat(np.cumsum(choices) - choices, choices)

@@ -19,9 +19,12 @@ from kschedctl.text.counts import counted, format_price
 def build_page(report: NodeSizing, style: Style) -> Page:
     """Build the page: the best set, caveats, its nodes, alternative sets, pods without a node, and the pools."""
     first, *notes = report.build_first_line()
-    tone = Tone.GOOD if report.good and not report.undecided else Tone.WARNING
     if report.loses_node:
         tone = Tone.BAD
+    elif report.good and not report.undecided:
+        tone = Tone.GOOD
+    else:
+        tone = Tone.WARNING
     remarks: Page = ()
     if report.shapes:
         remarks = (

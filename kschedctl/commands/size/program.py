@@ -26,6 +26,10 @@ Counts = Mapping[str, int]
 """The number of nodes of each shape."""
 ROUNDING_SHARE = 1e-7
 """The share of a bound that may be rounding."""
+ROUNDING_ERROR = 1e-9
+"""A sum that exceeds a whole number by less than this is that number."""
+LEAST_COST = 1e-9
+"""The cost that replaces 0, because costs are divisors."""
 MAX_FILL_STEPS = 4
 """The largest number of pods per node for which fill steps are built, see `PackingProgram.measures`."""
 PER_POD_LABELS = (
@@ -136,7 +140,7 @@ class PackingProgram:
             group_of=group_of,
         )
 
-    def prefer_shapes(self, names: Iterable[str]) -> Bools:
+    def select_preferred_shapes(self, names: Iterable[str]) -> Bools:
         """Return a mask (G, S) of the shapes that each group may use.
 
         These are the preferred shapes that take the group's pods. If there are none, all shapes that take them are
@@ -201,7 +205,7 @@ class PackingProgram:
         # Pods of a group that may not share a node need a node each. Pods of other groups may join them.
         minimum = np.maximum(minimum, (self.apart[:, None] * pods_on_shape).max(axis=0, initial=0.0))
 
-        needed: npt.NDArray[np.int64] = np.ceil(minimum - 1e-9).astype(np.int64)  # 1e-9 is for rounding errors
+        needed: npt.NDArray[np.int64] = np.ceil(minimum - ROUNDING_ERROR).astype(np.int64)
         return np.maximum(needed, pods_on_shape.any(axis=0))
 
 
@@ -245,7 +249,7 @@ def build_program(
     takes &= (requested[:, None, :] <= offered[None, :, :]).all(axis=2)
     return PackingProgram(
         names,
-        np.array([max(costs[name], 1e-9) for name in names]),  # costs are divisors
+        np.array([max(costs[name], LEAST_COST) for name in names]),
         offered=offered,
         requested=requested,
         takes=takes,
@@ -314,7 +318,7 @@ class PlainPacking:
 
         Pods that fit on a preferred shape get nodes of the preferred shapes. Pods that no shape takes are left out.
         """
-        takes = program.prefer_shapes(preferred)
+        takes = program.select_preferred_shapes(preferred)
         has_pods = takes.any(axis=1) & (program.pods > 0)
 
         # Each group goes to the shape that would be cheapest if it took all of its pods alone.

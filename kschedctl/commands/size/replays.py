@@ -105,7 +105,7 @@ class NodeSets:
         for frozen_counts, waiting in self._replayed.items():
             yield dict(frozen_counts), waiting
 
-    def get_pools(self, counts: Counts, *, replay_if_needed: bool) -> dict[str, PoolState]:
+    def get_pool_states(self, counts: Counts, *, replay_if_needed: bool) -> dict[str, PoolState]:
         """Return the state of each pool of a set with all pods placed.
 
         If this process has not replayed the set yet, the set is replayed now if `replay_if_needed` is true, and

@@ -152,9 +152,9 @@ class NodeSizing(Report, frozen=True):
         node_set = f"{counted(self.nodes, 'node')}{cost} {takes} {taken_pods}"
         if self.leaves_out_placeable_pods:  # the bound is for more pods, so that the set may be below it
             minimum = counted(int(self.bound), "node") if self.price is None else f"{lower_bound} an hour"
-            fitting_pods = f"the {counted(self.bound_pods, 'pod')} that fit on some node"
-            return f"{node_set}; by requests alone, {fitting_pods} need at least {minimum}"
-        return f"{node_set}; at least {lower_bound} by requests{self._describe_gap_to_bound()}"
+            fitting_pods = f"the {counted(self.bound_pods, 'pod')} that fit on an empty node"
+            return f"{node_set}; {fitting_pods} need at least {minimum}, judged by requests alone"
+        return f"{node_set}; at least {lower_bound}, judged by requests alone{self._describe_gap_to_bound()}"
 
     @property
     def leaves_out_placeable_pods(self) -> bool:
@@ -235,7 +235,8 @@ class NodeSizing(Report, frozen=True):
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the numbers of nodes and pods, and the pods that get no node or are not created.
 
-        Warnings name nodes to keep and what new nodes lack, and say that each set was replayed only once.
+        Warnings name nodes to keep, what new nodes lack, and a zone with most of the nodes. They also say that each set
+        was replayed only once.
         """
         homeless_pods = tuple(ShortPods(len(group.pods), group.pods[0], "", group.message) for group in self.never)
         uncreated_workloads = tuple(workload.short_form for workload in self.not_created)

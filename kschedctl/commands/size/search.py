@@ -225,9 +225,8 @@ class _Growth:
         """
         # The last step helped little if at least half as many pods wait as on the best set before.
         has_helped_little = 2 * waiting_count >= self._fewest_waiting
-        have_nodes_helped_little = has_helped_little and self._slack is None
-        has_slack_helped_little = has_helped_little and self._slack is not None
-        self._step = 4 * self._step if have_nodes_helped_little else 1
+        was_packed_with_slack = self._slack is not None
+        self._step = 4 * self._step if has_helped_little and not was_packed_with_slack else 1
         self._fewest_waiting = min(self._fewest_waiting, waiting_count)
 
         compute_cost = self._search.program.compute_cost
@@ -235,7 +234,7 @@ class _Growth:
         slack = self._find_smallest_costly_slack()
         if (
             slack is None
-            or has_slack_helped_little
+            or (was_packed_with_slack and has_helped_little)
             or compute_cost(with_more_nodes) <= compute_cost(self._pack_with_slack(slack))
         ):
             self.counts = with_more_nodes
@@ -298,7 +297,7 @@ def improve_set(search: SetSearch, task: SearchTask) -> SearchedSet:
     has_improved = True
     while has_improved and not task.is_late:
         best_before = best
-        names = sorted(best, key=lambda name: _build_removal_key(search, task, best, name), reverse=True)
+        names = sorted(best, key=lambda name: _get_removal_sort_key(search, task, best, name), reverse=True)
         for name in names:
             best = _remove_nodes_of_shape(search, task, best, name)
         has_improved = best is not best_before
@@ -340,7 +339,7 @@ def _compute_max_removable_nodes(search: SetSearch, task: SearchTask, counts: Co
     return nodes_in_gap
 
 
-def _build_removal_key(search: SetSearch, task: SearchTask, counts: Counts, name: str) -> tuple[float, float]:
+def _get_removal_sort_key(search: SetSearch, task: SearchTask, counts: Counts, name: str) -> tuple[float, float]:
     """Return the sort key of a shape, highest for the one to remove first.
 
     The cost of the nodes that were added to the starting set decides, then the cost of one node.
@@ -355,8 +354,8 @@ def _replace_removed_nodes(
 ) -> dict[str, int] | None:
     """Add nodes to `counts`, from which nodes were removed, until no pod waits except those in `homeless`.
 
-    Return the set, or None if it does not get cheaper than `cost_limit`, if more nodes do not help a waiting pod, if a
-    refill does not at least halve the waiting pods, or after MAX_REFILLS refills.
+    Return None if the set does not get cheaper than `cost_limit`, if more nodes do not help a waiting pod, or after
+    MAX_REFILLS refills. Each refill has to halve the number of waiting pods at least. Otherwise, return None as well.
     """
     program = search.program
     max_waiting = len(program.group_of)

@@ -24,7 +24,15 @@ from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
 from kschedctl.commands.size.hints import find_nodes_to_keep
 from kschedctl.commands.size.optimality import OptimalityCheck, TriedSet, enumerate_cheaper_sets, try_set
-from kschedctl.commands.size.program import Counts, Cut, PlainPacking, StartingSets, build_program, format_counts
+from kschedctl.commands.size.program import (
+    ROUNDING_ERROR,
+    Counts,
+    Cut,
+    PlainPacking,
+    StartingSets,
+    build_program,
+    format_counts,
+)
 from kschedctl.commands.size.replays import NodeSets, compute_pools, explain_unplaced_pods
 from kschedctl.commands.size.report import HomelessPods, NodeSizing, SizedShape, SizingAlternative
 from kschedctl.commands.size.search import SearchedSet, SearchTask, SetSearch, grow_and_trim_set, improve_set
@@ -200,7 +208,7 @@ class _Sizing:
         interruption by the user is recorded in `interrupted`.
         """
         try:
-            self._exclude_unplaceable_pods(progress)
+            self._find_takers_and_exclude_unplaceable_pods(progress)
             if len(self.cluster.pods):
                 self._find_node_sets(progress)
         except KeyboardInterrupt:
@@ -220,7 +228,7 @@ class _Sizing:
         self.sets.append(fullest_set)
         self.homeless |= dict.fromkeys(waiting, NOT_YET)
 
-    def _exclude_unplaceable_pods(self, progress: Progress) -> None:
+    def _find_takers_and_exclude_unplaceable_pods(self, progress: Progress) -> None:
         """Find the shapes that take each pod, and remove the pods that no shape takes from the cluster.
 
         Shapes are split by the zones to which pods are bound. Removed pods are recorded in `homeless`, with
@@ -407,7 +415,7 @@ class _Sizing:
             pods=self.pod_count,
             nodes=best.nodes,
             price=best.cost if self.uses_prices and sets else None,
-            bound=self.bound if self.uses_prices else float(ceil(self.bound - 1e-9)),
+            bound=self.bound if self.uses_prices else float(ceil(self.bound - ROUNDING_ERROR)),
             bound_pods=len(self.cluster.pods),
             proven=self.proven,
             cheapest=self.is_optimal,
@@ -458,7 +466,7 @@ class _Sizing:
         """
         if not (before and counts and self.search):
             return ()
-        after = self.search.sets.get_pools(counts, replay_if_needed=not self.interrupted)
+        after = self.search.sets.get_pool_states(counts, replay_if_needed=not self.interrupted)
         if not after:
             return ()
         return compare_pool_states(before, after)

@@ -204,7 +204,7 @@ class SolvedPacking:
 
         If the solver finds no solution in time, the set of the greedy packing is returned.
         """
-        takes = program.prefer_shapes(preferred)
+        takes = program.select_preferred_shapes(preferred)
         solution = self._solve_packing(program, takes)
         return solution.counts if solution else PlainPacking().pack(program, preferred)
 
@@ -361,6 +361,8 @@ MAX_ROUNDS = 200
 """The maximum number of rounds of column generation."""
 TINY = 1e-9
 """Prices of pods below this count as 0."""
+PRICE_ERROR = 1e-6
+"""The difference between prices that may be a rounding error."""
 SECONDS_PER_PATTERN = 1.0
 """The time limit for the search for one pattern."""
 
@@ -386,8 +388,8 @@ def find_cuts(program: PackingProgram, seconds: float) -> list[Cut]:
 def _extend_worth_to_all_shapes(program: PackingProgram, is_undominated: Bools, worth: Table) -> Table:
     """Extend the worth of the undominated shapes (K,) to all shapes (S,).
 
-    A dominated shape is worth no more than any shape that dominates it, so it gets the smallest worth of those that are
-    undominated.
+    A dominated shape is worth no more than any shape that dominates it. It gets the smallest worth among the
+    undominated shapes that dominate it.
     """
     all_worth = np.zeros(len(is_undominated))
     all_worth[is_undominated] = worth
@@ -442,7 +444,7 @@ class _PatternSearch:
             improving = [
                 (shape, pattern)
                 for shape, (pattern, _) in enumerate(best_patterns)
-                if pattern @ pod_prices > self.price[shape] + 1e-6
+                if pattern @ pod_prices > self.price[shape] + PRICE_ERROR
             ]
             for shape, pattern in improving:
                 self._add_pattern(pattern, shape)

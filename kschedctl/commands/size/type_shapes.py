@@ -49,9 +49,9 @@ _ANY_TIME = "1970-01-01T00:00:00Z"
 def build_type_shapes(
     cluster: Cluster, instance_types: Sequence[JsonObject], node_labels: Mapping[str, str] = NO_LABELS
 ) -> list[NodeShape]:
-    """Build a shape for each instance type on sale, at the prices of on-demand offerings if there are any.
+    """Build a shape for each instance type that has usable offerings, with their prices.
 
-    If the cluster has Karpenter NodePools, build a shape for each pair of a pool and a type that it may launch instead.
+    If the cluster has Karpenter NodePools, build a shape for each pair of a pool and a type that the pool may launch.
     Such nodes have the pool's labels and taints. All nodes also get `node_labels`. Raises InputError if an instance
     type is invalid.
     """
@@ -126,9 +126,9 @@ def _iter_launchable_types(template: ClaimTemplate) -> Iterator[_LaunchableType]
 def _build_type_shape(
     cluster: Cluster, launched: _LaunchableType, node_labels: Mapping[str, str], zone_keys: Iterable[str]
 ) -> NodeShape | None:
-    """Build the shape of a launchable type, with a model node and a price per zone.
+    """Build the shape of a launchable type, with a model node and the lowest price for each zone.
 
-    `zone_keys` are further labels that name the zone. The result is None if the type is not on sale.
+    `zone_keys` are further labels that name the zone. Return None if the type has no usable offering.
     """
     offerings = launched.list_usable_offerings()
     if not offerings:

@@ -37,7 +37,7 @@ EXAMPLES = {
 """Subcommand -> command lines; "" is the command itself."""
 
 EXIT_SAME, EXIT_DIFFERENT = 0, 1
-File = Annotated[str, typer.Argument(metavar="FILE", help="A file that kschedctl snapshot save wrote.")]
+File = Annotated[str, typer.Argument(metavar="FILE", help="File written by kschedctl snapshot save.")]
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,9 @@ class MessageOptions:
     color: Annotated[
         Color,
         typer.Option(
-            "--color", metavar="|".join(Color), help="When to use colors; auto: on terminals, unless NO_COLOR is set."
+            "--color",
+            metavar="|".join(Color),
+            help="When to use colors; auto means on terminals, unless NO_COLOR is set.",
         ),
     ] = Color.AUTO
     verbose: Annotated[
@@ -71,7 +73,7 @@ def save(
         bool,
         typer.Option(
             "--anonymize",
-            help="Replace names, keys, label values and images with pseudonyms that leave all answers the same.",
+            help="Replace names, keys, label values and images with pseudonyms; the answers stay the same.",
         ),
     ] = False,
     mapping: Annotated[
@@ -113,8 +115,8 @@ def show(*, file: File, view: Untabled) -> Answer:
 @with_options
 def diff(
     *,
-    before: Annotated[str, typer.Argument(metavar="BEFORE", help="The earlier snapshot.")],
-    after: Annotated[str, typer.Argument(metavar="AFTER", help="The later snapshot.")],
+    before: Annotated[str, typer.Argument(metavar="BEFORE", help="File of the earlier snapshot.")],
+    after: Annotated[str, typer.Argument(metavar="AFTER", help="File of the later snapshot.")],
     view: Untabled,
 ) -> Answer:
     """Show what changed between two snapshots that matters for scheduling. Exits with 1 if something did."""

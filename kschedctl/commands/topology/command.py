@@ -29,7 +29,10 @@ def topology(
     source: Source,
     findings_output: FindingsOutput,
     workloads: Annotated[
-        list[str] | None, typer.Argument(metavar="[WORKLOAD]…", help="name, namespace/name, deploy/name, sts/name …")
+        list[str] | None,
+        typer.Argument(
+            metavar="[WORKLOAD]…", help="Workload: NAME, NAMESPACE/NAME, deploy/NAME, sts/NAME, …  [default: all]"
+        ),
     ] = None,
     namespace: Annotated[
         str | None, typer.Option("-n", "--namespace", metavar="NAME", help="Include only workloads of this namespace.")

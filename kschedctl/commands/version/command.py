@@ -87,10 +87,10 @@ def _read_live_version(source: Source) -> ClusterVersion:
 
     Raises ClusterError if the cluster does not answer.
     """
-    from kschedctl.sources.live.components import read_version  # noqa: PLC0415 - only live clusters need the client
+    from kschedctl.sources.live.components import read_replayed_version  # noqa: PLC0415 - only live clusters need the client
 
     connected = connect_to_cluster(replace(source, request_timeout=source.request_timeout or TIMEOUT))
-    replayed, server, warnings = read_version(connected.server)
+    replayed, server, warnings = read_replayed_version(connected.server)
     for warning in warnings:
         log.warning("warning: %s", warning)
     return ClusterVersion(strip_credentials(connected.server.host), server, replayed)

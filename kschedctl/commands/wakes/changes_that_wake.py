@@ -145,7 +145,7 @@ def _iter_rejection_reasons(rejected: RejectedPod, plugin: str) -> Iterator[str]
         is_before_filter = elimination.plugin == ""  # these reasons are not of one plugin
         if is_before_filter or elimination.plugin == plugin:
             nearest = elimination.nearest
-            nodes_text = f"{elimination.reason} on {elimination.nodes:,} of {node_count}"
+            nodes_text = f"{elimination.nodes:,} of {node_count}: {elimination.reason}"
             nearest_label = "" if elimination.nodes == 1 else "closest is "
             yield f"{nodes_text} ({nearest_label}{nearest.node}: {nearest.fact})" if nearest else nodes_text
 
@@ -205,9 +205,9 @@ def _iter_hinted_triggers(
 ) -> Iterator[WakeTrigger]:
     """Yield the kinds of changes for which the plugin registered with a hint.
 
-    If the plugin describes the changes, yield its descriptions, limited to the registered actions. An event that the
-    queue adds by itself then yields changes of node taints. Otherwise any registered change may wake the pod. `checked`
-    are the kinds of objects that are pre-checked.
+    If the plugin describes the changes itself, yield its descriptions, limited to the registered actions. Changes of
+    node taints follow if the queue, not the plugin, registered for them. If the plugin describes nothing, any
+    registered change may wake the pod. `checked` are the kinds of objects that are pre-checked.
     """
     info, plugin, view, gates, _ = query
     if not offers(plugin, WakingPlugin):

@@ -11,6 +11,7 @@ from kschedctl.api.copying import replace
 from kschedctl.cli import references as found_pods
 from kschedctl.cli import subjects
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
+from kschedctl.cli.next_commands import build_command
 from kschedctl.cli.options import Scope, Source, with_options
 from kschedctl.cli.output_options import Answer, Untabled
 from kschedctl.cli.progress import show_progress
@@ -21,6 +22,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands import wakes as library
 from kschedctl.commands.wakes.report import WakesOfMany, WakeUps, WakeUpsOfMany
 from kschedctl.errors import UsageError
+from kschedctl.render.page import Commands
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.sources.documents.files import format_file_path
 from kschedctl.sources.read import read_documents
@@ -41,14 +43,17 @@ def wakes(
     view: Untabled,
     pods: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[POD]…", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
+        typer.Argument(
+            metavar="[POD]…", help="Pod or workload: NAME, pod/NAME, NAMESPACE/NAME, deploy/NAME, sts/NAME, job/NAME, …"
+        ),
     ] = None,
     event: Annotated[
         str,
         typer.Option(
             "--event",
             metavar="FILE",
-            help="File with changed objects in their new state, or a list of events ({action, old, new} or watch).",
+            help="File with changed objects in their new state, or a list of events: {action, old, new} or watch "
+            "events.",
         ),
     ] = "",
     between: Annotated[
@@ -56,7 +61,7 @@ def wakes(
         typer.Option(
             "--between",
             metavar="FILE FILE",
-            help="Two snapshots, the older first: find which changes between them woke pods.",
+            help="Files of two snapshots, the older first: find the changes between the snapshots that woke pods.",
         ),
     ] = None,
 ) -> Answer:
@@ -89,7 +94,29 @@ def wakes(
         report = _report_wake_ups(inquiry, targets, scope)
     # The report on one pod without changes is never partial
     interrupted = not isinstance(report, WakeUps) and report.interrupted
-    return view.answer(report, choose_exit_code(_is_command_successful(report), interrupted, report.undecided))
+    exit_code = choose_exit_code(_is_command_successful(report), interrupted, report.undecided)
+    return view.answer(report, exit_code, _suggest_commands(report, inquiry.cluster, source, scope))
+
+
+def _suggest_commands(
+    report: WakeUps | WakeUpsOfMany | WakesOfMany, cluster: Cluster, source: Source, scope: Scope
+) -> Commands:
+    """Return the command to run next, under the key "".
+
+    For several pods, it lists the changes that wake the first rejected pod. For a pod that fits, it explains why the
+    pod still waits. Pods that are not in the cluster and effects of given changes have no command.
+    """
+    match report:
+        case WakeUpsOfMany():
+            command, pods = "wakes", [pod.pod for pod in report.pods if pod.rejectors]
+        case WakeUps() if not report.queue and report.not_created is None:
+            command, pods = "explain", [report.pod]
+        case _:
+            return {}
+    stored = next((pod for pod in pods if cluster.pod(*pod.split("/", 1)) is not None), None)
+    if stored is None:
+        return {}
+    return {"": build_command(source, command, stored, options=scope.to_cli_options())}
 
 
 def _is_command_successful(report: WakeUps | WakeUpsOfMany | WakesOfMany) -> bool:
@@ -115,7 +142,7 @@ def _find_target_pods(inquiry: Inquiry, source: Source, scope: Scope, words: tup
         return subjects.find_named_targets(inquiry, words, scope, source)
     targets = subjects.find_targets_in_files(inquiry, scope)
     if targets is None:
-        found_pods.check_namespace(inquiry.cluster, with_context_namespace(scope, source, inquiry.cluster))
+        found_pods.require_existing_namespace(inquiry.cluster, with_context_namespace(scope, source, inquiry.cluster))
     return targets
 
 

@@ -133,8 +133,8 @@ def try_pod(
 
     `pod` must be as the API server stores it. `info` is its PodInfo if that has already been computed. `gangs` caches
     the groups that were tried. A pod that is held back before the attempt is not tried with its group. If the pod fits
-    alone but its gang fails, the gang's rejectors replace the pod's. Raises UsageError if the scheduler would not try
-    the pod.
+    alone but its gang fails, the gang's rejectors replace the pod's. If its PodGroup is placed, the pod has no
+    rejectors. Raises UsageError if the scheduler would not try the pod.
     """
     if pod.terminated or pod.spec.node_name:
         raise UsageError(f'pod "{pod.key}" is not pending', hint="only pending pods can be woken")

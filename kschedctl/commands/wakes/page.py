@@ -29,11 +29,16 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.sections import build_caveats, build_interruption_line, build_left_out_lines, build_unread_lines
+from kschedctl.render.sections import (
+    build_caveats,
+    build_interruption_line,
+    build_left_out_lines,
+    build_next_section,
+    build_unread_lines,
+)
 from kschedctl.render.tables import Row, build_struct_table, build_table
 from kschedctl.render.unseen_pods import build_not_created_section, iter_not_created_lines
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.scheduler.framework.events import join_words
 
 CHANGES_SHOWN = 5
 SECTIONS_SHOWN = 10
@@ -58,7 +63,7 @@ def build_wake_ups_page(report: WakeUps, style: Style) -> Page:
         page += _build_rejector_section(rejector)
     if last_resort := report.last_resort:
         page.append(paragraph(Marked(f"{last_resort[0].upper()}{last_resort[1:]}", Tone.FAINT)))
-    return tuple(page)
+    return (*page, *build_next_section(style))
 
 
 def _build_workload_line(report: WakeUps) -> Page:
@@ -90,6 +95,7 @@ def build_many_wake_ups_page(report: WakeUpsOfMany, style: Style) -> Page:
         *([paragraph(Marked(HOW_TO_LIST_CHANGES, Tone.FAINT))] if any(pod.rejectors for pod in report.pods) else ()),
         *build_caveats(report.not_replayed, report.ignored, unknown=report.unknown),
         *_build_unserved_line(report),
+        *build_next_section(style),
     )
 
 
@@ -98,11 +104,8 @@ HOW_TO_LIST_CHANGES = "To list the changes after which the scheduler retries a p
 
 def _build_pod_row(pod: WakeUps) -> Row:
     """Build the row of a pod: what rejected it, or else its state, and the number of kinds of changes that wake it."""
-    plugins = join_words([rejector.plugin for rejector in pod.rejectors])
-    is_rejected_alone = plugins and not pod.pod_group
-    state = f"{'held back' if pod.gating_plugin else 'rejected'} by {plugins}" if is_rejected_alone else pod.headline
     kinds = {wake_up.words for rejector in pod.rejectors for wake_up in rejector.wake_ups}
-    return (Marked(pod.pod, Tone.STRONG), state, f"{len(kinds):,}" if plugins else "")
+    return (Marked(pod.pod, Tone.STRONG), pod.state, f"{len(kinds):,}" if pod.rejectors else "")
 
 
 def build_wakes_page(report: WakesOfMany, style: Style) -> Page:

@@ -14,8 +14,9 @@ from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NotCreated, describe_not_created
 from kschedctl.reports.report import Report
-from kschedctl.reports.summary import Summary
+from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
+from kschedctl.scheduler.framework.events import join_words
 from kschedctl.text.counts import agreeing, counted, negate_scope
 
 FLUSH = "otherwise it is retried after five minutes (podMaxInUnschedulablePodsDuration)"
@@ -80,6 +81,14 @@ class WakeUps(Report, frozen=True):
         )
 
     @property
+    def state(self) -> str:
+        """The plugins that reject the pod or hold it back. If there are none, or if a group decides, the headline."""
+        plugins = join_words([rejector.plugin for rejector in self.rejectors])
+        if not plugins or self.pod_group:
+            return self.headline
+        return f"{'held back' if self.gating_plugin else 'rejected'} by {plugins}"
+
+    @property
     def last_resort(self) -> str:
         """The sentence on what happens to the waiting pod without a change, or "" if it does not wait for one."""
         if self.queue != UNSCHEDULABLE:
@@ -113,6 +122,15 @@ class WakeUpsOfMany(Report, frozen=True):
         waiting_pods = f"{counted(waiting, 'pod')} {self.scope}".strip()
         clause = agreeing(waiting, "waits for a change that wakes it", "wait for a change that wakes them")
         return (f"{missing_text}{waiting_pods} {clause}{describe_doubt(self.unknown)}",)
+
+    def extend_summary(self, summary: Summary) -> Summary:
+        """Return the summary with the pods, grouped by their states, the largest group first."""
+        pods_by_state: dict[str, list[str]] = {}
+        for pod in self.pods:
+            pods_by_state.setdefault(pod.state, []).append(pod.pod)
+        groups = sorted(pods_by_state.items(), key=lambda group: -len(group[1]))
+        pods = tuple(ShortPods(len(names), names[0], "", state) for state, names in groups)
+        return replace(summary, subject=self.scope, pods=pods, figures={"pods": len(self.pods)})
 
 
 class EventReport(Document, frozen=True):

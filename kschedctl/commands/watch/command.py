@@ -84,25 +84,32 @@ def watch(
         typer.Option(
             "--room-for",
             metavar="FILE",
-            help="Also report how many more of this manifest's pods fit. Repeatable, for several manifests.",
+            help="File with a workload: also report how many more of its pods fit. Repeatable.",
         ),
     ] = None,
     losses: Annotated[
         list[Unit] | None,
         typer.Option(
-            "--losses", help="Also report how many pods get no node if a node, zone or pool is lost. Repeatable."
+            "--losses",
+            metavar="node|zone|pool",
+            help="Also report how many pods get no node if a node, zone or pool is lost. Repeatable.",
         ),
     ] = None,
     every: Annotated[
         str,
         typer.Option(
-            "--every", metavar="DURATION", help="With --metrics: minimum time between two updates of the metrics."
+            "--every",
+            metavar="DURATION",
+            help="With --metrics: minimum time between two updates of the metrics, such as 30s.",
         ),
     ] = "30s",
     printed: Annotated[
         MonitoringFile | None,
         typer.Option(
-            "--print", help="Print the manifest of a Deployment or audit CronJob, alert rules or a dashboard, and exit."
+            "--print",
+            metavar="deployment|audit|rules|dashboard",
+            help="Print one of these files and exit: the manifest of a Deployment that runs watch or of a CronJob that "
+            "runs audit, alert rules for Prometheus, or a Grafana dashboard.",
         ),
     ] = None,
 ) -> Answer | int:

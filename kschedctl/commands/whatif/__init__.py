@@ -270,9 +270,10 @@ class ScenarioRun:
         return StepEffect(displaced, [*shared.assumptions, *notes])
 
     def _drain_nodes(self, step: parts.SomeNodes) -> StepEffect:
-        """Drain the step's nodes, settle the cluster, and return the effect, with a note for each unevictable pod.
+        """Drain the step's nodes, settle the cluster, and return the effect.
 
-        Pods that are recreated pass admission, and denied pods are added to `not_created`.
+        The effect has notes on nodes that are down and on pods that cannot be evicted. Pods that are recreated pass
+        admission. Denied pods are added to `not_created`, and nodes that are down to `down_nodes`.
         """
         node_names = find_step_nodes(self.settled.cluster, step)
         scheduler = Scheduler(node_edits.cordon_nodes(self.settled.cluster, node_names), self.call_extender)
@@ -343,7 +344,7 @@ class Question:
         return [replace(self.cluster, **settings) for settings in self.settings.values()]
 
     def compare_versions(self) -> VersionChanges:
-        """Return the changes between the two versions of kube-scheduler that are compared."""
+        """Return the report on the differences between the two versions of kube-scheduler that are compared."""
         from kschedctl.commands.versions import compare_versions  # noqa: PLC0415 - all plugins, for few questions
 
         return compare_versions(*self.settings)
@@ -539,7 +540,7 @@ def _run_scenario(question: Question, seed: int, start: SettledCluster, progress
 
 
 def _find_owned_pod(cluster: Cluster, key: str) -> Pod | None:
-    """Return the pod with this key, or None if it does not exist or has no owner to recreate it."""
+    """Return the pod with this key, or None if it does not exist or has no owner that could recreate it."""
     namespace, _, name = key.partition("/")
     pod = cluster.pod(namespace, name)
     if pod is None or not pod.metadata.owner_references:

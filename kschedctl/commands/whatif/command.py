@@ -10,7 +10,7 @@ import typer
 from kschedctl.cli.extender_options import Extending
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.output_options import Answer, Drawn
-from kschedctl.cli.run_options import RunChoices, RunOptions, ask_and_answer
+from kschedctl.cli.run_options import RunChoices, RunOptions, answer_about_subjects
 from kschedctl.cli.source import LoadedSource, load_clusters
 from kschedctl.commands import whatif as study
 from kschedctl.commands.whatif.one_more_node import is_harmless
@@ -45,7 +45,7 @@ class ComparisonOptions:
         typer.Option(
             "--compare-config",
             metavar="FILE FILE",
-            help="Two KubeSchedulerConfigurations: compare what each does with the cluster's pods.",
+            help="Files with two KubeSchedulerConfigurations whose verdicts and placements to compare.",
         ),
     ] = None
     compare_version: Annotated[
@@ -53,7 +53,7 @@ class ComparisonOptions:
         typer.Option(
             "--compare-version",
             metavar="VERSION VERSION",
-            help="Two versions of kube-scheduler, such as 1.33 1.36: compare what each does with the pods.",
+            help="Two versions of kube-scheduler, such as 1.33 1.36, whose verdicts and placements to compare.",
         ),
     ] = None
 
@@ -68,7 +68,7 @@ def whatif(
     extending: Extending,
     scenario: Annotated[
         str | None,
-        typer.Argument(metavar="[SCENARIO]", help="File with the steps to take, - for stdin, or the JSON itself."),
+        typer.Argument(metavar="[SCENARIO]", help="Steps to simulate: a file, - (stdin) or JSON text."),
     ] = None,
 ) -> Answer:
     """What would these changes to the cluster do to its pods?
@@ -101,7 +101,7 @@ def whatif(
         return study.whatif(loaded.cluster, steps.scenario, under, workers=workers, progress=progress, **options)
 
     with extending.open_caller() as options["call_extender"]:
-        return ask_and_answer(run, result, load_clusters(source), answer_source, is_harmless)
+        return answer_about_subjects(run, result, load_clusters(source), answer_source, is_harmless)
 
 
 def _validate_options(scenario: str | None, comparison: ComparisonOptions) -> None:

@@ -96,10 +96,11 @@ def collect_outcomes(settled: SettledCluster, coarsely: Container[str] = ()) -> 
 
     For the pods in `coarsely`, the outcome is only whether they have a node.
     """
-    return {
-        pod: bool(node) if pod in coarsely else (node, "" if node else settled.waiting.get(pod, ""))
-        for pod, node in _map_pods_to_nodes(settled.cluster).items()
-    }
+    outcomes: dict[str, PodOutcome] = {}
+    for pod, node in _map_pods_to_nodes(settled.cluster).items():
+        message = "" if node else settled.waiting.get(pod, "")
+        outcomes[pod] = bool(node) if pod in coarsely else (node, message)
+    return outcomes
 
 
 def _classify_change(source: str | None, target: str | None) -> str:

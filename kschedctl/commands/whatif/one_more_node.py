@@ -48,7 +48,7 @@ def find_sufficient_nodes(
 
     New nodes are modelled on nodes of the pools that lose nodes. Small numbers of nodes are tried first. If a number is
     enough, numbers between it and the last insufficient number are tried by bisection. Return None if nothing helps
-    within MAX_TRIES attempts, if the answer depends on unread kinds, if an error occurs, or if the user interrupts.
+    within MAX_TRIES attempts, or if the answer depends on unread kinds. Errors and interruptions also lead to None.
 
     Arguments:
         cluster: the cluster before the step.
@@ -77,10 +77,8 @@ def find_sufficient_nodes(
                 else:
                     too_few = middle
             return _build_scenario(step, like, enough)
-    except _UndecidedError:
-        return None
-    except (KschedctlError, KeyboardInterrupt):
-        return None
+    except (_UndecidedError, KschedctlError, KeyboardInterrupt):
+        pass
     return None
 
 

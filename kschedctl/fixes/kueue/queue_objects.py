@@ -47,11 +47,11 @@ def search_queue_corrections(trials: AdmissionTrials) -> Iterator[tuple[Admissio
         )
     else:
         cluster_queue = next(
-            (q for q in cluster.cluster_queues if q.metadata.name == local_queue.spec.cluster_queue), None
+            (queue for queue in cluster.cluster_queues if queue.metadata.name == local_queue.spec.cluster_queue), None
         )
         if cluster_queue is None:
             proposals = _propose_cluster_queue_correction(
-                local_queue, [q.metadata.name for q in cluster.cluster_queues]
+                local_queue, [queue.metadata.name for queue in cluster.cluster_queues]
             )
         else:
             flavors = [flavor.metadata.name for flavor in cluster.resource_flavors]
@@ -165,8 +165,8 @@ def _propose_cluster_queue_correction(local_queue: LocalQueue, existing: Iterabl
 def _propose_flavor_correction(queue: ClusterQueue, existing: list[str]) -> Iterator[AdmissionProposal]:
     """Yield one proposal: replace the ClusterQueue's missing flavors by existing flavors with similar names.
 
-    If one of the missing flavors has no similar name, the proposal is to create such flavors instead. Nothing is
-    yielded if all flavors exist.
+    If any missing flavor has no similar name, the proposal is instead to create all flavors without a similar name.
+    Nothing is yielded if all flavors exist.
     """
     # Find an unused flavor with a similar name for each missing one
     used_names = {flavor.name for group in queue.spec.resource_groups for flavor in group.flavors}

@@ -108,7 +108,9 @@ def _find_flavor_shortages(trials: AdmissionTrials, trial: AdmissionTrial, rank:
         if not shortages_of_flavors or not requests:
             continue
         # Compare flavors by the shares of the requests that are short.
-        shortages_of_flavors.sort(key=lambda short: sum(n / requests[key.resource] for key, n in short.items()))
+        shortages_of_flavors.sort(
+            key=lambda short: sum(amount / requests[key.resource] for key, amount in short.items())
+        )
         has_rank = has_rank or rank < len(shortages_of_flavors)
         shortages |= shortages_of_flavors[min(rank, len(shortages_of_flavors) - 1)]
     return shortages if has_rank else {}
@@ -117,7 +119,7 @@ def _find_flavor_shortages(trials: AdmissionTrials, trial: AdmissionTrial, rank:
 def _find_shortages_in_flavors(trials: AdmissionTrials, trial: AdmissionTrial, flavors: set[str]) -> Usage:
     """Return the Workload's shortages in these flavors after the last cycle of a trial.
 
-    Returns {} if the trial has no ClusterQueue for the Workload.
+    Return {} if the trial has no ClusterQueue for the Workload.
     """
     queue_and_info = _find_queue_and_requests(trials, trial)
     if queue_and_info is None:
@@ -162,8 +164,8 @@ def _compute_shortages(queue: CachedQueue, flavor: str, requests: Mapping[str, i
 def _build_quota_raise_proposal(trials: AdmissionTrials, field: _QuotaField, raises: Usage) -> AdmissionProposal | None:
     """Build the proposal that raises a field of the ClusterQueue's quotas by these amounts.
 
-    Return None if the queue does not exist, if one of the quotas does not have the field, or if the borrowing limit
-    would be raised without a cohort.
+    Return None if the queue does not exist or if one of the quotas does not have the field. Also return None for a
+    borrowing limit if the queue has no cohort.
     """
     queue_and_info = _find_queue_and_requests(trials, trials.baseline)
     if queue_and_info is None:

@@ -33,12 +33,14 @@ def add_admission_fixes(
 ) -> tuple[WaitingElsewhere, ...]:
     """Return the entries with fixes of Workloads added.
 
-    Fixes are searched for the first ``MOST_WORKLOADS`` entries whose Workload is not admitted by Kueue.
-    ``manifests`` has the jobs that are not in the cluster, for which Kueue would create Workloads. ``now`` is the RFC
-    3339 time of the replays, or empty.
+    Fixes are searched for the first ``MOST_WORKLOADS`` entries whose Workload is not admitted by Kueue. ``manifests``
+    has the jobs that are not in the cluster, for which Kueue would create Workloads. If no Workloads can be built from
+    the manifests, they are ignored. ``now`` is the RFC 3339 time of the replays, or empty.
     """
     # Find the Workload of each entry by the resource that it names, a Workload or a new job.
-    workloads = {f"Workload {w.metadata.namespace}/{w.metadata.name}": w for w in cluster.kueue_workloads}
+    workloads = {
+        f"Workload {stored.metadata.namespace}/{stored.metadata.name}": stored for stored in cluster.kueue_workloads
+    }
     try:
         new_workloads = build_new_workloads(cluster, manifests, now)
     except InputError:
@@ -48,7 +50,9 @@ def add_admission_fixes(
     all_new_workloads = [workload for of_job in new_workloads.values() for workload in of_job]
     cluster = cluster.with_objects({WORKLOAD: all_new_workloads})
 
-    waiting = [e.resource for e in entries if e.resource in workloads and e.state is WaitingState.NOT_ADMITTED]
+    waiting = [
+        entry.resource for entry in entries if entry.resource in workloads and entry.state is WaitingState.NOT_ADMITTED
+    ]
     return tuple(
         replace(entry, fixes=find_admission_fixes(cluster, workloads[entry.resource], now))
         if entry.resource in waiting[:MOST_WORKLOADS]

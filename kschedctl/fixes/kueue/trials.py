@@ -71,7 +71,10 @@ class AdmissionTrials:
     def _jobs(self) -> dict[str, Owner | None]:
         """The objects whose pods the Workloads stand for, by the Workload's key; None if unknown."""
         workloads = self.cluster.kueue_workloads
-        return {f"{w.metadata.namespace}/{w.metadata.name}": find_quota_owner(w, self.cluster) for w in workloads}
+        return {
+            f"{workload.metadata.namespace}/{workload.metadata.name}": find_quota_owner(workload, self.cluster)
+            for workload in workloads
+        }
 
     def has_object(self, owner: Owner) -> bool:
         """Return whether the cluster has the object. It has neither a new Workload nor the job of a new Workload."""
@@ -129,8 +132,10 @@ class AdmissionTrials:
             _collect_preempted_workloads(after.workloads) - _collect_preempted_workloads(before.workloads)
         )
         pod_counts = {
-            f"{w.metadata.namespace}/{w.metadata.name}": sum(pod_set.count for pod_set in w.spec.pod_sets)
-            for w in self.cluster.kueue_workloads
+            f"{workload.metadata.namespace}/{workload.metadata.name}": sum(
+                pod_set.count for pod_set in workload.spec.pod_sets
+            )
+            for workload in self.cluster.kueue_workloads
         }
         preempted_pods = sum(pod_counts.get(key, 0) for key in preempted)
         delayed = [key for key in before.order if key != self.key and not after.workloads[key].admitted_in]
@@ -152,7 +157,9 @@ def _limit_cluster_to_cohort_tree(cluster: Cluster, workload: KueueWorkload) -> 
     if any(flavor.spec.topology_name for flavor in cluster.resource_flavors):
         return cluster
     # The ClusterQueue of each LocalQueue, and the root of its cohort tree: the queue itself without a cohort
-    cluster_queue_names = {(q.metadata.namespace, q.metadata.name): q.spec.cluster_queue for q in cluster.local_queues}
+    cluster_queue_names = {
+        (queue.metadata.namespace, queue.metadata.name): queue.spec.cluster_queue for queue in cluster.local_queues
+    }
     parents = {cohort.metadata.name: cohort.spec.parent_name for cohort in cluster.cohorts}
     roots = {
         queue.metadata.name: _find_root_cohort(queue.spec.cohort_name or queue.spec.cohort, parents)

@@ -188,11 +188,15 @@ def _is_pod_update_valid(before: Pod, after: Pod) -> bool:
 
 def _restore_resources(before: Pod, after: Pod) -> Pod:
     """Return the changed pod `after`, but with the resources that the pod and its containers had in `before`."""
-    resources = {c.name: c.resources for c in (*before.spec.containers, *before.spec.init_containers)}
+    resources = {
+        container.name: container.resources for container in (*before.spec.containers, *before.spec.init_containers)
+    }
 
     def restore(containers: tuple[Container, ...]) -> tuple[Container, ...]:
         """Return the containers with their old resources."""
-        return tuple(replace(c, resources=resources.get(c.name, c.resources)) for c in containers)
+        return tuple(
+            replace(container, resources=resources.get(container.name, container.resources)) for container in containers
+        )
 
     spec = after.spec
     containers, init_containers = restore(spec.containers), restore(spec.init_containers)

@@ -1,6 +1,4 @@
-"""Guesses about nodes: the devices that a label or taint indicates, an image's platform, and plausible machine
-sizes.
-"""
+"""Guesses about nodes: devices that labels or taints indicate, an image's platform, and plausible machine sizes."""
 
 from __future__ import annotations
 

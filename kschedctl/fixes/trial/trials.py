@@ -213,7 +213,7 @@ def _describe_eviction_harm(victims: Iterable[Pod], violations: int) -> str:
     uncontrolled_pods = [victim.key for victim in living_victims if find_owner(victim).kind == "Pod"]
     harms = []
     if uncontrolled_pods:
-        harms.append(f"no controller owns {', '.join(uncontrolled_pods)}")
+        harms.append(f"no controller recreates {', '.join(uncontrolled_pods)}")
     if violations:
         verb = "eviction violates" if violations == 1 else "evictions violate"
         harms.append(f"{violations} {verb} a PodDisruptionBudget")
@@ -321,8 +321,8 @@ def _fork_with_changed_replicas(view: Fork, before: Pod, after: Pod) -> Fork:
 def change_replicas(cluster: Cluster, before: Pod, after: Pod) -> dict[tuple[str, str], Pod]:
     """Return the pod's replicas without the required anti-affinity terms that the pod loses, by namespace and name.
 
-    A change of the template reaches all replicas, whose anti-affinity keeps the pod away just as its own does. Only
-    replicas with the pod's old anti-affinity are returned, and none if the pod has no workload or keeps its terms.
+    A changed template reaches all replicas, so that their anti-affinity no longer keeps the pod away. Only replicas
+    with the pod's old anti-affinity are returned. Return {} if the pod has no workload or loses no terms.
     """
     owner = find_owner(before)
     old_terms = get_anti_affinity(before)

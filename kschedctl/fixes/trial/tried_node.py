@@ -10,7 +10,7 @@ from kschedctl.api.arrays import Ints, Row
 from kschedctl.api.objects import PodSpec
 from kschedctl.fixes.trial.changes import Fix
 from kschedctl.fixes.trial.trials import RemedyTrial
-from kschedctl.scheduler.engine.cycle import Cycle, Verdicts, select_allowed_nodes
+from kschedctl.scheduler.engine.cycle import Cycle, Verdicts, mask_allowed_nodes
 from kschedctl.scheduler.framework import Rejection
 from kschedctl.scheduler.registry.in_tree import AnyFact, to_fact
 from kschedctl.snapshot.nodes import HOSTNAME
@@ -70,7 +70,7 @@ class TriedNode:
             for rejection in verdict.rejections
             if rejection.mask[self.row]
         ]
-        if not select_allowed_nodes(outcome, self.cycle.view)[self.row]:
+        if not mask_allowed_nodes(outcome, self.cycle.view)[self.row]:
             rejecting_plugins = {rejection.plugin for rejection in node_rejections}
             narrowing_plugins = [plugin for plugin in outcome.narrowed_by if plugin not in rejecting_plugins]
             node_rejections += [NodeRejection(plugin, "", None) for plugin in narrowing_plugins]

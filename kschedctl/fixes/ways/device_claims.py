@@ -124,8 +124,8 @@ def _is_owned_by(pod: Pod, claim: ResourceClaim) -> bool:
 def _iter_missing_claim_fixes(tried: TriedNode, reference: PodResourceClaim, name: str) -> Iterator[Fix]:
     """Yield fixes for a reference to a claim that does not exist.
 
-    They use an existing claim with a similar name, or create the claim with a request for one device. There is one such
-    fix for each of the first `MOST_CLASSES` DeviceClasses.
+    Fixes that use an existing claim with a similar name come first. Then come fixes that create the claim with a
+    request for one device, one fix for each of the first `MOST_CLASSES` DeviceClasses.
     """
     pod, cluster = tried.trial.pod, tried.cycle.view.cluster
     namespace = pod.metadata.namespace
@@ -193,8 +193,8 @@ def _build_claim_reference_change(reference: str, claim_name: str) -> Callable[[
 def _iter_claim_generation_fixes(tried: TriedNode, reference: PodResourceClaim, template_name: str) -> Iterator[Fix]:
     """Yield the fix that lets the controller generate the claim from its template, or fixes for a missing template.
 
-    A missing template is replaced by a template with a similar name, or created with a request for one device of one of
-    the first `MOST_CLASSES` DeviceClasses.
+    If the template is missing, fixes that use a template with a similar name come first. Then come fixes that create
+    the template with a request for one device, one fix for each of the first `MOST_CLASSES` DeviceClasses.
     """
     pod, cluster = tried.trial.pod, tried.cycle.view.cluster
     namespace = pod.metadata.namespace
@@ -334,6 +334,8 @@ def build_spec_change_fix(
 
     new_claim = recreate_with_change(claim)
     edits: tuple[ObjectEdit, ...] = (ObjectEdit(key, recreate_with_change),)
+
+    # The claim is written by hand, generated from a template, or generated from a template that is gone.
     template_name = _find_claim_template_name(tried.trial.pod, claim)
     template = _find_claim_template(tried, template_name) if template_name is not None else None
     commands: tuple[str, ...]
@@ -355,6 +357,7 @@ def build_spec_change_fix(
         create_template = kubectl.render_apply(kubectl.build_manifest(template_key, new_template))
         commands = (create_template, kubectl.render_delete(key))
         text = f"create {template_key} and recreate the pod's claim{text_end}"
+
     return Fix(
         kind,
         (key, target),

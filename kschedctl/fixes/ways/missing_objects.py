@@ -325,10 +325,11 @@ def build_owner_reference(pod: Pod) -> OwnerReference:
 
 
 def iter_missing_storage_class_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Yield fixes for a missing StorageClass: recreate the claim with a class of a similar name, or create the class.
+    """Yield fixes for a claim whose StorageClass does not exist.
 
-    To create the class, an existing class that delays binding is copied, one for each of the first `MOST_PROPOSED`
-    provisioners. If the claim names no class, none is created.
+    Fixes that recreate the claim with a class of a similar name come first. If the claim names a class, fixes that
+    create this class follow. Each copies an existing class that delays binding. There is one copy for each of the first
+    `MOST_PROPOSED` provisioners.
     """
     classes = get_listers(tried.cycle.view).classes
     name = get_claim_class(claim)

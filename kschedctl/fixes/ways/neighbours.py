@@ -138,7 +138,9 @@ def _find_pods_freeing_resources(tried: TriedNode, resource: str) -> list[Positi
     freed_amounts = dict(zip(positions, view.requests[infos, view.resources[resource]].tolist(), strict=True))
     sufficient_pods = {positions[index] for index in np.flatnonzero(np.all(freed >= shortages, axis=1)).tolist()}
     smallest_sufficient = sorted(sufficient_pods, key=freed_amounts.__getitem__)
-    insufficient_pods = [p for p in positions if p not in sufficient_pods and freed_amounts[p] > 0]
+    insufficient_pods = [
+        position for position in positions if position not in sufficient_pods and freed_amounts[position] > 0
+    ]
     insufficient_pods.sort(key=freed_amounts.__getitem__, reverse=True)
 
     # Only MOST_TRIED pods are tried. Pods that free too little by themselves get half of the turns.
@@ -331,7 +333,7 @@ _MAY_LOSE_CLAIMS = "; its persistentVolumeClaimRetentionPolicy may delete the cl
 def _describe_claim_loss(tried: TriedNode, owner: Owner) -> str:
     """Return a clause on the claims that are deleted with a replica of the StatefulSet, or "" if they are retained.
 
-    Without the StatefulSet, it is unknown whether they are.
+    If the StatefulSet was not read, the clause says that claims may be deleted.
     """
     stored_sets = tried.cycle.view.cluster.list_in_namespace("stateful_sets", owner.namespace)
     stored = next((stored for stored in stored_sets if stored.metadata.name == owner.name), None)

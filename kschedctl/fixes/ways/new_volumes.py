@@ -62,9 +62,9 @@ ANY_SOURCE = "the volume source (spec.csi, spec.nfs, …)"
 def iter_volume_creation_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield the fix that creates a volume that the claim can use on the tried node. The user completes the manifest.
 
-    The volume gets the name that the claim requests, if any. If a volume of that name exists, a volume of another name
-    is created and the claim is recreated for it, unless the claim's class provisions volumes. No volume is created for
-    a claim that the trial already changes.
+    The volume gets the name that the claim requests, if any. If a volume of that name exists, the new volume gets
+    another name, and the claim is recreated for it. In this case, there is no fix if the claim's class provisions
+    volumes. There is no fix either for a claim that the trial already changes.
     """
     key = ObjectKey.of(claim)
     if key in tried.trial.edits:

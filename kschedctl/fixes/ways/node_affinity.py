@@ -67,7 +67,7 @@ class LocatedRequirement(NamedTuple):
         requirement = self.requirement
         match requirement.operator:
             case "In" if self.field:
-                return f"the name {' or '.join(requirement.values or ())}"
+                return f"node {' or '.join(requirement.values or ())}"
             case "Exists":
                 return requirement.key
             case "DoesNotExist":
@@ -245,8 +245,8 @@ def _compute_allowed_values(unmet: Wanted, node_value: str, misspelt_value: str)
 def _price_requirement_loss(requirement: SelectorRequirement) -> tuple[str, Price | None]:
     """Describe what the pod gives up without the requirement, and return the price of that loss.
 
-    The price is None, which stands for the fix's usual price, unless a value of the requirement has a price of its own,
-    such as the platform that the pod's image is built for.
+    Some values have a price of their own, such as the platform that the pod's image is built for. For all others, the
+    price is None, which stands for the fix's usual price.
     """
     if requirement.operator == "In":
         for value in requirement.values or ():
@@ -277,9 +277,11 @@ def _build_preferred_terms_fix(tried: TriedNode) -> Fix:
     """Build the fix that turns the required terms into preferred terms. Terms with field requirements are dropped."""
 
     def change(pod: Pod) -> Pod:
-        """Return the pod with preferred instead of required terms."""
+        """Return the pod with preferred terms of the highest weight instead of required terms."""
         preferred_terms = [
-            PreferredSchedulingTerm(100, term) for term in find_required_terms(pod) if not term.match_fields
+            PreferredSchedulingTerm(weight=100, preference=term)
+            for term in find_required_terms(pod)
+            if not term.match_fields
         ]
         return _set_affinity_terms(pod, (), preferred_terms)
 

@@ -37,6 +37,10 @@ SYNONYMS = {"x86_64": "amd64", "x86-64": "amd64", "x64": "amd64", "aarch64": "ar
 TOPOLOGIES = ("topology.kubernetes.io/zone", HOSTNAME)
 ROLE_VALUES = ("", "true", "yes", "enabled")
 """Values of labels that give nodes a role. Labels with other values describe a node."""
+KEY_SIMILARITY = 0.8
+"""How similar a label key must be to stand for an unknown one, from 0 to 1. Keys are longer than values."""
+MIN_LENGTH = 3
+"""Minimum length of a word that may be an abbreviation or have swapped letters."""
 ANYWHERE = "the pod may be placed on nodes that it excludes now"
 NUMBER_SUFFIX = re.compile(r"(?:[0-9]+|(?<=[-_.])[a-z0-9]{1,2})$", re.IGNORECASE)
 """The ends of names that tell things of one kind apart, as in zone-a and node12."""
@@ -145,7 +149,7 @@ def find_similar_keys(key: str, tried: TriedNode) -> list[str]:
     same_names = [
         label for label in known_keys if label.lower() == key.lower() or _strip_prefix(label) == _strip_prefix(key)
     ]
-    similar_keys = find_similar_words(key, known_keys, 0.8)
+    similar_keys = find_similar_words(key, known_keys, KEY_SIMILARITY)
     candidates = dict.fromkeys((*stable_forms, *old_forms, *same_names, *similar_keys))
     return [label for label in candidates if label in known_keys]
 
@@ -211,9 +215,9 @@ def is_typo(unknown_word: str, candidate: str, known_words: Collection[str]) -> 
 def find_similar_words(unknown_word: str, known_words: Collection[str], cutoff: float = 0.7) -> list[str]:
     """Return the known words that `unknown_word` may stand for, likeliest first.
 
-    The word may differ in case, have two letters swapped, be an abbreviation, or be mistyped in another way. Words that
-    differ only in their number are not similar. `cutoff` is the least similarity of a mistyped word, as difflib
-    computes it.
+    The word may differ in case, be an abbreviation, or be mistyped in another way. If it has at least `MIN_LENGTH`
+    letters, two of them may be swapped. Words that differ only in their number are not similar. `cutoff` is the least
+    similarity of a mistyped word, as difflib computes it.
 
     >>> find_similar_words("wbe", ["web", "api"]), find_similar_words("SSD", ["ssd", "hdd"])
     (['web'], ['ssd'])
@@ -224,14 +228,14 @@ def find_similar_words(unknown_word: str, known_words: Collection[str], cutoff: 
     >>> find_similar_words("prod", ["production", "test"]), find_similar_words("gpu", ["gpu-a100"])
     (['production'], [])
     """
-    words_with_swapped_letters = {
-        f"{unknown_word[:i]}{unknown_word[i + 1]}{unknown_word[i]}{unknown_word[i + 2 :]}"
-        for i in range(len(unknown_word) - 1)
-    }
+    words_with_swapped_letters: set[str] = set()
+    if len(unknown_word) >= MIN_LENGTH:
+        words_with_swapped_letters = {
+            f"{unknown_word[:place]}{unknown_word[place + 1]}{unknown_word[place]}{unknown_word[place + 2 :]}"
+            for place in range(len(unknown_word) - 1)
+        }
     similar_words = [
-        word
-        for word in known_words
-        if word.lower() == unknown_word.lower() or (len(unknown_word) > 2 and word in words_with_swapped_letters)
+        word for word in known_words if word.lower() == unknown_word.lower() or word in words_with_swapped_letters
     ]
     similar_words += [
         word for word in known_words if _is_short_for(unknown_word, word) or _is_short_for(word, unknown_word)
@@ -243,7 +247,7 @@ def find_similar_words(unknown_word: str, known_words: Collection[str], cutoff: 
 
 def _is_short_for(short: str, word: str) -> bool:
     """Return whether `short` is an abbreviation of the word, as prod is of production."""
-    return len(short) > 2 and word.startswith(short) and word[len(short) :].isalpha()
+    return len(short) >= MIN_LENGTH and word.startswith(short) and word[len(short) :].isalpha()
 
 
 def _differ_only_in_number(first: str, second: str) -> bool:
@@ -256,8 +260,8 @@ def _differ_only_in_number(first: str, second: str) -> bool:
 def iter_role_label_fixes(tried: TriedNode, key: str, value: str) -> Iterator[Fix]:
     """Yield the fix that adds the label to the node, if the value marks a role and another node has the label.
 
-    There is no fix if the node has the label with another value, or if the value describes a node, because such a label
-    would be wrong on another node.
+    A value that describes a node gets no fix, because it would be wrong on another node. There is no fix either if the
+    node has the label with another value.
     """
     nodes = tried.cycle.view.nodes
     node = nodes.objects[tried.known_row]

@@ -260,7 +260,7 @@ def _iter_term_corrections(tried: TriedNode, index: int, term: PodAffinityTerm) 
 def _iter_namespace_label_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes that label the namespaces of matching pods, so that a term's namespaceSelector selects them.
 
-    Only required pod affinity terms are considered that select no pod and have a namespaceSelector.
+    Only required pod affinity terms that select no pod and have a namespaceSelector are considered.
     """
     affinity = tried.trial.authored_pod.spec.affinity
     if affinity is None or affinity.pod_affinity is None:

@@ -22,6 +22,8 @@ AGENT_CLASS_NAME, AGENT_CLASS_VALUE = "node-agents", 1_000_000
 """The PriorityClass that is created for a DaemonSet if no class is above its own."""
 OUTRANKS = "it outranks lower-priority pods"
 SYSTEM_PREFIX = "system-"
+COST_PER_RANK = 5
+"""How much more a PriorityClass costs than the next lower one."""
 
 
 def iter_scheduler_name_fixes(tried: TriedNode) -> Iterator[Fix]:
@@ -48,8 +50,9 @@ def iter_priority_class_fixes(tried: TriedNode) -> Iterator[Fix]:
     """Yield fixes that let the pod preempt by giving it another PriorityClass, one per class, the lowest class first.
 
     The class has a higher priority than the pod, or at least the same if the pod never preempts. Classes that never
-    preempt are left out, and so are classes with names that start with "system-". DaemonSet pods should take precedence
-    over pods that can run on any node. Their fixes are therefore cheap, and a class is created if none helps.
+    preempt and classes with names that start with "system-" are left out. The fixes of a DaemonSet's pod are cheap,
+    because it should take precedence over pods that can run on any node. If no class helps such a pod, the fix creates
+    one.
     """
     pod, cluster = tried.trial.pod, tried.cycle.view.cluster
     own_priority = pod.spec.priority or 0
@@ -69,7 +72,7 @@ def iter_priority_class_fixes(tried: TriedNode) -> Iterator[Fix]:
     for rank, priority_class in enumerate(helpful_classes):
         name = priority_class.metadata.name
         text = f"use PriorityClass {name} ({priority_class.value:,} instead of {own_priority:,})"
-        cost = first_cost + 5 * rank
+        cost = first_cost + COST_PER_RANK * rank
         yield Fix(
             FixKind.USE_PRIORITY_CLASS,
             name,

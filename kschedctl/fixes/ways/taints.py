@@ -318,7 +318,9 @@ def _build_taint_removal_fix(node: Node, taint: Taint) -> Fix:
 
     def change(current: Node) -> Node:
         """Return the node without the taint."""
-        remaining_taints = tuple(t for t in current.spec.taints if (t.key, t.effect) != (taint.key, taint.effect))
+        remaining_taints = tuple(
+            other for other in current.spec.taints if (other.key, other.effect) != (taint.key, taint.effect)
+        )
         return replace(current, spec=replace(current.spec, taints=remaining_taints))
 
     return Fix(

@@ -63,6 +63,8 @@ from kschedctl.scheduler.plugins.volume_zone import VolumeInOtherZone, VolumeZon
 
 FORGET_NODE, RELEASE, OTHER_VOLUME, OTHER_CLASS, WAIT, TOPOLOGY = 15, 25, 30, 32, 34, 40
 """The costs of the fixes."""
+COST_PER_DIFFERENCE = 2
+"""Added to the cost of a volume for each field of the claim that has to change."""
 OTHER_CLASS_SURCHARGE = 4
 """Added to the cost of a volume of another class, so that a class that provisions volumes comes first."""
 MOST_VOLUMES, MOST_CLASSES = 6, 5
@@ -201,7 +203,7 @@ def _iter_volume_use_fixes(tried: TriedNode, claim: PersistentVolumeClaim, volum
     text = f" for volume {name}" if bind else f", so that it matches free volumes such as {name}"
     if differences:
         text += f": {', '.join(differences)}"
-    cost = OTHER_VOLUME + 2 * len(differences)
+    cost = OTHER_VOLUME + COST_PER_DIFFERENCE * len(differences)
     if get_volume_class(volume) != get_claim_class(claim):
         cost += OTHER_CLASS_SURCHARGE
     extra_edits = (volume_edit,) if bind else ()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Pod, ResourceClaim
 from kschedctl.api.ownership import find_controller
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
-from kschedctl.fixes.trial.fix_kinds import FixKind
+from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import NodeRejection, TriedNode
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
+from kschedctl.replay.overdue_pods import describe_overdue
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.dynamic_resources.reservation import get_pod_user, release_claims
 from kschedctl.scheduler.plugins.helper.volumes.listers import get_listers
@@ -33,7 +35,8 @@ MOST_NAMED = 3
 def iter_termination_wait_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield the fix that waits until the terminating pods on the node, and those that cause the rejection, are gone.
 
-    Nothing is yielded if there are no such pods or no particular node is tried.
+    If such a pod should have been gone before the cluster was read, the fix finds out what keeps it instead. Nothing is
+    yielded if there are no such pods or no particular node is tried.
     """
     if tried.row is None:
         return
@@ -41,22 +44,30 @@ def iter_termination_wait_fixes(tried: TriedNode, rejection: NodeRejection) -> I
     if not pods:
         return
     keys = tuple(sorted(pod.key for pod in pods))
-    pods_text = "1 terminating pod leaves" if len(keys) == 1 else f"{len(keys)} terminating pods leave"
     node = tried.cycle.view.nodes.names[tried.known_row]
-    text = f"wait until {pods_text} {node}{_describe_long_wait(pods)}: {first_few(keys, MOST_NAMED)}"
     edits = tuple(edit for pod in pods for edit in build_deletion_edits(tried.cycle.view, pod))
-    sorted_pods = sorted(pods, key=lambda pod: pod.key)
-    commands = tuple(kubectl.render_wait_until_gone(*group) for group in _group_by_namespace(sorted_pods))
+    groups = list(_group_by_namespace(sorted(pods, key=lambda pod: pod.key)))
+    overdue = describe_overdue(tried.trial.scheduler.cluster, pods)
+    if overdue:
+        pods_text = "1 terminating pod is" if len(keys) == 1 else f"{len(keys)} terminating pods are"
+        text = f"find out why {pods_text} still on {node}, overdue by {overdue} (finalizers, the kubelet of {node})"
+        checks = (kubectl.render_stuck_deletion_checks(node, *group) for group in groups)
+        commands = tuple(dict.fromkeys(chain.from_iterable(checks)))
+    else:
+        pods_text = "1 terminating pod leaves" if len(keys) == 1 else f"{len(keys)} terminating pods leave"
+        text = f"wait until {pods_text} {node}{_describe_long_wait(pods)}"
+        commands = tuple(kubectl.render_wait_until_gone(*group) for group in groups)
     yield Fix(
         FixKind.WAIT,
         keys,
-        text,
+        f"{text}: {first_few(keys, MOST_NAMED)}",
         by="operator",
         edits=edits,
         cost=LEAVES,
         commands=commands,
         variant_of="pods",
         where=node,
+        price=Price.ROOM if overdue else None,
     )
 
 
@@ -83,13 +94,17 @@ def _group_by_namespace(pods: Sequence[Pod]) -> Iterator[list[Pod]]:
 
 
 def _describe_long_wait(pods: Sequence[Pod]) -> str:
-    """Return a clause with the longest grace period of the pods, or an empty string if it is at most five minutes."""
+    """Return a clause with the longest grace period of the pods and its end.
+
+    The clause is an empty string if the period is at most five minutes.
+    """
     seconds = kubectl.get_longest_grace_seconds(pods)
     if seconds <= kubectl.MIN_WAIT_SECONDS:
         return ""
     minutes = round(seconds / 60)
     period = f"{minutes // 60} h" if minutes % 60 == 0 else f"{minutes} min"
-    return f" (grace period {period})"
+    end = max(pod.metadata.deletion_timestamp or "" for pod in pods)
+    return f" (grace period {period}, until {end})"
 
 
 def build_deletion_edits(view: Fork, pod: Pod) -> tuple[ObjectEdit, ...]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -251,8 +253,9 @@ class ClusterFacts:
     def can_never_schedule(self, workload: Workload, plugins: Iterable[PluginClass] = ()) -> bool:
         """Return whether these plugins reject the workload's pods even in a cluster without movable pods.
 
-        Returns True only if the replay ends without a feasible node. In addition, one of the plugins must reject the
-        pod in PreFilter, or the plugins together must reject all nodes.
+        Movable pods are all except static pods and pods of DaemonSets. Returns True only if the replay ends without a
+        feasible node. In addition, one of the plugins must reject the pod in PreFilter, or the plugins together must
+        reject all nodes.
         """
         cycle = self.replay_cycle(workload, self.scheduler_with_fixed_pods.view)
         if cycle is None or cycle.error is not None or len(cycle.feasible):
@@ -288,8 +291,8 @@ class ClusterFacts:
     def is_full_with_pods_on(self, workload: Workload, rows: Rows) -> bool:
         """Return whether no node has room for another pod once each given row has a pod of the workload.
 
-        Movable pods are left out of the cluster. Returns False if no profile schedules the workload, or if the replay
-        fails.
+        Only static pods and pods of DaemonSets are in the cluster besides these pods. Returns False if no profile
+        schedules the workload, or if the replay fails.
         """
         framework = self.find_framework(workload)
         if framework is None:
@@ -309,9 +312,11 @@ class ClusterFacts:
         return count if self.find_framework(workload) is None else len(self.place_without_movable_pods(workload, count))
 
     def place_without_movable_pods(self, workload: Workload, count: int) -> list[Row]:
-        """Place up to ``count`` pods of the workload one after the other in a cluster without movable pods.
+        """Place up to ``count`` pods of the workload one after the other, without movable pods in the cluster.
 
-        Returns the row of each placed pod's node. The list is empty if no profile schedules the workload.
+        Movable pods are all except static pods and pods of DaemonSets. Stops at the first pod that finds no node or for
+        which a plugin fails. Returns the row of each placed pod's node. The list is empty if no profile schedules the
+        workload.
         """
         framework = self.find_framework(workload)
         if framework is None:
@@ -331,9 +336,10 @@ class ClusterFacts:
         return rows
 
     def count_pods_without_movable_pods(self, workload: Workload) -> Amounts:
-        """Count how many pods of the workload each node, (N,), can hold by their requests, without movable pods.
+        """Return how many pods of the workload fit each node by their requests, as counts (N,).
 
-        The count is 0 if the workload requests a resource that no node offers.
+        Only static pods and pods of DaemonSets occupy the nodes. All counts are 0 if the workload requests a resource
+        that no node offers.
         """
         view = self.scheduler_with_fixed_pods.view
         if self.list_unoffered_resources(workload):
@@ -469,25 +475,46 @@ def _build_placement_result(
 def _describe_shortage(cycle: Cycle, eligible: Bools) -> str:
     """Describe why the eligible nodes do not take the pod, as in ``of 7 usable nodes, 4 lack CPU, 3 are full of pods``.
 
-    Nodes that only lack resources come first. Every other node counts once, for the first other plugin that rejects it.
-    Returns "" if no node only lacks resources, because more room would not help then.
+    Nodes that lack nothing but resources come first. Each remaining node is counted once, for the first plugin that
+    rejects it. Returns "" if no node lacks only resources, because more room would not help then. Also returns "" if
+    NodeResourcesFit does not run, or if PreFilter rejects the pod.
     """
-    verdicts = cycle.filter.verdicts
-    if NodeResourcesFit.name not in verdicts or cycle.pre_filter.status.rejected:
+    outcome = cycle.filter
+    if NodeResourcesFit.name not in outcome.verdicts or cycle.pre_filter.status.rejected:
         return ""
-    rejected_by_fit_only = verdicts[NodeResourcesFit.name].rejected & cycle.considered
-    others = {name: verdict for name, verdict in verdicts.items() if name != NodeResourcesFit.name}
+    rejected_by_fit = outcome.verdicts[NodeResourcesFit.name].rejected
+    lacks_resources = rejected_by_fit & cycle.considered
+    others = {name: verdict for name, verdict in outcome.verdicts.items() if name != NodeResourcesFit.name}
     for verdict in others.values():
-        rejected_by_fit_only &= ~verdict.rejected
-    groups = _group_by_reasons(verdicts[NodeResourcesFit.name], rejected_by_fit_only)
+        lacks_resources &= ~verdict.rejected
+    groups = _group_by_reasons(outcome.verdicts[NodeResourcesFit.name], lacks_resources)
+
+    # Other nodes would take the pod if no room was reserved for nominated pods
+    reserved = eligible & cycle.considered & outcome.by_nominated & ~rejected_by_fit
+    for verdict in others.values():
+        reserved &= ~verdict.rejected
+    reserved_groups = {
+        name: _group_by_reasons(verdict, reserved & (outcome.first == outcome.order.index(name)))
+        for name, verdict in outcome.with_nominated.items()
+    }
+    groups = _merge_equal_reasons([*groups, *reserved_groups.pop(NodeResourcesFit.name, ())])
     if not groups:
         return ""
 
-    unexplained = eligible & cycle.considered & ~rejected_by_fit_only
+    unexplained = eligible & cycle.considered & ~lacks_resources & ~reserved
     for verdict in others.values():
         groups += _group_by_reasons(verdict, unexplained)
         unexplained = unexplained & ~verdict.rejected
-    return describe_node_reasons(groups, int(eligible.sum()), "usable node")
+    all_groups = _merge_equal_reasons(chain(groups, *reserved_groups.values()))
+    return describe_node_reasons(all_groups, int(eligible.sum()), "usable node")
+
+
+def _merge_equal_reasons(groups: Iterable[tuple[int, list[str]]]) -> list[tuple[int, list[str]]]:
+    """Add up the numbers of nodes of groups with the same reasons. Groups stay in the order of their first reasons."""
+    counts: Counter[tuple[str, ...]] = Counter()
+    for number, reasons in groups:
+        counts[tuple(reasons)] += number
+    return [(number, list(reasons)) for reasons, number in counts.items()]
 
 
 def _group_by_reasons(verdict: PluginVerdict, nodes: Bools) -> list[tuple[int, list[str]]]:
@@ -500,9 +527,9 @@ def _group_by_reasons(verdict: PluginVerdict, nodes: Bools) -> list[tuple[int, l
         return []
     masks = np.stack([rejection.mask & nodes for rejection in rejections])
     combinations, counts = np.unique(masks, axis=1, return_counts=True)
-    groups = [
-        (int(count), [rejection.reason for rejection, applies in zip(rejections, combination, strict=True) if applies])
-        for combination, count in zip(combinations.T.tolist(), counts.tolist(), strict=True)
-        if any(combination)
-    ]
+    groups: list[tuple[int, list[str]]] = []
+    for combination, count in zip(combinations.T.tolist(), counts.tolist(), strict=True):
+        reasons = [rejection.reason for rejection, applies in zip(rejections, combination, strict=True) if applies]
+        if reasons:
+            groups.append((count, reasons))
     return sorted(groups, key=lambda group: -group[0])

@@ -52,10 +52,11 @@ def find_similar_name(written: str, known_names: Iterable[str], min_length: int 
 
 
 def _count_slips(written: str, known_name: str, min_length: int) -> int | None:
-    """Count the typing slips between two names, or return None if there are too many for a misspelling.
+    """Count the typing slips between two names, or return None if one is no misspelling of the other.
 
-    The result is also None if the names are equal or differ on purpose, or if the differing word has fewer than
-    ``min_length`` letters. Names that differ only in case, separators or the order of their words are 0 slips apart.
+    Names that differ only in case, separators or the order of their words are 0 slips apart. The result is None for
+    equal names, names with different digits, and names that differ in more than one word. It is also None if the
+    differing word is a common word or a short code, has fewer than ``min_length`` letters, or has too many slips.
     """
     if written == known_name or _extract_digits(written) != _extract_digits(known_name):
         return None

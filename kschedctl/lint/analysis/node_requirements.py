@@ -69,13 +69,18 @@ class AllowedValues:
         return self.allowed is not None or self.above is not None or self.below is not None
 
     def is_in_bounds(self, value: str) -> bool:
-        """Return whether a value is within the bounds of Gt and Lt. With a bound, only integers are."""
+        """Return whether a value is within the bounds of Gt and Lt.
+
+        Every value is if there are no bounds. Otherwise only integers can be.
+        """
         if self.above is None and self.below is None:
             return True
         number = parse_int64(value)
         if number is None:
             return False
-        return (self.above is None or number > self.above) and (self.below is None or number < self.below)
+        is_above = self.above is None or number > self.above
+        is_below = self.below is None or number < self.below
+        return is_above and is_below
 
     def restrict(self, requirement: SelectorRequirement) -> AllowedValues:
         """Return the values that are still allowed with one more requirement.
@@ -157,11 +162,12 @@ def list_node_condition_alternatives(spec: PodSpec) -> list[Alternative]:
     selector_conditions = Conditions().restrict(to_requirements(spec.node_selector))
     if required is None:
         return [Alternative(None, selector_conditions)]
-    return [
-        Alternative(i, selector_conditions.restrict(term.match_expressions))
-        for i, term in enumerate(required.node_selector_terms)
-        if term.match_expressions or term.match_fields
-    ]
+    alternatives = []
+    for i, term in enumerate(required.node_selector_terms):
+        is_empty = not (term.match_expressions or term.match_fields)
+        if not is_empty:
+            alternatives.append(Alternative(i, selector_conditions.restrict(term.match_expressions)))
+    return alternatives
 
 
 class UnmetMinValues(NamedTuple):

@@ -123,6 +123,7 @@ def _iter_required_affinity_terms(
         revision_labels = ADDED_LABELS.get(workload.kind, ())
         pod_labels = (*workload.labels, *revision_labels)
         includes_own_namespace = workload.namespace in namespaces or namespace_selector == EVERYTHING
+        matches_own_labels = selector != NOTHING and workload.is_selected_by(selector)
         excludes_own_pods = any(key in pod_labels for key in term.mismatch_label_keys)
         yield RequiredTerm(
             path=("affinity", field_name, REQUIRED, i),
@@ -130,12 +131,7 @@ def _iter_required_affinity_terms(
             selector=selector,
             namespaces=namespaces,
             namespace_selector=namespace_selector,
-            selects_itself=(
-                includes_own_namespace
-                and selector != NOTHING
-                and workload.is_selected_by(selector)
-                and not excludes_own_pods
-            ),
+            selects_itself=includes_own_namespace and matches_own_labels and not excludes_own_pods,
             matches_all_revisions=not any(key in revision_labels for key in term.match_label_keys),
         )
 
@@ -216,10 +212,11 @@ class ClaimSpec(NamedTuple):
 def iter_unbound_claim_specs(
     claims: Iterable[TypedObject[PersistentVolumeClaim]], workloads: Iterable[Workload], bound_names: Collection[str]
 ) -> Iterator[ClaimSpec]:
-    """Yield the spec of each unbound claim that names no volume, and of each claim template.
+    """Yield the spec of each unbound claim and of each claim template.
 
-    ``bound_names`` are the names of bound claims, as namespace/name. Claims of these names are left out, and so are
-    templates of StatefulSets whose first claim has such a name.
+    Specs that name a volume are left out, except in templates of StatefulSets. ``bound_names`` are the names of bound
+    claims, as namespace/name. These claims are left out as well. A template of a StatefulSet is left out if the claim
+    of the first replica is one of them.
     """
     for subject, claim in claims:
         is_bound = f"{subject.namespace or 'default'}/{subject.name}" in bound_names or claim.status.phase == "Bound"

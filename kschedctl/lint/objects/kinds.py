@@ -169,6 +169,20 @@ def to_written_pool(pool: NodePool) -> WrittenNodePool:
 
 AUTOSCALERS: tuple[type[Scaler], ...] = (HorizontalPodAutoscaler, ScaledObject)
 
+
+class ReplicaLimitFields(NamedTuple):
+    """The fields of an autoscaler's spec that limit the replicas."""
+
+    minimum: str
+    maximum: str
+
+
+REPLICA_LIMIT_FIELDS = {
+    "HorizontalPodAutoscaler": ReplicaLimitFields("minReplicas", "maxReplicas"),
+    "ScaledObject": ReplicaLimitFields("minReplicaCount", "maxReplicaCount"),
+}
+"""Kind of autoscaler -> its fields that limit the replicas."""
+
 _GROUPS_AND_STRUCTS: dict[str, tuple[str, type[Struct]]] = {
     "ScaledObject": ("keda.sh", ScaledObject),
     "HorizontalPodAutoscaler": ("autoscaling", HorizontalPodAutoscaler),

@@ -74,7 +74,10 @@ class ManifestObjects:
         return {kind: tuple(of_kind) for kind, of_kind in self.typed.items()}
 
     def add(self, subject: Subject) -> None:
-        """Read an object and store it, or store the problem that makes it unreadable."""
+        """Read an object and store it, or store the problem that makes it unreadable.
+
+        In the second case, further problems of the object are stored as well.
+        """
         self.subjects.append(subject)
         try:
             self._read_and_store_object(subject)
@@ -83,7 +86,10 @@ class ManifestObjects:
             self._add_masked_problems(subject, error.path)
 
     def _add_masked_problems(self, subject: Subject, faulty_path: Path) -> None:
-        """Add the problems that the fault at ``faulty_path`` masks, by reading the object again without this field."""
+        """Add the problems that the fault at ``faulty_path`` masks, by reading the object again without this field.
+
+        Does nothing if the field cannot be removed.
+        """
         remaining_document = remove_fields(subject.document, [faulty_path])
         if remaining_document is None:
             return
@@ -224,7 +230,8 @@ def find_release_namespaces(manifests: Iterable[tuple[JsonObject, Location]]) ->
     namespaces_by_release: dict[Release, set[str]] = defaultdict(set)
     for document, place in manifests:
         namespace = field_at(document, "metadata", "namespace")
-        if document.get("kind") in _INSTALLED and isinstance(namespace, str) and namespace and place.source:
+        is_in_release_namespace = bool(place.source) and document.get("kind") in _INSTALLED
+        if is_in_release_namespace and isinstance(namespace, str) and namespace:
             namespaces_by_release[get_helm_release(place)].add(namespace)
     return {
         release: next(iter(namespaces)) for release, namespaces in namespaces_by_release.items() if len(namespaces) == 1
@@ -344,8 +351,8 @@ def _iter_pod_templates(spec: JsonObject) -> Iterator[_PodFields]:
                     yield _PodFields((*path, key, "spec"), template["spec"], object_at(template, "metadata"), replicas)
                 else:
                     outer_replicas = replicas
-            containers = [(key, inner) for key, inner in value.items() if isinstance(inner, dict | list)]
-            unvisited += [((*path, key), inner, outer_replicas) for key, inner in reversed(containers)]
+            nested_values = [(key, inner) for key, inner in value.items() if isinstance(inner, dict | list)]
+            unvisited += [((*path, key), inner, outer_replicas) for key, inner in reversed(nested_values)]
 
 
 def _is_pod_template(value: JsonObject) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from functools import cached_property
 
 from kschedctl.api import objects as api
@@ -15,8 +15,10 @@ from kschedctl.lint.objects.subject import Subject
 from kschedctl.lint.objects.workload import Workload
 
 
-def find_cluster_workloads(cluster: Cluster) -> Iterator[Workload]:
+def find_cluster_workloads(cluster: Cluster, owners: Container[Owner] | None = None) -> Iterator[Workload]:
     """Yield a workload for each controller of running or pending pods and for each pod without a controller.
+
+    ``owners`` limits the result to these workloads.
 
     The template of the workload is its newest pod, without the fields that the API server and the controller added.
     Static pods and pods that are being deleted are left out.
@@ -24,6 +26,8 @@ def find_cluster_workloads(cluster: Cluster) -> Iterator[Workload]:
     for (kind, namespace, name), pods in group_pods_by_owner(cluster).items():
         staying_pods = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
         if kind == "Node" or not staying_pods:  # a Node owns its static pods
+            continue
+        if owners is not None and Owner(kind, namespace, name) not in owners:
             continue
         newest = max(staying_pods, key=lambda pod: pod.metadata.creation_timestamp or "")
         labels = {k: v for k, v in newest.metadata.labels.items() if k not in ADDED_LABELS.get(kind, ())}
@@ -63,7 +67,8 @@ class TopmostOwners:
     def describe_topmost_owner(self, subject: Subject) -> str:
         """Name the topmost known controller of an object, such as `Prometheus monitoring/k8s`.
 
-        Returns "" for an object without a controller and for an object from a manifest.
+        At most `MAX_OWNER_DEPTH` controllers are followed. Returns "" for an object without a controller and for an
+        object from a manifest.
         """
         if subject.document:
             return ""

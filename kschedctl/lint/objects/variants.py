@@ -57,7 +57,10 @@ NO_SETS: AppliedSets = MappingProxyType({})
 
 
 class Variants:
-    """The alternatives among objects, and the sets in which they are applied. True if it separates any objects."""
+    """The alternatives among objects, and the sets in which they are applied.
+
+    Variants are true if they separate any objects.
+    """
 
     def __init__(self, subjects: Sequence[Subject], sets: AppliedSets = NO_SETS) -> None:
         self._places = dict(_iter_objects_with_places(subjects))
@@ -79,8 +82,12 @@ class Variants:
     def can_coexist(self, subject: Subject, other: Subject) -> bool:
         """Return whether two objects can be in one cluster.
 
-        Objects read from a cluster can coexist with all others. Manifests cannot coexist if they are applied in
-        different sets, or if they are alternatives of each other, such as two overlays of one application.
+        Objects read from a cluster can coexist with all others, and so can objects of one rendered file. Two manifests
+        in a common closed set always can.
+
+        Other manifests cannot coexist if they are alternatives of each other, such as two overlays of one application.
+        They cannot either if they have sets but none in common. If all common sets are guesses, the manifests must not
+        be in separate folders unless both name a namespace.
         """
         place, other_place = self._places.get(subject), self._places.get(other)
         if place is None or other_place is None or place == other_place:

@@ -23,6 +23,7 @@ from kschedctl.api.workloads import POD_TEMPLATE_PATHS, UpdateStrategy
 from kschedctl.lint.objects.stored_pods import to_written_spec
 from kschedctl.lint.objects.subject import Path, Problem, Subject, format_path
 from kschedctl.snapshot.pod_info import convert_to_amounts
+from kschedctl.text.counts import counted
 
 T = TypeVar("T")
 _TYPE_WORDS = {
@@ -94,7 +95,7 @@ class Workload:
 
     @property
     def has_known_labels(self) -> bool:
-        """Whether the pods have only the labels of the template; operators add their own."""
+        """Return whether the pods have only the labels of the template; operators add their own."""
         return not self.custom_kind or self.kind in SERVING_KINDS
 
     @property
@@ -109,13 +110,19 @@ class Workload:
 
     @property
     def is_serving_replicas(self) -> bool:
-        """Whether several pods are kept running: a Deployment or the like with more than one replica."""
+        """Return whether several pods are kept running: a Deployment or the like with more than one replica."""
         return self.kind in SERVING_KINDS and self.highest_replicas > 1
 
     @property
     def highest_replicas(self) -> int:
         """The most pods at the same time; 0 for a DaemonSet."""
         return max(self.replicas or 0, self.max_replicas or 0)
+
+    @property
+    def highest_replicas_text(self) -> str:
+        """The most pods at the same time as messages show them: `3 replicas` or `20 replicas (maxReplicas)`."""
+        is_bound_of_autoscaler = self.highest_replicas > (self.replicas or 0)
+        return counted(self.highest_replicas, "replica") + (" (maxReplicas)" if is_bound_of_autoscaler else "")
 
     @property
     def lowest_replicas(self) -> int:

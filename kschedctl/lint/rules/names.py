@@ -58,7 +58,8 @@ class NameReference(NamedTuple):
 def _find_misspelt_names(context: LintContext, references: Iterable[NameReference]) -> Iterator[Problem]:
     """Yield a problem for each referenced name that does not exist but resembles an existing name.
 
-    A name is left out if the manifests contain an object of the kind with this name, even in another namespace.
+    A name is left out if the manifests contain an object of the kind with this name, even in another namespace. Nothing
+    is compared if more than `_MAX_COMPARED` objects exist.
     """
     manifest_names_by_kind: dict[str, set[str]] = {}
     for reference in references:

@@ -34,7 +34,7 @@ def find_unknown_schedulers(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
         name = workload.spec.scheduler_name or "default-scheduler"
         if name not in known_schedulers:
-            message = f'scheduler "{name}" does not seem to run: it has bound no pod'
+            message = f'scheduler "{name}" does not seem to be running: it has bound no pods'
             yield workload.build_problem(("schedulerName",), message)
 
 
@@ -42,7 +42,7 @@ SC_UNKNOWN_SCHEDULER = Rule(
     "sc-unknown-scheduler",
     WARNING,
     find_unknown_schedulers,
-    summary="schedulerName of a scheduler that does not seem to run",
+    summary="schedulerName of a scheduler that does not seem to be running",
     why="No scheduler handles the pods: they stay Pending without a single event.",
     fix="Correct schedulerName, deploy the scheduler, or pass its configuration with --config",
     source=doc.SCHEDULERS,
@@ -53,7 +53,8 @@ SC_UNKNOWN_SCHEDULER = Rule(
 def find_scheduling_gates(workload: Workload) -> Iterator[Problem]:
     """Find scheduling gates in manifests."""
     for i, gate in enumerate(workload.spec.scheduling_gates):
-        message = f"its pods wait until a controller removes the gate {gate.name}"
+        subject = "the pod waits" if workload.kind == "Pod" else "its pods wait"
+        message = f"{subject} until a controller removes the gate {gate.name}"
         yield workload.build_problem(("schedulingGates", i), message)
 
 

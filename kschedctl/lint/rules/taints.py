@@ -406,12 +406,12 @@ def find_workloads_without_usable_node(context: LintContext) -> Iterator[Problem
             cordoned_count = int((selected & facts.view.nodes.unschedulable).sum())
             tainted_count = count - cordoned_count
             message = _describe_unusable_nodes(cordoned_count, tainted_count)
-            fixes = [
-                *(["uncordon a node"] if cordoned_count else []),
-                *(["tolerate the taint"] if tainted_count else []),
-                "allow other nodes",
-            ]
-            fix = f"{', '.join(fixes[:-1])}, or {fixes[-1]}"
+            fixes = []
+            if cordoned_count:
+                fixes.append("uncordon a node")
+            if tainted_count:
+                fixes.append("tolerate the taint")
+            fix = f"{', '.join(fixes)}, or allow other nodes"
             yield workload.build_problem((), message, capitalize(fix))
 
 

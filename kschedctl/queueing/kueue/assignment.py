@@ -29,7 +29,12 @@ class AssignmentMode(IntEnum):
     @property
     def label(self) -> str:
         """Return the name that Kueue prints for the mode."""
-        return {0: "NoFit", 1: "Preempt", 2: "DeferredFit", 3: "Fit"}[self]
+        return {
+            AssignmentMode.NO_FIT: "NoFit",
+            AssignmentMode.PREEMPT: "Preempt",
+            AssignmentMode.DEFERRED_FIT: "DeferredFit",
+            AssignmentMode.FIT: "Fit",
+        }[self]
 
 
 class PreemptionMode(IntEnum):
@@ -54,7 +59,12 @@ class PreemptionMode(IntEnum):
     @property
     def label(self) -> str:
         """Return the name that Kueue prints for the mode, or "" for NO_FIT and FIT, which involve no preemption."""
-        return {1: "NoCandidates", 2: "Preempt", 3: "Reclaim"}.get(self, "")
+        labels = {
+            PreemptionMode.NO_CANDIDATES: "NoCandidates",
+            PreemptionMode.PREEMPT: "Preempt",
+            PreemptionMode.RECLAIM: "Reclaim",
+        }
+        return labels.get(self, "")
 
 
 class NoFitReason(Enum):

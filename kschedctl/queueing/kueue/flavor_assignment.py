@@ -491,7 +491,7 @@ class FlavorAssigner:
                 attempt.reasons = sorted(set(attempt.reasons))
                 attempts[attempt.flavor] = attempt
                 continue
-            preemptions = [a.preemption for a in (previous, attempt) if a.preemption is not None]
+            preemptions = [tried.preemption for tried in (previous, attempt) if tried.preemption is not None]
             attempts[attempt.flavor] = FlavorAttempt(
                 flavor=attempt.flavor,
                 mode=min(previous.mode, attempt.mode),
@@ -550,8 +550,9 @@ class FlavorAssigner:
     def _place_in_topology(self, assignment: Assignment) -> None:
         """Place the pod sets with a topology request, and record their placements in the assignment.
 
-        If they do not fit now, or if the mode already is PREEMPT, the mode becomes PREEMPT if they would fit into an
-        empty topology, and NO_FIT otherwise. An assignment with any other mode is not changed.
+        An assignment with the mode NO_FIT is not changed. If the pods fit now, the mode stays FIT. If they would only
+        fit into an empty topology, the mode becomes PREEMPT. If they would not fit there either, the mode becomes
+        NO_FIT. An assignment with the mode PREEMPT is only tried in an empty topology.
         """
         requests = self.collect_placement_requests(assignment)
 
@@ -587,9 +588,9 @@ class FlavorAssigner:
     def collect_placement_requests(self, assignment: Assignment) -> PlacementRequests:
         """Return, by flavor, the requests of the pod sets to place in a topology in this cycle.
 
-        Pod sets with an error, without pods or with a placement are skipped. The assignment is changed: a pod set
-        without exactly one flavor with a topology gets an error, and a pod set that is placed later, after a
-        ProvisioningRequest or by MultiKueue, is marked as pending. Upstream: WorkloadsTopologyRequests.
+        Pod sets with an error, without pods or with a placement are skipped. The assignment is changed. A pod set gets
+        an error unless it has exactly one flavor with a topology. It is marked as pending if a ProvisioningRequest
+        comes first or MultiKueue places it. Upstream: WorkloadsTopologyRequests.
         """
         requests: PlacementRequests = {}
         workload = self.info.workload

@@ -355,9 +355,9 @@ def _drop_malformed_objects(cluster: Cluster) -> tuple[Cluster, list[str]]:
         "cluster_queues": tuple(
             _iter_readable_objects("ClusterQueue", cluster.cluster_queues, read_queue_settings, problems)
         ),
-        "cohorts": tuple(_iter_readable_objects("Cohort", cluster.cohorts, _check_cohort, problems)),
+        "cohorts": tuple(_iter_readable_objects("Cohort", cluster.cohorts, _raise_if_cohort_unreadable, problems)),
         "kueue_workloads": tuple(
-            _iter_readable_objects("Workload", cluster.kueue_workloads, _check_workload, problems)
+            _iter_readable_objects("Workload", cluster.kueue_workloads, _raise_if_workload_unreadable, problems)
         ),
     }
     if not problems:
@@ -383,14 +383,14 @@ def _format_object_name(metadata: ObjectMeta) -> str:
     return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
 
 
-def _check_cohort(cohort: Cohort) -> None:
-    """Check that the quotas and the weight of a cohort can be read. Raises QuantityError if not."""
+def _raise_if_cohort_unreadable(cohort: Cohort) -> None:
+    """Raise QuantityError if the quotas or the weight of a cohort cannot be read."""
     parse_quotas(cohort.spec.resource_groups)
     parse_weight(cohort.spec.fair_sharing)
 
 
-def _check_workload(workload: KueueWorkload) -> None:
-    """Check that the times, the usage and the requests of a Workload can be read. Raises InputError if not."""
+def _raise_if_workload_unreadable(workload: KueueWorkload) -> None:
+    """Raise InputError if the times, the usage or the requests of a Workload cannot be read."""
     read_workload(workload, (), 0)
     for pod_set in workload.spec.pod_sets:
         compute_requests(pod_set.template.spec)

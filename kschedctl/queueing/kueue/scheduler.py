@@ -278,9 +278,10 @@ class AdmissionScheduler:
     def _must_restart_flavor_search(self, info: WorkloadInfo, queue: QueueSnapshot) -> bool:
         """Return whether the search for flavors must start over. It need not if there is no earlier search.
 
-        It must start over if quota was released since the earlier search. With the gate
-        FlavorFungibilityPreserveScanProgress, it must also start over if the Workload changed, and otherwise continues
-        a search of the previous cycle even if quota was released. Upstream: lastAssignmentOutdated.
+        It must start over if quota was released since the earlier search. The gate
+        FlavorFungibilityPreserveScanProgress has two effects. The search starts over if the Workload changed.
+        Otherwise, a search of the previous cycle continues even if quota was released. Upstream:
+        lastAssignmentOutdated.
         """
         progress = info.last_assignment
         if progress is None:
@@ -685,8 +686,9 @@ def find_required_checks(admission: QuotaAdmission | None, checks: Mapping[str, 
 def _compute_reservation(assignment: Assignment, queue: QueueSnapshot) -> Usage:
     """Return how much quota to keep free for an assignment that waits although nothing can be preempted for it.
 
-    Without borrowing, the amounts are limited to the unused nominal quota. With borrowing, they are limited to that
-    plus the borrowing limit, or not at all if there is no such limit. Upstream: quotaResourcesToReserve.
+    Without borrowing, the amounts are limited to the unused nominal quota. With borrowing, they are limited to the
+    unused nominal quota plus the borrowing limit. If there is no such limit, they are not limited. Upstream:
+    quotaResourcesToReserve.
     """
     reserved: Usage = {}
     for key, amount in assignment.quota.items():
@@ -731,13 +733,12 @@ class _Tournament:
         """What each Workload requests."""
         for node in root.iter_queues():
             if node.name in entries:
-                self._compute_shares(entries[node.name])
+                self._record_shares(entries[node.name])
 
-    def _compute_shares(self, entry: _Entry) -> None:
-        """Compute and record the shares that result if the entry is admitted.
+    def _record_shares(self, entry: _Entry) -> None:
+        """Record the shares that result if the entry is admitted.
 
-        The recorded shares are those of its queue and of each cohort above the queue except the root. The snapshot
-        stays unchanged.
+        They are those of its queue and of each cohort above the queue except the root. The snapshot stays unchanged.
         """
         queue, key = entry.queue, entry.workload.key
         assert queue is not None
@@ -773,8 +774,9 @@ class _Tournament:
     def _is_better_entry(self, a: _Entry, b: _Entry, cohort: str) -> bool:
         """Return whether entry ``a`` wins over ``b`` in the cohort named ``cohort``.
 
-        With the feature gates for them, entries that wait for preemptions win, and then entries that do not borrow.
-        Otherwise, the smaller share wins, then the higher priority, then the longer wait.
+        With the gate PrioritizePreemptorWorkloads, entries that wait for preemptions win. With the gate
+        FairSharingPrioritizeNonBorrowing, entries that do not borrow win next. Otherwise, the smaller share wins, then
+        the higher priority, then the longer wait.
         """
         gates = self._scheduler._gates
         if Gate.PRIORITIZE_PREEMPTOR_WORKLOADS in gates and a.is_preemptor != b.is_preemptor:

@@ -251,7 +251,10 @@ def _get_label(summary: Summary, figure: str) -> str:
 
 
 def _build_node_tiles(summary: Summary) -> list[Tile]:
-    """Build tiles with the numbers of eligible and feasible nodes. Return none if the report has no nodes."""
+    """Build tiles with the numbers of eligible and feasible nodes. Return none if the report has no nodes.
+
+    The eligible nodes have a tile only if not all nodes are eligible.
+    """
     nodes = summary.figures["nodes"]
     if not nodes:
         return []

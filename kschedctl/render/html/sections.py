@@ -250,19 +250,20 @@ def _build_curve_plot(plot: Plot) -> _CurvePlot:
     """Build a line plot for the template, leaving out points that are not finite."""
     lines = [build_line_points(plot, series) for series in plot.series]
     points = [point for line in lines for point in line]
-    x, y = (build_scale(axis, [point[i] for point in points]) for i, axis in enumerate((plot.x, plot.y)))
+    x = build_scale(plot.x, [x_value for x_value, _ in points])
+    y = build_scale(plot.y, [y_value for _, y_value in points])
     across = _make_scaler(x, _LEFT, _WIDTH - _RIGHT)
     up = _make_scaler(y, _HEIGHT - _BOTTOM, _TOP)
-    curves = tuple(
-        _Curve(printable(plot.series[i].name), _build_path([(across(a), up(b)) for a, b in line]), i % _LINE_LOOKS)
-        for i, line in enumerate(lines)
-    )
+    curves = []
+    for i, (series, line) in enumerate(zip(plot.series, lines, strict=True)):
+        path = _build_path([(across(x_value), up(y_value)) for x_value, y_value in line])
+        curves.append(_Curve(printable(series.name), path, i % _LINE_LOOKS))
     return _CurvePlot(
         printable(plot.title),
         describe_plot(plot),
         printable(plot.x.title),
         y=printable(plot.y.title),
-        lines=curves,
+        lines=tuple(curves),
         x_ticks=tuple(_Tick(_interpolate(x, value, _LEFT, _WIDTH - _RIGHT), text) for value, text in x.ticks.items()),
         y_ticks=tuple(_Tick(_interpolate(y, value, _HEIGHT - _BOTTOM, _TOP), text) for value, text in y.ticks.items()),
     )
@@ -362,8 +363,8 @@ def _build_bar_chart(plot: Plot) -> _BarChart:
             rows.append((place, all_series))
         else:
             rows += [(place, [i]) for i in all_series]
-    widest = max(sum(max(_get_amount(plot, i, place), 0) for i in pieces) for place, pieces in rows)
-    unit = _MAX_BAR_WIDTH / (widest or 1)
+    drawn_totals = [sum(max(_get_amount(plot, i, place), 0) for i in pieces) for place, pieces in rows]
+    unit = _MAX_BAR_WIDTH / (max(drawn_totals) or 1)
 
     totals = compute_totals(plot)
     bars = list[_Bar]()

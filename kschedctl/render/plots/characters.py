@@ -67,8 +67,10 @@ def _build_legend(plot: Plot, marks: str) -> Text:
         Text.assemble((marks[i % len(marks)], COLORS[i % len(COLORS)]), f" {printable(series.name)}")
         for i, series in enumerate(plot.series)
     ]
-    what = printable(plot.y.title)
-    return Text(f"{what}:  ").append(Text("   ").join(names)) if len(names) > 1 else Text(what)
+    amount_title = printable(plot.y.title)
+    if len(names) < 2:
+        return Text(amount_title)
+    return Text(f"{amount_title}:  ").append(Text("   ").join(names))
 
 
 def _color_marks(line: str, marks: str) -> Text:
@@ -97,9 +99,8 @@ def _draw_axes(plot: Plot, lines: Sequence[Sequence[Point]], width: int, marks: 
     figure.clear()
     figure.legend(False)
     figure.plot_size(width, HEIGHT)
-    axes = [
-        build_scale(axis, [point[i] for points in lines for point in points]) for i, axis in enumerate((plot.x, plot.y))
-    ]
+    all_points = [point for points in lines for point in points]
+    axes = [build_scale(plot.x, [x for x, _ in all_points]), build_scale(plot.y, [y for _, y in all_points])]
     for position, points in enumerate(lines):
         if points:
             figure.draw(figure.signal(*_scale_points(points, axes), marker=marks[position % len(marks)]).lines())

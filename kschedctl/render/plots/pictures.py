@@ -42,6 +42,7 @@ TITLE, UNIT, TICKS, KEYS, PAD, RIGHT = 0.42, 0.22, 0.52, 0.2, 0.15, 0.4
 and right margins.
 """
 KEYS_IN_ROW = 3
+POINTS_PER_INCH = 72
 DOTS_PER_INCH = 144
 """Resolution of a PNG."""
 MAX_PLOTS = 12
@@ -73,9 +74,9 @@ SVG = "http://www.w3.org/2000/svg"
 
 
 def render_svg(plots: Sequence[Plot], caveat: str = "") -> str:
-    """Render the plots as SVG with a description in words. Raises UsageError if matplotlib is not installed.
+    """Render the first MAX_PLOTS plots as SVG with a description in words.
 
-    `caveat` is a sentence that is written below the plots.
+    `caveat` is a sentence that is written below the plots. Raises UsageError if matplotlib is not installed.
     """
     check_installed(PICTURES, "-o svg")
     with _apply_matplotlib_settings():
@@ -170,7 +171,7 @@ def _count_key_rows(plot: Plot) -> int:
 
 
 def _draw_plot(plot: Plot, figure: Figure, top: float) -> None:
-    """Draw the plot downwards from `top` inches.
+    """Draw the plot downwards from `top` inches. Long titles are shortened.
 
     All positions are computed here, because matplotlib's layout solver is slow and rounds differently each time.
     """
@@ -217,7 +218,7 @@ def _measure_label_width(label: str) -> float:
 
     font = FontProperties(family=SETTINGS["font.family"], size=SETTINGS["font.size"])
     width: float = TextPath((0, 0), label, prop=font).get_extents().width if label.strip() else 0.0
-    return width / 72
+    return width / POINTS_PER_INCH
 
 
 def _format_key(name: str) -> str:
@@ -228,9 +229,9 @@ def _format_key(name: str) -> str:
 def _draw_line_plot(plot: Plot, axes: Axes) -> list[Any]:
     """Draw the lines and return their handles for the legend."""
     lines = [build_line_points(plot, series) for series in plot.series]
-    x, y = (
-        build_scale(axis, [point[i] for line in lines for point in line]) for i, axis in enumerate((plot.x, plot.y))
-    )
+    points = [point for line in lines for point in line]
+    x = build_scale(plot.x, [x_value for x_value, _ in points])
+    y = build_scale(plot.y, [y_value for _, y_value in points])
     axes.set_xticks(list(x.ticks), list(x.ticks.values()))
     axes.set_yticks(list(y.ticks), list(y.ticks.values()))
     axes.set_xlim(x.start, x.end)

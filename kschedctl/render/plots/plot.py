@@ -62,7 +62,7 @@ class Plot(msgspec.Struct, frozen=True):
 
     @property
     def has_bars(self) -> bool:
-        """Whether it is a bar plot."""
+        """Return whether it is a bar plot."""
         return self.kind in (PlotKind.BARS, PlotKind.STACKS)
 
 
@@ -73,10 +73,10 @@ def build_bar_plot(
     place_count: int,
     stacked: bool = False,
 ) -> tuple[Plot, ...]:
-    """Build a bar plot, or return () if all amounts are 0.
+    """Build a bar plot of the first MAX_PLACES places, or return () if all their amounts are 0.
 
     `axes` contains the titles of the place axis and the amount axis. `amounts` maps each place to its amounts by
-    series. `place_count` also counts the places that are left out.
+    series. `place_count` also counts the places that are left out, which a note mentions.
     """
     place_title, amount_title = axes
     places = tuple(amounts)[:MAX_PLACES]

@@ -140,9 +140,9 @@ class Admissions:
         return False
 
     def _admit_group(self, workload: Struct, change: WorkloadChange, count: int) -> bool:
-        """Admit all new pods of a workload, or ``count`` equal bare pods, and return whether all are admitted.
+        """Admit a workload and all its new pods, and return whether nothing is denied.
 
-        The pods that the change removes are first released from quotas. A denied workload gets no pods.
+        A new bare pod stands for ``count`` equal pods. The pods that the change removes are first released from quotas.
         """
         self.release(change.removed)
         workload_denials = self.admit_workload(get_identity(workload), change)
@@ -189,7 +189,9 @@ class Admissions:
             return None
         change.denied = len(change.new) - admitted
         del change.new[admitted:]
-        return build_denied_pods_report(owner, messages, desired_count, change.denied, defaults)
+        return build_denied_pods_report(
+            owner, messages, desired_count, change.denied, creatable=admitted, defaults=defaults
+        )
 
     def find_fixes_by_message(
         self, owner: Owner, workload: Struct, change: WorkloadChange, message: str
@@ -282,8 +284,8 @@ class Admissions:
     def _replay_creation(self, create_request: CreateRequest, count: int) -> CreationAttempt:
         """Replay the creation of ``count`` pods, and charge the admitted pods to their quotas.
 
-        Return the denials, and the request of one pod as it would be stored. There is no such request if the pod would
-        be denied even without quotas.
+        Return the denials, and the request of one pod as it would be stored. The request is None if the pod would be
+        denied even without quotas. Nothing is charged then.
         """
         without_quotas = self._find_admission_outcomes(create_request, quotas=())
         stored = next((admission.object for admission in without_quotas if admission.object is not None), None)
@@ -507,8 +509,8 @@ class Admissions:
     def admit_workload(self, owner: Owner, change: WorkloadChange) -> Sequence[str]:
         """Admit a new workload and, for a Deployment, its ReplicaSet. Return the denial messages.
 
-        Return () if it is admitted. Admitted objects are charged to their quotas. A workload that already exists or has
-        pods needs no admission. A bare pod needs none here either.
+        Admitted objects are charged to their quotas. Return () if all are admitted. Also return () for a bare pod, and
+        for a workload that exists already or has pods.
         """
         if owner.kind == "Pod" or change.kept or change.removed or self._has_workload(owner):
             return ()
@@ -696,9 +698,10 @@ class CreateRequest(NamedTuple):
 
 
 def build_pod_create_request(owner: Owner, pod: Pod, document: JsonObject | None) -> CreateRequest:
-    """Build the create request for one pod of an owner, from the workload's manifest (`document`) if it is known.
+    """Build the create request for one pod of an owner.
 
-    Without the manifest, the request has only the fields that scheduling reads.
+    ``document`` is the workload's manifest, or None if it is unknown. Without the manifest, the request has only the
+    fields that scheduling reads.
     """
     from kschedctl.admission.pod_security import extract_pod  # noqa: PLC0415 - only for new pods
 
@@ -764,12 +767,12 @@ def group_bare_pods(
     groups: dict[object, list[int]] = {}
     for index, (workload, change) in enumerate(zip(workloads, changes, strict=True)):
         is_new_bare_pod = isinstance(workload, Pod) and len(change.new) == 1 and not (change.kept or change.removed)
-        key = _build_template_key(workload, written) if is_new_bare_pod else index
+        key = _build_bare_pod_key(workload, written) if is_new_bare_pod else index
         groups.setdefault(key, []).append(index)
     return groups
 
 
-def _build_template_key(pod: Any, written: Mapping[Owner, JsonObject]) -> tuple[object, ...]:
+def _build_bare_pod_key(pod: Any, written: Mapping[Owner, JsonObject]) -> tuple[object, ...]:
     """Build a key that is equal for bare pods with the same namespace, spec, annotations and labels.
 
     The spec and the annotations are those of the pod's manifest in ``written``, if it is there.

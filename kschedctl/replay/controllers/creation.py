@@ -1,16 +1,14 @@
 """The objects that controllers and admission create from applied manifests.
 
-A HorizontalPodAutoscaler brings the replicas of a workload within its bounds as soon as the workload is applied.
-Upstream: the controllers of pkg/controller/volume/ephemeral, pkg/controller/resourceclaim,
-pkg/controller/volume/persistentvolume and pkg/controller/podautoscaler, and the admission plugins Priority,
-DefaultTolerationSeconds and DefaultStorageClass (v1.36).
+Upstream: the controllers of pkg/controller/volume/ephemeral, pkg/controller/resourceclaim and
+pkg/controller/volume/persistentvolume, and the admission plugins Priority, DefaultTolerationSeconds and
+DefaultStorageClass (v1.36).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
 
 from kschedctl.api.copying import replace
 from kschedctl.api.defaults import with_runtime_class_fields
@@ -28,14 +26,13 @@ from kschedctl.api.objects import (
     ResourceClaim,
     SelectorRequirement,
     StorageClass,
-    StoredAutoscaler,
     Struct,
     TypedObjectReference,
     VolumeNodeAffinity,
 )
 from kschedctl.api.pod_table import NO_PODS
 from kschedctl.api.priority import admit_priority
-from kschedctl.api.workloads import count_pods, create_pods, format_title, get_identity, with_replicas
+from kschedctl.api.workloads import count_pods, create_pods, format_title
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.pod_defaults import PodDefaults, WorkloadNote
@@ -48,10 +45,6 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     get_claim_class,
 )
 from kschedctl.scheduler.scheduler import Scheduler
-
-SCALED_KINDS = frozenset({"Deployment", "StatefulSet", "ReplicaSet", "ReplicationController"})
-"""Kinds of workloads whose replicas are scaled here."""
-_DEFAULT_MIN_REPLICAS = 1
 
 
 def admit_pod(pod: Pod, cluster: Cluster) -> Pod:
@@ -118,7 +111,7 @@ def create_objects(cluster: Cluster, workloads: Iterable[Struct], *, include_den
     denies a pod.
     """
     workloads = list(workloads)
-    _check_pod_count(workloads, len(cluster.nodes))
+    _raise_if_too_many_pods(workloads, len(cluster.nodes))
     creation = Creation()
 
     # Volumes and claims of the cluster that are new
@@ -156,7 +149,7 @@ def create_objects(cluster: Cluster, workloads: Iterable[Struct], *, include_den
     return creation
 
 
-def _check_pod_count(workloads: Sequence[Struct], nodes: int) -> None:
+def _raise_if_too_many_pods(workloads: Sequence[Struct], nodes: int) -> None:
     """Raise an InputError that names the largest workload if the workloads create more than MAX_PODS pods.
 
     `nodes` is the number of nodes, on which the pods of DaemonSets depend.
@@ -251,7 +244,12 @@ def _build_provisioned_volume(claim: PersistentVolumeClaim, storage_class: Stora
     """Build the volume that the storage class provisions for the claim."""
     meta = claim.metadata
     terms = tuple(
-        NodeSelectorTerm(tuple(SelectorRequirement(e.key, "In", e.values) for e in term.match_label_expressions))
+        NodeSelectorTerm(
+            tuple(
+                SelectorRequirement(expression.key, "In", expression.values)
+                for expression in term.match_label_expressions
+            )
+        )
         for term in storage_class.allowed_topologies
     )
     spec = PersistentVolumeSpec(
@@ -299,51 +297,3 @@ def _iter_resource_claims(pod: Pod, cluster: Cluster) -> Iterator[tuple[PodResou
 def _build_owner_reference(pod: Pod) -> OwnerReference:
     """Return a reference to the pod as owner and controller."""
     return OwnerReference("Pod", pod.metadata.name, "v1", pod.metadata.uid, controller=True)
-
-
-class _AutoscaledWorkload(NamedTuple):
-    """A workload after its HorizontalPodAutoscaler has brought its replicas within the bounds."""
-
-    workload: Struct
-    note: str = ""
-    """The change in words, or an empty string if the replicas stay."""
-
-
-def clamp_replicas_to_autoscaler(cluster: Cluster, workload: Struct) -> _AutoscaledWorkload:
-    """Return the workload with its replicas within its HorizontalPodAutoscaler's bounds, and a note if they changed.
-
-    An autoscaler applies its bounds at once, regardless of the metrics. The workload is returned unchanged if it has no
-    autoscaler, or if it has 0 replicas, which turns autoscaling off.
-    """
-    owner = get_identity(workload)
-    spec: Any = workload.spec  # type: ignore[attr-defined]
-    if owner.kind not in SCALED_KINDS or spec.replicas == 0:
-        return _AutoscaledWorkload(workload)
-    replicas = 1 if spec.replicas is None else spec.replicas
-    for autoscaler in cluster.list_in_namespace("horizontal_pod_autoscalers", owner.namespace):
-        target = autoscaler.spec.scale_target_ref
-        if (target.kind, target.name) == (owner.kind, owner.name):
-            break
-    else:
-        return _AutoscaledWorkload(workload)
-
-    bounded, limit = _clamp_replicas(autoscaler, replicas)
-    if bounded == replicas:
-        return _AutoscaledWorkload(workload)
-    verb = "raises" if bounded > replicas else "lowers"
-    change = f"{verb} {format_title(workload)} from {replicas:,} to {bounded:,} replicas at once ({limit})"
-    return _AutoscaledWorkload(
-        with_replicas(workload, bounded), f"HorizontalPodAutoscaler {autoscaler.metadata.name} {change}"
-    )
-
-
-def _clamp_replicas(autoscaler: StoredAutoscaler, replicas: int) -> tuple[int, str]:
-    """Return the replicas within the autoscaler's bounds, and the name of the bound that changes them.
-
-    The name is an empty string if the replicas stay.
-    """
-    minimum = autoscaler.spec.min_replicas
-    minimum = _DEFAULT_MIN_REPLICAS if minimum is None else minimum
-    if 0 < autoscaler.spec.max_replicas < replicas:
-        return autoscaler.spec.max_replicas, "maxReplicas"
-    return (minimum, "minReplicas") if replicas < minimum else (replicas, "")

@@ -122,24 +122,24 @@ class CreationFailures:
         return [creator for creator in creators if creator.failures]
 
     def _classify_failure(self, owner: Owner, signs: _FailureSigns) -> _FailedCreator:
-        """Return the owner with its failures, and decide whether they are current or past.
+        """Return the owner with its failures, which are either all current or all past.
 
         A current condition makes them current. Otherwise, they are past if the owner has created an object since the
-        newest event, or if pods could not be created and none is missing now.
+        newest event. Failures to create pods are also past if no pod is missing now.
         """
         condition, events = signs
-        created_kind = self._determine_uncreated_kind(owner, signs)
-        if condition is not None and self._is_condition_current(owner, created_kind, condition):
+        uncreated_kind = self._determine_uncreated_kind(owner, signs)
+        if condition is not None and self._is_condition_current(owner, uncreated_kind, condition):
             failures = tuple(self._iter_failures(owner, condition, events))
-            return _FailedCreator(owner, created_kind, failures, past=False)
+            return _FailedCreator(owner, uncreated_kind, failures, past=False)
 
         # Without a current condition, the events since the newest creation decide
         newest = self._pod_counts.find_newest_creation(owner)
         recent = [event for event in events if not _is_in_earlier_second(get_last_time(event), newest)]
-        are_all_pods_there = created_kind == "Pod" and self._pod_counts.count_pods(owner).missing == 0
+        are_all_pods_there = uncreated_kind == "Pod" and self._pod_counts.count_pods(owner).missing == 0
         past = not recent or are_all_pods_there
         failures = tuple(self._iter_failures(owner, None, events if past else recent))
-        return _FailedCreator(owner, created_kind, failures, past)
+        return _FailedCreator(owner, uncreated_kind, failures, past)
 
     def _determine_uncreated_kind(self, owner: Owner, signs: _FailureSigns) -> str:
         """Return the kind that could not be created: a CronJob's Job, a Deployment's ReplicaSet, or otherwise Pod.
@@ -154,14 +154,15 @@ class CreationFailures:
             return CREATED_KINDS.get(owner.kind, "Pod")
         return "Pod"
 
-    def _is_condition_current(self, owner: Owner, created_kind: str, condition: Condition) -> bool:
-        """Return whether the condition still applies: pods are missing, or a Deployment's pods are not all updated.
+    def _is_condition_current(self, owner: Owner, uncreated_kind: str, condition: Condition) -> bool:
+        """Return whether a condition about a failed creation still applies.
 
-        ``created_kind`` is the kind that the owner could not create. A condition about objects other than pods always
+        ``uncreated_kind`` is the kind that the owner could not create. A condition about a kind other than Pod always
         applies. A Deployment's condition about pods never applies if its ReplicaSets are known, because these have
-        their own conditions. If the number of missing pods is unknown, the condition applies.
+        their own conditions. All other conditions apply while pods are missing, while the number of missing pods is
+        unknown, or while a Deployment has outdated pods.
         """
-        if created_kind != "Pod":
+        if uncreated_kind != "Pod":
             return True
         workload = self._pod_counts.workloads[owner]
         if owner.kind == "Deployment" and self._pod_counts.find_created_workloads(owner):
@@ -268,17 +269,24 @@ def _is_in_earlier_second(time: str, other_time: str) -> bool:
 
 
 def build_denied_pods_report(
-    owner: Owner, messages: Iterable[str], wanted: int, denied: int, defaults: tuple[str, ...] = ()
+    owner: Owner,
+    messages: Iterable[str],
+    wanted: int,
+    denied: int,
+    *,
+    creatable: int = 0,
+    defaults: tuple[str, ...] = (),
 ) -> NotCreated:
     """Build the report that ``denied`` of a workload's ``wanted`` pods are denied.
 
-    The API server returns any one of the messages by chance. ``defaults`` are the requests and limits that LimitRanges
-    set.
+    Besides these pods, ``creatable`` pods do not exist, but can be created. The API server returns any one of the
+    messages by chance. ``defaults`` are the requests and limits that LimitRanges set.
     """
     failures = tuple(
         CreationFailure(message, BY_CHANCE if index else REPLAYED) for index, message in enumerate(messages)
     )
-    report = NotCreated(str(owner), "", wanted, there=wanted - denied, missing=denied, failures=failures)
+    existing = wanted - denied - creatable
+    report = NotCreated(str(owner), "", wanted, there=existing, missing=denied, failures=failures, creatable=creatable)
     return add_headline(replace(report, defaults=defaults))
 
 
@@ -299,15 +307,11 @@ def report_denied_pods(owner: Owner, messages_by_pod: Sequence[Sequence[str]], w
 
 
 def add_headline(not_created: NotCreated) -> NotCreated:
-    """Return the report with its headline."""
-    return replace(not_created, headline=_render_headline(not_created))
+    """Return the report with its headline and its reason.
 
-
-def _render_headline(not_created: NotCreated) -> str:
-    """Return the headline, such as ``1 of 6 pods (6 wanted, 5 exist): exceeded quota: …``.
-
-    If the failures are past, an example is ``some could not be created 5 min ago, all exist now: exceeded quota: …``.
-    The reason is that of the newest failure, followed by a clause about the older ones, if there are any.
+    An example of a headline is ``1 of 6 pods (6 wanted, 5 exist): exceeded quota: …``. If the failures are past, an
+    example is ``some could not be created 5 min ago, all exist now: exceeded quota: …``. The reason is that of the
+    newest failure, followed by a clause about the older ones, if there are any.
     """
     newest, *older = not_created.failures
     message = shorten_api_message(newest.message)
@@ -316,8 +320,10 @@ def _render_headline(not_created: NotCreated) -> str:
         reason += f" ({'; '.join(not_created.defaults)})"
     if not_created.past:
         ago = f" {spell_age(newest.age)} ago" if newest.age else ""
-        return f"some could not be created{ago}, {_describe_past_failure(not_created)}: {reason}"
-    return f"{_describe_what_is_missing(not_created)}: {reason}"
+        headline = f"some could not be created{ago}, {_describe_past_failure(not_created)}: {reason}"
+        return replace(not_created, headline=headline, reason=headline)
+    headline = f"{_describe_what_is_missing(not_created)}: {reason}"
+    return replace(not_created, headline=headline, reason=reason)
 
 
 _DEFAULTED_RESOURCES = ("cpu", "memory", "storage")
@@ -349,7 +355,12 @@ def _describe_what_is_missing(not_created: NotCreated) -> str:
         return "its next Job"
     if not_created.wanted is None:
         return f"pods ({not_created.there:,} {exist_verb}, the wanted number is unknown)"
-    counts = f"({not_created.wanted:,} wanted, {not_created.there:,} {exist_verb})"
+    counts = f"{not_created.wanted:,} wanted, {not_created.there:,} {exist_verb}"
+    if not_created.creatable and not not_created.there:
+        counts = f"{not_created.wanted:,} wanted, {not_created.creatable:,} can be created"
+    elif not_created.creatable:
+        counts += f", {not_created.creatable:,} can be created"
+    counts = f"({counts})"
     if not_created.object != "Pod":
         return f"its new {not_created.object} {counts}"
     if not not_created.missing:

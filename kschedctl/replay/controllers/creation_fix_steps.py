@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from enum import StrEnum
 from functools import partial
@@ -36,7 +36,7 @@ from kschedctl.api.priority import SYSTEM_CLASSES, SYSTEM_PREFIX
 from kschedctl.api.quantity import MILLI, Quantity
 from kschedctl.cluster import Cluster
 from kschedctl.replay.edits import ObjectKey
-from kschedctl.text.counts import join_words
+from kschedctl.text.counts import first_few, join_words
 
 _SETTING = "|".join(
     (
@@ -53,6 +53,8 @@ POD_SECURITY_VIOLATED = "violates PodSecurity"
 SECCOMP_CLAUSE = " and seccompProfile.type=RuntimeDefault"
 NAME_SIMILARITY = 0.75
 """How similar two names must be to be taken for each other, from 0 to 1."""
+_MAX_REDUCTION_FACTOR = 4
+"""No amount is lowered to less than a quarter of what it was."""
 
 
 class StepKind(StrEnum):
@@ -61,6 +63,7 @@ class StepKind(StrEnum):
     CREATE_SERVICE_ACCOUNT = "CreateServiceAccount"
     CREATE_PRIORITY_CLASS = "CreatePriorityClass"
     CORRECT_PRIORITY_CLASS = "CorrectPriorityClass"
+    DROP_PRIORITY_CLASS = "DropPriorityClass"
     CREATE_RUNTIME_CLASS = "CreateRuntimeClass"
     CORRECT_RUNTIME_CLASS = "CorrectRuntimeClass"
     CREATE_NAMESPACE = "CreateNamespace"
@@ -166,24 +169,47 @@ def _suggest_service_account(denied: DeniedPod) -> Iterator[FixStep]:
 
 
 def _suggest_priority_class(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield steps that use a PriorityClass with a similar name or create the missing one.
+    """Yield steps that use a PriorityClass with a similar name, and create the missing one.
 
-    A class with a name that is reserved for the system cannot be created.
+    If no name is similar, the first step names no class, and lists the existing classes that could be named instead. A
+    class with a name that is reserved for the system cannot be created.
     """
     name = str(denied.spec.get("priorityClassName"))
-    existing_names = [
-        priority_class.metadata.name for priority_class in (*denied.cluster.priority_classes, *SYSTEM_CLASSES)
-    ]
-    for similar_name in get_close_matches(name, existing_names, n=1, cutoff=NAME_SIMILARITY):
+    classes = denied.cluster.priority_classes
+    existing_names = [priority_class.metadata.name for priority_class in (*classes, *SYSTEM_CLASSES)]
+    similar_names = get_close_matches(name, existing_names, n=1, cutoff=NAME_SIMILARITY)
+    for similar_name in similar_names:
         summary = f"use PriorityClass {similar_name} instead of {name}, which does not exist"
         yield FixStep(
             StepKind.CORRECT_PRIORITY_CLASS, summary, partial(_set_class_field, "priorityClassName", similar_name)
         )
+    if not similar_names:
+        yield FixStep(StepKind.DROP_PRIORITY_CLASS, _describe_missing_class(name, classes), _drop_priority_class)
     if name.startswith(SYSTEM_PREFIX):
         return
     yield _build_creation_step(
         PriorityClass(ObjectMeta(name)), ", here with value 0, which pods without a class have", {"value": 0}
     )
+
+
+def _describe_missing_class(name: str, classes: Sequence[PriorityClass]) -> str:
+    """Return the text of the step that names no PriorityClass, with its priority and the existing classes."""
+    default = min((c for c in classes if c.global_default), key=lambda c: c.value, default=None)
+    text = f"leave out priorityClassName {name}, so that the priority is 0"
+    if default is not None:
+        effect = f"the pods get the default class {default.metadata.name} ({default.value:,})"
+        text = f"leave out priorityClassName {name}, so that {effect}"
+    # The system's own components have the classes with this prefix
+    usable = [c for c in classes if c != default and not c.metadata.name.startswith(SYSTEM_PREFIX)]
+    if usable:
+        ordered = sorted(usable, key=lambda c: (c.value, c.metadata.name))
+        text += f", or name a class that exists: {first_few([f'{c.metadata.name} ({c.value:,})' for c in ordered])}"
+    return text
+
+
+def _drop_priority_class(spec: Writable) -> None:
+    """Remove the PriorityClass from the pod spec."""
+    spec.pop("priorityClassName", None)
 
 
 def _set_class_field(field: str, name: str, spec: Writable) -> None:
@@ -254,8 +280,9 @@ def _set_node_selector(labels: Mapping[str, str], spec: Writable) -> None:
 def _suggest_pod_security(denied: DeniedPod) -> Iterator[FixStep]:
     """Yield a step that makes the pod meet the Pod Security level, and one that enforces a weaker level.
 
-    The first step sets the required security context. If this alone would not satisfy the level, it drops access to the
-    host. The weaker level is the strictest one that admits the pod. Nothing is yielded if the namespace was not read.
+    The first step sets the required security context. If the pod would still violate the level, the first step drops
+    access to the host instead. The weaker level is the strictest one that admits the pod. Either step may be missing.
+    Nothing is yielded if the namespace was not read.
     """
     namespace = _find_namespace(denied)
     if namespace is None:
@@ -432,8 +459,9 @@ def _suggest_resources(denied: DeniedPod) -> Iterator[FixStep]:
 def suggest_smaller_requests(stored: AdmissionRequest, count: int) -> Iterator[FixStep]:
     """Yield the step that lowers requests and limits so that quotas suffice for ``count`` pods like the stored one.
 
-    Nothing is yielded if quotas deny the pods for something other than CPU, memory or ephemeral storage, or if less
-    than a quarter would remain. The largest container takes the whole change.
+    In each resource, the largest container takes the whole change. Nothing is yielded if quotas deny the pods for
+    something other than CPU, memory or ephemeral storage. Nothing is yielded either if less than a quarter of an amount
+    would remain.
     """
     containers = {str(container.get("name", "")): container.get("resources") or {} for container in stored.containers}
     original = {
@@ -452,7 +480,7 @@ def suggest_smaller_requests(stored: AdmissionRequest, count: int) -> Iterator[F
         amount = _get_amount(part, resource, largest)
         if excess > ZERO:
             remaining = amount.sub(excess)
-            if remaining.milli_value() * 4 < amount.milli_value() or remaining == ZERO:
+            if remaining.milli_value() * _MAX_REDUCTION_FACTOR < amount.milli_value() or remaining == ZERO:
                 return
             largest[part][resource] = remaining
         if part == LIMITS and resource in largest[REQUESTS]:
@@ -469,7 +497,9 @@ _DIVISIBLE_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
 def _set_resources(settings: list[ResourceSetting], spec: Writable) -> None:
     """Set requests and limits of the named containers in the pod spec."""
     for setting in settings:
-        container = next(c for c in _list_containers(spec) if c.get("name") == setting.container)
+        container = next(
+            candidate for candidate in _list_containers(spec) if candidate.get("name") == setting.container
+        )
         container.setdefault("resources", {}).setdefault(setting.part, {})[setting.resource] = setting.amount
 
 
@@ -637,8 +667,9 @@ def _fit_container_sums_to_limit_range(containers: list[dict[str, Quantities]], 
 def _lower_largest_container_to_maximum(containers: list[dict[str, Quantities]], name: str, maximum: Quantity) -> None:
     """Lower the limit and the request of the largest container if their sums exceed the maximum.
 
-    ``name`` is the resource. A container with a request needs a limit, because the maximum applies to both. An amount
-    stays if lowering it would leave nothing.
+    ``name`` is the resource. The maximum applies to limits, too, so a container with a request but no limit first gets
+    its request as the limit. An amount stays if lowering it would leave nothing. In the end, no request exceeds its
+    limit.
     """
     for amounts in containers:
         if name in amounts[REQUESTS]:

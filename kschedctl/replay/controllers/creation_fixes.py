@@ -18,10 +18,10 @@ from kschedctl.admission.request import AdmissionRequest, Writable
 from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.objects import ResourceQuota, ResourceQuotaStatus, Struct
 from kschedctl.api.ownership import Owner, find_controller
-from kschedctl.api.workloads import POD_TEMPLATE_PATHS, USUAL_TEMPLATE_PATH, StatefulSet
+from kschedctl.api.workloads import POD_TEMPLATE_PATHS, SCALED_KINDS, USUAL_TEMPLATE_PATH, StatefulSet
 from kschedctl.cluster import FIELDS, Cluster, convert_document
 from kschedctl.replay import kubectl
-from kschedctl.replay.controllers.creation import SCALED_KINDS, create_objects
+from kschedctl.replay.controllers.creation import create_objects
 from kschedctl.replay.controllers.creation_fix_steps import (
     DeniedPod,
     FixObjectChange,
@@ -121,10 +121,11 @@ class MissingPods:
     """Returns a scheduler of the cluster."""
 
     def find_fixes(self, start: FixState, replay: CreationReplay) -> Sequence[CreationFix]:
-        """Return at most MAX_FIXES fixes that let all missing pods be created, each with the scheduler's answer.
+        """Return up to MAX_FIXES fixes that let all missing pods be created.
 
-        If the pods are denied now, a fix with fewer replicas may be added beyond this limit. Fixes that the author of
-        the manifest can make come first.
+        Each fix has the nodes on which the scheduler could then place a pod, or a message if there are none. If the
+        pods are denied now, a fix with fewer replicas may be added beyond this limit. Fixes that the author of the
+        manifest can make come first.
         """
         fixed_states = islice(self._iter_fixed_states(start, replay), MAX_FIXES)
         fixes = [
@@ -241,11 +242,18 @@ class MissingPods:
 
     @cached_property
     def _stored_manifest(self) -> JsonObject | None:
-        """The workload as it was read, or None if it was not read or does not exist."""
+        """The workload as it was read, or None if it was not read or does not exist.
+
+        Manifests of some kinds are also among the cluster's objects. A manifest without a UID and without pods does not
+        exist yet.
+        """
         owner = self._editable_owner
         candidates = self.cluster.list_in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
         workload: Struct | None = next((obj for obj in candidates if obj.metadata.name == owner.name), None)
-        return None if workload is None else {"kind": owner.kind, **to_document(workload)}
+        if workload is None:
+            return None
+        is_only_manifest = self.document is not None and not workload.metadata.uid and not self.kept  # type: ignore[attr-defined]
+        return None if is_only_manifest else {"kind": owner.kind, **to_document(workload)}
 
     @cached_property
     def _scheduler_with_claims(self) -> Scheduler:

@@ -73,7 +73,7 @@ class Evictions:
 
         # An unhealthy pod may go if enough others are healthy, or always with the policy AlwaysAllow
         may_evict_unhealthy = _always_allows_unhealthy(pdb) or healthy >= desired > 0
-        if may_evict_unhealthy and not _is_ready(self._get_pod(position)):
+        if may_evict_unhealthy and not is_ready(self._get_pod(position)):
             return ""
         if pdb.status.observed_generation < pdb.metadata.generation:
             return "was changed, and its status is not up to date yet"
@@ -119,22 +119,25 @@ class Evictions:
         self.record_eviction(position)
 
     def record_eviction(self, position: Position) -> None:
-        """Record a pod's eviction in its budgets, unless the pod was unhealthy."""
-        if not self._ignores_budgets(position) and _is_ready(self._get_pod(position)):
+        """Record a pod's eviction in its budgets.
+
+        Nothing is recorded if the pod is unhealthy, or if budgets do not apply to it.
+        """
+        if not self._ignores_budgets(position) and is_ready(self._get_pod(position)):
             self.simulation.budgets.record_evicted_pods([position])
             self.change_allowed_disruptions([position], -1)
             self._unreplaced[position] = None
 
-    def undo_eviction(self, position: Position, *, runs: bool) -> None:
+    def undo_eviction(self, position: Position, *, recovered: bool) -> None:
         """Undo what was recorded about an eviction that did not happen after all.
 
-        ``runs`` says whether the pod's successor was already recorded as healthy. An eviction of an unhealthy pod was
-        not recorded, so only the recovery of its successor is undone.
+        ``recovered`` says whether the recovery of the pod's successor was recorded, too. The eviction itself was
+        recorded only if the pod was healthy and budgets apply to it.
         """
-        was_recorded = not self._ignores_budgets(position) and _is_ready(self._get_pod(position))
-        if was_recorded and not runs:
+        was_recorded = not self._ignores_budgets(position) and is_ready(self._get_pod(position))
+        if was_recorded and not recovered:
             self.record_recovery(position)
-        elif runs and not was_recorded:
+        elif recovered and not was_recorded:
             self.simulation.budgets.record_evicted_pods([position])
             self.change_allowed_disruptions([position], -1)
 
@@ -181,7 +184,7 @@ def _with_computed_status(pdb: PodDisruptionBudget, simulation: Simulation) -> P
     leaving = view.pods.terminating[view.pods.info] & (view.node < 0)
     pods = [view.pods.objects[position] for position in np.flatnonzero(covered & ~leaving).tolist()]
     healthy = sum(
-        pod.spec.node_name != "" and pod.metadata.deletion_timestamp is None and _is_ready(pod) for pod in pods
+        pod.spec.node_name != "" and pod.metadata.deletion_timestamp is None and is_ready(pod) for pod in pods
     )
     try:
         if max_unavailable is None:
@@ -195,7 +198,7 @@ def _with_computed_status(pdb: PodDisruptionBudget, simulation: Simulation) -> P
     return replace(pdb, status=PodDisruptionBudgetStatus(healthy, desired, allowed, observed_generation=observed))
 
 
-def _is_ready(pod: Pod) -> bool:
+def is_ready(pod: Pod) -> bool:
     """Return whether the pod is ready. A pod without the condition Ready counts as ready."""
     return all(condition.status == "True" for condition in pod.status.conditions if condition.type == "Ready")
 

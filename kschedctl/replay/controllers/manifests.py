@@ -163,7 +163,7 @@ def build_error_names(manifest: JsonObject) -> tuple[str, str]:
 def locate_errors(places: Mapping[str, str]) -> Iterator[None]:
     """Add the place in the files to InputErrors about manifests, and to the errors in their `also`.
 
-    ``places`` maps names such as ``Deployment shop/web`` to places.
+    ``places`` maps names such as ``Deployment shop/web`` to places. An error about anything else is raised unchanged.
     """
     try:
         yield

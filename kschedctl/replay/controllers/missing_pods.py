@@ -92,7 +92,8 @@ def _explain_zero_replicas(workload: StoredWorkload, *_: object) -> Iterator[str
 def _explain_missing_stateful_set_pods(stateful_set: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:
     """Yield the reasons why a StatefulSet creates no more pods.
 
-    It wants 0 replicas or, if it is not Parallel, its next pods wait for an earlier pod.
+    One possible reason is that it wants 0 replicas. The other is that the next pods wait for an earlier pod, unless the
+    pod management policy is Parallel.
     """
     yield from _explain_zero_replicas(stateful_set)
     if stateful_set.spec.pod_management_policy == PARALLEL:
@@ -103,11 +104,11 @@ def _explain_missing_stateful_set_pods(stateful_set: StoredWorkload, cluster: Cl
     for ordinal in range(first, first + wanted - 1):
         pod = cluster.pod(owner.namespace, f"{owner.name}-{ordinal}")
         if pod is None or pod.terminated:
-            return
+            return  # the controller creates this pod next, without waiting for another one
         if reason := _describe_why_next_pod_waits(pod):
             later = first + wanted - 1 - ordinal
             wait = agreeing(later, "waits", "wait")
-            yield f"{counted(later, 'pod')} after {pod.metadata.name} {wait}, because it {reason}"
+            yield f"{counted(later, 'pod')} {wait} for {pod.metadata.name}, which {reason}"
             return
 
 
@@ -136,7 +137,8 @@ def _explain_missing_daemon_pods(daemon_set: StoredWorkload, cluster: Cluster, o
 def _explain_missing_job_pods(job: StoredJob, cluster: Cluster, owner: Owner) -> Iterator[str]:
     """Yield the reasons why a Job creates no more pods.
 
-    It has ended, is suspended, waits after failed pods, or already runs as many pods as its parallelism allows.
+    An ended or suspended Job has only this reason. Any other Job may wait after failed pods, may run as many pods as
+    its parallelism allows, or both.
     """
     spec, status = job.spec, job.status
     ended = next(
@@ -172,10 +174,11 @@ _EXPLANATIONS: Mapping[str, Callable[[Any, Cluster, Owner], Iterator[str]]] = {
 def replay_missing_pod_admission(
     cluster: Cluster, owner: Owner, template: Struct | None, document: JsonObject | None = None
 ) -> NotCreated | None:
-    """Replay admission for the pods that the workload lacks, and return a report if some are denied, otherwise None.
+    """Replay admission for the pods that the workload lacks, and return a report on denied pods.
 
-    ``template`` is a manifest that creates the workload's pods, or None if none is known. ``document`` is the
-    workload's full manifest, if the files contain it.
+    Return None if no pod is denied or missing. ``template`` is a manifest that creates the workload's pods. If it is
+    None, nothing can be replayed, and the result is None. ``document`` is the workload's full manifest, if the files
+    contain it.
     """
     change = _build_change_for_missing_pods(cluster, owner, template)
     if change is None or template is None:
@@ -186,7 +189,10 @@ def replay_missing_pod_admission(
 
 
 def _build_change_for_missing_pods(cluster: Cluster, owner: Owner, template: Struct | None) -> WorkloadChange | None:
-    """Build a change that adds the workload's missing pods. Return None if none are missing or nothing creates them."""
+    """Build a change that adds the workload's missing pods.
+
+    Return None if no pods are missing, or if ``template`` is None or creates no pods.
+    """
     counts = WorkloadPodCounts(cluster, [owner]).count_pods(owner)
     if template is None or not counts.missing:
         return None

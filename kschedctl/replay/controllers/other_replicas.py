@@ -1,7 +1,4 @@
-"""The other pods of a workload: the pod that stands for it is only the first that its manifest creates.
-
-Without them, one pod that fits, or a fix that makes room for it, would look as if it helped the whole workload.
-"""
+"""The other replicas of a workload: a target pod stands for the first replica, and these functions add the others."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from kschedctl.replay.controllers.rollout import Rollout, rename_replaced_pods, 
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_change import set_rollout_limits
 from kschedctl.replay.edits import add_pods, change_pods
-from kschedctl.replay.settling import build_resulting_cluster, list_displaced_victims, recreate_evicted_pods
+from kschedctl.replay.settling import build_resulting_cluster, enable_pod_recreation, list_displaced_victims
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -55,8 +52,8 @@ class PlacedReplicas(NamedTuple):
 def place_replicas(target: TargetPod) -> PlacedReplicas | None:
     """Schedule all pods that the target's workload has once its manifest is applied.
 
-    Return None if all of these pods get a node, or if none of a new workload's pods does. Also return None if the
-    target stands for no workload with replicas, or for a Job or CronJob that already has pods.
+    Return None if all of these pods get a node, or if the workload is new and none of its pods gets one. Also return
+    None if the target stands for no workload with replicas, or for a Job or CronJob that already has pods.
     """
     workload = target.workload
     if workload is None or isinstance(workload, Pod | DaemonSet):
@@ -117,7 +114,7 @@ def _replay_update(target: TargetPod, workload: Struct) -> PlacedReplicas | None
     simulation = Simulation(Scheduler(cluster, target.scheduler.call_extender))
     index = simulation.view.pods.index
     rollout = Rollout(change, simulation, lambda pod: index[pod.key])
-    recreate_evicted_pods(simulation, frozenset(rollout.old))
+    enable_pod_recreation(simulation, frozenset(rollout.old))
     outcomes = roll_out([rollout], simulation)
     if simulation.interrupted:
         raise KeyboardInterrupt

@@ -18,6 +18,7 @@ from kschedctl.api.ownership import ADDED_LABELS, REVISION, TEMPLATE_HASH, Owner
 from kschedctl.api.pod_requests import Options
 from kschedctl.api.workloads import (
     NEW_TEMPLATE_HASH,
+    SCALED_KINDS,
     CronJob,
     DaemonSet,
     Deployment,
@@ -137,8 +138,8 @@ def plan_change(
     """Plan which pods of the workload stay, are removed, or are created from its manifest.
 
     `name` is the workload's title, and `created` has the pods that the manifest creates. Existing pods stay if they
-    differ in nothing that scheduling reads, unless a rollout is ``forced``. A paused Deployment without pods stays
-    without pods. Raises InputError if a limit of the rollout is malformed.
+    differ in nothing that scheduling reads, unless a rollout is ``forced`` and the number of replicas stays the same. A
+    paused Deployment without pods stays without pods. Raises InputError if a limit of the rollout is malformed.
     """
     current = existing.find_workload_pods(*get_identity(workload))
     change = WorkloadChange(name, note=_describe_pause_or_strategy(workload, name, current))
@@ -147,20 +148,29 @@ def plan_change(
         return change
     if isinstance(workload, Deployment | ReplicaSetManifest | ReplicationControllerManifest):
         current = [pod for pod in current if not pod.terminated]
+
+    # Choose the pods that stay, are removed or are created
     is_paused_without_pods = isinstance(workload, Deployment) and workload.spec.paused and not current
     if isinstance(workload, CronJob):
         change.new = list(created)
     elif not is_paused_without_pods:
         outdated = _find_outdated_pods(existing, workload, created, current, forced)
+        # Without being forced, the rollout would replace no pod
         if forced and created and outdated and not _find_outdated_pods(existing, workload, created, current, False):
-            change.may_be_unchanged = True
-            change.note = change.note or _describe_needless_rollout(name, len(outdated))
+            if _changes_replicas(existing, workload, len(created), len(current)):
+                change.note = change.note or _describe_scaling(name, len(outdated))
+                outdated = []
+            else:
+                change.may_be_unchanged = True
+                change.note = change.note or _describe_needless_rollout(name, len(outdated))
         outdated_keys = {pod.key for pod in outdated}
         staying = [pod for pod in current if pod.key not in outdated_keys]
         if isinstance(workload, StatefulSet | DaemonSet | Pod):
             _plan_pods_by_slot(change, created, outdated, staying)
         else:
             _plan_replicas(change, created, outdated, staying)
+
+    # Set how a rollout replaces them
     if isinstance(workload, StatefulSet):
         change.ordered = workload.spec.pod_management_policy != "Parallel"
     if forced and change.new:
@@ -188,6 +198,33 @@ def _describe_pause_or_strategy(workload: Struct, name: str, current: Sequence[P
         case StatefulSet() if current and workload.spec.update_strategy.rolling_update.max_unavailable:
             return f"{name}: maxUnavailable needs the feature gate MaxUnavailableStatefulSet, which is off by default"
     return ""
+
+
+def _changes_replicas(existing: ExistingPods, workload: Struct, wanted: int, pods: int) -> bool:
+    """Return whether the manifest changes the number of replicas to ``wanted``.
+
+    The present number of replicas is that of a Deployment's ReplicaSets or, for other kinds or if these were not read,
+    the number of existing pods. Kinds without replicas return False.
+    """
+    owner = get_identity(workload)
+    if owner.kind not in SCALED_KINDS:
+        return False
+    replica_sets = [stored for stored in existing.cluster.replica_sets if is_controlled_by(owner, stored)]
+    numbers = [stored.spec.replicas for stored in replica_sets]
+    present = sum(number or 0 for number in numbers) if any(number is not None for number in numbers) else pods
+    return wanted != present
+
+
+def _describe_scaling(name: str, pods: int) -> str:
+    """Return a note that only the number of pods changes, so that a rollout replaces none of the ``pods``.
+
+    ``name`` is the workload's title.
+    """
+    them = agreeing(pods, "its pod is", f"its {pods:,} pods are")
+    return (
+        f"{name}: only the number of its pods changes, as far as scheduling reads it, so no pod is replaced; if its"
+        f" template changes in other fields, {them} replaced as well"
+    )
 
 
 def _describe_needless_rollout(name: str, pods: int) -> str:
@@ -260,7 +297,7 @@ def _find_outdated_pods(
     if current_revisions is not None:
         candidates = [pod for pod in candidates if _get_revision(pod) not in current_revisions]
 
-    # So do pods that look like the new ones to the scheduler, which the first pod of a revision decides
+    # So do pods that look like the new ones to the scheduler. The first pod decides for its whole revision.
     stays_by_revision: dict[object, bool] = {}
     outdated = []
     for pod in candidates:
@@ -418,7 +455,7 @@ def _build_removal_key(pod: Pod, pods_on_node: int) -> tuple[bool, int, bool, in
     # False sorts before True, and lower numbers before higher ones
     has_node = bool(pod.spec.node_name)
     phase_rank = _PHASE_RANKS.get(pod.status.phase, 0)
-    is_ready = any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
+    is_ready = any(condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions)
     # RFC 3339 times sort by their characters; negative codes put the youngest first
     youngest_first = tuple(-ord(character) for character in pod.metadata.creation_timestamp or "")
     return has_node, phase_rank, is_ready, -pods_on_node, youngest_first

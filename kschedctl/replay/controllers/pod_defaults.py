@@ -109,7 +109,10 @@ class PodDefaults:
         added = []
         seconds_by_taint = (server.not_ready_seconds, server.unreachable_seconds)
         for key, seconds in zip(tolerations.FAILING_NODE_TAINTS, seconds_by_taint, strict=True):
-            if not any(t.key in (key, "") and t.effect in ("NoExecute", "") for t in spec.tolerations):
+            if not any(
+                toleration.key in (key, "") and toleration.effect in ("NoExecute", "")
+                for toleration in spec.tolerations
+            ):
                 added.append(Toleration(key, "Exists", effect="NoExecute", toleration_seconds=seconds))
         return replace(spec, tolerations=(*spec.tolerations, *added)) if added else spec
 

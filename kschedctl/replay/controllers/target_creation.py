@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
-from typing import NamedTuple, TypedDict, TypeVar
+from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -29,11 +29,13 @@ from kschedctl.api.workloads import (
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
-from kschedctl.replay.controllers.creation import Creation, clamp_replicas_to_autoscaler, create_objects
+from kschedctl.replay.controllers.autoscaled_workloads import clamp_replicas_to_autoscaler
+from kschedctl.replay.controllers.creation import Creation, create_objects
 from kschedctl.replay.controllers.plan_change import ExistingPods, looks_same_to_scheduler, plan_change
 from kschedctl.replay.controllers.pod_defaults import WorkloadNote
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.target_pod import TargetPod, find_groups
+from kschedctl.replay.controllers.workload_change import get_ordinal
 from kschedctl.replay.edits import change_pods
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.scheduler.scheduler import Scheduler
@@ -77,6 +79,8 @@ class _ReducedWorkload(NamedTuple):
 
     workload: Struct
     replaced: Sequence[Pod] = ()
+    controller: tuple[str, Struct] | None = None
+    """The kind and the object that controls the pod, if ``workload`` is a pod and its controller is created, too."""
 
 
 def create_targets(
@@ -85,8 +89,8 @@ def create_targets(
     """Create the pod that stands for each workload, or all pods of its group, and return one target per workload.
 
     A workload is reduced to one pod unless its pods form a group that is scheduled as a whole. Before that, its
-    HorizontalPodAutoscaler bounds its replicas. The clusters of the targets also have the claims and other objects of
-    the new pods.
+    HorizontalPodAutoscaler bounds its replicas. If only some of its pods can be created, the first pod that cannot
+    stands for it. The clusters of the targets also have the claims and other objects of the new pods.
 
     Some pods replace the pods of the same name in the cluster: bare pods, the pods of a DaemonSet, and the last pod of
     a complete StatefulSet. `written` maps workloads to their manifests, if these are known. Raises InputError if a pod
@@ -99,26 +103,36 @@ def create_targets(
 
     # Create the pods, as few as possible
     workload_by_identity = {get_identity(workload): workload for workload in workloads}
-    autoscaled = [
-        clamp_replicas_to_autoscaler(scheduler.cluster, workload) for workload in workload_by_identity.values()
-    ]
+    current_workloads = map(existing.with_current_replicas, workload_by_identity.values())
+    autoscaled = [clamp_replicas_to_autoscaler(scheduler.cluster, workload) for workload in current_workloads]
     unique_workloads = [scaled.workload for scaled in autoscaled]
+    admissions = Admissions(scheduler.cluster, written)
+    admitted_workloads = [_admit_new_pods(admissions, existing, workload) for workload in unique_workloads]
     reduced_workloads = []
-    for workload in unique_workloads:
+    for workload, admitted in zip(unique_workloads, admitted_workloads, strict=True):
         group = find_group_workload(existing, workload)
-        reduced_workloads.append(_reduce_to_one_pod(existing, workload) if group is None else _ReducedWorkload(group))
+        denied_pod = admitted.first_denied
+        if group is not None:
+            reduced = _ReducedWorkload(group)
+        elif denied_pod is None or isinstance(workload, StatefulSet | DaemonSet):
+            reduced = _reduce_to_one_pod(existing, workload, denied_pod)
+        else:
+            reduced = _ReducedWorkload(denied_pod, controller=create_pods(workload, ()).owner)
+        reduced_workloads.append(reduced)
     creation = create_objects(
         scheduler.cluster, [reduced.workload for reduced in reduced_workloads], include_denied=True
     )
+    for reduced in reduced_workloads:
+        if reduced.controller is not None:
+            creation.add(*reduced.controller)
     create_allowed_claims(scheduler.cluster, creation, creation.pods)
-    scheduler_with_objects = apply_creation(creation, scheduler) if unique_workloads else scheduler
+    scheduler_with_objects = add_created_objects(creation, scheduler) if unique_workloads else scheduler
 
     # Build a target for each workload, in a cluster without the pods that its pods replace
-    admissions = Admissions(scheduler.cluster, written)
     # Targets that replace the same pods share a scheduler
     scheduler_by_replaced: dict[tuple[str, ...], Scheduler] = {(): scheduler_with_objects}
     targets = []
-    for workload, reduced in zip(unique_workloads, reduced_workloads, strict=True):
+    for workload, reduced, admitted in zip(unique_workloads, reduced_workloads, admitted_workloads, strict=True):
         keys = tuple(pod.key for pod in reduced.replaced)
         if keys not in scheduler_by_replaced:
             remaining = _remove_pods(scheduler_with_objects.cluster, reduced.replaced)
@@ -126,7 +140,7 @@ def create_targets(
         pods = creation.pods[format_title(reduced.workload)]
         target = _choose_target_pod(scheduler_by_replaced[keys], workload, pods)._replace(workload=workload)
         target = _build_target_with_group(target, creation)
-        targets.append(target._replace(**_build_admission_fields(admissions, existing, workload)))
+        targets.append(target._replace(not_created=admitted.not_created, admitted=admitted.is_replayed_in_full))
     scaling_notes = (WorkloadNote(format_title(scaled.workload), scaled.note) for scaled in autoscaled if scaled.note)
     notes = (*scaling_notes, *creation.notes, *admissions.notes)
     return [_add_workload_notes(target, notes, denied) for target in targets]
@@ -145,23 +159,31 @@ def _add_workload_notes(
     return target._replace(note="; ".join(filter(None, texts)))
 
 
-class _AdmissionFields(TypedDict):
-    """The fields of a TargetPod that admission decides."""
+class _AdmittedPods(NamedTuple):
+    """The outcome of the admission of all pods that a workload would create now."""
 
     not_created: NotCreated | None
-    admitted: bool
+    """The report on the pods that cannot be created; None if all can."""
+    first_denied: Pod | None
+    """The first of these pods, if others can be created."""
+    is_replayed_in_full: bool
+    """Whether all of admission is replayed."""
 
 
-def _build_admission_fields(admissions: Admissions, existing: ExistingPods, workload: Struct) -> _AdmissionFields:
-    """Replay the admission of all pods that the workload would create now, and build the target's fields about it."""
+def _admit_new_pods(admissions: Admissions, existing: ExistingPods, workload: Struct) -> _AdmittedPods:
+    """Replay the admission of all pods that the workload would create now."""
     sized = existing.with_current_replicas(workload)
     change = plan_change(
         existing, sized, format_title(workload), list(create_pods(sized, existing.cluster.nodes).pods), forced=False
     )
-    return {
-        "not_created": admissions.admit(sized, change),
-        "admitted": all(admissions.map_namespaces_to_full_replay([sized]).values()),
-    }
+    new_pods = list(change.new)
+    not_created = admissions.admit(sized, change)  # drops denied pods from the change
+    admitted_count = len(change.new)
+    return _AdmittedPods(
+        not_created,
+        new_pods[admitted_count] if 0 < admitted_count < len(new_pods) else None,
+        all(admissions.map_namespaces_to_full_replay([sized]).values()),
+    )
 
 
 def _build_target_with_group(target: TargetPod, creation: Creation) -> TargetPod:
@@ -178,15 +200,16 @@ def _build_target_with_group(target: TargetPod, creation: Creation) -> TargetPod
     return target._replace(scheduler=scheduler_with_group, note=note)
 
 
-def apply_creation(creation: Creation, scheduler: Scheduler) -> Scheduler:
+def add_created_objects(creation: Creation, scheduler: Scheduler) -> Scheduler:
     """Return a scheduler of the cluster with the created objects, or the same scheduler if only pods are created."""
     cluster = creation.apply_to(scheduler.cluster)
     return scheduler if cluster is scheduler.cluster else Scheduler(cluster, scheduler.call_extender)
 
 
-def _reduce_to_one_pod(existing: ExistingPods, workload: Struct) -> _ReducedWorkload:
+def _reduce_to_one_pod(existing: ExistingPods, workload: Struct, first_denied: Pod | None) -> _ReducedWorkload:
     """Reduce a workload to one pod, and find the pods in the cluster that this pod replaces.
 
+    If ``first_denied`` is a pod of a StatefulSet, the StatefulSet is reduced to this pod.
     A bare pod replaces the pod of the same name. A DaemonSet is not reduced, and a StatefulSet is reduced to one
     ordinal. A Deployment becomes a bare pod with the labels and owner of an existing pod, if both look the same to the
     scheduler. Other workloads get one replica and replace no pod.
@@ -200,7 +223,8 @@ def _reduce_to_one_pod(existing: ExistingPods, workload: Struct) -> _ReducedWork
             return _ReducedWorkload(workload, existing.find_workload_pods(kind, namespace, name))
         case StatefulSet():
             existing_pods = existing.find_workload_pods(kind, namespace, name)
-            return _reduce_to_ordinal(workload, {pod.metadata.name: pod for pod in existing_pods})
+            ordinal = None if first_denied is None else get_ordinal(first_denied)
+            return _reduce_to_ordinal(workload, {pod.metadata.name: pod for pod in existing_pods}, ordinal)
         case CronJob():
             job = workload.spec.job_template
             spec = replace(workload.spec, suspend=False, job_template=replace(job, spec=_limit_to_one_pod(job.spec)))
@@ -222,11 +246,11 @@ def _limit_to_one_pod(spec: WorkloadSpec) -> WorkloadSpec:
     return replace(spec, **{name: value for name, value in fields.items() if name in spec.__struct_fields__})
 
 
-def _reduce_to_ordinal(workload: StatefulSet, existing: Mapping[str, Pod]) -> _ReducedWorkload:
-    """Reduce a StatefulSet to its first ordinal without a node or, if all have nodes, to its last ordinal.
+def _reduce_to_ordinal(workload: StatefulSet, existing: Mapping[str, Pod], ordinal: int | None) -> _ReducedWorkload:
+    """Reduce a StatefulSet to this ordinal or, if it is None, to the first ordinal without a node.
 
-    The last ordinal is the first that an update replaces. ``existing`` has the existing pods by name. If one of them
-    has the chosen ordinal, it is replaced.
+    If all have nodes, it is reduced to the last ordinal, which is the first that an update replaces. ``existing`` has
+    the existing pods by name. If one of them has the chosen ordinal, it is replaced.
     """
     spec = workload.spec
     name = workload.metadata.name
@@ -234,9 +258,10 @@ def _reduce_to_ordinal(workload: StatefulSet, existing: Mapping[str, Pod]) -> _R
     count = 1 if spec.replicas is None else max(spec.replicas, 1)
     bound = {pod_name for pod_name, pod in existing.items() if pod.spec.node_name}
     ordinals = range(first, first + count)
-    chosen = next((number for number in ordinals if f"{name}-{number}" not in bound), ordinals[-1])
-    spec = replace(spec, replicas=1, ordinals=replace(spec.ordinals, start=chosen))
-    replaced = existing.get(f"{name}-{chosen}")
+    if ordinal is None:
+        ordinal = next((number for number in ordinals if f"{name}-{number}" not in bound), ordinals[-1])
+    spec = replace(spec, replicas=1, ordinals=replace(spec.ordinals, start=ordinal))
+    replaced = existing.get(f"{name}-{ordinal}")
     return _ReducedWorkload(replace(workload, spec=spec), () if replaced is None else (replaced,))
 
 

@@ -53,7 +53,7 @@ class TargetPod(NamedTuple):
     def never_created(self) -> NotCreated | None:
         """The report on the workload if none of its pods is created, so that no scheduler sees one. Otherwise None."""
         report = self.not_created
-        return None if report is None or report.past or report.there else report
+        return None if report is None or report.past or report.there or report.creatable else report
 
 
 def change_priority(target: TargetPod, as_if_priority: int | None = None, as_if_priority_class: str = "") -> Pod:

@@ -18,7 +18,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import ADMISSION_HOOK_KINDS, FIELDS, LIMITS, Cluster, Gap
 from kschedctl.replay.unknown import CREATION, VERDICT
-from kschedctl.reports.unknown import UnknownKind, describe_unread
+from kschedctl.reports.unknown import UnknownKind, describe_unread_kinds
 from kschedctl.text.counts import counted
 
 WEBHOOK_KIND, POLICY_KIND = "AdmissionWebhook", "AdmissionPolicy"
@@ -32,8 +32,9 @@ NAMED_HOOKS = 3
 def find_uncalled_hooks(cluster: Cluster, pods: Iterable[Pod], *, denied: bool = False) -> tuple[UnknownKind, ...]:
     """Return the webhooks and policies that would decide about new pods and the objects that create them.
 
-    Pods that the API server has already created are skipped, because they have passed. With ``denied``, the pods are
-    denied anyway, and only hooks that change pods could make a difference. Return () if there are no new pods.
+    The result has at most one entry for each kind of hook. It names the hooks or says why the kind was not read. Pods
+    that the API server has already created are skipped, because they have passed. With ``denied``, the pods are denied
+    anyway, so only hooks that change pods count. Return () if there are no new pods.
     """
     unread = {} if denied else _find_unread_hook_kinds(cluster)
     if not unread and not any(getattr(cluster, FIELDS[kind]) for kind in HOOK_KINDS):
@@ -113,7 +114,7 @@ def describe_unreplayed_limits(
         UnknownKind(kind, gap.why, CREATION) for kind, gap in _find_admission_gaps(cluster, sorted_namespaces).items()
     ]
     if unread:
-        clauses.append(describe_unread(unread))
+        clauses.append(describe_unread_kinds(unread))
     title = NOT_REPLAYED_TEXT if _is_limit_unreplayed(limits_by_namespace, unread) else NOT_REPLAYED_POLICIES_TEXT
     return (f"{title}: {'; '.join(clauses)}",) if clauses else ()
 

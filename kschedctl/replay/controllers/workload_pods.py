@@ -7,16 +7,13 @@ metadata.ownerReferences and the label pod-template-hash (v1.36).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
-from typing import Any
 
 from msgspec.structs import replace
 
 from kschedctl.api.objects import (
-    ApiObject,
     ObjectMeta,
-    PersistentVolumeClaim,
     Pod,
     PodMeta,
     PodSpec,
@@ -24,28 +21,20 @@ from kschedctl.api.objects import (
     PodTemplateSpec,
     StatefulSetOrdinals,
     Struct,
-    get_object_key,
 )
 from kschedctl.api.ownership import Owner, find_controller, find_owner
 from kschedctl.api.workloads import (
     NEW_TEMPLATE_HASH,
-    DaemonSet,
-    DaemonSetSpec,
-    Deployment,
-    DeploymentSpec,
-    Job,
-    JobSpec,
-    ReplicaSetManifest,
-    ReplicationControllerManifest,
     StatefulSet,
     StatefulSetSpec,
 )
-from kschedctl.cluster import FIELDS, Cluster
+from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.creation import create_objects
 from kschedctl.replay.controllers.plan_change import is_controlled_by, is_pod_of_workload
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
-from kschedctl.replay.controllers.target_creation import apply_creation, create_targets
+from kschedctl.replay.controllers.stored_workloads import find_template, get_creation_time, recover_claim_templates
+from kschedctl.replay.controllers.target_creation import add_created_objects, create_targets
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_change import ORDINAL_LABELS, get_ordinal
 from kschedctl.replay.controllers.workload_pod_counts import find_pod_creators
@@ -57,11 +46,13 @@ _CRON_JOB_SUFFIX = re.compile(r"-\d+$")
 
 
 def find_targets(scheduler: Scheduler, owner: Owner, manifest: Struct | None = None) -> list[TargetPod]:
-    """Return a target for each group of identical pending pods of a workload, or one more pod if none is pending.
+    """Return targets that stand for the pods of a workload.
 
-    The additional pod is created from ``manifest`` or, without a manifest, as a copy of the workload's other pods or
-    from its stored template. For a DaemonSet without a manifest, one of its existing pods is returned. Raises
-    UsageError if nothing is known about the pods, and InputError if admission denies the additional pod.
+    There is one target for each group of identical pending pods. If no pod is pending, the only target is one more pod.
+    It is created from ``manifest`` or, without a manifest, as a copy of the workload's other pods or from its stored
+    template. For a DaemonSet without a manifest, the target is one of the existing pods.
+
+    Raises UsageError if nothing is known about the pods, and InputError if admission denies the additional pod.
     """
     cluster = scheduler.cluster
     pods = find_pods(cluster, owner)
@@ -227,7 +218,7 @@ def build_additional_pod(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]
         model = max(pods, key=get_ordinal)
         workload = _build_stateful_set_with_next_pod(scheduler.cluster, owner, model)
     else:
-        model = max(pods, key=_get_creation_time)
+        model = max(pods, key=get_creation_time)
         workload = _copy_as_bare_pod(model)
     creation = create_objects(scheduler.cluster, [workload])
     create_allowed_claims(scheduler.cluster, creation, creation.pods)
@@ -238,44 +229,8 @@ def build_additional_pod(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]
         priority=model.spec.priority,
         preemption_policy=model.spec.preemption_policy,
     )
-    applied_scheduler = apply_creation(creation, scheduler)
+    applied_scheduler = add_created_objects(creation, scheduler)
     return TargetPod(applied_scheduler, applied_scheduler.view.stored(replace(pod, spec=spec)), note)
-
-
-def find_template(cluster: Cluster, owner: Owner) -> Struct | None:
-    """Return a manifest that creates pods like the owner's, or None if nothing suitable was read.
-
-    For a Deployment with ReplicaSets, it is built from the youngest ReplicaSet, otherwise from the stored workload
-    itself.
-    """
-    kind, namespace, name = owner
-    replica_sets = [stored for stored in cluster.replica_sets if is_controlled_by(owner, stored)]
-    if kind == "Deployment" and replica_sets:
-        replica_sets.sort(key=_get_creation_time)
-        return ReplicaSetManifest(replica_sets[-1].metadata, replica_sets[-1].spec)
-    candidates = getattr(cluster, FIELDS[kind]) if kind in _MANIFEST_BUILDERS else ()
-    for stored in candidates:
-        if get_object_key(stored) == (namespace, name):
-            return _MANIFEST_BUILDERS[kind](stored)
-    return None
-
-
-_MANIFEST_BUILDERS: Mapping[str, Callable[[Any], Struct]] = {
-    "ReplicaSet": lambda obj: ReplicaSetManifest(obj.metadata, obj.spec),
-    "ReplicationController": lambda obj: ReplicationControllerManifest(obj.metadata, obj.spec),
-    "StatefulSet": lambda obj: StatefulSet(obj.metadata, StatefulSetSpec(template=obj.spec.template)),
-    "Deployment": lambda obj: Deployment(
-        obj.metadata, DeploymentSpec(1, obj.spec.template, selector=obj.spec.selector)
-    ),
-    "DaemonSet": lambda obj: DaemonSet(obj.metadata, DaemonSetSpec(obj.spec.template)),
-    "Job": lambda obj: Job(obj.metadata, JobSpec(completion_mode=obj.spec.completion_mode, template=obj.spec.template)),
-}
-"""Workload kind -> function that turns a stored workload into a manifest that creates such pods."""
-
-
-def _get_creation_time(api_object: ApiObject) -> str:
-    """Return the creation time of an object, or an empty string if it is unknown."""
-    return api_object.metadata.creation_timestamp or ""
 
 
 def _copy_as_bare_pod(pod: Pod) -> Pod:
@@ -284,7 +239,7 @@ def _copy_as_bare_pod(pod: Pod) -> Pod:
     It has the name that its controller would generate. The pod must have a controller.
     """
     meta = pod.metadata
-    owner = next(o.name for o in meta.owner_references if o.controller)
+    owner = next(reference.name for reference in meta.owner_references if reference.controller)
     new_metadata = PodMeta(
         f"{owner}-{NEW_TEMPLATE_HASH}",
         meta.namespace,
@@ -303,7 +258,7 @@ def _build_unplaced_spec(pod: Pod) -> PodSpec:
 def _build_stateful_set_with_next_pod(cluster: Cluster, owner: Owner, pod: Pod) -> StatefulSet:
     """Build a StatefulSet that creates only the pod after this one."""
     labels = {key: value for key, value in pod.metadata.labels.items() if key not in ORDINAL_LABELS}
-    claims = dict(_recover_claim_templates(cluster, pod))
+    claims = dict(recover_claim_templates(cluster, pod))
     volumes = tuple(volume for volume in pod.spec.volumes if volume.name not in claims)
     template = PodTemplateSpec(
         PodMeta(labels=labels, annotations=pod.metadata.annotations),
@@ -318,20 +273,3 @@ def _build_stateful_set_with_next_pod(cluster: Cluster, owner: Owner, pod: Pod) 
             ordinals=StatefulSetOrdinals(get_ordinal(pod) + 1),
         ),
     )
-
-
-def _recover_claim_templates(cluster: Cluster, pod: Pod) -> Iterator[tuple[str, PersistentVolumeClaim]]:
-    """Yield the names of a StatefulSet's claim templates, each with a template like the claim that was created from it.
-
-    A StatefulSet names its claims after the volume and the pod. Claims that were not read are left out.
-    """
-    claims = cluster.list_in_namespace("persistent_volume_claims", pod.metadata.namespace)
-    claims_by_name = {claim.metadata.name: claim for claim in claims}
-    for volume in pod.spec.volumes:
-        source = volume.persistent_volume_claim
-        if source is None or source.claim_name != f"{volume.name}-{pod.metadata.name}":
-            continue
-        claim = claims_by_name.get(source.claim_name)
-        if claim is not None:
-            metadata = ObjectMeta(volume.name, labels=claim.metadata.labels)
-            yield volume.name, PersistentVolumeClaim(metadata, replace(claim.spec, volume_name=""))

@@ -175,7 +175,7 @@ def reject_file(name: str) -> Sequence[JsonObject]:
 def read_step_files(scenario: Scenario, read: FileReader, where: str = "") -> dict[str, Sequence[JsonObject]]:
     """Read the documents of all files that the steps name, and return them by file.
 
-    ``where`` names the scenario in errors. Raises UsageError that names the step.
+    ``where`` names the scenario in errors. Raises UsageError that names the step if a file cannot be read.
     """
     files: dict[str, Sequence[JsonObject]] = {}
     for number, (name, part) in enumerate(map(get_step_name_and_parameters, scenario.steps), 1):

@@ -122,7 +122,7 @@ def _generate_node_names(part: parts.AddNodes, model: Node, cluster: Cluster) ->
     """
     prefix = part.name or model.metadata.name or "node"
     existing = {node.metadata.name for node in cluster.nodes}
-    names = [f"{prefix}-{i}" for i in range(part.count)]
+    names = [f"{prefix}-{number}" for number in range(part.count)]
     for name in names:
         if name in existing:
             raise UsageError(f'node "{name}" already exists', hint="choose another name for the new nodes")
@@ -172,7 +172,10 @@ def _copy_node(model: Node, name: str, labels: Mapping[str, str]) -> Node:
     meta = ObjectMeta(name, labels={**model.metadata.labels, HOSTNAME: name, **labels})
     passing_taint_keys = (UNSCHEDULABLE_TAINT.key, NOT_READY_TAINT, UNREACHABLE_TAINT, OUT_OF_SERVICE_TAINT)
     taints = tuple(taint for taint in model.spec.taints if taint.key not in passing_taint_keys)
-    conditions = tuple(replace(c, status="True") if c.type == "Ready" else c for c in model.status.conditions)
+    conditions = tuple(
+        replace(condition, status="True") if condition.type == "Ready" else condition
+        for condition in model.status.conditions
+    )
     return replace(
         model,
         metadata=meta,
@@ -220,9 +223,10 @@ def remove_nodes(part: parts.SomeNodes, cluster: Cluster, read: FileReader) -> S
 
 
 def fail_nodes(part: parts.LostNodes, cluster: Cluster, read: FileReader) -> StepResult:
-    """Remove the nodes of a zone, of a pool and of a selection, as if they had failed.
+    """Remove nodes and displace their pods, as if the nodes had failed.
 
-    Raises UsageError if one of them has no nodes, or if the step has none of them.
+    The step may select nodes by zone, by pool, and by name or label. Raises UsageError if it uses none of these, or if
+    one of these selects no nodes.
     """
     names: list[str] = []
     if part.zone:
@@ -323,8 +327,8 @@ def launch_nodes(part: parts.InstanceTypes, cluster: Cluster, read: FileReader) 
 def scale_workload(part: parts.ScaleWorkload, cluster: Cluster, read: FileReader) -> StepResult:
     """Scale a workload. New pods are copies of an existing pod.
 
-    A StatefulSet removes the highest ordinals first. A note says that the new pods share the volume claims of the
-    existing pods. Raises UsageError if the workload has no pods, or if its kind has no replicas.
+    A StatefulSet removes the highest ordinals first. If new pods share the volume claims of the existing pods, a note
+    says so. Raises UsageError if the workload has no pods, or if its kind has no replicas.
     """
     if part.kind in ("DaemonSet", "Pod"):
         raise UsageError(f"kind: a {part.kind} has no replicas")

@@ -42,7 +42,7 @@ def find_waiting_elsewhere(
     entries = list(_iter_waiting_for_kueue(cluster, now))
     entries += (entry for finder in _FINDERS for entry in finder(cluster, now))
 
-    # Jobs and other objects for which an entry, such as the entry of their PodGroup, already stands
+    # Jobs and other objects that an entry already covers, such as the entry of their PodGroup
     reported = {workload for entry in entries for workload in entry.part_of}
     entries += iter_bypassing_pods(cluster, now)
 

@@ -58,13 +58,12 @@ def _find_claims_without_node(cluster: Cluster) -> dict[tuple[str, str], Persist
         for storage_class in cluster.storage_classes
         if storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
     }
-    return {
-        (claim.metadata.namespace, claim.metadata.name): claim
-        for claim in cluster.persistent_volume_claims
-        if get_claim_class(claim) in classes
-        and not claim.spec.volume_name
-        and SELECTED_NODE not in claim.metadata.annotations
-    }
+    claims = {}
+    for claim in cluster.persistent_volume_claims:
+        awaits_node = not claim.spec.volume_name and SELECTED_NODE not in claim.metadata.annotations
+        if awaits_node and get_claim_class(claim) in classes:
+            claims[claim.metadata.namespace, claim.metadata.name] = claim
+    return claims
 
 
 def _iter_claim_keys(pod: Pod) -> Iterator[tuple[str, str]]:

@@ -47,7 +47,10 @@ def build_waiting_entry(
         pods=pods,
         decides=decides,
         details=tuple(details),
-        conditions=tuple(ReportedCondition(c.type, c.status, c.reason, c.message) for c in conditions),
+        conditions=tuple(
+            ReportedCondition(condition.type, condition.status, condition.reason, condition.message)
+            for condition in conditions
+        ),
         holders=tuple(holders),
         part_of=tuple(map(str, part_of)),
         created=created,

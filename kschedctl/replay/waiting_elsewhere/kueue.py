@@ -492,9 +492,10 @@ def _compute_free_quota(
 def _iter_resource_shortages(
     workload: KueueWorkload, queue: ClusterQueue, quotas: dict[FlavorResource, _Quota]
 ) -> Iterator[_Shortage]:
-    """Yield the resources that a pod set lacks: no flavor has enough, or the ClusterQueue has no quota.
+    """Yield the resources of which pod sets lack quota.
 
-    The requests of pod sets that fit are subtracted from ``quotas``. Raises QuantityError for a malformed amount.
+    Either no flavor has enough of the resource, or the ClusterQueue has no quota for it. The requests of pod sets that
+    fit are subtracted from ``quotas``. Raises QuantityError for a malformed amount.
     """
     covered = {resource for group in queue.spec.resource_groups for resource in group.covered_resources}
     for pod_set in workload.spec.pod_sets:
@@ -512,10 +513,10 @@ def _iter_resource_shortages(
 def _iter_shortages_in_group(
     pod_set: str, requests: Quantities, group: KueueResourceGroup, quotas: dict[FlavorResource, _Quota]
 ) -> Iterator[_Shortage]:
-    """Yield the resources of a pod set's requests that are short, or subtract the requests from ``quotas`` if none is.
+    """Yield the resources of a pod set's requests of which no flavor of the group has enough.
 
-    The requests are subtracted from the first flavor that satisfies all of them. If no flavor does, ``quotas`` stays
-    unchanged.
+    If a flavor satisfies all requests, nothing is yielded, and the requests are subtracted from that flavor in
+    ``quotas``. Otherwise, ``quotas`` stays unchanged.
     """
     flavors = [flavor.name for flavor in group.flavors]
     nothing = _Quota(NOTHING, NOTHING)

@@ -104,16 +104,19 @@ def add_expected_flavors(pod: Pod, outlook: JobOutlook, cluster: Cluster) -> Pod
         return pod
 
     # Only a pod of a group names its pod set. Other pods get the flavors of the first one.
-    pod_set = next((p for p in admission.pod_sets if p.name == outlook.pod_set), admission.pod_sets[0])
+    pod_set = next(
+        (admitted for admitted in admission.pod_sets if admitted.name == outlook.pod_set), admission.pod_sets[0]
+    )
     flavors = {flavor.metadata.name: flavor for flavor in cluster.resource_flavors}
     return replace(pod, spec=add_flavors(pod.spec, pod_set, flavors))
 
 
 def apply_outlook(outlook: JobOutlook, cluster: Cluster) -> Struct:
-    """Return the manifest as Kueue changes it: started in its flavors if it is admitted, otherwise suspended or gated.
+    """Return the manifest as Kueue changes it.
 
-    If each pod of the workload has its own Workload, the number of replicas becomes the number of admitted pods. A
-    manifest about which nothing is known stays unchanged.
+    The pods of an admitted job get the node labels and tolerations of its flavors, and a Job is resumed. A job that is
+    not admitted is suspended, gated or scaled to 0. If each pod of the job has its own Workload, the number of replicas
+    becomes the number of admitted pods. A manifest about which nothing is known stays unchanged.
     """
     job: Any = outlook.job
     report = outlook.report
@@ -137,10 +140,10 @@ def _build_held_back_spec(job: Any) -> Any:
 
 
 def _build_admitted_spec(outlook: JobOutlook, cluster: Cluster) -> Any:
-    """Return the spec of an admitted job, with the flavors in its pod template and the number of admitted pods.
+    """Return the spec of an admitted job, with the node labels and tolerations of its flavors in the pod template.
 
-    A Job is resumed. Of a workload whose pods have Workloads of their own, the replicas are the admitted ones. The
-    number of pods of other workloads stays.
+    If each pod has its own Workload, only the admitted ones become replicas. A Job is resumed with as many parallel
+    pods as are admitted. Other workloads keep their number of pods.
     """
     job: Any = outlook.job
     if isinstance(job, Pod):
@@ -477,8 +480,8 @@ def _build_outlook_from_workloads(
 def _find_job_wait_reason(shown: KueueWorkload | None, queues: WaitingQueues) -> WaitReason:
     """Return the reason why a job waits, judged by the Workload that its report shows.
 
-    If Kueue will admit this Workload once it has preempted others, the reason says so, in place of what the Workload
-    waits for now. `shown` is None for a job without Workloads, which has no pods.
+    If Kueue will admit this Workload after preempting others, the reason says so. Otherwise, the reason is what the
+    Workload waits for now. `shown` is None for a job without Workloads, which has no pods.
     """
     if shown is None:
         return WaitReason("has no pods, so Kueue admits it at once")

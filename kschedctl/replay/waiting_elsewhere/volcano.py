@@ -240,7 +240,10 @@ def _explain_quota_wait(group: VolcanoPodGroup, queue: VolcanoQueue, queues: _Qu
 def _iter_quota_holders(
     groups: Sequence[VolcanoPodGroup], short_requests: Quantities, queues: _Queues
 ) -> Iterator[str]:
-    """Yield the PodGroups that hold short resources, and whether their own pods fit on no node."""
+    """Yield a text for each PodGroup that holds short resources, with the amounts.
+
+    The text also says if a pod of the PodGroup fits on no node.
+    """
     for group in groups:
         group_amounts = parse_amounts(group.spec.min_resources)
         amounts = {

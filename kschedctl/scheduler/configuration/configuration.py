@@ -90,7 +90,10 @@ def _load_document(
     *,
     other_builds: bool,
 ) -> SchedulerConfiguration:
-    """Validate a document, or the defaults if it is None, and load it. Raises ConfigurationError if it is invalid."""
+    """Validate a document, or the defaults if it is None, and load it. Raises ConfigurationError if it is invalid.
+
+    The other arguments are those of `load_configuration`.
+    """
     # Parse and validate.
     written = KubeSchedulerConfiguration() if document is None else parse_document(document, gates.minor)
     parsed = add_document_defaults(written, gates)
@@ -108,7 +111,7 @@ def _load_document(
     _require_same_queue_sort(profiles)
     return SchedulerConfiguration(
         profiles={profile.scheduler_name: profile for profile in profiles},
-        extenders=_sort_extenders(parsed.extenders),
+        extenders=_complete_and_sort_extenders(parsed.extenders),
         percentage_of_nodes_to_score=parsed.percentage_of_nodes_to_score,
         pod_initial_backoff_seconds=parsed.pod_initial_backoff_seconds,
         pod_max_backoff_seconds=parsed.pod_max_backoff_seconds,
@@ -127,8 +130,9 @@ def _load_profile(
 ) -> Profile:
     """Build one profile from its defaulted document. Raises ConfigurationError if it is invalid.
 
-    `custom` are the plugins as written, without defaults. `ignored` are the resources that extenders manage, which
-    NodeResourcesFit ignores. Third-party plugins in `registered` are treated like in-tree plugins.
+    `custom` are the plugins as written, without defaults. `ignored` are the resources that NodeResourcesFit must
+    ignore, because an extender manages them. Third-party plugins in `registered` are treated like in-tree plugins. With
+    `other_builds`, all other unknown plugins become `Profile.foreign`.
     """
     # NodeResourcesFit leaves out the resources that extenders manage, and is validated only if it is enabled.
     args = {config.name: config.args for config in profile.plugin_config}
@@ -201,8 +205,8 @@ def _find_ignored_resources(extenders: tuple[Extender, ...]) -> tuple[str, ...]:
     return tuple(resource.name for resource in resources if resource.ignored_by_scheduler)
 
 
-def _sort_extenders(extenders: tuple[Extender, ...]) -> tuple[Extender, ...]:
-    """Return the extenders in the order in which they are called, with default timeouts.
+def _complete_and_sort_extenders(extenders: tuple[Extender, ...]) -> tuple[Extender, ...]:
+    """Return the extenders with default timeouts, in the order in which they are called.
 
     Ignorable extenders are called last.
     """

@@ -159,10 +159,10 @@ def build_profile(
 ) -> Profile:
     """Build a profile from `plugins`, the default plugins with the `custom` plugins merged in.
 
-    `registry` has the extension points that each plugin implements, and `foreign` the points at which plugins that are
-    compiled into other builds are enabled. Raises ConfigurationError for plugins that do not exist, are listed twice or
-    cannot run at their point, and for weights that could overflow. It is also raised unless exactly one plugin sorts
-    the queue and at least one plugin binds.
+    `registry` has the extension points that each plugin implements. `foreign` has the points at which plugins of other
+    builds are enabled. Raises ConfigurationError for plugins that do not exist, are listed twice or cannot run at their
+    point, and for weights that could overflow. It is also raised unless exactly one plugin sorts the queue and at least
+    one plugin binds.
     """
     registry = {**registry, **foreign}
     by_point = _expand_plugins(plugins, registry)
@@ -181,9 +181,9 @@ def build_profile(
 
 
 def find_foreign_plugins(plugins: Plugins, registry: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
-    """Return the enabled plugins that are not in the registry, with the points at which the document enables them.
+    """Return the enabled plugins that the registry lacks, each with the points at which the document enables it.
 
-    A scheduler built by another vendor may contain these plugins.
+    A scheduler built by another vendor may contain these plugins. A plugin that only multiPoint enables has no points.
     """
     foreign_names = plugins.enabled_names - registry.keys() - OWN_PLUGINS - {""}
     points_by_name: dict[str, set[str]] = {name: set() for name in foreign_names}
@@ -196,9 +196,9 @@ def find_foreign_plugins(plugins: Plugins, registry: Mapping[str, frozenset[str]
 def _validate_plugin_counts(name: str, by_point: Mapping[str, tuple[str, ...]], *, has_unknown_points: bool) -> None:
     """Raise ConfigurationError for a wrong number of plugins that sort the queue, bind or generate placements.
 
-    Exactly one plugin must sort the queue, at least one must bind, and at most one may generate placements. With
-    `has_unknown_points`, some plugin runs at points that are not known, and may be the one that sorts the queue or
-    binds.
+    Exactly one plugin must sort the queue, at least one must bind, and at most one may generate placements. Set
+    `has_unknown_points` if the points of some plugin are not known. That plugin may then be the one that sorts the
+    queue or binds.
     """
     sorting = len(by_point["queueSort"])
     if sorting > 1 or not (sorting or has_unknown_points):
@@ -296,9 +296,9 @@ def _merge_multi_point(
 ) -> tuple[str, ...]:
     """Return the plugins that run at a point, in order.
 
-    First come the plugins of multiPoint that the point lists as well, then the other plugins of multiPoint, and last
-    the plugins that only the point lists (`explicit`). If the point disables "*", only its own plugins run. Raises
-    ConfigurationError for a plugin that does not exist or is listed twice.
+    The plugins that multiPoint and the point list come first, then the other plugins of multiPoint. The plugins that
+    only the point lists come last. `explicit` are the plugins that the point lists. If the point disables "*", only
+    these run. Raises ConfigurationError for a plugin that does not exist or is listed twice.
     """
     if "*" in disabled:
         return explicit

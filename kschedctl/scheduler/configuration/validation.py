@@ -214,7 +214,8 @@ class VersionMismatch(NamedTuple):
 def iter_version_mismatches(document: JsonObject | None, minor: int) -> Iterator[VersionMismatch]:
     """Yield the names in a document that this minor version lacks but other versions have.
 
-    These are the API version, fields, plugins and arguments of plugins. The document need not be valid.
+    These are the API version, fields, plugins and arguments of plugins. The document need not be valid. Nothing is
+    yielded if it is no object.
     """
     if not isinstance(document, Mapping):
         return
@@ -225,7 +226,7 @@ def iter_version_mismatches(document: JsonObject | None, minor: int) -> Iterator
         if since is not None:  # otherwise no version has the field
             _, _, field_name = path.rpartition(".")
             yield VersionMismatch(split_path(path), field_name, f"needs 1.{since}")
-    for i, profile in enumerate(_list_objects(document, "profiles")):
+    for i, profile in enumerate(_list_objects_in_field(document, "profiles")):
         yield from _iter_plugin_set_mismatches(profile, ("profiles", i), minor)
         yield from _iter_plugin_config_mismatches(profile, ("profiles", i), minor)
 
@@ -233,7 +234,7 @@ def iter_version_mismatches(document: JsonObject | None, minor: int) -> Iterator
 def _iter_plugin_set_mismatches(profile: JsonObject, path: Path, minor: int) -> Iterator[VersionMismatch]:
     """Yield the plugins in a profile's plugin sets that the version does not have.
 
-    A plugin that the version has, but not at the point that enables it, is yielded too. Nothing is yielded if the
+    A plugin is also yielded if the version has it, but not at the point that enables it. Nothing is yielded if the
     profile has no plugin sets.
     """
     plugins = profile.get("plugins")
@@ -241,7 +242,7 @@ def _iter_plugin_set_mismatches(profile: JsonObject, path: Path, minor: int) -> 
         return
     for point, plugin_set in plugins.items():
         for list_name in ("enabled", "disabled"):
-            for j, entry in enumerate(_list_objects(plugin_set, list_name)):
+            for j, entry in enumerate(_list_objects_in_field(plugin_set, list_name)):
                 name = str(entry.get("name"))
                 explanation = _explain_missing_plugin(name, minor)
                 if not explanation and list_name == "enabled":
@@ -255,7 +256,7 @@ def _iter_plugin_config_mismatches(profile: JsonObject, path: Path, minor: int) 
 
     Fields that no version of kube-scheduler has are left out.
     """
-    for j, config in enumerate(_list_objects(profile, "pluginConfig")):
+    for j, config in enumerate(_list_objects_in_field(profile, "pluginConfig")):
         entry_path = (*path, "pluginConfig", j)
         name = str(config.get("name"))
         declared = IN_TREE.get(name)
@@ -292,7 +293,7 @@ def _explain_missing_point(name: str, point: str, minor: int) -> str:
     return f"needs 1.{since} at {point}" if since > minor else ""
 
 
-def _list_objects(value: Json, key: str) -> list[JsonObject]:
+def _list_objects_in_field(value: Json, key: str) -> list[JsonObject]:
     """Return the items of the list in a document's field `key`, or [] if the field has no list.
 
     Items that are not objects are replaced with {}, so that indices stay the same.

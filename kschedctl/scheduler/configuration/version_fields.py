@@ -80,7 +80,7 @@ class VersionedField(NamedTuple):
             first_minor_without, replacement = self.removed
             return f"was removed in 1.{first_minor_without}: use {replacement}"
         gate = f"the feature gate {self.gate}"
-        first, default = self._find_first_minors()
+        first, default = self._find_first_storing_minors()
         if default is None:
             return f"needs 1.{first} and {gate}" if gates.minor < first else ""
         return _describe_gate_requirement(gate, gates.minor, first=first, default=default)
@@ -91,7 +91,7 @@ class VersionedField(NamedTuple):
             return gates.enabled(self.gate)
         return get_stage(self.gate, gates.minor).on
 
-    def _find_first_minors(self) -> tuple[int, int | None]:
+    def _find_first_storing_minors(self) -> tuple[int, int | None]:
         """Return the first minor version that can store the field, and the first that stores it by default.
 
         The second is None if no version stores the field by default.
@@ -254,7 +254,8 @@ def iter_ignored_pod_fields(specs: Iterable[PodSpec], gates: FeatureGates) -> It
         _, *steps_in_spec = field.steps
         if any(_is_field_set(spec, steps_in_spec) for spec in specs):
             used_fields.append(field)
-    yield from _iter_field_requirements(used_fields, gates)
+    for path, requirement in _iter_field_requirements(used_fields, gates):
+        yield f"{path} {requirement}"
 
 
 def iter_ignored_groups_line(specs: Iterable[PodSpec], gates: FeatureGates) -> Iterator[str]:
@@ -265,9 +266,9 @@ def iter_ignored_groups_line(specs: Iterable[PodSpec], gates: FeatureGates) -> I
 
 
 def iter_ignored_cluster_fields(cluster: Cluster, gates: FeatureGates) -> Iterator[str]:
-    """Yield a line for each field of the cluster's objects, and for each of their kinds, that the version lacks.
+    """Yield a line for each field or kind in use that the version lacks. Fields of pods are left out.
 
-    Fields of pods are left out. The line has what is needed to have the field or kind.
+    The line says what is needed to have the field or kind.
     """
     # Fields of objects.
     for kind, attribute in _CLUSTER_FIELDS.items():
@@ -276,8 +277,7 @@ def iter_ignored_cluster_fields(cluster: Cluster, gates: FeatureGates) -> Iterat
             continue
         missing_fields = _list_missing_fields(kind, gates)
         used_fields = [field for field in missing_fields if any(_is_field_set(obj, field.steps) for obj in objects)]
-        for line in _iter_field_requirements(used_fields, gates):
-            path, _, requirement = line.partition(" ")
+        for path, requirement in _iter_field_requirements(used_fields, gates):
             yield f"{path} of {kind} {requirement}"
 
     # Whole kinds.
@@ -291,8 +291,8 @@ def _list_missing_fields(kind: str, gates: FeatureGates) -> list[VersionedField]
     return [field for field in FIELDS[kind] if field.describe_requirement(gates)]
 
 
-def _iter_field_requirements(fields: Iterable[VersionedField], gates: FeatureGates) -> Iterator[str]:
-    """Yield a line with the path and the requirement of each field.
+def _iter_field_requirements(fields: Iterable[VersionedField], gates: FeatureGates) -> Iterator[tuple[str, str]]:
+    """Yield the path of each field, and what is needed to store it.
 
     A field that is nested in another of the fields is left out.
     """
@@ -301,7 +301,7 @@ def _iter_field_requirements(fields: Iterable[VersionedField], gates: FeatureGat
         steps = field.steps
         outer_paths = (".".join(steps[:i]).removesuffix("[]") for i in range(1, len(steps)))
         if paths.isdisjoint(outer_paths):
-            yield f"{field.path} {field.describe_requirement(gates)}"
+            yield field.path, field.describe_requirement(gates)
 
 
 def _is_field_set(value: Any, steps: Sequence[str]) -> bool:
@@ -327,7 +327,7 @@ def _map_fields_to_attributes(struct: Hashable) -> Mapping[str, str]:
 
 
 def _iter_field_paths(value: Json, steps: Sequence[str], path: Path) -> Iterator[Path]:
-    """Yield the paths at which a field is set in a document, to a value that is not empty.
+    """Yield the paths at which a field of a document has a value that is not empty.
 
     There is a path for each item of the lists on the way. `path` leads to `value`, and `steps` lead from `value` to the
     field.

@@ -122,7 +122,7 @@ def _format_node_name_conflict(plugins: list[str]) -> str:
     return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}] simultaneously"
 
 
-def select_allowed_nodes(pre_filter: PreFilterOutcome, view: Fork) -> Bools:
+def mask_allowed_nodes(pre_filter: PreFilterOutcome, view: Fork) -> Bools:
     """Return a mask (N,) of the nodes that PreFilter plugins allow: all nodes, unless a plugin names some."""
     names = pre_filter.node_names
     if names is None:
@@ -134,7 +134,7 @@ NO_NODES = "no nodes available to schedule pods"
 LEFT_OUT = ByVersion(
     "reason for nodes that PreFilter plugins excluded",
     (("", "node is filtered out by the prefilter result"), ("1.30.2", "node(s) didn't satisfy plugin(s) [{}]")),
-    "#125197, brought back by #125306",
+    "#125197, backported by #125306",
 )
 NARROWING_REJECTS = ByVersion(
     "plugins that excluded nodes in PreFilter count as having rejected the pod",
@@ -310,8 +310,8 @@ class Cycle:
     def build_unexamined_status(self) -> Status:
         """Build the status that the diagnosis gives to all nodes that upstream did not examine.
 
-        If PreFilter rejects the pod, it is PreFilter's status. Otherwise, it is UnschedulableAndUnresolvable and names
-        the plugins that restricted the nodes, and the plugin that rejects the nominated node.
+        If PreFilter rejects the pod, it is PreFilter's status. Otherwise, it is UnschedulableAndUnresolvable. Its
+        reason names the plugins that restricted the nodes and the plugin that rejects the nominated node.
         """
         if self.pre_filter.status.rejected:
             return self.pre_filter.status
@@ -354,7 +354,7 @@ def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork, sampling: Sam
             considered = _mask_examined_nodes(pre_filter, nominated_row, view)
             nominated_node = _find_feasible_nominated_node(outcome, considered, nominated_row, consultation, view)
             if sampling and nominated_node is None and not pre_filter.status.rejected:
-                offered = np.flatnonzero(select_allowed_nodes(pre_filter, view) & view.in_placement)
+                offered = np.flatnonzero(mask_allowed_nodes(pre_filter, view) & view.in_placement)
                 terms = SearchTerms.from_profile(framework.profile, framework.release, len(consultation.statuses))
                 terms = terms._replace(nodes=view.nodes_in_placement)
                 search = sampling.search(~outcome.passing, offered, terms, outcome.failed_nodes, nominated_row)
@@ -448,9 +448,10 @@ class Filtering:
         return verdicts
 
     def find_rejected_rows(self, rows: OwnRows, delta: Delta) -> Bools:
-        """Return a mask over `rows` of the rows that are rejected by plugins which read only a node's own row.
+        """Return a mask over `rows` of the rows that a plugin rejects.
 
-        Nominated pods are not counted. Raises PluginError if a plugin fails.
+        Only the plugins that read nothing but a node's own row are run. Nominated pods are not counted. Raises
+        PluginError if a plugin fails.
         """
         rejected = np.zeros(len(rows.rows), np.bool_)
         for plugin in self._own_row_plugins:
@@ -526,7 +527,7 @@ def _mask_examined_nodes(pre_filter: PreFilterOutcome, nominated_row: int | None
     """
     if pre_filter.status.rejected:
         return np.zeros(len(view.nodes), np.bool_)
-    examined = select_allowed_nodes(pre_filter, view) & view.in_placement
+    examined = mask_allowed_nodes(pre_filter, view) & view.in_placement
     if nominated_row is not None:
         examined[nominated_row] = True
     return examined

@@ -162,7 +162,10 @@ def _parse_fields(value: Json, target: str) -> dict[str, Json]:
 
 
 def _parse_mapping(value: Json, target: str) -> JsonObject:
-    """Return a JSON object, or an empty one for null. Raises ExtenderError for other values."""
+    """Return a JSON object, or an empty one for null.
+
+    Raises ExtenderError, which names the target, for other values.
+    """
     if isinstance(value, Mapping):
         return value
     if value is None:
@@ -171,7 +174,7 @@ def _parse_mapping(value: Json, target: str) -> JsonObject:
 
 
 def _parse_array(value: Json, target: str) -> list[Json]:
-    """Return a JSON array, or an empty one for null. Raises ExtenderError for other values."""
+    """Return a JSON array, or an empty one for null. Raises ExtenderError, which names the target, for other values."""
     if isinstance(value, list):
         return value
     if value is None:
@@ -180,7 +183,7 @@ def _parse_array(value: Json, target: str) -> list[Json]:
 
 
 def _parse_strings(value: Json, field: str) -> list[str] | None:
-    """Return an array of strings, or None for null. Raises ExtenderError for other values."""
+    """Return an array of strings, or None for null. Raises ExtenderError, which names the field, for other values."""
     if value is None:
         return None
     return [_parse_string(text, field) for text in _parse_array(value, f"Go struct field {field} of type []string")]
@@ -196,7 +199,7 @@ def _parse_messages(value: Json, field: str) -> dict[str, str]:
 
 
 def _parse_string(value: Json, field: str) -> str:
-    """Return a JSON string, or an empty one for null. Raises ExtenderError for other values."""
+    """Return a JSON string, or an empty one for null. Raises ExtenderError, which names the field, for other values."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -205,7 +208,10 @@ def _parse_string(value: Json, field: str) -> str:
 
 
 def _parse_int64(value: Json, field: str) -> int:
-    """Return a JSON integer in Go's int64 range, or 0 for null. Raises ExtenderError for other values."""
+    """Return a JSON integer in Go's int64 range, or 0 for null.
+
+    Raises ExtenderError, which names the field, for other values.
+    """
     if isinstance(value, int) and not isinstance(value, bool) and value in INT64:
         return value
     if value is None:
@@ -251,7 +257,7 @@ class ExtenderTLSConfig(Struct, frozen=True):
 
 
 class Extender(Struct, frozen=True):
-    """An HTTP extender."""
+    """The settings of an HTTP extender, as written in the configuration."""
 
     url_prefix: str = ""
     filter_verb: str = ""
@@ -333,7 +339,7 @@ class FilterAnswer(NamedTuple):
 
 
 class HTTPExtender:
-    """An extender of the configuration.
+    """An extender of the configuration and the function that calls it.
 
     `call` makes HTTP calls, and is None if the extender is not called. `url` identifies the extender in messages, and
     `document` is the extender as in the configuration.
@@ -358,9 +364,10 @@ class HTTPExtender:
         return False
 
     def iter_unknowns(self, pod: Pod) -> Iterator[Unknown]:
-        """Yield one unknown for each verb of this extender, if the extender is not called.
+        """Yield an unknown for each verb that the extender cannot answer because it is not called.
 
-        Nothing is yielded if the extender is called, or if it is not interested in the pod.
+        Only the filter, prioritize and preempt verbs count, and only if they are configured. Nothing is yielded if the
+        extender is called, or if it is not interested in the pod.
         """
         if self.call is not None or not self.is_interested(pod):
             return

@@ -23,7 +23,7 @@ NOWHERE: Rows = np.empty(0, np.int64)
 LEFT_OUT_COUNT = ByVersion(
     "nodes that PreFilter plugins exclude shift the node at which the next search starts",
     (("", True), ("1.30.2", False)),
-    "#125197, brought back by #125306",
+    "#125197, backported by #125306",
 )
 
 
@@ -87,7 +87,7 @@ class NodeSearch(msgspec.Struct, frozen=True):
 
 
 class SampledFrom(msgspec.Struct, frozen=True):
-    """The index at which the scheduler's next search begins, or None if it is unknown."""
+    """The index at which the scheduler's next search begins, if it is known."""
 
     start: int | None = None
 
@@ -115,7 +115,7 @@ class SampledFrom(msgspec.Struct, frozen=True):
 
 
 class SearchOptions(TypedDict):
-    """The options that all commands share which place pods."""
+    """The options shared by all commands that place pods."""
 
     seed: int
     sampling: SampledFrom | None

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools, Counts, Ints, Rows, Scores
-from kschedctl.scheduler.engine.cycle import Cycle, select_allowed_nodes
+from kschedctl.scheduler.engine.cycle import Cycle, mask_allowed_nodes
 from kschedctl.scheduler.engine.extenders import OfferedNodes
 from kschedctl.scheduler.engine.scoring import run_score
 from kschedctl.scheduler.framework import Peers, ScorePlugin, get_peers
@@ -58,16 +58,16 @@ class EveryStart:
 
     def __init__(self, cycle: Cycle) -> None:
         self.cycle = cycle
-        offered = np.flatnonzero(select_allowed_nodes(cycle.pre_filter, cycle.view) & cycle.view.in_placement)
+        offered = np.flatnonzero(mask_allowed_nodes(cycle.pre_filter, cycle.view) & cycle.view.in_placement)
         self.offered = len(offered)
         self.starts = np.arange(cycle.view.nodes_in_placement) % max(self.offered, 1)
         self.places = np.flatnonzero(cycle.filter.passing[offered])
         """(F,): the places of the feasible nodes among the offered nodes."""
 
     def search_samples(self, sample_size: int) -> Searches:
-        """Return the results of the searches from all start indexes that stop after `sample_size` feasible nodes.
+        """Search from every start index for `sample_size` feasible nodes, and return the results.
 
-        If there are at most `sample_size` feasible nodes, every search examines all nodes.
+        With at most `sample_size` feasible nodes in all, every search examines all nodes.
         """
         if len(self.places) <= sample_size:
             return self._build_full_searches()
@@ -163,7 +163,7 @@ class Scorer(Protocol):
 
 
 class ExtremesScorer:
-    """Scores of a plugin that depends on the lowest and the highest raw score."""
+    """Scores of a plugin that normalizes by the lowest and the highest raw score."""
 
     def __init__(self, plugin: ScorePlugin, raw: Scores) -> None:
         self.plugin, self.raw = plugin, raw
@@ -178,7 +178,7 @@ class ExtremesScorer:
 
 
 class DomainScores(Protocol):
-    """Scores of any of the N nodes that depend on the number of topology domains among the scored nodes."""
+    """Scores of any of the N nodes, given the number of topology domains among the scored nodes."""
 
     @property
     def counted(self) -> Bools:
@@ -196,7 +196,7 @@ class DomainScores(Protocol):
 
 
 class DomainsScorer:
-    """Scores of a plugin that depends also on the number of topology domains among the scored nodes."""
+    """Scores of a plugin that also considers the number of topology domains among the scored nodes."""
 
     def __init__(self, domain_scores: DomainScores, rows: Rows) -> None:
         self.domain_scores = domain_scores

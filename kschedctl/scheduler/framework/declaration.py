@@ -244,7 +244,7 @@ class Declaration(msgspec.Struct, frozen=True):
     def restrict_to_minor(self, minor: int) -> Declaration | None:
         """Return the declaration as of a minor version, or None if that version does not have the plugin.
 
-        Extension points, arguments and the replay are left out if they belong only to later versions.
+        Extension points, `args_type` and `make` are left out if they belong only to later versions.
         """
         if not self.since <= minor <= (self.until or minor):
             return None
@@ -370,8 +370,9 @@ def list_kinds_read(plugins: Iterable[Declaration], gates: FeatureGates) -> tupl
 def find_irrelevant_kinds(plugins: Iterable[Declaration], specs: Iterable[PodSpec]) -> dict[str, str]:
     """Return the kinds that cannot affect any answer about these pods, each with the reason.
 
-    A kind is irrelevant if every plugin that reads it matters only to pods with some property that none of these pods
-    has. `specs` are all pods of the cluster, including running ones, since a displaced pod may have to be placed again.
+    A plugin may matter only to pods with a certain trait, such as volumes. A kind is irrelevant if none of these pods
+    has the trait of any plugin that reads the kind. `specs` are all pods of the cluster, including running ones, since
+    a displaced pod may have to be placed again.
     """
     plugin_list, pod_specs = list(plugins), list(specs)
     traits = {plugin.kinds_matter_to for plugin in plugin_list if plugin.kinds_matter_to is not None}

@@ -79,10 +79,9 @@ ALWAYS_NEEDED = (Dependency("Node", Effect.EITHER), Dependency("Pod", Effect.EIT
 
 
 def find_unknowns(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> tuple[Unknown, ...]:
-    """Return an unknown for each distinct dependency of an answer about the pod on objects that were not read.
+    """Return an unknown for each dependency of the pod's answer on a kind of objects that was not read.
 
-    Some dependencies apply to every answer, and others come from single plugins. The result is empty if all objects
-    were read.
+    Some kinds affect every answer, and others are read by single plugins. The result is empty if all objects were read.
     """
     objects = view.objects
     if not objects.gaps:

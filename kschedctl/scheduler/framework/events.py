@@ -84,8 +84,8 @@ class ClusterEvent(NamedTuple):
     def covers(self, event: ClusterEvent) -> bool:
         """Return whether a registration for this event includes `event`.
 
-        It does if `event` has the same resource, or is about some kind of pods while this event is about pods, and this
-        event has all actions of `event`. If `event` is broad, one of its actions is enough.
+        Both must have the same resource, but a registration for pods includes every kind of pods. This event must have
+        all actions of `event` or, if `event` is broad, one of them.
         """
         if self.resource != event.resource and not (self.resource == POD and event.resource in POD_RESOURCES):
             return False
@@ -167,7 +167,7 @@ QUEUEING_HINTS = "SchedulerQueueingHints"
 
 PRE_CHECKED_WITHOUT_HINTS = (NODE, ASSIGNED_POD, UNSCHEDULABLE_POD, "StorageClass")
 PRE_CHECKED = ByVersion(
-    "objects whose events the queue checks before it calls queueing hints",
+    "kinds of objects whose events must pass a general check before plugins' queueing hints are called",
     (("", PRE_CHECKED_WITHOUT_HINTS), ("1.31", (NODE, "StorageClass")), ("1.32", ())),
 )
 
@@ -296,7 +296,7 @@ def _drop_empty_values(value: Json) -> Json:
 
 
 NOMINATED_PODS_FREE_ROOM = ByVersion(
-    "the deletion of a nominated pod counts as freeing room", (("", False), ("1.33", True))
+    "the deletion of a nominated pod counts as freeing resources on its nominated node", (("", False), ("1.33", True))
 )
 
 

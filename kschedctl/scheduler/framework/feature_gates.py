@@ -158,6 +158,19 @@ class Stage(NamedTuple):
 _UNKNOWN_YET = Stage("pre-alpha", on=False, locked=False)
 
 
+class GateFault(NamedTuple):
+    """An error that the scheduler reports for an override of a gate."""
+
+    message: str
+    unrecognized_gate: str = ""
+    """The gate that the scheduler does not recognize, if this is the error."""
+
+    @classmethod
+    def from_unrecognized(cls, gate: str) -> GateFault:
+        """Build the error for a gate that the scheduler does not recognize."""
+        return cls(f"unrecognized feature gate: {gate}", gate)
+
+
 @dataclass(frozen=True)
 class FeatureGates:
     """The feature gates of a scheduler.
@@ -176,16 +189,12 @@ class FeatureGates:
     def __post_init__(self) -> None:
         faults = list(self._validate_overrides()) if self.mix is None else []
         if faults:
-            hint = self._find_version_hint(faults[0].removeprefix("unrecognized feature gate: "))
-            raise ConfigurationError("; ".join(faults), where="feature gates", hint=hint)
+            unrecognized_gate = faults[0].unrecognized_gate
+            hint = self._find_version_hint(unrecognized_gate) if unrecognized_gate else ""
+            raise ConfigurationError("; ".join(fault.message for fault in faults), where="feature gates", hint=hint)
 
     def _find_version_hint(self, gate: str) -> str:
-        """Return a hint about the versions in which an unrecognized gate exists, or "" if no version has it.
-
-        `gate` may also be an error message, for which there is no hint.
-        """
-        if " " in gate:
-            return ""
+        """Return a hint about the versions in which an unrecognized gate exists, or "" if no version has it."""
         minors = [minor for minor in MINORS if gate in ALL_GATE_STAGES and get_stage(gate, minor).known]
         if not minors:
             return ""
@@ -232,22 +241,22 @@ class FeatureGates:
                 states[name] = states[successor]
         return states
 
-    def _validate_overrides(self) -> Iterator[str]:
+    def _validate_overrides(self) -> Iterator[GateFault]:
         """Yield the errors that the scheduler reports for the overrides, sorted by gate.
 
         In newer versions, enabled gates that depend on disabled gates follow.
         """
         for name, value in sorted((self.overrides or {}).items()):
             if name not in _GROUP_GATES and name not in ALL_GATE_STAGES:
-                yield f"unrecognized feature gate: {name}"
+                yield GateFault.from_unrecognized(name)
             elif not isinstance(value, bool):
-                yield f"invalid value of {name}={value}"
+                yield GateFault(f"invalid value of {name}={value}")
             elif name not in _GROUP_GATES:
                 yield from self._validate_gate_value(name, value)
         if CHECKS_DEPENDENCIES.at(self.release) and self.overrides:
             yield from self._validate_dependencies()
 
-    def _validate_dependencies(self) -> Iterator[str]:
+    def _validate_dependencies(self) -> Iterator[GateFault]:
         """Yield an error for each enabled gate that depends on disabled gates.
 
         Dependencies on gates that the version does not have are ignored.
@@ -259,16 +268,17 @@ class FeatureGates:
         for name, required_gates in dependencies.items():
             disabled = [gate for gate in required_gates if gate in known_gates and not states[gate]]
             if states[name] and disabled:
-                yield f"{name} is enabled, but depends on features that are disabled: [{' '.join(disabled)}]"
+                problem = f"depends on features that are disabled: [{' '.join(disabled)}]"
+                yield GateFault(f"{name} is enabled, but {problem}")
 
-    def _validate_gate_value(self, name: str, value: bool) -> Iterator[str]:
+    def _validate_gate_value(self, name: str, value: bool) -> Iterator[GateFault]:
         """Yield an error if the version does not have the gate, or has locked it to the other value."""
         stage = get_stage(name, self.minor)
         prefix = f"cannot set feature gate {name} to {str(value).lower()}"
         if not stage.known:
-            yield f"unrecognized feature gate: {name}"
+            yield GateFault.from_unrecognized(name)
         elif stage.locked and stage.on != value:
-            yield f"{prefix}, feature is locked to {str(stage.on).lower()}"
+            yield GateFault(f"{prefix}, feature is locked to {str(stage.on).lower()}")
 
 
 def get_stage(name: str, minor: int) -> Stage:

@@ -13,7 +13,7 @@ FEW = 32
 
 
 def normalize_by_max(scores: Scores, reverse: bool = False) -> Scores:
-    """Scale scores so that the largest becomes 100 or, with `reverse`, so that the largest becomes 0 and 0 becomes 100.
+    """Scale scores so that the largest becomes 100. With `reverse`, the largest becomes 0, and 0 becomes 100.
 
     If no score is positive, the scores are returned unchanged or, with `reverse`, all are 100. Upstream:
     plugins/helper/normalize_score.go.

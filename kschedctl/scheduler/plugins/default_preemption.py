@@ -37,7 +37,10 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 PREEMPTION_UNDER_WAY = "waiting for the preemption for this pod to be finished"
 GROUP_PREEMPTION_UNDER_WAY = "waiting for the preemption for this pod group to be finished"
-REGISTERS_POD_EVENTS = ByVersion("a deleted pod is a wake-up event", (("", False), ("1.34", True)))
+REGISTERS_POD_EVENTS = ByVersion(
+    "the plugin registers for deletions of pods (its queueing hint alone never makes the scheduler retry a pod)",
+    (("", False), ("1.34", True)),
+)
 
 
 class PreemptionMessage(StrEnum):
@@ -148,9 +151,8 @@ class DefaultPreemption(PreemptionPlugin):
     def find_ineligibility(self, cycle: Cycle) -> Ineligible | None:
         """Return the reason why the pod may not preempt, or None if it may.
 
-        A pod may not preempt if its preemptionPolicy or its pod group forbids it, or while victims of an earlier
-        preemption are terminating on its nominated node. These victims are ignored if the pod can never fit on that
-        node.
+        A pod may not preempt if its preemptionPolicy or its pod group forbids it. It must also wait while victims of an
+        earlier preemption are terminating on its nominated node, unless it can never fit on that node.
         """
         pod, view = cycle.info.pod, cycle.view
         group_reason = find_member_ineligibility(pod, view, self.topology_aware, self.workload_aware)

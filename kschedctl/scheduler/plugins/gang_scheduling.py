@@ -1,7 +1,7 @@
 """GangScheduling: pods of a gang wait for each other before they enter the queue and before they are bound.
 
-With gate CompositePodGroup, a pod waits until all groups of its group's tree are ready. The answer of its Permit for a
-tree follows from that of PlacementFeasible. 1.38 drops it (#141182).
+With gate CompositePodGroup, a pod waits until all groups of its group's tree are ready. For such a tree, Permit has
+nothing to decide, because PlacementFeasible has decided before. 1.38 drops Permit (#141182).
 
 Upstream: pkg/scheduler/framework/plugins/gangscheduling (v1.36, v1.37).
 """
@@ -63,7 +63,9 @@ NOT_FOUND = 'failed to get podGroup {}/{}: podgroup.scheduling.k8s.io "{}" not f
 MIN_COUNT_UNREACHABLE = "minCount ({}) cannot be satisfied: {} scheduled, {} remaining"
 MIN_COUNT_NOT_REACHED = "minCount ({}) is not yet satisfied: {} scheduled, {} remaining"
 REGISTERS_GROUP_UPDATES = ByVersion(
-    "lowering a PodGroup's minCount is a wake-up event", (("", False), ("1.37", True)), "#139279"
+    "lowering a PodGroup's minCount can make the scheduler retry a rejected pod",
+    (("", False), ("1.37", True)),
+    "#139279",
 )
 QUEUEING_OF_GROUPS = ByVersion(
     "how the pods of a group are queued",
@@ -82,7 +84,7 @@ GROUPS_AS_VICTIMS = ByVersion(
 )
 COMPOSITE_GATE = ByVersion(
     "feature gate for placing a composite pod group all or nothing",
-    (("", "no such gate"), ("1.37", "CompositePodGroup")),
+    (("", "none"), ("1.37", "CompositePodGroup")),
     "#139407, #139596, #140634, #140638",
 )
 
@@ -202,7 +204,7 @@ class GangScheduling(DeclaredPlugin):
     def permit(self, info: PodInfo, view: Fork, row: int) -> Status:
         """Return Success if minCount pods of the pod's gang have a node, otherwise Wait.
 
-        Also return Success if another plugin decides instead of Permit (`permits` is False), or if the pod is in no
+        Also return Success if PlacementFeasible decides instead of Permit (`permits` is False), or if the pod is in no
         gang. Raises PluginError if the PodGroup does not exist.
         """
         key = get_group_key(info.pod) if self.permits else None
@@ -272,9 +274,10 @@ class HierarchicalGangScheduling(GangScheduling):
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Yield a dependency on each kind of groups whose unread objects could change the decision about the pod.
 
-        If the pod's group or one of its ancestors is missing, only its kind is yielded. For a complete tree with a
-        CompositePodGroup as its root, both kinds are yielded, since unread groups may belong to the tree. Nothing is
-        yielded for a pod without a group, or for a group without a parent, which is a tree of its own.
+        If the pod's group or one of its ancestors is missing, only the kind of the missing group is yielded. For a
+        complete tree with a CompositePodGroup as its root, both kinds are yielded, since unread groups may belong to
+        the tree. Nothing is yielded for a pod without a group, or for a group without a parent, which is a tree of its
+        own.
         """
         if get_group_key(info.pod) is None:
             return
@@ -355,7 +358,7 @@ def _find_lowest_group_priority(view: Fork) -> float:
 
 
 def _iter_group_priorities(view: Fork) -> Iterator[int]:
-    """Yield, for each group, the lowest priority of its pods and, if it has one, the priority of its root group."""
+    """Yield the lowest priority of each group's pods, and the priority of its root group if it has one."""
     pods = view.pods
     for key, positions in pods.positions_by_group.items():
         pod_priorities = pods.priority[pods.info[positions]]

@@ -374,7 +374,7 @@ def _canonicalize_term(term: NodeSelectorTerm) -> tuple[list[str], list[str]]:
 
 
 def _canonicalize_requirements(requirements: Iterable[SelectorRequirement]) -> list[str]:
-    """Encode the requirements as sorted strings, which are equal for requirements and values in another order."""
+    """Encode the requirements as sorted strings. The order of requirements and of their values does not matter."""
     encoded_requirements = []
     for requirement in requirements:
         values = sorted(requirement.values or ())
@@ -383,7 +383,7 @@ def _canonicalize_requirements(requirements: Iterable[SelectorRequirement]) -> l
 
 
 def _describe_node_demands(info: PodInfo, has_added_affinity: bool) -> str:
-    """Describe the labels and terms that the pod demands of its node, as a phrase that follows "a node with".
+    """Describe the node labels and terms that the pod demands, in words that follow "a node with".
 
     At most MAX_TERMS_SHOWN required terms are described, and further terms are counted. With `has_added_affinity`, the
     profile's addedAffinity is mentioned as well.

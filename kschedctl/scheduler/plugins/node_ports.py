@@ -35,7 +35,7 @@ from kschedctl.snapshot.pod_info import ALL_HOST_IPS, HostPort, PodInfo
 SIDECAR_PORTS = ByVersion(
     "host ports of sidecars (restartable init containers) are checked for conflicts",
     (("", False), ("1.33.6 1.34", True)),
-    "#132040, brought back by #133390",
+    "#132040, backported by #133390",
 )
 REASON = "node(s) didn't have free ports for the requested pod ports"
 
@@ -74,7 +74,8 @@ class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
     without = "pods with the same host port are placed together, and kubelets reject them"
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter"}
     next_step = NextStep(
-        "DropHostPort", "A host port can be used once per node: does it need hostPort, and this many replicas?"
+        "DropHostPort",
+        "Only one pod per node can use a host port: drop hostPort if the pod does not need it, or run fewer replicas",
     )
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[tuple[HostPort, ...]]:

@@ -41,7 +41,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 REASON = ByVersion(
     "reason for an untolerated taint",
     (("", "node(s) had untolerated taint {{{key}: {value}}}"), ("1.34.2", "node(s) had untolerated taint(s)")),
-    "#134740, brought back by #135023",
+    "#134740, backported by #135023",
 )
 SOFT_EFFECT = "PreferNoSchedule"
 DEFAULT_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -139,7 +139,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     def _build_untolerated_taint_finder(
         self, info: PodInfo, view: Fork, untolerated_by_set: Sequence[Taint | None]
     ) -> Callable[[int], UntoleratedTaint | None]:
-        """Build a function that returns, for a node's row, the untolerated taint that rejects the pod there, or None.
+        """Build a function from a node's row to the untolerated taint that rejects the pod there, or None.
 
         `untolerated_by_set` has the first untolerated taint, or None, of each distinct list of taints. If all nodes are
         uninitialized, the taint of uninitialized nodes is returned instead, unless the pod tolerates it.

@@ -61,9 +61,12 @@ REASON_READ_WRITE_ONCE_POD = ByVersion(
     "#129145",
 )
 
-REGISTERS_CLAIM_UPDATES = ByVersion("changed PersistentVolumeClaims are wake-up events", (("", True), ("1.31", False)))
+REGISTERS_CLAIM_UPDATES = ByVersion(
+    "a changed PersistentVolumeClaim can make the scheduler retry a rejected pod", (("", True), ("1.31", False))
+)
 REGISTERS_NODE_UPDATES = ByVersion(
-    "node updates are wake-up events while queueing hints are off", (("", False), ("1.32", True))
+    "an update of a node can make the scheduler retry a rejected pod while queueing hints are off",
+    (("", False), ("1.32", True)),
 )
 
 
@@ -92,13 +95,7 @@ class ClaimInUse(Fact, frozen=True):
     node: str = ""
 
     def describe(self) -> str:
-        """Say which claim is used by which pod on which node.
-
-        >>> ClaimInUse("shop/data", "shop/db", "w1").describe()
-        'only one pod may use claim shop/data (ReadWriteOncePod): shop/db on w1 does'
-        >>> ClaimInUse().describe()
-        'the claim is used by a nominated pod'
-        """
+        """Say which pod uses the claim, and on which node."""
         if not self.pod:
             return "the claim is used by a nominated pod"
         return f"only one pod may use claim {self.claim} (ReadWriteOncePod): {self.pod} on {self.node} does"
@@ -191,8 +188,9 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
     def filter(self, info: PodInfo, view: Fork, state: RestrictionState | None, delta: Delta) -> Iterator[Rejection]:
         """Yield a rejection of nodes where a conflicting disk is mounted, then of nodes where a claim is in use.
 
-        A claim that another pod uses counts as in use on all nodes, except on nodes where a hypothetical pod change
-        frees it. A hypothetical pod uses a claim only on its own node. Raises PluginError if PreFilter did not run.
+        If another pod uses a claim, the claim is in use on all nodes. A hypothetical pod change can free the claim only
+        on its own node. A hypothetical pod uses a claim only on its own node, too. Raises PluginError if PreFilter did
+        not run.
         """
         # Disks come first, as they need nothing from PreFilter.
         conflicts_with_disk = _find_infos_with_conflicting_disk(info, view)
@@ -227,13 +225,13 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
         return sign_volumes(info)
 
 
-def _iter_exclusive_claims(info: PodInfo, storage: Listers) -> Iterator[str]:
+def _iter_exclusive_claims(info: PodInfo, listers: Listers) -> Iterator[str]:
     """Yield the names of the pod's claims with access mode ReadWriteOncePod.
 
     Raises NotFoundError for a claim that does not exist.
     """
     for name in _list_claim_names(info):
-        if READ_WRITE_ONCE_POD in storage.get_claim(info.namespace, name).spec.access_modes:
+        if READ_WRITE_ONCE_POD in listers.get_claim(info.namespace, name).spec.access_modes:
             yield name
 
 
@@ -277,7 +275,7 @@ def _has_exclusive_disk(volume: Volume) -> bool:
 
 
 def _find_infos_with_conflicting_disk(info: PodInfo, view: Fork) -> Bools:
-    """Return a mask over the pod infos whose pods have an in-line disk that conflicts with a disk of the pod."""
+    """Return a mask over the pod infos of those with an in-line disk that conflicts with one of the pod's disks."""
     has_exclusive_disk = any(_has_exclusive_disk(volume) for volume in info.spec.volumes)
     if not has_exclusive_disk:
         return np.zeros(len(view.pods.infos), np.bool_)

@@ -123,8 +123,8 @@ class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[list[VolumeTopology]]:
         """Collect the zone and region labels of the pod's volumes, or skip Filter if there are none.
 
-        The pod is rejected as unresolvable if a claim, its volume or its class is missing, or if a claim should already
-        be bound but is not.
+        The pod is rejected as unresolvable if a claim, its volume or its class is missing. It is also rejected if a
+        claim is unbound and does not wait for its first consumer.
         """
         try:
             volume_topologies = _find_volume_topologies(info, get_listers(view))

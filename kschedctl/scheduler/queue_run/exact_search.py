@@ -16,7 +16,7 @@ import numpy as np
 
 from kschedctl.api.arrays import NO_ROW, Position, Row, Rows
 from kschedctl.api.objects import Pod
-from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle, run_cycle, select_allowed_nodes
+from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle, mask_allowed_nodes, run_cycle
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, build_fit_error, find_rejectors, run_post_filter
 from kschedctl.scheduler.engine.extenders import OfferedNodes
 from kschedctl.scheduler.engine.preemption.evaluator import clears_nomination, get_tied_candidates
@@ -150,7 +150,7 @@ class ExactSearch:
 
         `rejected_first` is a row that was found infeasible before the search, or None. It counts as examined.
         """
-        offered = np.flatnonzero(select_allowed_nodes(cycle.pre_filter, self.view))
+        offered = np.flatnonzero(mask_allowed_nodes(cycle.pre_filter, self.view))
         terms = SearchTerms.from_profile(framework.profile, framework.release)
         search = self.sampling.search(~cycle.filter.passing, offered, terms, cycle.filter.failed_nodes, rejected_first)
         return np.sort(search.feasible), int(search.examined.sum())

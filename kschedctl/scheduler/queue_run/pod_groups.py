@@ -192,7 +192,7 @@ class _GroupAttempt:
         self.run.record.group = root_record
 
         # Apply the results.
-        self._record_victims(root_record.result)
+        self._preempt_victims(root_record.result)
         for record in records:
             self._bind_or_requeue_members(record)
 
@@ -250,7 +250,7 @@ class _GroupAttempt:
         if permit.code is Code.WAIT:
             self.run.queue.activate(map(Position, find_group_state(view, self.key).unscheduled.tolist()))
 
-    def _record_victims(self, result: GroupResult) -> None:
+    def _preempt_victims(self, result: GroupResult) -> None:
         """Preempt the victims of each member, record the victims of the group as a whole, and gate the preemptors.
 
         Pods that are already being deleted are left out. Members may share victims.

@@ -132,15 +132,15 @@ class QueueReplay(SchedulingLoop):
                 for occurrence in self.scheduler.event_handlers.list_occurrences(ChangedObject(POD, None, info.pod)):
                     self.queue.move(occurrence)
 
-    def run_open_loop(self) -> Iterator[CycleRecord]:
-        """Yield the records of cycles until the active queue is empty, without applying the cycles' effects."""
+    def iter_open_loop_cycles(self) -> Iterator[CycleRecord]:
+        """Yield the records of cycles until no pod is ready, without applying the cycles' effects."""
         while len(self.queue.active):
             record = self.schedule_one()
             if record is None:
                 return
             yield record
 
-    def run_closed_loop(self) -> Iterator[CycleRecord]:
+    def iter_closed_loop_cycles(self) -> Iterator[CycleRecord]:
         """Yield the records of cycles and apply their effects, until no pod can be popped.
 
         If no pod can be popped but pods wait at Permit, they time out next. Pod groups always return to the queue, so
@@ -236,7 +236,10 @@ class QueueReplay(SchedulingLoop):
             self.record.scheduled = choice
 
     def put_back(self, position: Position, failure: Failed) -> None:
-        """Put a rejected pod back into the queue, and record its failure and its nomination."""
+        """Put a rejected pod back into the queue, and record its failure and its nomination.
+
+        If the failure has no nomination, the pod keeps its current one.
+        """
         pod = self._queued[position]
         self.queue.add_unschedulable_pod(pod, failure.rejectors or NO_REJECTORS)
         # A plugin may have gated the pod meanwhile.

@@ -29,7 +29,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 
 class Tied(Protocol):
-    """The rows of equally good nodes in order. They are valid until pods move, while their number stays valid."""
+    """The rows of equally good nodes in order. They are valid until pods move. Their number stays valid."""
 
     def __len__(self) -> int: ...
 
@@ -246,8 +246,8 @@ class ServingProfiles:
     ) -> tuple[Framework | None, tuple[Unknown, ...]]:
         """Return the profile for a pod, or None, and the unread objects on which the choice depends.
 
-        `key` is equal for pods with equal answers. Forks that were made by leaving out nodes share the answer, unless
-        the pod has claims or disks, for which the nodes may matter.
+        `key` is equal for pods with equal answers. Forks that only leave out nodes share the answer. If the pod has
+        claims or disks, they do not, because its answer may depend on the nodes.
         """
         parent = self.view.part_of
         may_depend_on_nodes = bool(info.spec.resource_claims) or has_disks(info.spec)

@@ -52,7 +52,7 @@ class QueueingStrategy(StrEnum):
 
 SKIP, AFTER_BACKOFF = QueueingStrategy.SKIP, QueueingStrategy.AFTER_BACKOFF
 GATE_DECIDES = ByVersion(
-    "a gated pod is woken only by events for which its gating plugin registered",
+    "a gated pod is checked again only after events for which the plugin that gates it registered",
     (("", False), ("1.34", True)),
 )
 
@@ -85,9 +85,11 @@ def choose_strategy(
     """Return whether and how to requeue a rejected pod after an event.
 
     The hint functions of plugins are called unless `known_hints` has their answers. A pod without rejectors is always
-    requeued. Some versions pre-check this kind of event first. In such a version, an update of the pod's own object
-    requeues the pod unless only its status changed. Any other event must pass the pre-check, unless the pod is
-    `in_flight`, which means that it was being tried when the event came.
+    requeued.
+
+    Some versions pre-check this kind of event first. In such a version, an update of the pod's own object requeues the
+    pod unless only its status changed. Any other event must pass the pre-check. A pod that is `in_flight` needs no
+    pre-check, because it was being tried when the event came.
     """
     # Old versions check some events before they call hint functions.
     if occurrence.event.resource in registrations.pre_checked:
@@ -132,9 +134,9 @@ def does_event_concern_pod(
 ) -> bool:
     """Return whether an event concerns a rejected pod, so that the hint functions of its rejectors have to be called.
 
-    An update of a waiting pod concerns only that pod. The loss of a nomination concerns only pods of at most its
-    priority. An event concerns a gated pod only if its gating plugin registered for the event. In versions before
-    GATE_DECIDES, it concerns all gated pods except those with scheduling gates.
+    An update of a waiting pod concerns only that pod. If a pod loses its nomination, this concerns only pods of at most
+    the same priority. An event concerns a gated pod only if its gating plugin registered for the event. In versions
+    before GATE_DECIDES, it concerns all gated pods except those with scheduling gates.
     """
     if occurrence.itself:
         return is_same_pod(occurrence.change.new, info.pod)
@@ -176,7 +178,7 @@ FREEING = (ActionType.DELETE, ActionType.UPDATE_POD_SCALE_DOWN)
 """Changes of pods on nodes that may free room for any other pod."""
 RESIZE_GATE, RESIZE_IN_PROGRESS = "InPlacePodVerticalScaling", "InProgress"
 REACHES_SPREAD = ByVersion(
-    "any change of an assigned pod can wake pods of its namespace that PodTopologySpread rejected",
+    "any change of an assigned pod can make the scheduler retry pods of its namespace that PodTopologySpread rejected",
     (("", False), ("1.31", True)),
 )
 WHILE_RESIZED = ByVersion(
@@ -190,7 +192,8 @@ def passes_pre_check(
     """Return whether an event passes the pre-check of a pod, in versions with pre-checks.
 
     A node event passes if the node would admit the pod. An event about a pod on a node passes if that pod frees
-    resources, or if the waiting pod's affinity or topology spreading may depend on it. All other events pass.
+    resources. It also passes if that pod may matter to the waiting pod's affinity or topology spreading. All other
+    events pass.
     """
     event, change = occurrence.event, occurrence.change
     if event.resource == NODE and change.new is not None:

@@ -136,8 +136,8 @@ class SchedulingLoop(ABC):
     def _run_permit(self, position: Position, framework: Framework, choice: Choice) -> bool:
         """Run Permit for a pod on its node, and return whether it can be bound now.
 
-        Otherwise, the pod waits at Permit, or it leaves the node and is put back into the queue. A gang's plugin may
-        also have other pods of the gang tried at once. Raises PluginError if a plugin fails.
+        Otherwise, the pod waits at Permit, or it leaves the node and is put back into the queue. If the plugin of the
+        pod's gang asks for other pods of the gang, they are activated. Raises PluginError if a plugin fails.
         """
         info = self.search.build_info(position)
         outcome = run_permit(framework, info, self.view, choice.row)
@@ -198,7 +198,7 @@ class SchedulingLoop(ABC):
             self.end_wait(waiting, outcome)
 
     def time_out(self) -> list[Position]:
-        """Take the first pod whose wait at Permit times out off its node, and return the pods that left their nodes.
+        """Let the next wait at Permit time out, and return the pods that left their nodes.
 
         The clock advances to the timeout, and pods whose backoff is then over become active. If no pod can time out,
         all waiting pods of gangs leave their nodes, because no other pod can be tried. They stay out of the queue until

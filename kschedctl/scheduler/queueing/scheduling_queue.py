@@ -163,7 +163,7 @@ class SchedulingQueue:
     def pop(self) -> QueuedPod | None:
         """Remove and return the next pod to try, and start its attempt. Return None if no pod is ready.
 
-        If the active queue is empty, versions of kube-scheduler that allow it pop a pod that is still backing off.
+        If the active queue is empty, some versions of kube-scheduler pop a pod that is still backing off.
         """
         queued = self.active.pop()
         if queued is None and self.rules.backoff.pops_early:
@@ -347,7 +347,8 @@ class SchedulingQueue:
     def _activate(self, pod: QueuedPod, checked: bool = False) -> bool:
         """Put the pod into the active queue unless a plugin gates it, and return whether it is there now.
 
-        Set `checked` if the gating plugins have already allowed the pod.
+        Set `checked` if the gating plugins have already allowed the pod. The time of its first entry becomes
+        `initial_attempt`.
         """
         if not checked and self._park_if_gated(pod):
             return False

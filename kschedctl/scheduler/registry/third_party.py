@@ -232,7 +232,7 @@ def _guard_plugin(plugin: Plugin, declared: Declaration, plugin_label: str) -> P
     If the plugin has no `dependencies` method, its answers depend on all kinds that it declares.
     """
     checks: dict[str, Method] = {method: _build_result_check(method) for method in RESULT_TYPES}
-    checks |= {method: _build_score_check(argument) for method, argument in SCORES.items()}
+    checks |= {method: _build_score_check(nodes_index) for method, nodes_index in SCORES.items()}
     checks["dependencies"] = _check_dependencies
     checks["reserve"] = _check_changes
     checks["release"] = _check_changes
@@ -330,16 +330,16 @@ def _check_strings(texts: Iterable[object], description: str) -> None:
         raise TypeError(f"its {description} are {texts!r:.80}, not a collection of strings")
 
 
-def _build_score_check(argument: int) -> Method:
+def _build_score_check(nodes_index: int) -> Method:
     """Build a function that checks scores and returns them.
 
-    `argument` is the index of the method's argument that lists the nodes. The function raises TypeError unless there is
-    one integer for each of these nodes.
+    `nodes_index` is the index of the method's argument that lists the nodes. The function raises TypeError unless there
+    is one integer for each of these nodes.
     """
 
     def check(column: object, *arguments: Any) -> object:
         """Return the scores. Raises TypeError if they are invalid."""
-        nodes = len(arguments[argument])
+        nodes = len(arguments[nodes_index])
         if not _is_column(column, nodes, "i"):
             raise TypeError(f"it returned {_describe_value(column)}, not one integer for each of {nodes} nodes")
         return column

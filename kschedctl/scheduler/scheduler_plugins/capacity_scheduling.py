@@ -18,7 +18,7 @@ from kschedctl.api.quantity import INT64_MAX
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.preemption.candidates import Positions
 from kschedctl.scheduler.engine.preemption.evaluator import NEVER, TERMINATING, Ineligible, PreemptionPlugin
-from kschedctl.scheduler.engine.preemption.victims import find_pods_never_started, order_by_importance
+from kschedctl.scheduler.engine.preemption.victims import compute_importance_order, find_pods_never_started
 from kschedctl.scheduler.framework import Code, PreFilterResult, Status, require_state
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import POD, ActionType, ClusterEventWithHint
@@ -99,7 +99,7 @@ class _QuotaVictims:
         potential = np.flatnonzero(is_evictable[pods.info] & (view.node >= 0) & nodes[view.node])
         if evicts_borrowers:
             potential = potential[self._mask_evictable_borrowers(potential)]
-        return potential[order_by_importance(view, potential, self._build_arrival_keys(potential))]
+        return potential[compute_importance_order(view, potential, self._build_arrival_keys(potential))]
 
     def could_be_victim(self, position: Position) -> bool:
         """Return whether a pod could be one of this pod's victims.
@@ -299,8 +299,8 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[_QuotaClaim, None]):
     def find_ineligibility(self, cycle: Cycle) -> Ineligible | None:
         """Return the reason why the pod may not preempt, or None if it may.
 
-        The pod may not preempt if its preemptionPolicy is Never, if this plugin's PreFilter did not run, or if
-        terminating pods on its nominated node will free resources for it.
+        The pod may not preempt if its preemptionPolicy is Never, or if this plugin's PreFilter did not run. It must
+        also wait while terminating pods on its nominated node will free resources for it.
         """
         pod, view = cycle.info.pod, cycle.view
         if pod.spec.preemption_policy == "Never":
@@ -352,7 +352,7 @@ def _build_rejection(info: PodInfo, claim: _QuotaClaim, cause: str, fact: str) -
 
 
 def _find_nominated_requests(info: PodInfo, view: Fork, use: QuotaUse) -> tuple[list[Requests], list[Requests]]:
-    """Return the requests of the nominated pods of the pod's quota, and of the nominated pods of other quotas.
+    """Return the requests of nominated pods, separately for the pod's quota and for other quotas.
 
     A pod of the same quota is included if it has at least the pod's priority. A pod of another quota is included if
     that quota stays within its min. Pods that have a node, and the pod itself, are left out.

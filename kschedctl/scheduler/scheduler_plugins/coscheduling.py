@@ -283,7 +283,10 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return TIMED_OUT.format(format_go_duration(timeout), self.name)
 
     def permit_timeout(self, info: PodInfo, view: Fork) -> int:
-        """Return the number of seconds that a pod waits at Permit, set by its group or by the plugin's arguments."""
+        """Return the number of seconds that a pod waits at Permit.
+
+        It is set by the pod's group or by the plugin's arguments, and is DEFAULT_WAIT_SECONDS if neither sets it.
+        """
         gang = _find_existing_gang(info.pod, view)
         group_timeout = gang.group.spec.schedule_timeout_seconds if gang else None
         configured_timeout = self.args.permit_waiting_time_seconds
@@ -340,8 +343,8 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
         """Return a rejection of the pod, because this plugin does not preempt.
 
-        The reason is that the pod has no group, or that the whole group is rejected because too many of its members are
-        missing. There is no reason if only a few members are missing.
+        The reason is NO_GROUP for a pod without a group. If too many members of the group are missing, the reason says
+        that the whole group is rejected. If only a few are missing, there is no reason.
         """
         pod = cycle.info.pod
         gang = _find_existing_gang(pod, cycle.view)
@@ -368,7 +371,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return UNRESERVED
 
     def record_failure(self, pod: Pod, view: Fork, *, fits_nowhere: bool = False) -> None:
-        """Record that a pod's group failed. If the pod fits on no node, a complete group must also back off.
+        """Record that a pod's group failed. If the pod `fits_nowhere`, a complete group must also back off.
 
         A group is complete if at least minMember of its pods exist. Nothing is recorded for a pod without an existing
         group, or outside a replay of the queue.
@@ -402,7 +405,10 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return [Position(position) for position in pods.waiting.tolist()]
 
     def _lacks_many_members(self, gang: _ExistingGang, assigned: int) -> bool:
-        """Return whether the share of missing members exceeds podGroupRejectPercentage."""
+        """Return whether the share of missing members exceeds podGroupRejectPercentage.
+
+        `assigned` members have a node. The others of the group's minMember are missing.
+        """
         min_member = gang.group.spec.min_member
         if assigned >= min_member:
             return False
@@ -444,8 +450,8 @@ def find_resource_gap(group: CoschedulingPodGroup, view: Fork, pods: GangPods) -
     """Return the amounts of the group's minResources that all nodes together lack, or None if they have enough.
 
     The group also requests `minMember` units of the resource "pods". As in upstream, the free amounts of the nodes are
-    added up only until they cover a request, so overcommitted nodes after that point do not count. Raises InputError
-    for invalid minResources.
+    added up only until they cover a request. Overcommitted nodes after that point therefore do not count. Raises
+    InputError for invalid minResources.
 
     Upstream: CheckClusterResource in pkg/coscheduling/core/core.go of kubernetes-sigs/scheduler-plugins.
     """

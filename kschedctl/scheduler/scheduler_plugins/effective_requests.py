@@ -19,6 +19,8 @@ from kschedctl.snapshot.pod_info import convert_to_amounts
 
 Requests = Mapping[str, int]
 """Resource -> amount: millicores, bytes or units."""
+MILLICORES = 1000
+"""The amount of one whole CPU."""
 
 
 def sum_effective_requests(pod: Pod) -> dict[str, int]:

@@ -24,6 +24,7 @@ from kschedctl.api.resource_names import CPU, is_native
 from kschedctl.cluster import Gap
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
 from kschedctl.scheduler.scheduler_plugins.effective_requests import (
+    MILLICORES,
     QualityOfService,
     compute_qos_class,
     parse_container_requests,
@@ -93,8 +94,8 @@ class OverReserve:
         """Yield at most one unknown: cached topologies that no snapshot shows and that may change the pod's answers.
 
         The cache may hold an older topology of a node that has not rejected a pod since. It may hold any topology of a
-        node whose published topology does not match its pods. `decided` (N,) marks the nodes where available amounts
-        decide whether the pod fits, and `scored` (N,) those where they decide its score.
+        node whose published topology does not match its pods. `decided` and `scored` are masks (N,) of the nodes where
+        available amounts decide the pod's fit or its score.
         """
         published = self.compare_published_pods(view)
         doubtful = published.foreign | (published.differ & decided)
@@ -130,7 +131,7 @@ class OverReserve:
     def compare_published_pods(self, view: Fork) -> PublishedPods:
         """Compare the pods on each node with the pods that its published topology counts.
 
-        The result says on which nodes they differ, and on which of these nodes pods of other schedulers run. It is
+        The result has masks of the nodes that differ, and of the differing nodes with pods of other schedulers. It is
         cached until the topologies, the nodes or the pods change.
         """
         profiles = _find_profiles_with_plugin(self.plugin, view.cluster.configuration)
@@ -144,7 +145,7 @@ class OverReserve:
 
     def sum_reserved_requests(self, view: Fork) -> dict[str, Amounts]:
         """Return, by resource, the requests (N,) on each node of the pods placed since the snapshot."""
-        placed = np.flatnonzero(view.arrivals.came & (view.node >= 0))
+        placed = np.flatnonzero(view.arrivals.arrived_later & (view.node >= 0))
         info = view.pods.info[placed]
         amounts: dict[str, Amounts] = {}
         for number in np.unique(info).tolist():
@@ -302,7 +303,7 @@ def _is_exclusive(name: str, amount: int, is_guaranteed: bool, published_names: 
     """
     if not is_native(name):
         return name in published_names
-    is_whole = name != CPU or amount % 1000 == 0
+    is_whole = name != CPU or amount % MILLICORES == 0
     return is_guaranteed and is_affine(name) and amount > 0 and is_whole
 
 

@@ -24,7 +24,7 @@ from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.scheduler.framework.strict_decoding import Int64
 from kschedctl.scheduler.plugins.helper.resource_allocation import ResourceSpec
-from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests
+from kschedctl.scheduler.scheduler_plugins.effective_requests import MILLICORES, Requests
 from kschedctl.scheduler.scheduler_plugins.numa_nodes import FAR, NumaList, NumaNodes
 
 LEAST_NUMA_NODES = "LeastNUMANodes"
@@ -151,19 +151,21 @@ def score_numa_nodes(
     """
     if not requests or not numa.available:
         return np.zeros(len(rows), np.int64)
-    exact = np.stack([numa.get_available_amounts(name)[rows] for name in requests], axis=2)
-    unit = np.array([1000 if name == CPU else 1 for name in requests], np.int64)  # score whole cpus, not thousandths
+    # The available amounts (F, NUMA nodes, resources)
+    available = np.stack([numa.get_available_amounts(name)[rows] for name in requests], axis=2)
+    unit = np.array([MILLICORES if name == CPU else 1 for name in requests], np.int64)  # score whole cpus
     requested = np.array(list(requests.values()), np.int64)
     offer = NumaOffer(
         requested=-(-requested // unit),  # rounded up
-        available=np.maximum(-(-exact // unit), 0),
-        is_insufficient=exact < requested,
+        available=np.maximum(-(-available // unit), 0),
+        is_insufficient=available < requested,
         weights=np.array([weights.get(name, 1) for name in requests], np.int64),
     )
     exists = np.stack([amounts[rows] >= 0 for amounts in numa.available.values()], axis=2).any(axis=2)
     scores = strategy(offer)
-    lowest: Scores = np.where(exists & (scores > 0), scores, MAX_NODE_SCORE + 1).min(axis=1)
-    return np.where(lowest > MAX_NODE_SCORE, 0, lowest)
+    no_score = MAX_NODE_SCORE + 1
+    lowest: Scores = np.where(exists & (scores > 0), scores, no_score).min(axis=1)
+    return np.where(lowest == no_score, 0, lowest)
 
 
 class _NumaChoice(NamedTuple):
@@ -220,7 +222,7 @@ def score_pod(requests: Requests, numa: NumaList) -> Scores:
 
 
 def _find_relevant_nodes(requests: Requests, numa: NumaList) -> Bools:
-    """Return a mask over the nodes that have at least one of the requested resources on a NUMA node."""
+    """Return a mask (N,) of the nodes that have at least one of the requested resources on a NUMA node."""
     mask = np.zeros(len(numa), np.bool_)
     for name in requests:
         mask |= (numa.get_available_amounts(name) >= 0).any(axis=1)

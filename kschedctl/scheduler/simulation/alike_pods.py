@@ -140,7 +140,7 @@ class AlikePods:
             return ranked
 
         # The local scores decide alone if no plugin looks at more than a node's own row.
-        local = self.local.scores if self.always is None else self.local.scores + self.always
+        local = self.local.scores if self.constant_scores is None else self.local.scores + self.constant_scores
         needs_plugins = self.changing_filters or self.fixed_scores or self.changing_scores or self.claims
         if not (sampling or needs_plugins):
             if nominated:
@@ -161,8 +161,8 @@ class AlikePods:
     ) -> tuple[Rows | TiedRows, int] | None:
         """Find the rows with the highest score by judging one example of each group of equivalent nodes.
 
-        Return these rows and the number of feasible rows. Return None if nominated pods or claims require that every
-        node is judged, or if they reject other nodes so often that groups do not pay.
+        Return these rows and the number of feasible rows. Return None if every node has to be judged because of
+        nominated pods or claims. Also return None if these reject other nodes so often that groups do not pay.
         """
         rejected: Bools | bool = False
         if nominated:
@@ -202,7 +202,7 @@ class AlikePods:
             self.framework,
             self.info,
             local=self.local,
-            always=self.always,
+            constant_scores=self.constant_scores,
             fixed=fixed,
             filters=self.changing_filters,
             scorers=scorers,
@@ -236,7 +236,7 @@ class AlikePods:
         if self.hopeless:
             return NO_ROWS, np.zeros(0, np.int64)
         self.local.bring_up_to_date(NO_ROWS)
-        local = self.local.scores if self.always is None else self.local.scores + self.always
+        local = self.local.scores if self.constant_scores is None else self.local.scores + self.constant_scores
         return self._score_rows(local, info, self._get_grouped_ranking())
 
     def _score_rows(
@@ -257,6 +257,33 @@ class AlikePods:
         judges_rows = self.view.closed is not None and self.view.group_since is None
         answers = self._row_answers if judges_rows else None
 
+        rejected = self._find_rejected_nodes(local, info, ranking, answers, nominated)
+        rows = self._select_rows_to_score(rejected, sampling)
+        if not len(rows):
+            return rows, np.zeros(0, np.int64)
+        if ranking:
+            total = local.take(rows) + ranking.score_rows(rows)
+        elif answers:
+            total = local.take(rows) + answers.score_rows(rows, np.ones(len(rows), np.int64))
+        else:
+            total = self._sum_scores_of_all_plugins(local, rows)
+        if self.claims:
+            self.claims.add_scores(total, info, rows)
+        return rows, total
+
+    def _find_rejected_nodes(
+        self,
+        local: Scores,
+        info: PodInfo,
+        ranking: GroupedRanking | None,
+        answers: RowAnswers | None,
+        nominated: Delta,
+    ) -> Bools:
+        """Return a mask (N,) of the nodes that reject the pod, and bring `ranking` up to date.
+
+        The groups of `ranking`, or else the `answers` about single rows, replace full runs of the plugins if no pods
+        are `nominated`. The other arguments are those of `_score_rows`. Raises PluginError if a plugin fails.
+        """
         # Reject nodes by groups or by single rows if possible, otherwise run every plugin on all nodes.
         rejected = local < 0
         if ranking:
@@ -274,20 +301,7 @@ class AlikePods:
             rejected |= self.claims.find_rejected_nodes(info, nominated)
         if nominated:
             rejected |= self.local.find_crowded_nodes(nominated, self.info.priority)
-
-        # Score the remaining nodes in the same way.
-        rows = self._select_rows_to_score(rejected, sampling)
-        if not len(rows):
-            return rows, np.zeros(0, np.int64)
-        if ranking:
-            total = local.take(rows) + ranking.score_rows(rows)
-        elif answers:
-            total = local.take(rows) + answers.score_rows(rows, np.ones(len(rows), np.int64))
-        else:
-            total = self._sum_scores_of_all_plugins(local, rows)
-        if self.claims:
-            self.claims.add_scores(total, info, rows)
-        return rows, total
+        return rejected
 
     def find_feasible_mask(self) -> Bools | None:
         """Return a mask (N,) of the nodes on which the identical pods fit now.
@@ -302,7 +316,10 @@ class AlikePods:
         return self._mask_possible_nodes()
 
     def _mask_possible_nodes(self) -> Bools:
-        """Return a mask (N,) of the nodes where only plugins that look at pods on other nodes may reject such a pod."""
+        """Return a mask (N,) of the nodes on which the identical pods may fit.
+
+        Only plugins that look at pods on other nodes may still reject them there.
+        """
         fits_locally = self.local.scores >= 0
         return np.asarray(fits_locally if self._never_fits is None else fits_locally & ~self._never_fits)
 
@@ -337,7 +354,7 @@ class AlikePods:
         """
         if sampling:
             terms = SearchTerms.from_profile(self.framework.profile, self.framework.release)
-            return np.sort(sampling.search(rejected, np.flatnonzero(self.allowed), terms).feasible)
+            return np.sort(sampling.search(rejected, np.flatnonzero(self.allowed_nodes), terms).feasible)
         return (~rejected).nonzero()[0] if rejected.any() else self.view.nodes.rows
 
     def _sum_scores_of_all_plugins(self, local: Scores, rows: Rows) -> Scores:
@@ -373,7 +390,7 @@ class AlikePods:
                     yield plugin
 
     @cached_property
-    def allowed(self) -> Bools:
+    def allowed_nodes(self) -> Bools:
         """A mask (N,) of the nodes that PreFilter results allow.
 
         PreFilter results that depend on other pods are left out.
@@ -387,10 +404,10 @@ class AlikePods:
     def _find_never_feasible_nodes(self, pre_filter: PreFilterOutcome) -> Bools:
         """Return a mask (N,) of the nodes that plugins reject no matter which pods run there.
 
-        These are the nodes that PreFilter excludes for good, and those that a filter rejects whose verdict never
+        These are the nodes that PreFilter excludes for good, and the nodes rejected by a filter whose verdict never
         changes.
         """
-        rejected = ~self.allowed
+        rejected = ~self.allowed_nodes
         filtering = Filtering.from_framework(self.framework, self.lasting_pre_filter, self.info, self.view)
         filter_names = {plugin.name for plugin in filtering.plugins}
         for plugin in self._iter_constant_filters(pre_filter):
@@ -419,7 +436,7 @@ class AlikePods:
         return self._score_plugins.changing
 
     @cached_property
-    def always(self) -> Scores | None:
+    def constant_scores(self) -> Scores | None:
         """The scores (N,) to add to the local scores, or None if they are equal on all nodes.
 
         They are INFEASIBLE on nodes where the identical pods never fit.
@@ -428,8 +445,8 @@ class AlikePods:
         if self._never_fits is None:
             is_uniform = (uniform_sum == uniform_sum[:1]).all()
             return None if is_uniform else self._share_column(uniform_sum)
-        always: Scores = np.where(self._never_fits, INFEASIBLE, uniform_sum)
-        return self._share_column(always)
+        scores: Scores = np.where(self._never_fits, INFEASIBLE, uniform_sum)
+        return self._share_column(scores)
 
     def _split_score_plugins(self) -> _ScorePlugins:
         """Split the Score plugins by how often they have to run for the identical pods.
@@ -458,7 +475,8 @@ class AlikePods:
                 changing.append((plugin, prepare))
             elif not pre_score.skip:
                 raw = plugin.score(self.info, self.view, pre_score.state, all_rows)
-                if (raw == raw[:1]).all():  # scores that are equal everywhere are so for any set of nodes
+                is_uniform = bool((raw == raw[:1]).all())
+                if is_uniform:  # then normalized scores are equal for any set of nodes, too
                     uniform_sum += self._get_weight(plugin) * plugin.normalize(pre_score.state, raw)
                 else:
                     fixed.append((plugin, pre_score.state, self._share_column(raw)))

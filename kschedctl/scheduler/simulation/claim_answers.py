@@ -1,7 +1,7 @@
 """Plugin answers that depend on a pod's claims, while other pods bind volumes and allocate devices.
 
 The plugins are asked for each pod, because identical pods may have different claims. Answers that several pods share
-are cached where claims are looked up (scheduler/dynamic_resources, scheduler/volumes).
+are cached where claims are looked up (scheduler/plugins/dynamic_resources and scheduler/plugins/helper/volumes).
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class ClaimAnswers:
         return rejected
 
     def _find_lastingly_rejected_nodes(self, info: PodInfo) -> Bools | bool:
-        """Return a mask (N,) of the nodes that stay rejected no matter which pods move, or one bool for all nodes.
+        """Return a mask (N,) of the nodes that stay rejected whichever pods move, or one bool for all nodes.
 
         The answer is cached for the latest pod until a claim changes. A new answer also renews `pre_filter_results`.
         Raises PluginError if a plugin fails.

@@ -111,7 +111,11 @@ def _sum_lasting_scores(consulted: ConsultedPlugins) -> Scores:
 
     Scores that have to be normalized are normalized among the nodes that are feasible now.
     """
-    lasting = np.zeros(len(consulted.local.scores), np.int64) if consulted.always is None else consulted.always.copy()
+    lasting = (
+        np.zeros(len(consulted.local.scores), np.int64)
+        if consulted.constant_scores is None
+        else consulted.constant_scores.copy()
+    )
     feasible = (consulted.local.scores + lasting >= 0).nonzero()[0]
     for plugin, state, raw, weight in consulted.fixed:
         lasting[feasible] += weight * plugin.normalize(state, raw[feasible])

@@ -185,9 +185,9 @@ class Gangs:
         """
         pods = self.view.pods
         group = find_pod_group(self.view, key)
-        group_priority = [get_group_priority(group, self.view)] if group and self.workload_aware else []
+        group_priorities = [get_group_priority(group, self.view)] if group and self.workload_aware else []
         member_priorities: list[int] = pods.priority[pods.info[list(members)]].tolist()
-        return max(group_priority + member_priorities)
+        return max(group_priorities + member_priorities)
 
     def preempts_per_pod(self, key: AnyGroupKey) -> bool:
         """Return whether each pod of the group preempts for itself, and the group waits until all victims are gone."""
@@ -388,7 +388,8 @@ class Gangs:
     def _undo_placements(self, positions: Collection[Position], nominated_rows: Mapping[Position, Row]) -> None:
         """Take pods off their nodes, and restore the nominations that they had before.
 
-        `nominated_rows` has the row for which each pod was nominated, or NO_ROW.
+        `nominated_rows` has the row for which each pod was nominated, or NO_ROW. Each placement and its undoing are
+        counted in `taken_back` of the pods.
         """
         for position in positions:
             self.view.forget(position)
@@ -425,8 +426,8 @@ def _build_success(
 ) -> GangAttempt:
     """Build an attempt that placed members, and decide which of the other members are tried again at once.
 
-    With `left_over_at_once`, these are all other members. Otherwise, they are the members that were tried before the
-    last member that waits at Permit, since that member still lacks pods of the group.
+    With `left_over_at_once`, these are all other members. Otherwise, they are the members before the last member that
+    waits at Permit, since it still lacks pods of the group.
     """
     if left_over_at_once:
         retried_count = len(members)

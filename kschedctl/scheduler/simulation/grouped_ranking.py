@@ -46,7 +46,7 @@ class ConsultedPlugins(NamedTuple):
     framework: FrameworkLike
     info: PodInfo
     local: LocalScores
-    always: Scores | None
+    constant_scores: Scores | None
     """Scores that never change, (N,), or None if all are equal."""
     fixed: Sequence[FixedScores]
     """Plugins whose raw scores never change."""
@@ -158,7 +158,11 @@ class GroupedRanking:
         The groups have the current local scores, with INFEASIBLE for nodes where the pods never fit.
         """
         consulted = self.consulted
-        local = consulted.local.scores if consulted.always is None else consulted.local.scores + consulted.always
+        local = (
+            consulted.local.scores
+            if consulted.constant_scores is None
+            else consulted.local.scores + consulted.constant_scores
+        )
 
         distinctions: list[Distinction] = []
         for verdicts in self.verdicts:
@@ -190,7 +194,7 @@ class GroupedRanking:
 
         The local scores must be up to date.
         """
-        self.groups.update(self.consulted.local.scores, self.consulted.always, changed_rows)
+        self.groups.update(self.consulted.local.scores, self.consulted.constant_scores, changed_rows)
 
     def find_best_rows(self, rejected: Bools | bool = False) -> tuple[TiedRows | Rows, int] | None:
         """Return the rows that share the highest score, and the number of feasible rows.

@@ -65,11 +65,12 @@ class Crowded:
 
 
 class LocalScores:
-    """Scores for pods with the requests of `info` that count on their nodes like the PodInfo `number`. Arrays are (N,).
+    """Scores (N,) of all nodes for pods with the requests of `info`.
 
-    `scores` are weighted and summed, and INFEASIBLE where the pod does not fit. `ahead` (N, LOOKAHEAD) is what `scores`
-    will be after each of the next such pods comes to the node. Its entries before `step` are used up. `key` stands for
-    the other arguments except `view`, for sharing scores between forks. Raises PluginError if a plugin fails.
+    Once such a pod is on a node, it counts there like the PodInfo with index `number`. `scores` are weighted and
+    summed, and INFEASIBLE where the pod does not fit. `ahead` (N, LOOKAHEAD) is what `scores` will be after each of the
+    next such pods comes to the node. Its entries before `step` are used up. `key` stands for the other arguments except
+    `view`, for sharing scores between forks. Raises PluginError if a plugin fails.
     """
 
     def __init__(self, framework: FrameworkLike, info: PodInfo, number: int, view: Fork, key: Hashable) -> None:
@@ -96,9 +97,9 @@ class LocalScores:
     def _get_or_compute_shared_scores(self, key: Hashable) -> Scores | None:
         """Return the nodes' scores before all moves in this fork, or None if forks cannot share them.
 
-        Forks that were made from one parent by leaving out nodes share the scores under ``key``, which are computed
-        once, for all nodes of the parent. Scores cannot be shared if the fork has no such parent, if pods have moved in
-        the parent since, if nodes are closed, or if the pod requests devices.
+        Forks that leave out nodes of one parent share the scores under ``key``. They are computed once, for all nodes
+        of the parent. Scores cannot be shared if the fork has no such parent, if pods have moved in the parent since,
+        if nodes are closed, or if the pod requests devices.
         """
         view = self.view
         parent = view.part_of
@@ -199,7 +200,10 @@ class LocalScores:
         return Crowded(nominated, has_nominations, rejected, len(self.view.trail))
 
     def _update_crowded_rows(self, crowded: Crowded) -> None:
-        """Recompute, after several moves, which of the nodes that pods joined or left reject the pod."""
+        """Recompute the answers for the nodes that pods joined or left in several moves.
+
+        Only nodes with nominated pods are recomputed. If there are any, all precomputed answers are dropped.
+        """
         rows = np.flatnonzero(crowded.has_nominations & (self.view.touched > crowded.seen))
         if len(rows):
             crowded.rejected[rows] = self._find_rejecting_rows(
@@ -353,8 +357,8 @@ def _list_local_scorers(framework: FrameworkLike, info: PodInfo, view: Fork) -> 
 def map_score_preparations(framework: FrameworkLike) -> Mapping[str, Prepare]:
     """Return, by plugin name, the function that prepares each Score plugin.
 
-    This is the plugin's PreScore. A plugin without PreScore that scores with the state of its PreFilter gets a function
-    that runs PreFilter. All other plugins get a function that prepares nothing.
+    This is the plugin's PreScore. For a plugin that scores with the state of its PreFilter, it is a function that runs
+    PreFilter. For all other plugins, it is a function that prepares nothing.
     """
     preparations: dict[str, Prepare] = {}
     for plugin in framework.plugins_at("score"):

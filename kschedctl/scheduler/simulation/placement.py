@@ -89,8 +89,8 @@ class Placements(IncomingPods):
     def build_node_chooser(self, framework: FrameworkLike, position: Position) -> NodeChooser | None:
         """Return a function that chooses the node of the next copy of a pod as `choose_node` does.
 
-        Return None if copies may get different answers, because the pod has claims or was nominated, because extenders
-        are called, or because it is not sure which pods are nominated.
+        Return None if copies may get different answers. They may if the pod has claims or was nominated, if extenders
+        are called, or if it is not sure which pods are nominated. Also return None if a plugin fails.
         """
         info = self.build_arriving_info(position)
         is_nominated = position in self._nominated_before or self.view.get_nominated_row(position) != NO_ROW
@@ -154,7 +154,7 @@ class Placements(IncomingPods):
             return None
 
     def find_locally_feasible_mask(self, framework: FrameworkLike, position: Position) -> Bools:
-        """Return a mask (N,) of the nodes that pass all plugins that read only the node's own row.
+        """Return a mask (N,) of the nodes that pass the filters which read only the node's own row.
 
         Raises PluginError if a plugin fails.
         """

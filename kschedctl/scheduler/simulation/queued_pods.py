@@ -86,15 +86,13 @@ class QueuedPods:
         """
         # Without retries, the untried pods come in their order.
         if not self.tried and self._new:
-            self.scheduling_queue.cycle += 1
-            return self._new.pop()
+            return self._pop_untried()
 
         # With retries, an untried pod comes unless it was tried with its group already or a retry precedes it.
         while self._new and self._new[-1] in self.tried:
             self._new.pop()
         if self._new and not self._has_retry_of_higher_priority():
-            self.scheduling_queue.cycle += 1
-            return self._new.pop()
+            return self._pop_untried()
 
         # Otherwise the scheduling queue decides.
         while (queued := self.scheduling_queue.pop()) is None:
@@ -103,6 +101,11 @@ class QueuedPods:
         if queued.position not in self.gangs:
             self.done(queued.position)  # events before the pod is judged do not count
         return queued.position
+
+    def _pop_untried(self) -> Position:
+        """Remove and return the next pod that was not tried yet, which starts a cycle of the scheduling queue."""
+        self.scheduling_queue.cycle += 1
+        return self._new.pop()
 
     def add(self, position: Position) -> None:
         """Add a pod that is created while other pods are waiting. It replaces any earlier pod at its position."""
@@ -187,12 +190,13 @@ class QueuedPods:
             self._put_groups_back()
             self.scheduling_queue.activate(retried_at_once)
         if victims:
-            self.move_after_evictions(victims)
+            self.wake_after_evictions(victims)
 
     def determine_rejectors_before_moves(self, arriving: Iterable[Position], leaving: Iterable[Position]) -> None:
         """Determine which plugins reject the waiting pods that upcoming moves may wake.
 
-        After the moves, the plugins might answer differently. The woken pods are put into the scheduling queue.
+        After the pods in `arriving` and `leaving` have moved, the plugins might answer differently. The woken pods are
+        put into the scheduling queue.
         """
         if not self._unjudged:
             return
@@ -202,7 +206,7 @@ class QueuedPods:
             self._queue_woken_pods(occurrence)
 
     def _queue_woken_pods(self, occurrence: Occurrence) -> None:
-        """Put the waiting pods that an event may wake into the scheduling queue, with the plugins that reject them now.
+        """Put the waiting pods that an event may wake into the scheduling queue, each with its current rejectors.
 
         The pods enter the queue in the order in which they failed. Pods that an earlier event put there are skipped.
         """
@@ -224,23 +228,32 @@ class QueuedPods:
             if pod.priority <= priority:
                 self._judged[pod.position] = self._judged[pod.position] or self._rejectors(pod.position)
 
-    def move_after_nomination_losses(self, positions: Iterable[Position]) -> None:
-        """Wake waiting pods after nominations were lost, as if the nominated pods had left their nodes."""
+    def wake_after_nomination_losses(self, positions: Iterable[Position]) -> None:
+        """Wake waiting pods after nominations were lost, as if the nominated pods had left their nodes.
+
+        Group members that did not fit go back into the scheduling queue first.
+        """
         self._put_groups_back()
         for occurrence in filter(None, map(self._advice.find_nomination_loss_event, positions)):
             self._queue_woken_pods(occurrence)
             self._deliver_event(occurrence)
 
-    def move_after_placement(self, position: Position) -> None:
-        """Wake waiting pods after a pod was placed on a node."""
+    def wake_after_placement(self, position: Position) -> None:
+        """Wake waiting pods after a pod was placed on a node.
+
+        Group members that did not fit go back into the scheduling queue first.
+        """
         if self.gangs:
             self._record_move()
         self._put_groups_back()
         if self.scheduling_queue.unschedulable or self.waits.pods:
             self._deliver_event(self._advice.build_arrival_event(position))
 
-    def move_after_evictions(self, victims: Sequence[Position]) -> None:
-        """Wake waiting pods after the victims were evicted."""
+    def wake_after_evictions(self, victims: Sequence[Position]) -> None:
+        """Wake waiting pods after the victims were evicted.
+
+        Group members that did not fit go back into the scheduling queue first.
+        """
         if victims and self.gangs:
             self._record_move()
         self._put_groups_back()

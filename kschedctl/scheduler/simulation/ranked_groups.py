@@ -132,8 +132,8 @@ class RankedGroups:
     def get_feasible_groups_and_examples(self) -> tuple[Rows, Rows]:
         """Return the groups that have a feasible row, and the example of each.
 
-        The same arrays are returned until one of them changes, so that callers can recognize unchanged arrays by
-        identity.
+        If they have not changed since the last call, the same two arrays are returned, so that callers can compare them
+        by identity.
         """
         if self._is_selection_outdated:
             self._feasible_groups = self.count[: len(self._lists)].nonzero()[0]
@@ -154,12 +154,12 @@ class RankedGroups:
         tops = self.top[groups].tolist()
         return TiedRows([self._lists[group][top] for group, top in zip(groups.tolist(), tops, strict=True)])
 
-    def update(self, score: Scores, always: Scores | None, changed_rows: Rows) -> None:
+    def update(self, score: Scores, constant_scores: Scores | None, changed_rows: Rows) -> None:
         """Bring the groups and scores of the rows up to date.
 
-        The new scores are the sum of `score` (N,) and `always` (N,), where None stands for zeros. Rows that a pod
-        joined or left since the last update are refreshed. So are `changed_rows`, whose distinctions changed for
-        another reason.
+        The new scores are the sum of `score` (N,) and `constant_scores` (N,), where None stands for zeros. Rows that a
+        pod joined or left since the last update are refreshed. So are `changed_rows`, whose distinctions changed
+        for another reason.
         """
         new_moves = len(self.trail) - self.seen
         if not (new_moves or len(changed_rows)):
@@ -172,13 +172,13 @@ class RankedGroups:
         # Few rows are moved one by one, which is faster than to start numpy for them.
         if len(rows) <= SMALL_COUNT:
             for row in map(int, rows):
-                new_score = int(score[row]) if always is None else int(score[row] + always[row])
+                new_score = int(score[row]) if constant_scores is None else int(score[row] + constant_scores[row])
                 self._move_row(row, self._refresh_group_of_row(row), new_score)
         else:
             row_array = np.asarray(rows)
             new_scores = score[row_array]
-            if always is not None:
-                new_scores = new_scores + always[row_array]
+            if constant_scores is not None:
+                new_scores = new_scores + constant_scores[row_array]
             self._move_rows(row_array, new_scores)
 
     def _list_moved_rows(self, count: int) -> Rows | Sequence[int]:
@@ -294,7 +294,7 @@ class RankedGroups:
             del lists[score]
 
     def _update_top(self, group: int) -> None:
-        """Update the highest score of a group in which rows moved, and the row that is the group's example.
+        """Update the highest score and the example of a group in which rows moved.
 
         The example is the first row with this score. An empty group keeps its old values. If all listed rows have left
         the group, its best rows are listed again.
@@ -393,7 +393,8 @@ def rank_values(values: Rows | Ints) -> tuple[int, Rows]:
     (2, array([1, 0, 1]))
     """
     low, high = int(values.min()), int(values.max())
-    if high - low > 4 * len(values):
+    is_range_small = high - low <= 4 * len(values)
+    if not is_range_small:
         distinct, places = np.unique(values, return_inverse=True)
         return len(distinct), places
     occurs = np.zeros(high - low + 1, np.bool_)

@@ -183,8 +183,8 @@ class KnownFailures:
         The message comes from the pod's group, from Permit, or from the pod's cycle.
         """
         # A pod in a preemption loop keeps the message about the loop.
-        groups_to_explain = [position for position in positions if not self._is_in_preemption_loop(position)]
-        group_messages = self._gangs.build_messages_for_groups(groups_to_explain, self._framework)
+        positions_outside_loops = [position for position in positions if not self._is_in_preemption_loop(position)]
+        group_messages = self._gangs.build_messages_for_groups(positions_outside_loops, self._framework)
 
         # Pods with equal keys have the same message from their cycle.
         messages_by_key: dict[Hashable, str] = {}
@@ -260,11 +260,12 @@ class ReusedAnswers:
     def run_post_filter(self, position: Position, framework: Framework) -> PostFilterEffect:
         """Run PostFilter for a pod for which `find_node` just returned None, and return the effect without applying it.
 
-        If there is no candidate for preemption, the effect has no victims, and the failure is recorded so that
-        identical pods need not be tried. Raises PluginError if a plugin fails.
+        With a candidate for preemption, the effect has its victims and nominates its node. Otherwise, the failure is
+        recorded so that identical pods need not be tried. Raises PluginError if a plugin fails.
         """
         in_gang = position in self.gang_pods
-        rejectors = self.failures.find_rejectors(position) if in_gang else None
+        if in_gang:
+            self.failures.find_rejectors(position)  # recorded for later, since preemption may change them
         candidate, outcome = self.find_preemption_candidate(position, framework)
 
         # With a candidate, its victims are to be evicted, and the pod is to be nominated for its node.
@@ -277,8 +278,8 @@ class ReusedAnswers:
         if not in_gang and not self._is_known_failure:
             self.failures.add(position)
         # Pods placed later may change the rejectors, so these are determined now.
-        if self.gang_pods or self.placements.depends_on_other_nodes(framework, position):
-            rejectors = self.failures.find_rejectors(position)
+        may_change = bool(self.gang_pods) or self.placements.depends_on_other_nodes(framework, position)
+        rejectors = self.failures.find_rejectors(position) if may_change else None
         plugins_run: Collection[str] = ()
         if outcome is not None:
             plugins_run = outcome.results
@@ -289,12 +290,12 @@ class ReusedAnswers:
     def find_preemption_candidate(
         self, position: Position, framework: Framework
     ) -> tuple[Candidate | None, PostFilterOutcome | None]:
-        """Return the preemption candidate, and the PostFilter outcome.
+        """Return the preemption candidate, or None if there is none, and the PostFilter outcome.
 
-        The candidate is None if there is none. The outcome is None if PostFilter was not run, because an identical pod
-        is known to fit nowhere, because preemption is off or the pod's preemptionPolicy is Never, or because the pod
-        may not preempt now or can find no victim. In the last two cases, and if PostFilter clears it, the pod loses its
-        nomination. The plugins that reject the pod are recorded. Raises PluginError if a plugin fails.
+        PostFilter is not run, and the outcome is None, if an identical pod is known to fit nowhere, preemption is off,
+        or the pod's preemptionPolicy is Never. It is not run either if the pod may not preempt now or can find no
+        victim. In this case, the pod loses its nomination. It also loses it if PostFilter clears it. Whenever
+        PostFilter runs, the plugins that reject the pod are recorded. Raises PluginError if a plugin fails.
         """
         info = self.placements.get_incoming_info(int(self.placements.view.pods.info[position]))
         if self._is_known_failure or not self.preemption or info.spec.preemption_policy == "Never":

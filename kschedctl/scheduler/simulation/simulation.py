@@ -194,7 +194,7 @@ class SettlingLoop(SchedulingLoop):
         nominations = self.pods.nominations
         if nominations.lost:
             self.attempts.failures.forget()
-            self.queued_pods.move_after_nomination_losses(nominations.lost)
+            self.queued_pods.wake_after_nomination_losses(nominations.lost)
             nominations.lost = []
 
     def close(self) -> None:
@@ -225,7 +225,7 @@ class SettlingLoop(SchedulingLoop):
         if self.queued_pods.tried:
             for outcome in new_outcomes:
                 if outcome.row >= 0:
-                    self.queued_pods.move_after_placement(outcome.position)
+                    self.queued_pods.wake_after_placement(outcome.position)
         return len(new_outcomes)
 
     def _try_popped_pod(self, position: Position) -> None:
@@ -339,7 +339,7 @@ class SettlingLoop(SchedulingLoop):
         self.outcomes.append(Outcome(position, ERROR, message=message))
 
     def build_deletion_events(self, waiting: PermitWait) -> Sequence[Occurrence]:
-        """Return the event that the pod left its node, and record that it lost a nomination if it had one before."""
+        """Return the event that the pod left its node. If the pod was nominated before, record the loss."""
         position = waiting.pod.position
         event = self.queued_pods.build_departure_event(position)
         if position in self._nominated_before:
@@ -355,7 +355,7 @@ class SettlingLoop(SchedulingLoop):
         self._process_lost_nominations()
         evicted = self._evict_victims(victims, position)
         self._record_evictions(position, evicted)
-        self.queued_pods.move_after_evictions(evicted)
+        self.queued_pods.wake_after_evictions(evicted)
         self._recreate_victims(evicted, position)
 
     def select_pending_plugins(self, seconds: Mapping[str, int], plugin: GangPlugin | None) -> dict[str, int]:
@@ -368,8 +368,8 @@ class SettlingLoop(SchedulingLoop):
     def _recreate_victims(self, victims: Sequence[Position], preemptor: Position) -> None:
         """Let controllers recreate the victims, except members of gangs. Without a rule for recreation, do nothing.
 
-        A victim whose controller waits until the pod is gone is recreated after the preemptor's next attempt, if it is
-        the only victim and no other pod waits, because its deletion wakes the preemptor first. All other victims with a
+        The deletion of a single victim wakes its preemptor before a controller that waits for the deletion can act. If
+        no other pod waits, such a victim is recreated after the preemptor's next attempt. All other victims with a
         controller are recreated now, because they can be back before the last victim is gone, or while other woken pods
         are tried.
         """

@@ -83,16 +83,11 @@ def _replace_topology_assignment(
     rewriter: Rewriter, value: queueing.TopologyAssignment, obj: object
 ) -> queueing.TopologyAssignment:
     """Replace the label keys of a topology's levels, and the label values of the assigned domains."""
-    domains = [
-        queueing.TopologyDomainAssignment(
-            tuple(
-                rewriter.replace_label_value(key, label)
-                for key, label in zip(value.levels, domain.values, strict=False)
-            ),
-            domain.count,
-        )
-        for domain in value.list_domains()
-    ]
+    domains = []
+    for domain in value.list_domains():
+        keys_and_values = zip(value.levels, domain.values, strict=False)
+        replaced_values = tuple(rewriter.replace_label_value(key, label) for key, label in keys_and_values)
+        domains.append(queueing.TopologyDomainAssignment(replaced_values, domain.count))
     return queueing.TopologyAssignment(tuple(map(rewriter.replace_key, value.levels)), tuple(domains))
 
 

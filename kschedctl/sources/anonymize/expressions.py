@@ -140,7 +140,7 @@ class Expressions:
         index_match = _BEFORE_INDEX.search(expression, search_start, start)
         return index_match is not None and index_match["word"] not in ("in", "attributes", "capacity")
 
-    def replace_attribute(
+    def replace_attribute_strings(
         self, key: str, value: DeviceAttribute, replace_name: Callable[[str], str]
     ) -> DeviceAttribute:
         """Replace the strings in the value of an attribute unless an expression computes with the attribute."""

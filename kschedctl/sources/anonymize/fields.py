@@ -137,7 +137,7 @@ def _rewrite_expression(rewriter: Rewriter, value: str, obj: object) -> str:
 def _replace_attributes(rewriter: Rewriter, value: Mapping[str, api.DeviceAttribute], obj: object) -> dict[str, object]:
     """Replace the names of device attributes, and their string values unless an expression computes with them."""
     return {
-        _replace_qualified_name(rewriter, key, obj): rewriter.expressions.replace_attribute(
+        _replace_qualified_name(rewriter, key, obj): rewriter.expressions.replace_attribute_strings(
             key, attribute, rewriter.replace_name
         )
         for key, attribute in value.items()

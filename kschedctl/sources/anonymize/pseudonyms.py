@@ -99,7 +99,9 @@ class Pseudonyms:
         so that they keep their place among the domains and keys without a pseudonym.
         """
         kept_heads = sorted(self._kept_heads - {""})
-        texts = sorted([*((text, False) for text in self._names), *((text, True) for text in self._heads)])
+        names = [(text, False) for text in self._names]
+        heads = [(text, True) for text in self._heads]
+        texts = sorted(names + heads)
         digits = max(len(str(len(texts))), MIN_DIGITS)
         originals = {}
         for number, (text, is_head) in enumerate(texts):
@@ -159,7 +161,9 @@ class Numbers:
     @classmethod
     def from_cluster(cls, cluster: Cluster) -> Numbers:
         """Rank the integers under each label or taint key that is compared with Gt or Lt."""
-        structs = list(_iter_structs((*_iter_object_lists(cluster), _get_added_affinities(cluster.configuration))))
+        structs = list(
+            _iter_nested_structs((*_iter_object_lists(cluster), _get_added_affinities(cluster.configuration)))
+        )
         keys = {s.key for s in structs if getattr(s, "operator", "") in _COMPARISONS}
         numbers_by_key: dict[str, set[int]] = {key: set() for key in keys}
         for key, value in _iter_labels_and_taints(structs):
@@ -212,8 +216,8 @@ def _get_added_affinities(configuration: Mapping[str, Any] | None) -> list[NodeA
 def find_composed_names(cluster: Cluster) -> dict[str, tuple[str, ...]]:
     """Return the names in a cluster that are composed of other names, each with its parts. Dashes join the parts.
 
-    The claim of an ephemeral volume is named after its pod and volume, a ReplicaSet after its Deployment and the hash
-    of its pod template, and a zone after its region.
+    The claim of an ephemeral volume is named after its pod and volume. A ReplicaSet is named after its Deployment and
+    the hash of its pod template. A zone is named after its region.
     """
     table = PodTable.from_pods(cluster.pods)
     names: dict[str, tuple[str, ...]] = dict(_iter_replica_set_names(table))
@@ -232,7 +236,7 @@ def _iter_ephemeral_claim_names(table: PodTable) -> Iterator[tuple[str, tuple[st
 
 def _iter_zone_names(cluster: Cluster) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the name and the parts of each zone whose name has three parts, such as ``us-east-1a``."""
-    for key, value in _iter_labels_and_taints(_iter_structs(_iter_object_lists(cluster))):
+    for key, value in _iter_labels_and_taints(_iter_nested_structs(_iter_object_lists(cluster))):
         if key in (ZONE, BETA_ZONE):
             for zone in map(str.strip, value.split(ZONE_DELIMITER)):
                 parts = tuple(zone.split("-"))
@@ -257,7 +261,7 @@ def _iter_object_lists(cluster: Cluster) -> Iterator[object]:
     yield from (getattr(cluster, field) for kind, field in FIELDS.items() if kind != "Pod")
 
 
-def _iter_structs(value: Any) -> Iterator[Any]:
+def _iter_nested_structs(value: Any) -> Iterator[Any]:
     """Yield the value if it is a struct, and all structs nested in it.
 
     Images of nodes are skipped, because there are many and they have no labels.
@@ -267,14 +271,14 @@ def _iter_structs(value: Any) -> Iterator[Any]:
         for name in value.__struct_fields__:
             nested = getattr(value, name)
             if nested and isinstance(nested, Struct | tuple | dict) and name != "images":
-                yield from _iter_structs(nested)
+                yield from _iter_nested_structs(nested)
     elif isinstance(value, dict):
         if any(isinstance(nested, Struct) for nested in value.values()):
-            yield from _iter_structs(tuple(value.values()))
+            yield from _iter_nested_structs(tuple(value.values()))
     elif not isinstance(value, str | bytes) and isinstance(value, Iterable):
         for nested in value:
             if not isinstance(nested, str):
-                yield from _iter_structs(nested)
+                yield from _iter_nested_structs(nested)
 
 
 def _iter_labels_and_taints(structs: Iterable[Any]) -> Iterator[tuple[str, str]]:

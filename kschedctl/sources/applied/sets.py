@@ -251,12 +251,11 @@ class Applier(NamedTuple):
         pattern_steps = pattern.strip("/").split("/")
         for ancestor in repository.list_ancestors(self.file):
             prefix = ancestor.rstrip(os.sep) + os.sep
-            folders = [
-                folder
-                for folder in repository.subfolders
-                if folder.startswith(prefix)
-                and _matches_steps(folder.removeprefix(prefix).split(os.sep), pattern_steps)
-            ]
+            folders = []
+            for folder in repository.subfolders:
+                relative_steps = folder.removeprefix(prefix).split(os.sep)
+                if folder.startswith(prefix) and _matches_steps(relative_steps, pattern_steps):
+                    folders.append(folder)
             if folders:
                 return sorted(folders)
         return []

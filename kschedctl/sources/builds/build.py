@@ -130,9 +130,10 @@ def _describe_command(command: Sequence[str]) -> str:
 
 
 def _shorten_error_output(stderr: bytes) -> str:
-    """Return the end of a program's error output on one line, without "Error: " at its beginning.
+    """Return a program's error output on one line, without "Error: " at its beginning.
 
-    Return a substitute message if the output is empty.
+    Of a long output, only the last MAX_MESSAGE_LENGTH characters are returned. An empty output has a substitute
+    message.
     """
     message = " ".join(stderr.decode(errors="replace").split()).removeprefix("Error: ").removeprefix("error: ")
     if not message:

@@ -319,16 +319,29 @@ def _iter_chart_settings(document: JsonObject) -> Iterator[tuple[str, JsonObject
     for name in _CHART_FIELDS:
         for index, chart in enumerate(_as_list(fields.get(name.casefold()))):
             yield f"{name}[{index}].", _as_mapping(chart)
+    for prefix, plugin in _iter_inline_plugins(fields):
+        for inner_prefix, settings in _iter_chart_settings(plugin):
+            yield f"{prefix}{inner_prefix}", settings
+
+
+def _iter_inline_plugins(fields: JsonObject) -> Iterator[tuple[str, JsonObject]]:
+    """Yield each plugin that a kustomization contains as text, preceded by the prefix of its field names in messages.
+
+    ``fields`` are the kustomization's fields with names in lower case.
+    """
     for key in _PLUGIN_FIELDS:
         for index, entry in enumerate(_as_list(fields.get(key))):
-            if isinstance(entry, str) and "\n" in entry:  # an inline document, not a path
-                for inner_document in _parse_mappings(Content(key, entry, is_json=False)):
-                    for prefix, settings in _iter_chart_settings(inner_document):
-                        yield f"{key}[{index}].{prefix}", settings
+            is_document = isinstance(entry, str) and "\n" in entry  # otherwise, it is a path
+            if is_document:
+                for plugin in _parse_mappings(Content(key, str(entry), is_json=False)):
+                    yield f"{key}[{index}].", plugin
 
 
 def _iter_unsafe_chart_fields(settings: JsonObject, file: str, top: str) -> Iterator[tuple[str, str]]:
-    """Yield the name and a message for each unsafe field in the settings of a chart or of Helm."""
+    """Yield the name and a message for each unsafe field in the settings of a chart or of Helm.
+
+    Each item of a list is checked separately. Fields with free text are not checked.
+    """
     for name, value in settings.items():
         key = name.casefold()
         if key in _FORBIDDEN_FIELDS and value:

@@ -23,7 +23,7 @@ from kschedctl.api.component_flags import (
 )
 from kschedctl.api.decoding import get_json_decoder
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion, clamp_minor, describe_substitute
+from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion, clamp_minor, describe_version_substitute
 from kschedctl.cluster import SchedulerInstance
 from kschedctl.errors import ClusterError, InputError
 from kschedctl.scheduler.framework.feature_gates import BOOLEANS
@@ -147,11 +147,11 @@ class _Version(msgspec.Struct, frozen=True, rename="camel"):
     minor: str = ""
 
 
-def read_version(server: Server) -> ReplayedVersion:
+def read_replayed_version(server: Server) -> ReplayedVersion:
     """Read the server's version, and choose the nearest supported version to replay.
 
-    A warning says if the versions differ, or if the server does not report its version. Raises ClusterError if the
-    server cannot be reached or fails.
+    A warning says if the versions differ, or if the server does not report its version. Then, and if the user may not
+    read it, the default version is replayed. Raises ClusterError if the server cannot be reached or fails.
     """
     server_info = _get_object_if_permitted(server, "/version", _Version) or _Version()
     minor_match = re.match(r"\d{1,4}", server_info.minor)
@@ -164,7 +164,7 @@ def read_version(server: Server) -> ReplayedVersion:
         version = _parse_patch_version(server_info.git_version, server_minor)
     else:
         version = f"1.{replayed_minor}"
-    difference = describe_substitute(server_info.git_version, server_minor)
+    difference = describe_version_substitute(server_info.git_version, server_minor)
     return ReplayedVersion(version, server_info.git_version, (difference,) if difference else ())
 
 
@@ -180,13 +180,13 @@ def _parse_patch_version(git_version: str, minor: int) -> str:
     return str(version) if version.minor == minor else f"1.{minor}"
 
 
-def read_setup(server: Server) -> SchedulerSetup:
+def read_scheduler_setup(server: Server) -> SchedulerSetup:
     """Read kube-scheduler's setup: its version, leader, pods, flags and configuration.
 
-    Parts that the user may not read get defaults. A warning says if the configuration is unknown or unusable. Raises
-    ClusterError if the server cannot be reached or fails.
+    At most MAX_INSTANCES pods are described. Parts that the user may not read get defaults. A warning says if the
+    configuration is unknown or unusable. Raises ClusterError if the server cannot be reached or fails.
     """
-    version, server_version, warnings = read_version(server)
+    version, server_version, warnings = read_replayed_version(server)
     lease = _get_object_if_permitted(server, LEASE, _Lease)
     pod_list = _get_object_if_permitted(
         server, SCHEDULER_PODS, _SchedulerPods, {"labelSelector": "component=kube-scheduler"}
@@ -264,7 +264,10 @@ def _iter_mounted_config_maps(pod_spec: _Spec, path: str) -> Iterator[str]:
 
 
 def _find_scheduler_configuration(text: str, where: str) -> JsonObject | None:
-    """Return the KubeSchedulerConfiguration in a ConfigMap's value, or None. Raises InputError if it is malformed."""
+    """Return the KubeSchedulerConfiguration in a ConfigMap's value, or None.
+
+    Raises InputError if the value is malformed or longer than MAX_CONFIGURATION_LENGTH.
+    """
     if len(text) > MAX_CONFIGURATION_LENGTH:
         raise InputError(f"more than {MAX_CONFIGURATION_LENGTH:,} characters", where=where)
     for document in parse_yaml(text, where):

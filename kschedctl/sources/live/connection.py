@@ -87,7 +87,7 @@ def connect(access: Access) -> Connection:
         account = _load_kubeconfig(configuration, access, files)
 
     configuration.proxy, configuration.no_proxy = _choose_proxy(configuration.host, account.proxy)
-    configuration.connection_pool_maxsize = 32
+    configuration.connection_pool_maxsize = MAX_CONNECTIONS
     pool = _build_connection_pool(configuration)
     impersonation_headers = tuple(_iter_impersonation_headers(access, account.user))
     credentials = Credentials(configuration, account.load, impersonation_headers, pool)
@@ -312,6 +312,8 @@ def _iter_impersonation_headers(access: Access, user: Mapping[str, Any]) -> Iter
         raise UsageError("--as-group needs --as")
 
 
+MAX_CONNECTIONS = 32
+"""The number of connections that the client keeps open for reuse."""
 RENEWAL_SECONDS = 5.0
 """The minimum number of seconds between two runs of a credential plugin."""
 

@@ -178,7 +178,8 @@ class Follower:
     def _list_kind_again(self, kind: str, listing: Listing, rejection: RefusedError) -> Listing | None:
         """List the kind again and queue the new list, or queue the error and return None.
 
-        If the kind cannot be watched, POLL_SECONDS pass first. The returned listing has no objects.
+        If the kind cannot be watched, a warning is logged and POLL_SECONDS pass first. The returned listing has no
+        objects.
         """
         if rejection.code != GONE:
             plural = KINDS[kind].plural

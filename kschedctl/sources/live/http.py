@@ -34,8 +34,8 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 TRIES = 5
-LONGEST_WAIT = 30.0
-"""The longest wait in seconds between two tries."""
+FIRST_WAIT, LONGEST_WAIT = 0.2, 30.0
+"""The wait in seconds after the first try, and the longest wait between two tries."""
 CONNECT_SECONDS, IDLE_SECONDS, REQUEST_SECONDS, LIST_SECONDS = 10.0, 30.0, 120.0, 1800.0
 """The default limits for connecting, between two reads, for a request with all tries, and for a list with all pages."""
 ERROR_SECONDS = 5.0
@@ -168,11 +168,12 @@ class Server:
             limit.abandon()
 
     def _wait_for_retry(self, failure: _TemporaryError, number: int, end: Deadline) -> None:
-        """Wait with exponential backoff before the next try.
+        """Wait with exponential backoff before the next try, but at most LONGEST_WAIT seconds.
 
-        ``number`` is the number of the failed try, from 0. Raises ClusterError if there is no further try.
+        The wait is longer if the server asks for it. ``number`` is the number of the failed try, from 0. Raises
+        ClusterError if there is no further try.
         """
-        seconds = min(max(failure.seconds, 0.2 * 2**number), LONGEST_WAIT)
+        seconds = min(max(failure.seconds, FIRST_WAIT * 2**number), LONGEST_WAIT)
         is_last = number == TRIES - 1 or monotonic() + seconds >= end.at or self.closed.is_set()
         # A server that has never answered and refuses the connection at once is not tried again
         is_unreachable = failure.at_once and not self.answered.is_set()
@@ -200,10 +201,10 @@ class Server:
         with self._register_limit(end) as limit:
             response = self._open_response(path, query, limit, end)
             chunks = []
-            size = response.length_remaining or 0
+            size = 0
+            announced_size = response.length_remaining or 0
             try:
-                self._check_response_size(size)
-                size = 0
+                self._check_response_size(announced_size)
                 for chunk in response.stream(CHUNK, decode_content=True):
                     chunks.append(chunk)
                     size += len(chunk)

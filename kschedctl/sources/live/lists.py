@@ -131,9 +131,10 @@ class Listing(NamedTuple):
 def read_list(server: Server, kind: str, namespace: str = "", fields: str = "") -> Listing:
     """List all objects of a kind, or only those in a namespace, in the first API version that the server serves.
 
-    ``fields`` is a field selector. Versions known to kschedctl are tried before newer ones. Raises RefusedError if the
-    server denies the request (403) or serves no version (404), LeftOutError if an object in a newer version has unknown
-    fields, and ClusterError if the request fails otherwise.
+    ``fields`` is a field selector. Versions known to kschedctl are tried before newer ones.
+
+    Raises RefusedError if the server denies the request (403) or serves no version (404). Raises LeftOutError if an
+    object in a newer version has unknown fields, and ClusterError if the request fails otherwise.
     """
     rejection: RefusedError | None = None
     for path in chain(iter_list_paths(kind, namespace), _iter_newer_paths(server, kind, namespace)):
@@ -207,7 +208,8 @@ def read_list_at(server: Server, kind: str, path: str, fields: str = "") -> List
 def _read_all_pages(server: Server, kind: str, path: str, fields: str) -> Listing:
     """Read all pages of a list and collect their objects.
 
-    Raises RefusedError if the server denies a request, and ClusterError if a request fails otherwise.
+    Raises RefusedError if the server denies a request. Raises ClusterError if a request fails otherwise, or if there
+    are more than MAX_OBJECTS objects.
     """
     plural = KINDS[kind].plural
     collector = PodCollector() if kind == "Pod" else KindCollector(kind, _parse_api_version(path))
@@ -557,8 +559,9 @@ def catch_up_with_changes(server: Server, kind: str, listing: Listing) -> tuple[
 def _parse_event(kind: str, line: bytes, listing: Listing, where: str) -> WatchEvent:
     """Parse one line of a watch into an event. A bookmark becomes an event without a key.
 
-    Raises RefusedError (410) if the version is too old, BrokenOffError for other errors of the server, LeftOutError or
-    ClusterError if the object cannot be decoded, and ValueError or RecursionError if the line is malformed.
+    If the line is an error of the server, raises RefusedError (410) if the version is too old, and otherwise
+    BrokenOffError. Raises LeftOutError or ClusterError if the object cannot be decoded, and ValueError or
+    RecursionError if the line is malformed.
     """
     event = decode_json(line, _Event)
     body = bytes(event.object)

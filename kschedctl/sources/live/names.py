@@ -44,7 +44,7 @@ class _List(msgspec.Struct):
     items: list[_Item]
 
 
-def list_names(config: Kubeconfig, context: str, kind: str, namespace: str) -> list[ObjectName]:
+def list_object_names(config: Kubeconfig, context: str, kind: str, namespace: str) -> list[ObjectName]:
     """Return the names of the first MAX_NAMES objects of a kind, for shell completion.
 
     For pods, the pending pods of all namespaces come first. The other pods of ``namespace``, or of all namespaces if it

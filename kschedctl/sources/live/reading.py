@@ -46,7 +46,7 @@ from kschedctl.sources.live.components import (
     SchedulerSetup,
     read_api_server_flags,
     read_autoscaler_flags,
-    read_setup,
+    read_scheduler_setup,
 )
 from kschedctl.sources.live.connection import Connection
 from kschedctl.sources.live.http import BrokenOffError, RefusedError, Server
@@ -164,9 +164,10 @@ def read_live_cluster(connection: Connection, options: ReadingOptions = ReadingO
 
 
 def _open_cache(connection: Connection, options: ReadingOptions) -> ReadingCache | None:
-    """Return the cache for this cluster, or None if the UID that identifies the cluster may not be read.
+    """Return the cache for this cluster.
 
-    Raises ClusterError if the API server fails, and InputError if the cache cannot be used.
+    If the UID that identifies the cluster may not be read, log a warning and return None. Raises ClusterError if the
+    API server fails, and InputError if the cache cannot be used.
     """
     server = connection.server
     try:
@@ -211,7 +212,7 @@ def _read_kinds(
     absent_kinds = _find_absent_kinds(server, {*QUEUE_KINDS} & {*options.also})
     unlisted_kinds = {*absent_kinds, OTHER_CUSTOM_RESOURCE}
     futures = submit_lists((*ALWAYS_READ, *(kind for kind in options.also if kind not in unlisted_kinds)))
-    scheduler_cluster = build_scheduler_cluster(connection, read_setup(server), options)
+    scheduler_cluster = build_scheduler_cluster(connection, read_scheduler_setup(server), options)
     scheduler = Scheduler(scheduler_cluster)
 
     # Then come the kinds that its plugins read. Some of them may be needless, which depends on the pods
@@ -387,11 +388,14 @@ def _list_named_objects(server: Server, kind: str, names: Sequence[str]) -> _Kin
 
 
 def _list_kind_if_permitted(server: Server, kind: str, namespace: str, fields: str) -> _KindResult:
-    """List a kind in all namespaces, or only in ``namespace`` if that is forbidden.
+    """List a kind in all namespaces, or only in ``namespace`` if listing all is forbidden.
 
-    If a kind that is not essential is denied or not served, the result is a gap, or neither a list nor a gap if the
-    kind is not installed. For observed kinds and kinds about pod creation, any other failure is a gap as well. Raises
-    LeftOutError if an object has unknown fields, and ClusterError if any other kind cannot be read.
+    A kind that is not installed gives neither a list nor a gap. Any other kind that is denied or not served gives a
+    gap, unless it is essential. Observed kinds and kinds about pod creation give a gap after every other failure as
+    well.
+
+    Raises LeftOutError if an object has unknown fields. Raises ClusterError if an essential kind is denied, or if
+    another kind cannot be read.
     """
     try:
         return _KindResult(read_list(server, kind, fields=fields), None)

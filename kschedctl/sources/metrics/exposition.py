@@ -68,7 +68,7 @@ def compute_metrics_since_start(exposition: Exposition) -> MetricsReading:
     seconds = None
     if read_at is not None and started_at is not None and read_at > started_at:
         seconds = read_at - started_at
-    return _build_reading(exposition, exposition.samples, Period.START, seconds)
+    return _build_metrics_reading(exposition, exposition.samples, Period.START, seconds)
 
 
 def compute_metrics_between(old: Exposition, new: Exposition, seconds: float | None = None) -> MetricsReading:
@@ -78,10 +78,10 @@ def compute_metrics_between(old: Exposition, new: Exposition, seconds: float | N
     since the restart, as PromQL treats decreasing counters. Raises InputError if the readings are in the wrong order.
     """
     if _detect_scheduler_restart(old, new):
-        return _build_reading(new, new.samples, Period.BETWEEN, None, restarted=True)
+        return _build_metrics_reading(new, new.samples, Period.BETWEEN, None, restarted=True)
     if old.read_at is not None and new.read_at is not None:
         seconds = new.read_at - old.read_at
-    return _build_reading(new, _subtract_counters(old.samples, new.samples), Period.BETWEEN, seconds)
+    return _build_metrics_reading(new, _subtract_counters(old.samples, new.samples), Period.BETWEEN, seconds)
 
 
 def _detect_scheduler_restart(old: Exposition, new: Exposition) -> bool:
@@ -127,7 +127,7 @@ def _subtract_counters(old: Mapping[str, Series], new: Mapping[str, Series]) -> 
     return differences
 
 
-def _build_reading(
+def _build_metrics_reading(
     exposition: Exposition,
     samples: Mapping[str, Series],
     period: Period,
@@ -183,7 +183,7 @@ def _build_histograms(
     unusable = 0
     for pairs, value in samples.get(f"{name}_bucket", {}).items():
         labels = dict(pairs)
-        bound = parse_bound(labels.get(BUCKET_LABEL, ""))
+        bound = parse_bucket_bound(labels.get(BUCKET_LABEL, ""))
         if math.isnan(bound):
             unusable += 1
         else:
@@ -202,7 +202,7 @@ def _count_observations(buckets: list[Bucket]) -> float:
     return sum(bucket.observations for bucket in buckets if bucket.bound == math.inf)
 
 
-def parse_bound(text: str) -> float:
+def parse_bucket_bound(text: str) -> float:
     """Parse the bound of a bucket, or return NaN for a text that is not a number."""
     try:
         return float(text)
@@ -220,8 +220,8 @@ _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 def parse_exposition(body: bytes, source: str, read_at: float | None = None) -> Exposition:
     """Parse the catalogue's samples in the text of /metrics. Negative and non-finite values are left out and counted.
 
-    Raises InputError with the line number if a line is invalid or repeats a sample, and InputError without it if there
-    are too many samples or the text is not UTF-8.
+    Raises InputError if a line is invalid or repeats a sample, if there are more than MAX_SAMPLES samples, or if the
+    text is not UTF-8.
     """
     samples: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
     for count, (number, line) in enumerate(_iter_catalogue_lines(body, source)):
@@ -305,8 +305,8 @@ def read_metrics(places: Sequence[str], access: MetricsAccess, window: int | Non
 def _read_exposition(place: str, access: MetricsAccess) -> Exposition:
     """Read the text of /metrics from a file or URL, and parse it.
 
-    Raises InputError if the text is malformed, ClusterError if the URL cannot be read, and UsageError if an option does
-    not fit it.
+    Raises InputError if the text is malformed or larger than MAX_BYTES. Raises ClusterError if the URL cannot be read,
+    and UsageError if an option does not fit it.
     """
     if not _is_url(place):
         with open_file(place) as file:

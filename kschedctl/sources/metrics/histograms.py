@@ -186,9 +186,10 @@ def have_exponential_bounds(buckets: Sequence[NativeBucket]) -> bool:
     if any(math.isinf(bucket.lower) or math.isinf(bucket.upper) for bucket in buckets):
         return False
     nonzero_buckets = [bucket for bucket in buckets if not bucket.lower <= 0 <= bucket.upper]
-    return not nonzero_buckets or any(
-        all(_fits_schema(bucket, schema) for bucket in nonzero_buckets) for schema in range(COARSEST, FINEST + 1)
-    )
+    for schema in range(COARSEST, FINEST + 1):
+        if all(_fits_schema(bucket, schema) for bucket in nonzero_buckets):  # also true if there are none
+            return True
+    return False
 
 
 def _fits_schema(bucket: NativeBucket, schema: int) -> bool:

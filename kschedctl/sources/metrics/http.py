@@ -24,8 +24,8 @@ from kschedctl.text.printable import strip_url
 if TYPE_CHECKING:
     from kschedctl.sources.live.connection import Connection
 
-SECONDS, IDLE_SECONDS = 30.0, 10.0
-"""The time limits of a request, and between two reads."""
+SECONDS, READ_SECONDS, IDLE_SECONDS = 30.0, 30.0, 10.0
+"""The time limits of a request, of a single read, and between two reads."""
 MAX_BYTES = 64 << 20
 """The maximum size of a response."""
 CHUNK_SIZE = 1 << 16
@@ -54,9 +54,10 @@ class MetricsAccess:
     def get(self, url: str, query: Mapping[str, str] | None = None) -> tuple[int, bytes]:
         """Send a GET request, and return the status and the body.
 
-        The kubeconfig's credentials are used if the URL goes through a service or pod proxy of the API server. Raises
-        UsageError if the URL is not an HTTP URL with a host, InputError if the token or CA file cannot be used, and
-        ClusterError if the server does not answer, redirects or denies the request.
+        The kubeconfig's credentials are used if the URL goes through a service or pod proxy of the API server.
+
+        Raises ClusterError if the server does not answer, redirects or denies the request. Raises UsageError if the URL
+        is not an HTTP URL with a host, and InputError if the token or CA file cannot be used.
         """
         if not _is_server_url(url):
             raise UsageError(f"not a server address: {strip_url(url)}", hint="http:// or https:// and a host")
@@ -113,7 +114,9 @@ class MetricsAccess:
                     "GET",
                     request_url,
                     headers=headers,
-                    timeout=urllib3.Timeout(connect=min(IDLE_SECONDS, self.seconds), read=min(30.0, self.seconds)),
+                    timeout=urllib3.Timeout(
+                        connect=min(IDLE_SECONDS, self.seconds), read=min(READ_SECONDS, self.seconds)
+                    ),
                     preload_content=False,
                     retries=False,
                     redirect=False,
@@ -187,7 +190,11 @@ def _read_body(response: urllib3.BaseHTTPResponse, shown_url: str) -> bytes:
 
 
 def _read_token(path: str) -> str:
-    """Read the bearer token in a file. Raises InputError, whose message does not show the token."""
+    """Read the bearer token in a file.
+
+    Raises InputError if the file cannot be read or does not contain one word of at most MAX_TOKEN_LENGTH characters.
+    The message does not show the token.
+    """
     try:
         with Path(path).open("rb") as file:
             token = file.read(MAX_TOKEN_LENGTH + 1).decode("ascii").strip()

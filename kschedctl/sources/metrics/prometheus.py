@@ -26,7 +26,7 @@ from kschedctl.sources.metrics.catalogue import (
     MetricsReading,
     Period,
 )
-from kschedctl.sources.metrics.exposition import parse_bound
+from kschedctl.sources.metrics.exposition import parse_bucket_bound
 from kschedctl.sources.metrics.histograms import Bucket, ClassicHistogram, Histogram, NativeBucket, NativeHistogram
 from kschedctl.sources.metrics.http import MetricsAccess
 from kschedctl.text.printable import strip_url
@@ -67,8 +67,10 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
     """Read kube-scheduler's metrics of the last ``window`` seconds, added up over all schedulers.
 
     ``matchers`` are label matchers such as ``job="kube-scheduler"``. Without them, metrics that all components have are
-    left out. Raises ClusterError if a query fails or all queries together take more than ALL_SECONDS, UsageError if the
-    URL or the matchers are invalid, and InputError if Prometheus has no metric of kube-scheduler.
+    left out.
+
+    Raises ClusterError if a query fails, or if all queries together take more than ALL_SECONDS. Raises UsageError if
+    the URL or the matchers are invalid, and InputError if Prometheus has no metric of kube-scheduler.
     """
     if matchers and not _MATCHERS.fullmatch(matchers):
         raise UsageError(f"not label matchers: {matchers[:100]}", where="--prometheus-labels", hint='such as job="x"')
@@ -85,7 +87,7 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
         for name in metric.names:
             if monotonic() > deadline:
                 raise ClusterError(f"not all queries were answered within {ALL_SECONDS:g} s", where=strip_url(url))
-            samples = _run_query(access, url, build_query(metric, name.text, window, matchers))
+            samples = _run_query(access, url, build_metric_query(metric, name.text, window, matchers))
             if metric.kind is MetricKind.HISTOGRAM:
                 histograms[metric.key], unusable_count = _build_histograms_by_labels(metric, samples)
             else:
@@ -102,7 +104,7 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
     return reading
 
 
-def build_query(metric: Metric, name: str, window: int, matchers: str = "") -> str:
+def build_metric_query(metric: Metric, name: str, window: int, matchers: str = "") -> str:
     """Build the PromQL query for a metric.
 
     Counters and histograms are queried as increases in the last ``window`` seconds. Gauges are the leader's values if
@@ -175,7 +177,7 @@ def _build_histograms_by_labels(metric: Metric, samples: list[_Sample]) -> tuple
         labels = _get_label_values(metric, sample)
         part = sample.metric.get(PART, "")
         value = _parse_count(sample.value[1]) if sample.value else math.nan
-        bound = parse_bound(sample.metric.get(BUCKET_LABEL, "")) if part == BUCKETS else 0.0
+        bound = parse_bucket_bound(sample.metric.get(BUCKET_LABEL, "")) if part == BUCKETS else 0.0
         if math.isnan(value) or math.isnan(bound):
             unusable += 1
         elif part == BUCKETS:
@@ -199,12 +201,12 @@ def _build_histograms_by_labels(metric: Metric, samples: list[_Sample]) -> tuple
 def _build_native_histogram(histogram: _Native) -> NativeHistogram:
     """Build a native histogram from its document, without buckets that have an invalid bound or count."""
     buckets = [
-        NativeBucket(parse_bound(lower), parse_bound(upper), _parse_count(count))
+        NativeBucket(parse_bucket_bound(lower), parse_bucket_bound(upper), _parse_count(count))
         for _, lower, upper, count in histogram.buckets
     ]
     usable_buckets = tuple(bucket for bucket in buckets if not any(map(math.isnan, bucket)))
     count = _parse_count(histogram.count)
-    return NativeHistogram(usable_buckets, 0.0 if math.isnan(count) else count, parse_bound(histogram.sum))
+    return NativeHistogram(usable_buckets, 0.0 if math.isnan(count) else count, parse_bucket_bound(histogram.sum))
 
 
 def _get_label_values(metric: Metric, sample: _Sample) -> Labels:
@@ -214,5 +216,5 @@ def _get_label_values(metric: Metric, sample: _Sample) -> Labels:
 
 def _parse_count(text: str) -> float:
     """Parse a count, or return NaN for a text that is not a finite number of at least 0."""
-    value = parse_bound(text)
+    value = parse_bucket_bound(text)
     return value if value >= 0 and math.isfinite(value) else math.nan

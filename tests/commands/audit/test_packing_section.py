@@ -231,7 +231,7 @@ def test_a_node_is_kept_if_a_pending_pod_fits_once_it_is_empty() -> None:
     found = section([node("n1"), node("n2"), *running, *pods("big", 1, "", "4")])
     assert (found.emptied, found.savings) == ((), ())
     assert [(kept.lets_run, kept.why) for kept in found.kept] == 2 * [
-        (("d/big-pending-0",), "once its 1 pod moves, 1 pending pod fits here: d/big-pending-0")
+        (("d/big-pending-0",), "1 pending pod fits on it once its 1 pod has moved: d/big-pending-0")
     ]
     assert "0 of 2 nodes tried can be removed (n1, n2 are kept for pending pods)" in found.headline
 
@@ -251,7 +251,7 @@ def test_removable_nodes_depend_on_workloads_of_other_schedulers() -> None:
     waiting["spec"]["schedulerName"] = "volcano"
     found = section([node("n1"), node("n2"), waiting])
     assert found.waiting_workloads == ("Pod d/train-pending-0",)
-    condition = ", unless needed for Pod d/train-pending-0 (waiting, not replayed)"
+    condition = ", unless Pod d/train-pending-0 needs the room (waiting, not replayed)"
     assert condition in found.headline
     assert found.findings[-1].fix.startswith(f"Drain and remove it{condition}")
     assert section([node("n1"), *pods("train", 1, "", "9")]).waiting_workloads == ()
@@ -273,7 +273,7 @@ def test_the_last_ready_node_is_not_removable() -> None:
 def test_no_node_is_called_empty_if_pods_were_not_read() -> None:
     found = section([node("n1"), node("n2")], complete=False)
     assert (found.empty, found.savings, found.findings, found.state) == ((), (), (), "unknown")
-    assert found.headline == "not known which of 2 nodes can be removed"
+    assert found.headline == "unknown which of 2 nodes can be removed"
 
 
 def test_rules_about_other_pods_strand_no_capacity() -> None:

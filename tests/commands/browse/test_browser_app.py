@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from command_line import node, pod
 from driven_browser import (
     CHECKOUT,
     demo,
     drive,
     flat,
     lines,
+    of_objects,
     press,
     read_screen,
     said,
@@ -50,10 +52,11 @@ def test_the_list_has_pending_pods_under_their_causes_and_the_first_is_explained
         names = lines(browser.pod_list)
         heading = names[names.index(CHECKOUT) - 2 : names.index(CHECKOUT)]
         assert heading == ["1 · too little CPU is free", "(Insufficient cpu)"]
-        assert flat(browser).startswith("batch/embedder-t7x4w Unschedulable: taint nvidia.com/gpu=present:NoSchedule")
+        ingress = "platform/ingress-nginx-7b4f6c9d85-wt7jd"
+        assert flat(browser).startswith(f"{ingress} Unschedulable: TCP port 443 is held by")
         assert text(browser, "#head") == "10 pending pods · in all namespaces · 12 nodes"
         await press(browser, pilot, "down")
-        assert flat(browser).startswith("batch/etl-ln6zq Handled by another scheduler: no scheduler profile is named")
+        assert flat(browser).startswith("batch/embedder-t7x4w Unschedulable: taint nvidia.com/gpu=present:NoSchedule")
 
     drive(demo(), steps)
 
@@ -164,8 +167,8 @@ def test_the_supposed_limit_of_a_toleration_is_its_effect() -> None:
 def test_nodes_more_are_answered_for_as_if_the_cluster_was_read_with_them(words: str) -> None:
     """All columns made anew, in which the order of the nodes is another."""
     session = demo()
-    for pod in session.pending_pods:
-        asked = session.build_target(pod.key, words)
+    for pending_pod in session.pending_pods:
+        asked = session.build_target(pending_pod.key, words)
         anew = asked._replace(scheduler=Scheduler(asked.scheduler.cluster))
         quick, slow = session.explain(asked), session.explain(anew)
         assert (quick.verdict, quick.message, quick.total) == (slow.verdict, slow.message, slow.total)
@@ -216,6 +219,17 @@ def test_a_workload_with_its_pods_by_zone_leads_on_to_nodes_and_back() -> None:
         assert browser.chosen_key == "shop/cart-5f7b8c9d4-zr5mt"
 
     drive(demo(), steps)
+
+
+def test_a_pod_without_a_controller_is_its_own_workload() -> None:
+    async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
+        await write(browser, pilot, "slash", "waits")
+        await press(browser, pilot, "w")
+        found = shown(browser)
+        assert found[0] == "Pod default/waits · 1 pod, 1 pending"
+        assert found[found.index("Pending (1)") + 2].startswith("default/waits")
+
+    drive(of_objects(node("n1", "2"), pod("waits", "3")), steps)
 
 
 def zones(found: list[str]) -> list[list[str]]:

@@ -187,13 +187,13 @@ def terminal(*arguments: str, **environment: str) -> Iterator[Terminal]:
 @pytest.mark.parametrize("environment", TERMINALS, ids=["xterm", "screen", "linux", "no color"])
 def test_real_terminals(environment: dict[str, str]) -> None:
     with terminal("--demo", "-A", **environment) as found:
-        found.until(lambda: b"embedder" in found.seen and b"Unschedulable" in found.seen)
+        found.until(lambda: b"ingress-nginx" in found.seen and b"Unschedulable" in found.seen)
         found.type(b"c")
         found.until(lambda: b"\x1b]52;c;" in found.seen)
         found.type(b"q")
         assert found.end() == 0
     assert b"38;2;" not in found.seen
-    assert found.seen.rstrip().endswith(b"kschedctl explain batch/embedder-t7x4w --demo")
+    assert found.seen.rstrip().endswith(b"kschedctl explain platform/ingress-nginx-7b4f6c9d85-wt7jd --demo")
     if "NO_COLOR" in environment:
         assert not any(b"\x1b[%dm" % color in found.seen for color in range(30, 38))
 

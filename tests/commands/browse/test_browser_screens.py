@@ -81,7 +81,7 @@ def test_the_sides_stand_one_above_the_other_where_there_is_no_room() -> None:
         tiny = read_screen(browser)
         assert len(tiny) == TINY[1]
         assert max(map(len, tiny)) <= TINY[0]
-        assert any("batch/embedder-t7x4w" in line for line in tiny[1:4])
+        assert any("platform/ingress-nginx" in line for line in tiny[1:4])
         assert any("1 Why" in line for line in tiny)
         await press(browser, pilot, "2", "down", "enter", "escape", "escape", "a", *"cpu=1", "enter", "escape", "1")
         await press(browser, pilot, "escape")

@@ -320,6 +320,28 @@ def test_a_budget_that_the_drain_itself_uses_up_says_so() -> None:
     assert "allows no disruption now" in drained(objects, "n1", "n2").blocked[0].why
 
 
+def test_the_command_has_the_options_without_which_kubectl_would_refuse() -> None:
+    """kubectl's filters demand options for DaemonSet pods, emptyDir volumes and pods without a controller."""
+    nodes = [node("n1"), node("n2")]
+    daemon = pod("agent-n1", "n1", owner={"kind": "DaemonSet", "name": "agent"})
+    static = pod("etcd-n1", "n1", owner={"kind": "Node", "name": "n1"})
+    caching = replica("r1", "n1", volumes=[{"name": "cache", "emptyDir": {}}])
+    bare = pod("bare", "n1")
+    assert drained([*nodes, static, replica("r1", "n1")], "n1").commands == ("kubectl drain n1",)
+    assert drained([*nodes, daemon], "n1").commands == ("kubectl drain n1 --ignore-daemonsets",)
+    assert drained([*nodes, caching], "n1").commands == ("kubectl drain n1 --delete-emptydir-data",)
+    assert drained([*nodes, bare], "n1").commands == ("kubectl drain n1 --force",)
+    bare["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
+    assert drained([*nodes, bare], "n1").commands == ("kubectl drain n1 --force",)
+    report = drained([*nodes, daemon, static, caching, pod("alone", "n1")], "n1")
+    assert report.commands == ("kubectl drain n1 --ignore-daemonsets --delete-emptydir-data --force",)
+    assert report.commands[0] in RENDERERS["table"](report, Style())
+    assert "next: drain n1, but loses d/alone for good; deletes emptyDir data of d/r1" in RENDERERS["brief"](
+        report, Style()
+    )
+    assert drained([*nodes, budget(0), replica("r1", "n1")], "n1").commands == ()
+
+
 def test_moved_pods_preempt_on_other_nodes() -> None:
     objects = [node("n1"), node("n2"), replica("low", "n2", "3"), replica("high", "n1", "3", priority=10)]
     report = drained(objects, "n1")

@@ -362,3 +362,49 @@ def test_workloads_of_a_dump_are_looked_at_when_they_are_asked_about(run: Run, w
     assert run("explain", "-A", "-f", cluster).code == 1
     code, _, err = run("explain", "-f", write(stored, name="m.json"), "--demo")
     assert (code, err.count("\n")) == (2, 1)
+
+
+def make_quota(pods: int) -> Json:
+    """Build a quota of pods of which none is used yet."""
+    hard = {"hard": {"pods": str(pods)}}
+    status = {**hard, "used": {"pods": "0"}}
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": hard, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "denied"),
+    [
+        ("Job", {"parallelism": 3, "completions": 3}, "default/web-2"),
+        ("StatefulSet", {"replicas": 3}, "default/web-2"),
+        ("ReplicaSet", {"replicas": 3}, "default/web-2"),
+        ("Deployment", {"replicas": 3}, "default/web-new-2"),
+        ("CronJob", {"parallelism": 3, "completions": 3}, "default/web-0-2"),
+    ],
+)
+def test_the_first_pod_that_cannot_be_created_is_explained(
+    run: Run, write: Write, kind: str, spec: Json, denied: str
+) -> None:
+    """The quota allows two of the three pods. Every pod has room on the node."""
+    cluster, manifest = write(node("n1"), make_quota(2)), write(workload(kind, **spec), name="m.json")
+    document = explain_document(run, "-f", cluster, "-f", manifest)
+    assert (document["pod"], document["verdict"]) == (denied, "NotCreated")
+    failures = document["notCreated"]
+    assert (failures["wanted"], failures["there"], failures["creatable"], failures["missing"]) == (3, 0, 2, 1)
+    assert document["headline"].startswith("1 of 3 pods (3 wanted, 2 can be created): exceeded quota: q")
+    assert document["onceCreated"]["verdict"] == "Schedulable"
+
+
+def test_workloads_count_as_a_whole(run: Run, write: Write) -> None:
+    """Four CPUs take two of three pods of two CPUs; a pod of one CPU fits by itself."""
+    manifests = write(workload("Job", "import", "2", parallelism=3), workload("Job", "small"), name="m.json")
+    options = ("-f", write(node("n1")), "-f", manifests)
+    found = run("explain", *options)
+    text = " ".join(found.out.split())
+    assert found.code == 1
+    assert text.startswith("1 of 2 workloads gets a node for every pod, each by itself")
+    assert "Only 2 of the 3 pods of Job default/import get a node" in text
+    # Once in the table, and once above the answer
+    assert text.count("a pod of Job default/import, as its controller would create it") == 2
+    assert "default/import-2: only 2 of the 3 pods of Job default/import get a node: needs 2 CPUs" in " ".join(
+        run("explain", *options, "--brief").out.split()
+    )

@@ -83,8 +83,8 @@ def test_why_it_makes_no_more(run: Run, write: Write, found: Json, reasons: list
 @pytest.mark.parametrize(
     ("policy", "second", "reasons"),
     [
-        ("", {"ready": "False"}, ["2 pods after web-1 wait, because it is not ready"]),
-        ("OrderedReady", {"nodeName": ""}, ["2 pods after web-1 wait, because it has no node"]),
+        ("", {"ready": "False"}, ["2 pods wait for web-1, which is not ready"]),
+        ("OrderedReady", {"nodeName": ""}, ["2 pods wait for web-1, which has no node"]),
         ("Parallel", {"ready": "False"}, []),
         ("", {}, []),
     ],
@@ -106,7 +106,8 @@ def test_a_quota_is_replayed_where_nothing_tells_of_it(run: Run, write: Write) -
         "explain", "rs/web", "-n", "shop", "-f", write(node("n1"), wanted, member("ReplicaSet", "a"), quota("3", "1"))
     )
     assert found.code == 1
-    said = "ReplicaSet shop/web Not created: 2 of 5 pods (5 wanted, 3 exist): exceeded quota: q, requested: pods=1"
+    counts = "2 of 5 pods (5 wanted, 1 exists, 2 can be created)"
+    said = f"ReplicaSet shop/web Not created: {counts}: exceeded quota: q, requested: pods=1"
     assert said in " ".join(found.out.split())
 
 

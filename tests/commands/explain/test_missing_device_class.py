@@ -43,3 +43,27 @@ def test_the_reason_is_told(run: Run, write: Write, tmp_path: Path, command: str
     code, out, err = run(command, *asked[command], "-f", cluster, "--assume-complete", *options, "-o", "json")
     assert code in ((1,) if command in ("explain", "simulate", "whatif") else (0, 1)), err
     assert command in ("drain", "failures") or REASON in json.dumps(json.loads(out))
+
+
+def test_a_missing_claim_template_is_named_first(run: Run, write: Write) -> None:
+    """kube-scheduler only says that the claim is not created yet; the command shows the templates, too."""
+    waiting = pod("p", resourceClaims=[{"name": "d", "resourceClaimTemplateName": "gone"}])
+    waiting["metadata"]["uid"] = "p"
+    message = 'pod "default/p": ResourceClaim not created yet'
+    found = run("explain", "p", "-f", write(node("w1"), waiting))
+    text = " ".join(found.out.split())
+    assert text.startswith(f"default/p Held back: ResourceClaimTemplate default/gone does not exist: {message}")
+    assert "kubectl get resourceclaimtemplates,resourceclaims,deviceclasses,resourceslices -n default" in text
+    found = run("explain", "-A", "-f", write(node("w1"), waiting))
+    assert "ResourceClaimTemplate default/gone does not exist" in " ".join(found.out.split())
+
+    # simulate names it as the cause, and the template of another namespace does not count
+    spec = {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}}
+    metadata = {"name": "gone", "namespace": "other"}
+    template = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": metadata, "spec": spec}
+    found = run("simulate", "--pending", "-f", write(node("w1"), waiting, template))
+    cause = "ResourceClaimTemplate default/gone does not exist, so its ResourceClaim is not created"
+    assert cause in " ".join(found.out.split())
+    metadata["namespace"] = "default"
+    found = run("explain", "p", "-f", write(node("w1"), waiting, template))
+    assert f"Held back: {message}" in " ".join(found.out.split())

@@ -57,3 +57,20 @@ def test_nodes_that_are_not_ready_are_named_first() -> None:
     assert str(report) == report.summary().headline == line
     assert report.unready_nodes == ("n1",)
     assert "not ready" not in str(kschedctl.pending(kschedctl.Cluster.from_objects([small, pod("p", "2")])))
+
+
+def test_pods_of_higher_priority_come_first() -> None:
+    """Three pods lack CPU, two of them younger; the pod that selects a missing label is the most important one."""
+    old, young, youngest = (pod(name, "3") for name in ("old", "young", "youngest"))
+    selecting = pod("selecting", "100m")
+    for entry, day, priority in ((old, 1, 0), (young, 2, 10), (youngest, 3, 10), (selecting, 4, 20)):
+        entry["metadata"]["creationTimestamp"] = f"2026-01-0{day}T00:00:00Z"
+        entry["spec"]["priority"] = priority
+    selecting["spec"]["nodeSelector"] = {"disk": "ssd"}
+
+    report = kschedctl.pending(kschedctl.Cluster.from_objects([NODE, old, youngest, young, selecting]))
+
+    assert [(group.priority, group.pods) for group in report.groups] == [
+        (20, ("shop/selecting",)),
+        (10, ("shop/young", "shop/youngest", "shop/old")),
+    ]

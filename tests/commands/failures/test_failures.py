@@ -76,6 +76,16 @@ def test_pairs() -> None:
     ]
 
 
+def test_nodes_outside_are_named_by_their_kind_of_unit_with_pairs_as_well() -> None:
+    outside = node("n9", "")
+    outside["metadata"]["labels"].pop(ZONE)
+    report = simulate_failures(Cluster.from_objects([*zones(3), outside]), "zone", pairs=True)
+    assert (report.unit, report.single_unit, report.pairs) == ("pair of zones", "zone", True)
+    text = RENDERERS["table"](report, Style())
+    assert text.startswith("Any pair of zones can be lost")
+    assert "1 node belongs to no zone: n9 (without a zone label" in text
+
+
 def test_pods_bound_to_a_zone_by_their_volume() -> None:
     claim = {
         "kind": "PersistentVolumeClaim",

@@ -438,7 +438,7 @@ def test_others_that_take_the_room_first_are_told() -> None:
     assert (report.fits, len(report.moves)) == (True, 2)
     assert [(placed.pod, placed.node) for placed in report.also_placed] == [("d/rival", "n1")]
     page = RENDERERS["table"](report, Style())
-    assert "Other waiting pods that also get a node" in page
+    assert "Other waiting pods that get a node" in page
 
 
 def test_siblings_are_not_sent_away_and_said_to_stay() -> None:
@@ -448,7 +448,7 @@ def test_siblings_are_not_sent_away_and_said_to_stay() -> None:
     there = [replica("a", "n1", **spec), replica("b", "n2", **spec)]
     report = room([node("n1"), node("n2"), *there, replica("new", "", **spec)])
     assert (report.fits, report.moves) == (False, ())
-    assert [(held.why, held.pods) for held in report.held] == [("they belong to the same workload", 2)]
+    assert [(held.why, held.pods) for held in report.held] == [("they belong to the workload that needs the room", 2)]
 
 
 def test_a_pod_that_prefers_no_eviction_moves_last() -> None:

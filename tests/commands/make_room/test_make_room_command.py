@@ -62,7 +62,7 @@ def test_no_room(run: Run, write: Write) -> None:
 
 
 def test_a_search_that_ran_out_of_time_is_undecided(run: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kschedctl.commands.make_room.search.PlanSearch._check_time", _run_out_of_time)
+    monkeypatch.setattr("kschedctl.commands.make_room.search.PlanSearch._raise_if_out_of_time", _run_out_of_time)
     code, out, _ = run("make-room", "new", "-f", write(*cluster(), pod("new", "3")), "--brief")
     assert code == 5
     assert out.startswith("No room found: default/new – the search stopped after 10 seconds, and no plan")
@@ -111,11 +111,12 @@ def test_remedies_show_a_plan_that_they_do_not_have(run: Run, write: Write) -> N
 
 def test_in_short_no_part_of_the_commands_is_shown(run: Run, write: Write) -> None:
     """Whoever typed the last one alone would uncordon a node for nothing."""
-    out = run("make-room", "new", "-f", write(*cluster(), pod("new", "3")), "--brief").out
+    file = write(*cluster(), pod("new", "3"))
+    out = run("make-room", "new", "-f", file, "--brief").out
     assert out.splitlines() == [
         "Moving 1 pod makes room for default/new",
         "fix: move default/a from n1 to n2, but evicts that pod",
-        "more: the same command without --brief",
+        f"more: kschedctl make-room new -f {file}",
     ]
 
 

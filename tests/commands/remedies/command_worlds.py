@@ -53,7 +53,7 @@ def worlds() -> Iterator[tuple[str, World]]:
     """Yield the worlds of the demo, the recording and the cases, by name."""
     with lzma.open(RECORDING, "rt", encoding="utf-8") as file:
         recorded = json.load(file)["objects"]
-    for documents in (yaml.load(demo.files()[0].read_text(), yaml.CSafeLoader)["items"], recorded):
+    for documents in (yaml.load(demo.list_files()[0].read_text(), yaml.CSafeLoader)["items"], recorded):
         for each in documents:
             if each["kind"] == "Pod" and not each["spec"].get("nodeName"):
                 name = f"{each['metadata']['namespace']}/{each['metadata']['name']}"

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from command_line import Run, Write, node, pod
+from command_line import Outcome, Run, Write, node, pod
 
 CONTAINERS = [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "3"}}}]
 
@@ -31,11 +31,32 @@ def _workload(kind: str, name: str, namespace: str, containers: list[Any] = CONT
 def test_fixes_of_a_manifest_are_checked_with_the_pods_that_wait(
     run: Run, write: Write, command: str, kind: str, namespace: str
 ) -> None:
-    """Fixes that leave the pod as it is, such as one more node, are tried with the pod in the cluster, too."""
-    outcome = run(command, "-f", write(_workload(kind, "redis", namespace)), "--demo", "-o", "json")
+    """Fixes that leave the pod as it is, such as one more node, are tried with the pod in the cluster, too.
+
+    A node takes one pod, and the two pods that wait in the namespace shop are ahead of the new one.
+    """
+    namespaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in ("default", "shop")]
+    waiting = [pod(f"old-{number}", cpu="3", namespace="shop", priority=1000) for number in range(2)]
+    full = pod("full", cpu="3", namespace="shop", nodeName="n1", priority=1000)
+    cluster = write(*namespaces, node("n1", cpu="4"), full, *waiting)
+    manifest = write(_workload(kind, "redis", namespace), name="redis.json")
+    fix = _find_holding_new_nodes(run(command, "-f", cluster, "-f", manifest, "-o", "json"))
+    assert fix["summary"].startswith("Add 3 nodes")
+
+
+@pytest.mark.parametrize("command", ["explain", "remedies"])
+def test_fixes_of_a_manifest_are_checked_with_the_pods_that_wait_in_the_demo(
+    run: Run, write: Write, command: str
+) -> None:
+    assert _find_holding_new_nodes(
+        run(command, "-f", write(_workload("Deployment", "redis", "shop")), "--demo", "-o", "json")
+    )
+
+
+def _find_holding_new_nodes(outcome: Outcome) -> Any:
+    """Return the first fix that adds nodes and holds while all others wait."""
     assert outcome.code == 1, outcome.err
-    fixes = json.loads(outcome.out)["remedies"]
-    assert any(fix["kinds"] == ["AddNode"] and fix["holds"] for fix in fixes)
+    return next(fix for fix in json.loads(outcome.out)["remedies"] if fix["kinds"] == ["AddNode"] and fix["holds"])
 
 
 def test_fixes_are_chosen_for_the_pods_of_the_files(run: Run, write: Write) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import lzma
 from collections.abc import Iterator
@@ -12,18 +11,20 @@ from pathlib import Path
 import pytest
 import yaml
 from golden_cases import SETTINGS, Json, family_lines
+from waiting_73 import NOW, explained
 
 from kschedctl import demo
 from kschedctl.autoscaling.node_groups.discovery import UserGroups
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.one_pod import explain_with_fixes, find_or_create_target
+from kschedctl.commands.explain.one_pod import explain_with_fixes, resolve_pod
 from kschedctl.fixes.new_node import explain_new_node, find_autoscaler_fixes
 from kschedctl.fixes.search import MOST_TRIALS, RemedySearch
+from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.reports.remedy import Remedy
+from kschedctl.scheduler.scheduler import Scheduler
 
 RECORDING = Path(__file__).parents[2] / "recordings" / "pending.json.xz"
 FIELD = Path(__file__).parents[2] / "field"
-NOW = "2026-06-01T00:00:00Z"
 NO_POD = "none"
 TABLE: dict[str, dict[str, Json]] = yaml.load(
     (Path(__file__).parent / "operators_order.yaml").read_text(), yaml.CSafeLoader
@@ -32,15 +33,13 @@ PODS = [(source, name) for source, pods in TABLE.items() for name in pods]
 
 
 @cache
-def cluster_of(source: str) -> Cluster:
+def scheduler_of(source: str) -> Scheduler:
+    """Return the scheduler of all rows of a source, so that the queue is replayed without a fix only once."""
     if source == "demo":
-        documents = [yaml.load(file.read_text(), yaml.CSafeLoader) for file in demo.files()]
-        return Cluster.from_objects([found for document in documents for found in document["items"]])
-    if source == "queue":
-        with gzip.open(FIELD / "queue" / "waiting-73.json.gz", "rt", encoding="utf-8") as file:
-            return Cluster.from_objects(json.load(file)["items"])
+        documents = [yaml.load(file.read_text(), yaml.CSafeLoader) for file in demo.list_files()]
+        return Scheduler(Cluster.from_objects([found for document in documents for found in document["items"]]))
     with lzma.open(RECORDING, "rt", encoding="utf-8") as file:
-        return Cluster.from_objects(json.load(file)["objects"])
+        return Scheduler(Cluster.from_objects(json.load(file)["objects"]))
 
 
 @pytest.fixture(autouse=True)
@@ -49,8 +48,8 @@ def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RemedySearch, "_has_reached_limit", lambda search: search.trials.replayed > MOST_TRIALS)
 
 
-def question(source: str, name: str) -> tuple[Cluster, str, UserGroups]:
-    """Return the cluster, the pod and the node groups of a row of the table.
+def question(source: str, name: str) -> tuple[Scheduler, str, UserGroups]:
+    """Return the scheduler, the pod and the node groups of a row of the table.
 
     Names of rows: ``namespace/name`` of a pod; ``family number`` of a golden case; ``file namespace/name`` of a field
     situation, whose node groups are in ``groups.yaml`` beside the file.
@@ -59,7 +58,7 @@ def question(source: str, name: str) -> tuple[Cluster, str, UserGroups]:
         family, number = name.split()
         case = json.loads(family_lines(family)[int(number)])
         settings = {key: case[field] for key, field in SETTINGS.items() if field in case}
-        return Cluster.from_objects(case["objects"], **settings), case["pod"], UserGroups()
+        return Scheduler(Cluster.from_objects(case["objects"], **settings)), case["pod"], UserGroups()
     if source == "field":
         file, pod = name.split()
         groups = (FIELD / file).with_name("groups.yaml")
@@ -69,19 +68,20 @@ def question(source: str, name: str) -> tuple[Cluster, str, UserGroups]:
             else UserGroups()
         )
         items = yaml.load((FIELD / file).read_text(), yaml.CSafeLoader)["items"]
-        return Cluster.from_objects(items), pod, given
-    return cluster_of(source), name, UserGroups()
+        return Scheduler(Cluster.from_objects(items)), pod, given
+    return scheduler_of(source), name, UserGroups()
 
 
 def offered(source: str, name: str) -> tuple[Remedy, ...]:
     """Return the fixes that ``explain`` shows for a row of the table."""
-    cluster, pod, given = question(source, name)
+    if source == "queue":
+        return explained(name).remedies
+    scheduler, pod, given = question(source, name)
     if pod == NO_POD:
-        assert not any(not pod.spec.node_name for pod in cluster.pods)
+        assert not any(not pod.spec.node_name for pod in scheduler.cluster.pods)
         return ()
-    asked = find_or_create_target(cluster, pod)
     return explain_with_fixes(
-        asked,
+        TargetPod(scheduler, resolve_pod(scheduler, pod)),
         lambda asked: explain_new_node(asked, NOW, given),
         lambda asked, told: find_autoscaler_fixes(asked, told, NOW, given),
         remedies=True,

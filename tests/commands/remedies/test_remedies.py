@@ -118,7 +118,7 @@ def test_another_class_says_whom_it_costs_and_that_the_scheduler_evicts_them() -
     documents = [node("n1", cpu="2"), pod("equal", "n1", "2", priority=10), pod("p", cpu="2", priority=10), HIGH]
     (found,) = remedies(Cluster.from_objects(documents), "d/p", BY_CLASS).remedies
     assert (found.opens, found.victims) == (("n1",), ("d/equal",))
-    assert found.weakens == "it outranks lower-priority pods; evicts d/equal (no controller owns d/equal)"
+    assert found.weakens == "it outranks lower-priority pods; evicts d/equal (no controller recreates d/equal)"
     after = explain(Cluster.from_objects(apply(found, documents)), "d/p")
     assert after.preemption is not None
     assert (after.verdict, after.preemption.chosen) == ("Unschedulable", "n1")

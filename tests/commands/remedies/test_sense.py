@@ -10,7 +10,7 @@ from kschedctl.fixes.search import RemedyWishes
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.reports.placements import EvictionChain
-from kschedctl.reports.remedy import Remedy, sort_incomplete_fixes
+from kschedctl.reports.remedy import Remedy, sort_incomplete_and_costly_fixes_last
 
 ARCH, OS = "kubernetes.io/arch", "kubernetes.io/os"
 TAINT = "node.kubernetes.io/"
@@ -280,7 +280,9 @@ def test_waiting_takes_as_long_as_the_grace_period() -> None:
     leaving = pod("leaves", "n1", "4", terminationGracePeriodSeconds=7200)
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T02:00:00Z"
     first = offered(node("n1"), leaving, pod("p"))[0]
-    assert first.summary == "Wait until 1 terminating pod leaves n1 (grace period 2 h): d/leaves"
+    assert first.summary == (
+        "Wait until 1 terminating pod leaves n1 (grace period 2 h, until 2026-01-01T02:00:00Z): d/leaves"
+    )
     assert first.commands == ("kubectl wait -n d --for=delete pod/leaves --timeout=7260s",)
 
 
@@ -295,14 +297,14 @@ def test_the_last_replica_is_not_one_fewer() -> None:
 
 
 def test_a_victim_that_leaves_anyway_is_no_loss() -> None:
-    """Its ReplicaSet is named in ownerReferences, so nobody may say that no controller owns it."""
+    """Its ReplicaSet is named in ownerReferences, so nobody may say that no controller recreates it."""
     high = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
     owned, bare = pod("owned", "n1", "2", owner={"kind": "ReplicaSet", "name": "other"}), pod("bare", "n1", "2")
     owned["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     asked = pod("p", cpu="4", nodeSelector={HOSTNAME: "n1"})
     told = [each for each in offered(node("n1"), high, owned, bare, asked) if "UsePriorityClass" in each.kinds]
     assert told
-    assert all("no controller owns d/bare" in (each.weakens or "") for each in told)
+    assert all("no controller recreates d/bare" in (each.weakens or "") for each in told)
     assert not any("d/owned (no" in (each.weakens or "") or "owns d/owned" in (each.weakens or "") for each in told)
 
 
@@ -334,7 +336,13 @@ def test_a_fix_that_costs_more_pods_than_it_places_comes_last() -> None:
 
     costly, even, gainful = fix("costly", 2), fix("even", 1), fix("gainful", 2, also=1)
     plain, failing = fix("plain"), fix("failing", holds=False)
-    assert sort_incomplete_fixes([costly, even, gainful, plain, failing]) == (even, gainful, plain, failing, costly)
+    assert sort_incomplete_and_costly_fixes_last([costly, even, gainful, plain, failing]) == (
+        even,
+        gainful,
+        plain,
+        failing,
+        costly,
+    )
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_a_class_by_which_one_replica_of_a_manifest_only_displaces_another_is_re
 
 
 def test_the_class_of_redis_is_refused_in_the_demo() -> None:
-    documents = yaml.load(demo.files()[0].read_text(), yaml.CSafeLoader)["items"]
+    documents = yaml.load(demo.list_files()[0].read_text(), yaml.CSafeLoader)["items"]
     report = remedies(Cluster.from_objects(documents), "shop/redis-66c8d9f7b5-p6nql", RemedyWishes(1))
     assert not [each for each in report.remedies if "UsePriorityClass" in each.kinds]
     assert [line for line in report.impossible if "would evict its own pods" in line]

@@ -30,7 +30,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import explain
 from kschedctl.commands.remedies import remedies
 from kschedctl.fixes.search import RemedyWishes
-from kschedctl.reports.remedy import Remedy, sort_incomplete_fixes
+from kschedctl.reports.remedy import Remedy, sort_incomplete_and_costly_fixes_last
 
 CSI = storage_class("csi")
 ON_N1 = {HOSTNAME: ["n1"]}
@@ -383,8 +383,8 @@ def test_a_smaller_fix_that_needs_a_value_comes_before_larger_ones_that_need_non
 
     volume, pair = fix("CreateVolume", needs=("spec.local.path",)), fix("Tolerate", "OtherSelector")
     larger, single = fix("Uncordon", "CreateVolume", needs=("spec.local.path",)), fix("OtherStorageClass")
-    assert sort_incomplete_fixes([pair, larger, volume]) == (volume, pair, larger)
-    assert sort_incomplete_fixes([volume, pair, single]) == (pair, single, volume)
+    assert sort_incomplete_and_costly_fixes_last([pair, larger, volume]) == (volume, pair, larger)
+    assert sort_incomplete_and_costly_fixes_last([volume, pair, single]) == (pair, single, volume)
 
 
 def test_explain_searches_on_until_a_fix_is_verified() -> None:

@@ -171,7 +171,7 @@ def test_pods_below_the_partition_stay(rollout: bool) -> None:
     [
         # db-2 and db-3 are created first, in order; then db-1 makes way
         (db(4, "2"), members(2), "6", (3, 3, 1, 1), "stuck: 2 of 4 new pods run, 1 old pod is left"),
-        (db(2), members(4), "4", (2, 2, 0, 4), "complete"),
+        (db(2, "2"), members(4), "4", (2, 2, 0, 4), "complete"),
         (db(2), members(2, 0), "0", (0, 1, 0, 0), "stuck: 0 of 2 new pods run, 2 old pods are left"),
         (db(3, "4"), members(3), "4", (1, 2, 1, 1), "stuck: 0 of 3 new pods run, 2 old pods are left"),
     ],

@@ -369,3 +369,26 @@ def test_an_autoscaler_brings_the_replicas_within_its_bounds(bounds: tuple[int, 
     report = run([*THREE_ZONES, build_autoscaler(*bounds)], workload("Deployment", spec={"replicas": 2}))
     assert report.placed + report.unplaced == pods
     assert [verb in note for note in report.autoscaled] == ([True] if verb else [])
+
+
+def test_an_autoscaler_alone_scales_the_workload_of_the_cluster() -> None:
+    """Of a StatefulSet with claims, the claims of the new pods are like those of the existing ones."""
+    claim = {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data-db-0", "namespace": "d", "uid": "c"},
+        "spec": {"storageClassName": "fast", "volumeName": "pv", "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data-db-0"}}]
+    owner = {"kind": "StatefulSet", "name": "db"}
+    stored = workload("StatefulSet", "db", {"replicas": 1, "podManagementPolicy": "Parallel"})
+    scaler = build_autoscaler(3, 5)
+    scaler["spec"]["scaleTargetRef"] = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db"}
+    db = pod("db-0", "n1", owner=owner, volumes=volumes)
+    db["metadata"]["labels"] = {"app": "db"}
+    report = run([*THREE_ZONES, stored, claim, db], scaler)
+    assert report.autoscaled == (
+        "HorizontalPodAutoscaler web raises StatefulSet d/db from 1 to 3 replicas at once (minReplicas)",
+    )
+    assert report.unplaced == 2  # no class named fast provisions their claims
+    (group,) = report.pending
+    assert group.cause == "StorageClass fast does not exist, so claim d/data-db-1 gets no volume"

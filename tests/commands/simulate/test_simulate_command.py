@@ -129,8 +129,22 @@ def test_a_rollout_first_line_to_last(run: Run, write: Write) -> None:
     assert "stuck: 0 of 1 new pod run, 1 old pod is left" in " ".join(found.out.split())
     plain = run("simulate", *files).out
     commands = [line.strip() for line in plain.splitlines() if line.startswith("  kschedctl ")]
-    assert [command.split()[1] for command in commands] == ["capacity", "simulate"]
+    assert [command.split()[1] for command in commands] == ["remedies", "simulate"]
     assert commands[1].endswith("--rollout")
+
+
+def test_the_next_command_says_what_would_help(run: Run, write: Write) -> None:
+    """Waiting pods change nothing for pods that are not created."""
+    cluster = write(*NODES, pod("p", uid="u"))
+    too_large, unknown_class = deployment("web", 1, "5"), deployment("web", 1, priorityClassName="gold")
+    for manifest, expected in ((too_large, ["remedies", "simulate"]), (unknown_class, ["remedies"])):
+        found = run("simulate", "-f", cluster, "-f", write(manifest, name="web.json"))
+        commands = [line.split() for line in found.out.splitlines() if line.startswith("  kschedctl ")]
+        assert [command[1] for command in commands] == expected
+        assert run(*commands[0][1:]).code == 1
+    found = run("simulate", "--pending", "-f", write(*NODES, pod("p", cpu="9", uid="p")))
+    (command,) = [line.split() for line in found.out.splitlines() if line.startswith("  kschedctl ")]
+    assert command[1:3] == ["remedies", "-A"]
 
 
 def test_the_worst_of_several_runs_counts(run: Run, write: Write) -> None:
@@ -217,3 +231,93 @@ def test_capacity_without_an_end_has_one(run: Run, write: Write, monkeypatch: py
     found = json.loads(run("capacity", "-f", write(endless), "-f", write(shape, name="m.json"), "-o", "json").out)
     assert (found["shapes"][0]["fits"], found["shapes"][0]["limited"]) == (300, True)
     assert run("capacity", "-f", write(endless), "-f", write(shape, name="m.json"), "--max", "150001").code == 2
+
+
+# -- objects that are no workloads -------------------------------------------------------------------------------------
+
+AUTOSCALER: Json = {
+    "apiVersion": "autoscaling/v2",
+    "kind": "HorizontalPodAutoscaler",
+    "metadata": {"name": "web"},
+    "spec": {
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+        "minReplicas": 4,
+        "maxReplicas": 6,
+    },
+}
+
+
+def stored_web(replicas: int) -> list[Json]:
+    """Return nodes, Deployment web as a cluster holds it, its ReplicaSet, and its running pods."""
+    web = deployment("web", replicas)
+    web["metadata"] |= {"uid": "w", "namespace": "default"}
+    template = web["spec"]["template"]
+    hashed = {**template, "metadata": {"labels": {"app": "web", "pod-template-hash": "5f"}}}
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "controller": True}
+    replica_set = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {
+            "name": "web-5f",
+            "namespace": "default",
+            "uid": "rs",
+            "ownerReferences": [owner],
+            "labels": hashed["metadata"]["labels"],
+        },
+        "spec": {"replicas": replicas, "template": hashed},
+    }
+    return [*NODES, web, replica_set, *(running(f"web-5f-{number}") for number in range(replicas))]
+
+
+@pytest.mark.parametrize("kept", ["Deployment and ReplicaSet", "ReplicaSet"])
+def test_an_autoscaler_alone_scales_a_workload_of_the_cluster(run: Run, write: Write, kept: str) -> None:
+    """Two pods of a CPU run on two nodes with four CPUs; the autoscaler creates two more, and six fit in all."""
+    objects = [obj for obj in stored_web(2) if kept != "ReplicaSet" or obj["kind"] != "Deployment"]
+    options = ["-f", write(*objects), "-f", write(AUTOSCALER, name="new.json"), "--assume-complete"]
+    scaled = "HorizontalPodAutoscaler web raises Deployment default/web from 2 to 4 replicas at once (minReplicas)"
+
+    found = run("simulate", *options)
+    assert found.code == 0
+    assert found.out.startswith("All scheduled: 2 of 2 pods get a node\n" + scaled)
+    assert "4/4" in found.out
+    found = run("capacity", *options)
+    assert found.out.startswith("Deployment default/web: 6 more fit on 2 nodes\n" + scaled)
+    found = run("explain", *options)
+    assert found.out.startswith("default/web-new-0 Schedulable")
+    assert scaled.replace("\n", " ") in found.out.replace("\n", " ")
+
+
+def test_an_autoscaler_without_its_target(run: Run, write: Write) -> None:
+    other: Json = json.loads(json.dumps(AUTOSCALER).replace('"name": "web"}', '"name": "wob"}'))
+    for command in ("simulate", "capacity"):
+        found = run(command, "-f", write(*stored_web(1)), "-f", write(other, name="new.json"))
+        assert found.code == 2
+        assert "its target Deployment default/wob is not among the workloads of the cluster" in found.err
+        assert "did you mean deployment/web -n default?" in found.err
+
+
+@pytest.mark.parametrize(
+    ("document", "title"),
+    [
+        (
+            {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "spec": {"maxUnavailable": 1}},
+            "PodDisruptionBudget default/new",
+        ),
+        ({"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {"pods": "9"}}}, "ResourceQuota default/new"),
+        ({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 5}, "PriorityClass new"),
+    ],
+    ids=["budget", "quota", "class"],
+)
+def test_objects_that_create_no_pods(run: Run, write: Write, document: Json, title: str) -> None:
+    new = {**document, "metadata": {"name": "new"}}
+    options = ["-f", write(*stored_web(1)), "-f", write(new, name="new.json"), "--assume-complete"]
+    found = run("simulate", *options)
+    assert (found.code, found.out.splitlines()[0]) == (0, f"Nothing to schedule: {title} creates no pods")
+    found = run("capacity", *options)
+    assert (found.code, found.err.strip()) == (2, f"error: no workload to try: {title} creates no pods")
+
+
+def test_an_autoscaler_in_the_state_of_the_cluster_scales_nothing_new(run: Run, write: Write) -> None:
+    """It is no manifest, although this file has no UIDs."""
+    found = run("simulate", "-f", write(*NODES, AUTOSCALER), "-f", write(deployment("api", 1), name="new.json"))
+    assert found.out.startswith("All scheduled: 1 of 1 pod gets a node")

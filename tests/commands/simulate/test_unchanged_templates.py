@@ -107,10 +107,10 @@ def test_a_job_with_less_parallelism_gives_pods_up() -> None:
 @pytest.mark.parametrize("cpu", ["1", "2"])
 def test_a_rollout_that_may_be_none_is_noted(cpu: str) -> None:
     """Fields that scheduling does not read may differ, so that the rollout is replayed; it may be none at all."""
-    manifest = workload("Deployment", spec={"replicas": 20})
+    manifest = workload("Deployment", spec={"replicas": 18})
     pods = running("web-5f", 18, "ReplicaSet", "web-5f", **{"pod-template-hash": "5f"})
     stored = replica_set(manifest["spec"]["template"])
-    changed = workload("Deployment", spec={"replicas": 20}, template=pod_spec(cpu))
+    changed = workload("Deployment", spec={"replicas": 18}, template=pod_spec(cpu))
     report = simulate(Cluster.from_objects([*NODES, stored, *pods]), [changed], rollout=True)
     assert report.workloads[0].removed == 18
     note = (
@@ -125,3 +125,34 @@ def test_a_rollout_that_may_be_none_is_noted(cpu: str) -> None:
     assert (", 1 rollout that may replace no pod" in str(report)) is (cpu == "1")
     warnings = [warning for warning in report.summary().warnings if warning.startswith("Deployment d/web has its")]
     assert len(warnings) == len(may_be_none)
+
+
+@pytest.mark.parametrize(
+    ("kind", "replicas", "created", "removed"),
+    [("Deployment", 20, 2, 0), ("Deployment", 17, 0, 1), ("StatefulSet", 20, 2, 0)],
+)
+def test_a_rollout_replaces_no_pod_if_only_the_replicas_change(
+    kind: str, replicas: int, created: int, removed: int
+) -> None:
+    manifest = workload(kind, spec={"replicas": replicas})
+    if kind == "Deployment":
+        stored = replica_set(manifest["spec"]["template"])
+        pods = running("web-5f", 18, "ReplicaSet", "web-5f", **{"pod-template-hash": "5f"})
+    else:
+        stored = replica_set(manifest["spec"]["template"], kind=kind, name="web")
+        pods = running("web", 18, kind, "web", **{"controller-revision-hash": "web-77"})
+    report = simulate(Cluster.from_objects([*NODES, stored, *pods]), [manifest], rollout=True)
+    (found,) = report.workloads
+    assert (found.desired, found.created, found.removed, found.rollout) == (replicas, created, removed, "")
+    assert "rollout" not in str(report)
+    assert report.assumed[-1].startswith(f"{kind} d/web: only the number of its pods changes")
+
+
+def test_a_rollout_of_a_workload_that_lacks_a_pod_is_still_one() -> None:
+    """One of the 18 replicas is missing, so the number of replicas does not change."""
+    manifest = workload("Deployment", spec={"replicas": 18})
+    pods = running("web-5f", 17, "ReplicaSet", "web-5f", **{"pod-template-hash": "5f"})
+    stored = replica_set(manifest["spec"]["template"])
+    report = simulate(Cluster.from_objects([*NODES, stored, *pods]), [manifest], rollout=True)
+    assert report.workloads[0].removed == 17
+    assert report.unchanged_workloads == ("Deployment d/web",)

@@ -187,10 +187,10 @@ def test_the_bound_of_more_pods_than_the_set_takes_says_so() -> None:
     """The set leaves out a pod that fits on no node and one that would fit, and costs less than the bound for all 9."""
     never = (HomelessPods(("d/huge",), "Insufficient cpu"), HomelessPods(("d/late",), "not yet"))
     report = NodeSizing(10, 49, 4.56, bound=4.58, bound_pods=9, never=never)
-    bound = "by requests alone, the 9 pods that fit on some node need at least $4.58 an hour"
+    bound = "the 9 pods that fit on an empty node need at least $4.58 an hour, judged by requests alone"
     assert f"49 nodes for $4.56 an hour take 8 of 10 pods; {bound}; 2 pods get no node" in str(report)
     whole = NodeSizing(10, 50, 4.6, bound=4.58, bound_pods=9, never=never[:1])
-    assert "50 nodes for $4.6 an hour take 9 of 10 pods; at least $4.58 by requests" in str(whole)
+    assert "50 nodes for $4.6 an hour take 9 of 10 pods; at least $4.58, judged by requests alone" in str(whole)
 
 
 def test_sets_that_leave_pods_out_have_no_check_marks() -> None:

@@ -53,7 +53,10 @@ def test_one_pod(run: Run, cluster: str) -> None:
     )
     assert "  - a node that offers 3 CPUs is added" in out
     assert document(run("wakes", "waits", "-f", cluster, "-o", "json").out, "WakeUps")["queue"] == "unschedulable"
-    assert run("wakes", "fits", "-f", cluster).out == "default/fits fits now: nothing has to wake it\n"
+    fits = "default/fits fits now: nothing has to wake it"
+    why_it_waits = f"kschedctl explain default/fits -f {cluster}"
+    assert run("wakes", "fits", "-f", cluster).out == f"{fits}\n\nNext\n  {why_it_waits}\n"
+    assert run("wakes", "fits", "-f", cluster, "--brief").out == f"{fits}\nmore: {why_it_waits}\n"
 
 
 def test_all_pods(run: Run, cluster: str) -> None:
@@ -63,6 +66,19 @@ def test_all_pods(run: Run, cluster: str) -> None:
     found = document(run("wakes", "-A", "-f", cluster, "-o", "json").out, "WakeUpsOfMany")
     assert len(found["pods"]) == 3  # type: ignore[arg-type]
     document(run("wakes", "waits", "gated", "-f", cluster, "-o", "json").out, "WakeUpsOfMany")
+
+
+def test_all_pods_in_the_brief_form(run: Run, write: Write) -> None:
+    """Pods with the same plugins share a line, and the last line says how to list the changes for the first pod."""
+    gated = pod("gated", schedulingGates=[{"name": "g"}])
+    cluster = write(node("n1", "2"), pod("waits", "3"), pod("waits-too", "4"), gated, pod("fits"))
+    assert run("wakes", "-A", "-f", cluster, "--brief").out.splitlines() == [
+        "3 pods in all namespaces wait for a change that wakes them",
+        "default/waits and 1 other pod: rejected by NodeResourcesFit",
+        "default/fits: fits now: nothing has to wake it",
+        "default/gated: held back by SchedulingGates",
+        f"more: kschedctl wakes default/gated -f {cluster}",
+    ]
 
 
 def test_ctrl_c_prints_the_pods_so_far(run: Run, cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,7 @@ def test_the_words_have_the_figures_that_the_hints_need() -> None:
     waiting = pod("p", cpu="1500m", nodeSelector={"disktype": "ssd"})
     found = words(scheduler(node("n1", disktype="ssd"), node("n2"), waiting), "d/p")
     assert found["NodeAffinity"][0] == "a node is added with label disktype=ssd"
-    assert found["NodeResourcesFit"][0] == "any pod leaves a node (the waiting pod needs 1.5 CPUs there)"
+    assert found["NodeResourcesFit"][0] == "a pod leaves a node (this pod needs 1.5 CPUs there)"
     assert "a node that offers 1.5 CPUs is added" in found["NodeResourcesFit"]
 
 
@@ -99,7 +99,7 @@ def test_words_of_hints_before_1_32(version: str, of_affinity: list[str]) -> Non
     assert words(found, "d/p") == {
         "NodeAffinity": [f"a node with label disktype=ssd is added or changes{TAKES}"],
         "NodeResourcesFit": [
-            "any pod leaves a node (the waiting pod needs 2 CPUs there)",
+            "a pod leaves a node (this pod needs 2 CPUs there)",
             f"a node that offers 2 CPUs is added or changes{TAKES}",
         ],
     }

@@ -12,7 +12,7 @@ from kschedctl.api.workloads import decode_workload
 from kschedctl.cluster import Cluster
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
 from kschedctl.replay.waiting_elsewhere.kueue_jobs import JobOutlook, predict_manifest_outlooks
-from kschedctl.reports.waiting_elsewhere import WaitingState, has_unadmitted, has_unchecked
+from kschedctl.reports.waiting_elsewhere import WaitingState, has_unadmitted, has_unchecked_objects
 
 
 def _predict(manifest: JsonObject, *objects: JsonObject) -> JobOutlook:
@@ -29,7 +29,7 @@ def test_a_job_with_enough_quota_is_admitted_and_placed() -> None:
     assert outlook.report.headline == "is next in ClusterQueue cq: there is enough quota for it"
     assert outlook.report.details[-1] == "kube-scheduler would then place 4 pods"
     assert not has_unadmitted([outlook.report])
-    assert not has_unchecked([outlook.report])
+    assert not has_unchecked_objects([outlook.report])
 
 
 def test_a_job_without_quota_certainly_waits() -> None:

@@ -41,7 +41,7 @@ def test_the_live_cluster_is_the_default(run: Run) -> None:
     assert json.loads(out)["pod"] == "lab/p01-cpu"
     code, out, _ = run("explain")
     assert out.startswith("30 pods pending in namespace lab")
-    assert "not known: Deployments, DaemonSets are not served" in out  # of what could not be created
+    assert "incomplete: Deployments, DaemonSets are not served" in out  # of what could not be created
     assert run("explain", "shop/nope")[2].startswith('error: pod "shop/nope" not found')
 
 

@@ -59,7 +59,7 @@ def test_workloads_and_what_is_pending_are_told_first(run: Any) -> None:
         code, out, asked = run(*arguments, answers=cluster())
         assert code == 1
         assert "3 of 3 pods (3 wanted, 0 exist): exceeded quota" in " ".join(out.split())
-        assert "not known: " not in out
+        assert "incomplete: " not in out
         (events,) = [each for each in asked if each.startswith("/api/v1/events?")]
         assert "reason=FailedCreate" in events or "reason%3DFailedCreate" in events  # not all that a cluster has
 

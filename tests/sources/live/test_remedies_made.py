@@ -27,7 +27,7 @@ ASKED = f"shop/{NAME}"
 @pytest.fixture
 def store() -> Store:
     """Build the demo cluster, in which no other pod waits."""
-    documents = yaml.load(demo.files()[0].read_text(), yaml.CSafeLoader)["items"]
+    documents = yaml.load(demo.list_files()[0].read_text(), yaml.CSafeLoader)["items"]
     alone = [each for each in documents if each["kind"] != "Pod" or each["spec"].get("nodeName") or _is_asked(each)]
     found = control_plane(alone, ASKED)
     run(found)

@@ -13,7 +13,7 @@ from kschedctl.errors import ClusterError, KschedctlError, UsageError
 from kschedctl.sources.live.connection import Connection
 from kschedctl.sources.metrics.catalogue import METRICS, MetricsReading
 from kschedctl.sources.metrics.http import MetricsAccess
-from kschedctl.sources.metrics.prometheus import build_query, read_prometheus
+from kschedctl.sources.metrics.prometheus import build_metric_query, read_prometheus
 
 LABELS = {"result": "scheduled", "profile": "default-scheduler"}
 KEY = ("scheduled", "default-scheduler")
@@ -87,7 +87,7 @@ def test_shared_metrics_are_asked_for_where_matchers_say_whose() -> None:
 
 def test_queues_are_the_leaders_where_it_is_known_who_leads() -> None:
     metric = next(metric for metric in METRICS if metric.key == "pending_pods")
-    assert build_query(metric, "scheduler_pending_pods", 60) == (
+    assert build_metric_query(metric, "scheduler_pending_pods", 60) == (
         "max by (queue) (scheduler_pending_pods{} and on (instance) (leader_election_master_status{} == 1))"
         " or max by (queue) (scheduler_pending_pods{})"
     )

@@ -48,7 +48,7 @@ NO_ATTEMPTS = UnknownKind("Metric", "show no attempt to schedule a pod", VERDICT
 
 
 def build_latency_section(audited: AuditedCluster) -> LatencySection:
-    """Build the section from the metrics that the user specified. Without metrics, the section's state is unknown."""
+    """Build the section from the metrics that were read. Without metrics, the section's state is unknown."""
     if audited.measured is None:
         return LatencySection(
             title=TITLE, headline="Not audited: no metrics were given", **build_verdict(RULES, (), (NOT_GIVEN,))
@@ -60,7 +60,7 @@ def build_latency_section(audited: AuditedCluster) -> LatencySection:
 def build_section_from_metrics(
     measured: MetricsReading, limits: LatencyLimits, nodes: int | None = None
 ) -> LatencySection:
-    """Build the section from metrics. `nodes` is the number of nodes in the cluster, None if unknown.
+    """Build the section from metrics. `nodes` is the number of nodes in the cluster, or None if unknown.
 
     If the metrics come from a scheduler that is not the leader, the section has no findings.
     """
@@ -102,9 +102,10 @@ def build_section_from_metrics(
 
 
 def _iter_unknowns(measured: MetricsReading, verdicts: Sequence[Verdict]) -> Iterator[UnknownKind]:
-    """Yield the reasons why verdicts are unknown.
+    """Yield the reasons why the section's verdicts are uncertain.
 
-    The instance may be a standby. Attempts may be missing, aspects may be undecided, and invalid values may be ignored.
+    The instance may not be the leader or may have made no attempts. Some aspects may be undecided, and invalid values
+    may have been ignored.
     """
     if measured.is_leader is False:
         yield STANDBY
@@ -169,13 +170,14 @@ def _build_headline(measured: MetricsReading, verdicts: Sequence[Verdict], targe
     if measured.is_leader is False:
         return "This instance is not the leader and schedules nothing: query the leader"
     attempts = next(verdict for verdict in verdicts if verdict.about.startswith("attempts"))
-    headline = f"{attempts.about}: {attempts.figures}"
-    if attempts.has_data and attempts.rule is None:
+    is_within_target = attempts.has_data and attempts.rule is None
+    if is_within_target:
         _, _, which = attempts.about.partition(": ")
-        headline = f"attempts ({which}) are within the target of {format_seconds(target)}: {attempts.figures}"
-    headline = capitalize(headline)
-    if any(verdict.about == "binding" and not verdict.has_data for verdict in verdicts):
-        headline += "; nothing was bound"
+        attempts_text = f"attempts ({which}) are within the target of {format_seconds(target)}: {attempts.figures}"
+    else:
+        attempts_text = f"{attempts.about}: {attempts.figures}"
+    nothing_bound = any(verdict.about == "binding" and not verdict.has_data for verdict in verdicts)
+    headline = f"{capitalize(attempts_text)}{'; nothing was bound' if nothing_bound else ''}"
     other_aspects = dict.fromkeys(
         verdict.about for verdict in verdicts if verdict.is_warning_or_error and verdict is not attempts
     )

@@ -19,9 +19,9 @@ _METRICS = {metric.key: metric for metric in METRICS}
 
 
 def build_timings(measured: MetricsReading, metric: str) -> tuple[Timing, ...]:
-    """Return the timings of a metric, largest total time first.
+    """Return the timings of a metric, largest total time first. Empty histograms are left out.
 
-    Empty histograms are left out. Timings of parts of attempts have their share of the time of all attempts.
+    If the metric is about a part of attempts, each timing has its share of the total time.
     """
     names = _METRICS[metric].labels
     is_part_of_attempts = metric in (POINTS, PERMIT)

@@ -91,8 +91,8 @@ def _format_quantile(timing: Timing, name: str) -> str:
     """Format a quantile, with a sign if only a bound of it is known.
 
     In the first bucket, only the bucket's upper bound is known, which is shown after <. In the last bucket, the true
-    value may be larger, so the quantile is shown after ≥. If even the mean is above the quantile, that would mislead,
-    and the quantile is said to be not known.
+    value may be larger, so the estimate is shown after ≥. An estimate below the mean would mislead, so the text then is
+    "not known".
     """
     if name in timing.at_most:
         return f"< {_format_seconds(timing.at_most[name])}"

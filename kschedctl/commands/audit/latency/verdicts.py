@@ -39,6 +39,11 @@ from kschedctl.sources.metrics.catalogue import (
 from kschedctl.sources.metrics.histograms import Histogram
 from kschedctl.text.counts import format_significant
 
+GRAVE_ERROR_SHARE = 0.01
+"""The share of attempts that end in errors above which the errors are a grave finding."""
+LEAST_SUCCESS_SHARE = 0.1
+"""The share of preemption attempts that have to find victims."""
+
 
 def format_seconds(seconds: float) -> str:
     """Format seconds with three significant digits in a suitable unit. Whole seconds keep all their digits.
@@ -123,7 +128,7 @@ def judge_metrics(measured: MetricsReading, limits: LatencyLimits) -> tuple[Verd
 
 
 def _build_no_data_verdict(about: str, figures: str = "nothing was counted") -> tuple[Verdict, ...]:
-    """Return the verdict for an aspect without data."""
+    """Return the only verdict on an aspect without data, as a tuple."""
     return (Verdict(about, figures, has_data=False),)
 
 
@@ -148,8 +153,8 @@ def _judge_attempt_histogram(
 ) -> Verdict:
     """Judge the duration of attempts with one result and profile, which `about` names.
 
-    If the 99th percentile is above the target, the verdict names the part of the attempts that takes the most time. It
-    is an error if even the median is above the target.
+    If the 99th percentile is above the target, the verdict names the part of the attempts that takes the most time. The
+    severity is error if even the median is above the target.
     """
     quantiles = format_quantiles(histogram)
     is_above = _is_p99_above(histogram, limits.target)
@@ -264,9 +269,10 @@ def _judge_pod_scheduling_sli(measured: MetricsReading, limits: LatencyLimits) -
 
 
 def _judge_attempt_results(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge the results of attempts: whether some are errors, and whether most attempts find no node.
+    """Judge whether attempts end in errors, and whether most of them find no node.
 
-    Errors have the only verdict if there are any. It is an error if more than one in a hundred attempts failed.
+    If there are errors, the only verdict is about them. Its severity is error if they are more than one in a hundred
+    attempts.
     """
     by_result: dict[str, float] = {}
     for (result, _), count in measured.numbers.get(RESULTS, {}).items():
@@ -279,7 +285,7 @@ def _judge_attempt_results(measured: MetricsReading, limits: LatencyLimits) -> I
     errors = by_result.get("error", 0.0)
     unschedulable = by_result.get("unschedulable", 0.0)
     if errors:
-        own_severity = ERROR if errors > attempts / 100 else ""
+        own_severity = ERROR if errors > attempts * GRAVE_ERROR_SHARE else ""
         return (Verdict("results", figures, rules.ERRORS, rules.ERRORS.fix, own_severity=own_severity),)
     if unschedulable > attempts / 2 and unschedulable >= limits.waiting:
         return (Verdict("results", figures, rules.REFUSED, rules.REFUSED.fix),)
@@ -344,7 +350,7 @@ def _judge_unschedulable_queue(
 
 
 def _judge_flushed_pods(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge the number of pods that fitted but were only retried by the flush of unschedulable pods.
+    """Judge how many pods fitted but were only retried when kube-scheduler flushed its unschedulable pods.
 
     Return no verdict without data, since not all versions have this metric.
     """
@@ -375,13 +381,13 @@ def _judge_preemption(measured: MetricsReading, limits: LatencyLimits) -> Iterab
     failed = measured.get_number(PREEMPTION_CALLS, ("error",))
     if failed:
         return (Verdict("preemption", f"{message}; {format_count(failed)} failed", rules.EVICTING, rules.EVICTING.fix),)
-    if attempts >= limits.waiting and successes < attempts / 10:
+    if attempts >= limits.waiting and successes < attempts * LEAST_SUCCESS_SHARE:
         return (Verdict("preemption", message, rules.VAIN, rules.VAIN.fix),)
     return (Verdict("preemption", message),)
 
 
 def _judge_assumed_pods(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge whether many pods in the cache are only assumed, in absolute terms and compared with all pods there."""
+    """Judge whether many pods in the cache are only assumed, in absolute terms and compared with all cached pods."""
     counts = {kind: count for (kind,), count in measured.numbers.get(CACHE, {}).items()}
     if not counts:
         return _build_no_data_verdict("cache", "its size is missing")

@@ -9,7 +9,7 @@ from kschedctl.api.times import DAY
 from kschedctl.cluster import SchedulerInstance
 from kschedctl.commands.audit.audited_cluster import NO_TIMES, AuditedCluster
 from kschedctl.commands.audit.leader.instances import (
-    compare_with_newest_renewal,
+    compute_seconds_until_newest_renewal,
     find_differing_settings,
     find_own_lease,
     get_lease_name,
@@ -117,7 +117,8 @@ def build_leader_section(audited: AuditedCluster) -> LeaderSection:
 def _iter_unknowns(leases: Sequence[SchedulerLease], audited: AuditedCluster) -> Iterator[UnknownKind]:
     """Yield the unread data without which nobody can say that the leader is healthy.
 
-    Without the time of the cluster it is unknown if leases are stale, unless the renewals of other leases show it.
+    Without the time of the cluster, it is unknown whether leases are stale, unless the renewals of other leases show
+    it.
     """
     own_lease = find_own_lease(audited.cluster)
     lease_gap = audited.cluster.find_gap(LEASE, own_lease.namespace if own_lease else "")
@@ -135,7 +136,7 @@ def _is_expired_by_other_leases(lease: SchedulerLease, audited: AuditedCluster) 
 
     This does not depend on this machine's clock.
     """
-    seconds_behind = compare_with_newest_renewal(audited.cluster, lease.renewed)
+    seconds_behind = compute_seconds_until_newest_renewal(audited.cluster, lease.renewed)
     return seconds_behind is not None and seconds_behind > lease.seconds
 
 
@@ -156,14 +157,14 @@ def _iter_lease_findings(leases: Sequence[SchedulerLease], audited: AuditedClust
 def _iter_own_lease_finding(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Finding]:
     """Yield a finding if the replayed scheduler's lease was released or is stale.
 
-    If no other lease was renewed after a stale one, the time of the cluster may be wrong, and the finding is only a
-    warning.
+    For a stale lease, the finding is only a warning if no other lease was renewed since, because the time of the
+    cluster may then be wrong.
     """
     if not lease.holder:
         yield _build_lease_finding(STALE, lease, f"released{_format_age_suffix(lease)}, and not acquired since")
     elif lease.stale:
-        message = f"held by {lease.holder}, last renewed at {lease.renewed}{_format_age_suffix(lease)}"
-        message += f"; it lasts {lease.seconds} s"
+        renewal = f"last renewed at {lease.renewed}{_format_age_suffix(lease)}"
+        message = f"held by {lease.holder}, {renewal}; it lasts {lease.seconds} s"
         if _is_expired_by_other_leases(lease, audited):
             yield _build_lease_finding(STALE, lease, message)
         else:
@@ -270,8 +271,10 @@ def _describe_leader(leases: Sequence[SchedulerLease], audited: AuditedCluster) 
     if lease.stale or not lease.holder:
         silent_text = f" for {lease.silent_for}" if lease.silent_for else f" since {lease.renewed or 'an unknown time'}"
         return f"no leader: {lease.lease} has not been renewed{silent_text}"
-    duration = f" since {lease.since}" if lease.since else ""
+    duration = ""
     if lease.leads_for:
         duration = f" for {lease.leads_for}"
+    elif lease.since:
+        duration = f" since {lease.since}"
     verb = "has led" if duration else "leads"
     return f"{lease.holder} {verb}{duration}; {counted(lease.transitions, 'leader change')} in total"

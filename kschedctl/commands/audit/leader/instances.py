@@ -82,8 +82,8 @@ def _build_scheduler_lease(
 ) -> SchedulerLease:
     """Build the report about a scheduler's lease.
 
-    The lease is stale if it was not renewed for longer than its duration. The time since the renewal is measured up to
-    the cluster's time, and also up to `newest`: the latest renewal of any lease, in nanoseconds, or None if unknown.
+    `newest` is the latest renewal of any lease in nanoseconds, or None if unknown. The lease is stale if it lasted too
+    short to reach from its renewal to the cluster's time or to `newest`.
     """
     spec = lease.spec
     duration = spec.lease_duration_seconds or DEFAULT_LEASE_SECONDS
@@ -115,7 +115,7 @@ def _iter_elected_instances(cluster: Cluster, name: LeaseName) -> Iterator[str]:
                 yield leader
 
 
-def compare_with_newest_renewal(cluster: Cluster, renewed: str) -> float | None:
+def compute_seconds_until_newest_renewal(cluster: Cluster, renewed: str) -> float | None:
     """Return by how many seconds the newest renewal of any lease is later than `renewed`, or None if unknown.
 
     All these times come from lease holders, so this machine's clock does not matter.
@@ -125,19 +125,19 @@ def compare_with_newest_renewal(cluster: Cluster, renewed: str) -> float | None:
 
 def _find_newest_renewal(leases: Iterable[Lease]) -> int | None:
     """Return the time of the newest renewal in nanoseconds, or None if there is none."""
-    moments = [moment for lease in leases if (moment := _parse_time(lease.spec.renew_time)) is not None]
+    moments = [moment for lease in leases if (moment := _parse_nanoseconds(lease.spec.renew_time)) is not None]
     return max(moments, default=None)
 
 
 def _compute_seconds_between(start: str | None, end: int | None) -> float | None:
     """Return the seconds from `start` (RFC 3339) to `end` (nanoseconds), or None if either is unknown."""
-    start_nanoseconds = _parse_time(start)
+    start_nanoseconds = _parse_nanoseconds(start)
     if start_nanoseconds is None or end is None:
         return None
     return (end - start_nanoseconds) / 10**9
 
 
-def _parse_time(time: str | None) -> int | None:
+def _parse_nanoseconds(time: str | None) -> int | None:
     """Parse a time and return it in nanoseconds, or None if it is missing or malformed."""
     try:
         return parse_nanoseconds(time) if time else None
@@ -172,7 +172,7 @@ def summarize_scheduler_names(audited: AuditedCluster) -> list[ServedName]:
             served=next((evidence for evidence, names in names_by_evidence.items() if name in names), ""),
             waiting=waiting[name],
             bound=bound[name],
-            turns=_count_turns(placements.get(name, ())),
+            turns=_count_instance_switches(placements.get(name, ())),
             instances=_summarize_instances(placements.get(name, ())),
         )
         for name in dict.fromkeys((*waiting, *bound, *profiles, *placements))
@@ -221,7 +221,7 @@ def _summarize_instances(placements: Sequence[Event]) -> tuple[WorkingInstance, 
     )
 
 
-def _count_turns(placements: Sequence[Event]) -> int:
+def _count_instance_switches(placements: Sequence[Event]) -> int:
     """Return how often a pod was placed by a different instance than the previous pod."""
     instances = [event.reporting_instance for event in placements if event.reporting_instance]
     return sum(instance != next_instance for instance, next_instance in pairwise(instances))

@@ -125,8 +125,8 @@ def _collect_pool_facts(
 ) -> PoolFacts:
     """Collect the facts about pools that several findings need.
 
-    These are the pools whose stranded nodes can all be removed, and `uncounted`, the waiting workloads that are not
-    replayed.
+    These are the pools all of whose stranded nodes can be removed, and the waiting workloads that are not replayed
+    (`uncounted`).
     """
     is_needed = stranded.nodes.copy()
     is_needed[emptying.empty] = False
@@ -196,32 +196,40 @@ def _build_headline(
         return f"no worker node is ready: {left_out}" if unready else "no worker nodes are known"
     if view.cluster.find_gap("Pod"):
         which = f"which of {workers:,} nodes" if workers > 1 else "whether the only node"
-        return f"not known {which} can be removed"
-    parts = []
+        return f"unknown {which} can be removed"
+    is_removable = bool(len(emptying.empty) > bool(emptying.last) or emptying.emptied)
+    condition = describe_condition(uncounted) if is_removable else ""
+
+    # What can be removed: the empty nodes, then the nodes that were tried. The condition ends the last of these parts.
+    removal_parts = []
     empty_count = len(emptying.empty)
     if empty_count:
-        parts.append(f"{empty_count:,} of {counted(workers, 'node')} {agreeing(empty_count, 'is', 'are')} empty")
+        empty_part = f"{empty_count:,} of {counted(workers, 'node')} {agreeing(empty_count, 'is', 'are')} empty"
+        if not emptying.tried:
+            empty_part += condition
+        if emptying.last:
+            empty_part += f", of which {emptying.last} has to stay as the last ready node"
+        removal_parts.append(empty_part)
     if emptying.tried:
-        noun = agreeing(emptying.tried, "other", "others") if empty_count else _node_noun(emptying.tried)
+        noun = agreeing(emptying.tried, "other", "others") if empty_count else _choose_node_noun(emptying.tried)
+        tried_part = f"{len(emptying.emptied):,} of {emptying.tried:,} {noun} tried can be removed"
         not_tried = emptying.candidates - emptying.tried
-        not_tried_text = f" ({not_tried:,} not tried)" if not_tried else ""
-        parts.append(f"{len(emptying.emptied):,} of {emptying.tried:,} {noun} tried can be removed{not_tried_text}")
-    needed = [kept.node for kept in emptying.kept if kept.lets_run]
-    if needed:  # these nodes were tried, so the last part is about the tried nodes
-        parts[-1] += f" ({first_few(needed)} {agreeing(len(needed), 'is', 'are')} kept for pending pods)"
-    is_removable = bool(empty_count > bool(emptying.last) or emptying.emptied)
-    if is_removable:
-        parts[-1] += describe_condition(uncounted)
-    if emptying.last:
-        parts[0] += f", of which {emptying.last} has to stay as the last ready node"
-    parts.insert(len(parts) if is_removable else 0, _format_stranded_shares(view, pools, stranded))
+        if not_tried:
+            tried_part += f" ({not_tried:,} not tried)"
+        needed = [kept.node for kept in emptying.kept if kept.lets_run]
+        if needed:
+            tried_part += f" ({first_few(needed)} {agreeing(len(needed), 'is', 'are')} kept for pending pods)"
+        removal_parts.append(f"{tried_part}{condition}")
+
+    stranded_part = _format_stranded_shares(view, pools, stranded)
+    parts = [*removal_parts, stranded_part] if is_removable else [stranded_part, *removal_parts]
     if unready:
         parts.append(left_out)
     return "; ".join(parts)
 
 
-def _node_noun(number: int) -> str:
-    """Return "node" or "nodes"."""
+def _choose_node_noun(number: int) -> str:
+    """Return "node" or "nodes", whichever agrees with the number."""
     return agreeing(number, "node", "nodes")
 
 
@@ -290,50 +298,51 @@ def _iter_stranded_room_findings(
     savings: Sequence[PoolSavings],
     facts: PoolFacts,
 ) -> Iterator[Finding]:
-    """Yield a finding for each pool of whose CPU or memory at least NEGLIGIBLE_SHARE is stranded.
+    """Yield a finding for each pool in which at least NEGLIGIBLE_SHARE of the CPU or memory is stranded.
 
-    The finding is a warning if the share is at least WARNING_SHARE, otherwise a note. A pool that is stranded and empty
-    as a whole has the finding that it is unused instead.
+    The finding is a warning if the share is at least WARNING_SHARE, otherwise a note. A pool with only stranded and
+    empty nodes has the finding that it is unused instead.
     """
     for pool in rooms:
         stranded = [room for room in pool.resources if room.stranded and room.resource in (CPU, MEMORY)]
-        shares = {room.resource: room.stranded / room.allocatable for room in stranded}
-        shares_of_free = {room.resource: room.stranded / room.free for room in stranded}
-        if not shares or max(shares.values()) < NEGLIGIBLE_SHARE:
+        share = max((room.stranded / room.allocatable for room in stranded), default=0.0)
+        if share < NEGLIGIBLE_SHARE:
             continue
         pool_stranded_rooms = [room for room in stranded_rooms if room.pool == pool.pool and room.reason != CORDONED]
         nodes = sum(room.nodes for room in pool_stranded_rooms)
         reasons = tuple(dict.fromkeys(room.reason for room in pool_stranded_rooms if room.reason))
-        no_pod_fits = f"no pod that is pending or usually runs there fits ({', '.join(reasons)})"
         if nodes == pool.nodes and _is_empty_pool(pool, savings):
-            nodes_text = f"its {counted(nodes, 'node')}" if nodes > 1 else "its only node"
-            verb = agreeing(nodes, "runs", "run")
-            yield UNUSED.build_finding(
-                _format_pool_object(pool.pool),
-                f"unused: {nodes_text} {verb} nothing that would have to move, "
-                f"and no pod that is pending or usually runs in this cluster fits there ({', '.join(reasons)})"
-                f"{describe_condition(facts.uncounted)}",
-            )
+            yield _build_unused_pool_finding(pool, reasons, facts.uncounted)
             continue
 
-        verb = agreeing(len(shares), "is", "are")
+        free = _describe_stranded_shares({room.resource: room.stranded / room.free for room in stranded})
+        verb = agreeing(len(stranded), "is", "are")
         where = f"{nodes:,} of {counted(pool.nodes, 'node')}" if pool.nodes > 1 else "its only node"
         is_used_up = not reasons or any(reason.startswith(("Insufficient ", "Too many pods")) for reason in reasons)
-        free = _describe_stranded_shares(shares_of_free)
-        message = f"{free} {verb} stranded on {where}: {no_pod_fits}"
-        fix = ""
-        if not is_used_up:
-            message = (
-                f"{free} {verb} on {where}, where no pod that is pending or usually runs there may go "
-                f"({', '.join(reasons)})"
-            )
+        if is_used_up:
+            no_pod_fits = f"no pod that is pending or usually runs there fits ({', '.join(reasons)})"
+            message = f"{free} {verb} stranded on {where}: {no_pod_fits}"
+            fix = ""
+        else:
+            no_pod_may_go = f"no pod that is pending or usually runs there may go ({', '.join(reasons)})"
+            message = f"{free} {verb} on {where}, where {no_pod_may_go}"
             fix = FIX_OTHER_REASON + (OR_REMOVE if pool.pool in facts.removable_if_stranded else "")
-        yield STRANDED.build_finding(
-            _format_pool_object(pool.pool),
-            message,
-            fix,
-            severity=WARNING if max(shares.values()) >= WARNING_SHARE else NOTE,
-        )
+        severity = WARNING if share >= WARNING_SHARE else NOTE
+        yield STRANDED.build_finding(_format_pool_object(pool.pool), message, fix, severity=severity)
+
+
+def _build_unused_pool_finding(pool: PoolRoom, reasons: Sequence[str], uncounted: Sequence[str]) -> Finding:
+    """Build the finding that a pool is unused: all its nodes are empty, and no typical pod fits there.
+
+    `reasons` say why no pod fits. `uncounted` are waiting workloads that are not replayed and may need the pool.
+    """
+    nodes_text = f"its {counted(pool.nodes, 'node')}" if pool.nodes > 1 else "its only node"
+    return UNUSED.build_finding(
+        _format_pool_object(pool.pool),
+        f"unused: {nodes_text} {agreeing(pool.nodes, 'runs', 'run')} nothing that would have to move, "
+        f"and no pod that is pending or usually runs in this cluster fits there ({', '.join(reasons)})"
+        f"{describe_condition(uncounted)}",
+    )
 
 
 def _is_empty_pool(pool: PoolRoom, savings: Sequence[PoolSavings]) -> bool:
@@ -357,17 +366,15 @@ def _iter_spare_findings(
         if pool.empty:
             empty = _format_empty_nodes(pool.empty, node_counts[pool.pool])
             parts.append(f"{empty} nothing that would have to move: {first_few(pool.empty_nodes)}")
-            fix = "Drain and remove them" if pool.empty > 1 else "Drain and remove it"
-            fix += f"{condition}; a cluster autoscaler or descheduler does this if it is configured to"
+            removal = "Drain and remove them" if pool.empty > 1 else "Drain and remove it"
+            fix = f"{removal}{condition}; a cluster autoscaler or descheduler does this if it is configured to"
         emptied_nodes = [emptied for emptied in emptying.emptied if emptied.pool == pool.pool]
         if emptied_nodes:
             moved = counted(sum(emptied.moved for emptied in emptied_nodes), "pod")
             emptied_names = first_few([emptied.node for emptied in emptied_nodes])
             parts.append(f"{counted(len(emptied_nodes), 'node')} can be emptied by moving {moved}: {emptied_names}")
-            fix = "Drain and remove it"
-            if pool.nodes > 1:
-                fix = "Drain and remove them one after the other"
-            fix += condition
+            removal = "Drain and remove them one after the other" if pool.nodes > 1 else "Drain and remove it"
+            fix = f"{removal}{condition}"
         yield SPARE.build_finding(_format_pool_object(pool.pool), "; ".join(parts), fix)
 
 

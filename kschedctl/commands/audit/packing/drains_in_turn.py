@@ -75,8 +75,8 @@ class EmptyingDrain(NodeDrain):
     def _iter_pods_held_by_budgets(self) -> Iterator[tuple[str, str]]:
         """Yield the keys of the pods that PDBs protect from eviction, with the reasons.
 
-        A pod is left out if another pod of its PDBs can be evicted from this node. Once that pod is replaced elsewhere,
-        the PDB may allow further evictions.
+        A pod is left out if another pod on this node that its PDBs protect can be evicted. Once that pod is replaced
+        elsewhere, the PDBs may allow further evictions.
         """
         evictions = self._evictions
         denials = {position: evictions.find_denial(position) for position in self.evictable}
@@ -196,9 +196,9 @@ def _is_rejected_for_good(cycle: Cycle) -> bool:
 
 
 def is_pre_filter_rejection_lasting(outcome: PreFilterOutcome, framework: FrameworkLike) -> bool:
-    """Return whether a PreFilter rejects the pod on all nodes for a reason that no other pod can change.
+    """Return whether a PreFilter rejects the pod for a reason that no other pod can change.
 
-    This is so if the rejecting plugin reads only nodes.
+    This is so if the rejecting plugin reads only nodes. Return False if no PreFilter plugin rejects the pod.
     """
     for plugin in framework.plugins_at("preFilter"):
         if plugin.name == outcome.plugin:
@@ -240,7 +240,7 @@ class UndoableDrain(EmptyingDrain):
         self.row = view.nodes.index[self.nodes[0]]
         self._cordoned = cordon_node(view.nodes.objects[self.row])
         self._closed = view.closed or ClosedNodes(len(view.nodes))
-        self._claims = self._get_reservations()
+        self._reservations_before = self._get_reservations()
 
     def run(self, done: Callable[[int], None] = lambda number: None) -> None:
         """Close the node and drain it. Raises _NeedsSeparateDrainError if preemption would have to be tried."""
@@ -260,7 +260,7 @@ class UndoableDrain(EmptyingDrain):
             if has_moved:
                 simulation.take_back(position)
             view.assume(position, self.row)
-            self._evictions.undo_eviction(position, runs=has_moved)
+            self._evictions.undo_eviction(position, recovered=has_moved)
             simulation.gone.discard(position)
         self._closed.open_node(self.row)
 
@@ -268,12 +268,13 @@ class UndoableDrain(EmptyingDrain):
     def has_new_reservations(self) -> bool:
         """Whether claims or volumes changed since the drain began."""
         return any(
-            current is not earlier for current, earlier in zip(self._get_reservations(), self._claims, strict=True)
+            current is not earlier
+            for current, earlier in zip(self._get_reservations(), self._reservations_before, strict=True)
         )
 
     def build_cluster_before(self) -> Cluster:
         """Return the cluster with the claims and volumes from before the drain."""
-        claims, volumes, devices = self._claims
+        claims, volumes, devices = self._reservations_before
         cluster = self.simulation.view.cluster
         return replace(cluster, persistent_volume_claims=claims, persistent_volumes=volumes, resource_claims=devices)
 
@@ -326,9 +327,9 @@ class UndoableDrain(EmptyingDrain):
         return bool(is_feasible.any())
 
     def _find_lasting_pre_filter_rejection(self, position: Position) -> str:
-        """Return why a PreFilter rejects a pod with claims whatever other pods do. Return "" if none does.
+        """Return why a PreFilter rejects a pod with claims, whatever other pods do. Return "" if none rejects it.
 
-        The result is also "" for pods with resource claims, since devices may become free.
+        Also return "" for pods with resource claims, since devices may become free.
         """
         info, framework = self.simulation.arriving(position), self.simulation.get_required_framework(position)
         pre_filter = run_pre_filter(framework.plugins_at("preFilter"), info, self.simulation.view)
@@ -448,14 +449,14 @@ class DrainsInTurn:
         if not pods:
             return trial
         self.undo()
-        moves = f"its {counted(len(trial.moved), 'pod')} {agreeing(len(trial.moved), 'moves', 'move')}"
-        fit = f"{counted(len(pods), 'pending pod')} {agreeing(len(pods), 'fits', 'fit')} here"
-        return trial._replace(why=f"once {moves}, {fit}: {first_few(pods)}", lets_run=pods)
+        fit = f"{counted(len(pods), 'pending pod')} {agreeing(len(pods), 'fits', 'fit')}"
+        moved = f"its {counted(len(trial.moved), 'pod')} {agreeing(len(trial.moved), 'has', 'have')} moved"
+        return trial._replace(why=f"{fit} on it once {moved}: {first_few(pods)}", lets_run=pods)
 
     def _find_pods_fitting_once_empty(self, row: Row, pending: Sequence[Position]) -> tuple[str, ...]:
         """Return the keys of the pending pods that would run on the node that was just drained if it were kept.
 
-        Pods of DaemonSets are ignored, since the DaemonSet needs no pod on a removed node. Raises KeyboardInterrupt if
+        Pods of DaemonSets and static pods are ignored, since a removed node needs no pod. Raises KeyboardInterrupt if
         the simulation was interrupted.
         """
         pods = self.view.pods.objects
@@ -477,7 +478,7 @@ class DrainsInTurn:
         return fitting
 
     def replay_drain(self, row: Row, targets: Mapping[Position, Row]) -> None:
-        """Repeat a drain that emptied the node in a different simulation.
+        """Repeat, in this simulation, a drain that emptied the node in another simulation.
 
         Evict the node's pods, and bind the pods in `targets` to their target rows, in this order. The other evicted
         pods are not placed again. A node without pods to evict is only cordoned.
@@ -543,7 +544,7 @@ class DrainsInTurn:
         cordoned = {**self._state.closed.cordoned, row: cordon_node(self.view.nodes.objects[row])}
         simulation = Simulation(self.scheduler, self.view.with_changes(self.view.cluster, cordoned))
         drain = EmptyingDrain(simulation, [self.view.nodes.names[row]])
-        evictable = len(drain.evictable)  # the drain itself removes pods from this list
+        evictable_count = len(drain.evictable)  # the drain itself removes pods from this list
         pod, reason = drain.run_until_blocked()
         if simulation.interrupted:
             raise KeyboardInterrupt
@@ -551,7 +552,7 @@ class DrainsInTurn:
         if not reason:
             self._latest = self._state
             self._switch_state(_SharedState.from_view(self.scheduler, simulation.view))
-        return NodeTrial(evictable, tuple(iter_moved_pods(drain)), pod, reason)
+        return NodeTrial(evictable_count, tuple(iter_moved_pods(drain)), pod, reason)
 
     def _switch_state(self, state: _SharedState) -> None:
         """Continue with another state, and keep the unknowns of the old one."""
@@ -561,8 +562,8 @@ class DrainsInTurn:
     def _can_share_simulation(self, position: Position) -> bool:
         """Return whether the pod can be drained in the simulation that several drains share.
 
-        It can if a cordon certainly has no effect on the pod except to keep it off its own node. The result is cached
-        by PodInfo.
+        It can if a cordon certainly does nothing to the pod but keep it off its own node. The result is cached by
+        PodInfo.
         """
         info_number = int(self.view.pods.info[position])
         if info_number not in self._can_share:
@@ -570,7 +571,7 @@ class DrainsInTurn:
         return self._can_share[info_number]
 
     def _cordon_affects_only_its_node(self, position: Position) -> bool:
-        """Return whether a cordon certainly has no effect on the pod except to keep it off the node.
+        """Return whether a cordon certainly does nothing to the pod but keep it off the cordoned node.
 
         Return False for pods that no profile serves, pods of gangs, and profiles with extenders or third-party plugins.
         """

@@ -86,10 +86,10 @@ def find_removable_nodes(
 ) -> EmptyingResult:
     """Try to drain workers one after the other, and report which nodes can be removed.
 
-    First, the pending pods at the positions `pending` that fit are placed, and the pods of nodes that are not ready.
-    Then empty nodes are removed. A node is kept if other pending pods fit there once it is emptied, or if it is the
-    last ready node. `limits` decides how many workers are tried. If the user interrupts the draining, the result covers
-    the workers tried so far. Raises KeyboardInterrupt if the user interrupts the placing of the pending pods.
+    Before the drains, the `pending` pods and the pods of nodes that are not ready are placed, and empty nodes are
+    removed. A node is kept if pending pods fit there once it is emptied, or if it is the last ready node. `limits`
+    decides how many workers are tried. If the user interrupts the drains, the result covers the workers tried so far.
+    Raises KeyboardInterrupt if the user interrupts before the drains.
     """
     candidates = order_removal_candidates(scheduler, pools, pending)  # places the pending pods first
     view = candidates.view
@@ -133,9 +133,9 @@ def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequen
     """Place the pending pods that fit, and return the workers that may be removed, the emptiest first.
 
     Pods of nodes that are not ready need room on other nodes, too, and are placed after the pending pods. Workers are
-    ordered by the share that their movable pods request. Workers without movable pods are listed separately. Nodes that
-    are nominated for pods are left out. So are nodes that are not ready, since they are empty only because no pod can
-    run there. Raises KeyboardInterrupt if the simulation was interrupted.
+    ordered by the share of their capacity that their movable pods request. Workers without movable pods are listed
+    separately. Nodes that are nominated for pods are left out. So are nodes that are not ready: they are empty only
+    because no pod can run there. Raises KeyboardInterrupt if the simulation was interrupted.
     """
     simulation = Simulation(scheduler, preemption=False)
     displaced = find_pods_to_recreate(simulation.view)
@@ -175,7 +175,7 @@ def _will_be_recreated(pod: Pod) -> bool:
 
 
 def _measure_movable_pods(view: Fork) -> tuple[Rows, Rows]:
-    """Return two arrays (N,): how many pods of each node a drain evicts, and the share of the node that they request.
+    """Return two arrays (N,): how many pods a drain evicts from each node, and the share of the node that they request.
 
     The share is the largest of the shares of CPU, memory and pods.
     """

@@ -67,9 +67,9 @@ class StrandedCapacity(NamedTuple):
 def find_stranded_capacity(scheduler: Scheduler, pools: Pools, pending: Sequence[Position]) -> StrandedCapacity:
     """Find the workers on which no typical pod fits, grouped by pool and main reason.
 
-    Typical pods are those with the most frequent requests, among running pods and among pending pods. The main reason
-    is the one for which most typical pods are rejected. A node is not stranded if only a rule about other pods keeps a
-    typical pod off it. Pods that no profile serves are not replayed. Without pods to replay, no node is stranded.
+    Typical pods have the most frequent requests among running pods or among pending pods. The main reason is the one
+    for which most typical pods are rejected. A node is not stranded if only a rule about other pods keeps a typical pod
+    off it. Pods that no profile serves are not replayed. Without pods to replay, no node is stranded.
     """
     simulation = Simulation(scheduler)
     view = simulation.view
@@ -101,7 +101,7 @@ def find_stranded_capacity(scheduler: Scheduler, pools: Pools, pending: Sequence
 
 
 def _iter_typical_pods(view: Fork, pools: Pools, request_numbers: Rows) -> Iterator[TypicalPod]:
-    """Yield typical pods of the largest pools: pods with the most frequent requests in the pool.
+    """Yield the typical pods of the largest pools, which are the pods with the most frequent requests in their pool.
 
     Pods that never leave their node, such as DaemonSet pods, are left out.
     """
@@ -143,7 +143,7 @@ def _number_requests(view: Fork) -> Rows:
 def _build_typical_pod(view: Fork, pool: int, positions: npt.NDArray[np.int64]) -> TypicalPod:
     """Build the typical pod of pods with the same requests: the first pod with their most frequent PodInfo.
 
-    `positions` are the positions of these pods, and `pool` is the number of their pool or PENDING.
+    `positions` are the positions of the pods, and `pool` is the number of their pool or PENDING.
     """
     infos, first_places, counts = np.unique(view.pods.info[positions], return_index=True, return_counts=True)
     most_frequent_first = np.argsort(-counts, kind="stable")

@@ -8,7 +8,7 @@ from kschedctl.api.arrays import Position
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
 from kschedctl.reports.waiting_elsewhere import WaitingState
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.text.counts import first_few
+from kschedctl.text.counts import agreeing, first_few
 
 WAITING_STATES = (WaitingState.NOT_ADMITTED, WaitingState.ADMISSIBLE)
 
@@ -36,6 +36,10 @@ def describe_condition(uncounted: Sequence[str]) -> str:
     """Return the condition that the answer depends on, as a clause that follows the answer, or "".
 
     >>> describe_condition(("PodGroup ml/small",))
-    ', unless needed for PodGroup ml/small (waiting, not replayed)'
+    ', unless PodGroup ml/small needs the room (waiting, not replayed)'
     """
-    return f", unless needed for {first_few(uncounted)} (waiting, not replayed)" if uncounted else ""
+    return (
+        f", unless {first_few(uncounted)} {agreeing(len(uncounted), 'needs', 'need')} the room (waiting, not replayed)"
+        if uncounted
+        else ""
+    )

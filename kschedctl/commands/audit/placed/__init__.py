@@ -260,7 +260,7 @@ def _group_positions_by_workload(positions: Rows, view: Fork) -> dict[str, Rows]
 
 
 def _build_misplaced_finding(misplaced: MisplacedPods) -> Finding:
-    """Build the finding about misplaced pods of a workload. Its rule depends on the rejecting plugin and the reason."""
+    """Build the finding about a workload's misplaced pods. Its rule depends on the rejecting plugin and the reason."""
     rejecting_plugin = misplaced.refuses
     rule = find_broken_rule(rejecting_plugin, misplaced.reason)
     further_count = misplaced.pods - len(misplaced.examples)
@@ -278,11 +278,12 @@ def _build_overcommitted_finding(node: OvercommittedNode) -> Finding:
 
     The finding is only a warning if all excess pods are static, since no scheduler placed them.
     """
+    if node.is_resize_only:
+        return _build_deferred_resize_finding(node)
+
     (requested, allocatable), unit = format_for_sentence(node.resource, node.requested, node.allocatable)
     verb = agreeing(node.pods, "requests", "request")
     message = f"{counted(node.pods, 'pod')} {verb} {requested} of {allocatable} {unit}"
-    if node.is_resize_only:
-        return _build_deferred_resize_finding(node)
     excess_pods = [arrival for arrival in node.arrivals if arrival.beyond]
     if excess_pods and excess_pods[0].at:
         gap = f", {node.gap:,.3g} s after the pod before it" if node.gap is not None else ""

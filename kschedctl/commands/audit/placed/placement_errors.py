@@ -157,7 +157,7 @@ def _build_overcommitted_node(view: Fork, row: Row, column: int, resource: str) 
     """Build the report on a node whose pods request more of a resource than is allocatable.
 
     The pods are in order of arrival, and the first pod that exceeded the node is marked. If an arrival time is missing,
-    the pods are in order of request, and no pod is marked. `row` is the node's row, and `column` is the resource's
+    the pods are ordered by request, and no pod is marked. `row` is the node's row, and `column` is the resource's
     column.
     """
     pods = [pod for pod in _iter_pods_on_node(view, row, column) if pod.requests]
@@ -186,7 +186,7 @@ def _build_overcommitted_node(view: Fork, row: Row, column: int, resource: str) 
 def _iter_pods_on_node(view: Fork, row: Row, column: int) -> Iterator[_NodePod]:
     """Yield the pods of a node, with their requests of the resource in `column` and their arrival time.
 
-    A pod arrives when it is bound or, if that time is unknown, when it starts.
+    The arrival time is the time of the binding. If it is unknown, it is the time of the pod's start.
     """
     table = view.pods.objects.table
     columns = table.columns
@@ -194,10 +194,10 @@ def _iter_pods_on_node(view: Fork, row: Row, column: int) -> Iterator[_NodePod]:
         request = int(view.requests[view.pods.info[position], column])
         table_row = int(view.pods.objects.rows[position])
         time = columns.scheduled.text_of(table_row) or columns.started.text_of(table_row)
-        yield _NodePod(position, request, time, _parse_time(time))
+        yield _NodePod(position, request, time, _parse_nanoseconds(time))
 
 
-def _parse_time(time: str) -> int | None:
+def _parse_nanoseconds(time: str) -> int | None:
     """Return a time in nanoseconds, or None if it is missing or malformed."""
     try:
         return parse_nanoseconds(time) if time else None

@@ -213,10 +213,11 @@ def _find_unknowns(audited: AuditedCluster, growth: Growth, has_several_tiers: b
 
 
 def _iter_starving_findings(starving_pods: Sequence[StarvingPods]) -> Iterator[Finding]:
-    """Yield a finding for each tier and cause of starvation. Its message begins with the cause.
+    """Yield a finding for each tier and cause of starvation.
 
-    The object is the workload that has waited longest. The message counts the pods of all workloads with the same
-    cause. The rule depends on whether pods of lower tiers run, or only pods of higher tiers started meanwhile.
+    The finding's object is the workload that has waited longest. The message begins with the cause, and counts the pods
+    of all workloads with this cause. The rule depends on whether pods of lower tiers run, or only pods of higher tiers
+    started meanwhile.
     """
     by_cause: dict[tuple[object, ...], list[StarvingPods]] = {}
     for starving in starving_pods:
@@ -293,9 +294,9 @@ def _iter_growth_findings(growth: Growth) -> Iterator[Finding]:
             yield _build_object_finding(VICTIMS, victim.workload, message, severity=WARNING)
     other_victims = [victim for victim in growth.victims if not victim.services]
     if other_victims:
-        workloads = other_victims[0].workload
-        if len(other_victims) > 1:
-            workloads = f"{counted(len(other_victims), 'workload')}, including {workloads}"
+        first_workload = other_victims[0].workload
+        several = f"{counted(len(other_victims), 'workload')}, including {first_workload}"
+        workloads = several if len(other_victims) > 1 else first_workload
         further = "also " if len(other_victims) < len(growth.victims) else ""
         message = f"{cause} would {further}preempt {_format_evicted_pods(other_victims)} of {workloads}"
         yield _build_object_finding(VICTIMS, _format_tier_object(tier.tier), message)
@@ -329,9 +330,10 @@ def _iter_exposed_findings(exposed_workloads: Sequence[ExposedWorkload]) -> Iter
         exposed_pods = counted(sum(workload.pods for workload in workloads), "pod")
         jobs_text = f", {first.jobs_above:,} of them from Jobs" if first.jobs_above else ""
         unprotected = sum(not workload.budgets for workload in workloads)
-        budgets_text = f"{unprotected:,} of these workloads {agreeing(unprotected, 'has', 'have')} no"
-        if not unprotected:
-            budgets_text = "all of these workloads have a" if len(workloads) > 1 else "the workload has a"
+        if unprotected:
+            budgets_text = f"{unprotected:,} of these workloads {agreeing(unprotected, 'has', 'have')} no"
+        else:
+            budgets_text = agreeing(len(workloads), "the workload has a", "all of these workloads have a")
         message = (
             f"{exposed_pods} of {counted(len(workloads), 'workload')} behind Services may be evicted for "
             f"{counted(first.pods_above, 'pod')} of {', '.join(first.tiers_above)}{jobs_text}; {budgets_text} "

@@ -17,7 +17,7 @@ from kschedctl.commands.audit.priorities.report import EvictedWorkload, ExposedW
 from kschedctl.commands.audit.priorities.tiers import Tiers
 from kschedctl.errors import UsageError
 from kschedctl.replay.placements import report_evictions
-from kschedctl.replay.settling import list_victims, recreate_gone_pods
+from kschedctl.replay.settling import describe_victims, recreate_gone_pods
 from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.reports.placements import EvictedPod
 from kschedctl.reports.unknown import UnknownKind
@@ -167,8 +167,8 @@ class PodWorkloadIndex:
     def resolve_workload(self, namespace: str, name: str) -> Owner:
         """Return the workload of the pod with this name, or the pod itself if its workload is unknown.
 
-        The workload of a pod that no longer exists is recognized by the pod's name, which begins like the names of the
-        workload's existing pods and ends with a random suffix or a number.
+        The pod need not exist any more. Its name begins like the names of the workload's other pods, and ends with a
+        random suffix or a number.
         """
         pod = self._cluster.pod(namespace, name)
         if pod is not None:
@@ -213,7 +213,7 @@ def simulate_tier_growth(
     outcomes = simulation.schedule_or_raise_interrupt(clones, done)
     first_failure = next((outcome.message for outcome in simulation.explain(outcomes) if outcome.row < 0), "")
     simulation.preemption = False  # preempted pods do not preempt others when they are recreated
-    simulation.schedule_or_raise_interrupt(recreate_gone_pods(simulation, list_victims(outcomes)))
+    simulation.schedule_or_raise_interrupt(recreate_gone_pods(simulation, describe_victims(outcomes)))
 
     tier = int(tiers.tier_by_info[info_number])
     cloned_pod = tiers.pods.objects[cloned_position]
@@ -231,10 +231,11 @@ def simulate_tier_growth(
 
 
 def _find_info_to_clone(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits) -> int | None:
-    """Return the number of the PodInfo with the most pods in the tier that grows. Return None if none can be cloned.
+    """Return the number of the PodInfo to clone, which has the most pods in the tier that grows.
 
-    The limits may name the tier. By default, it is the highest non-system tier with pods that can be cloned. A tier
-    whose pods may preempt others takes precedence. Raises UsageError for an unknown tier.
+    Return None if no pod of the tier can be cloned. The limits may name the tier. By default, it is the highest
+    non-system tier with pods that can be cloned and may preempt others. If there is none, the pods need not preempt.
+    Raises UsageError for an unknown tier.
     """
     pods_by_info = np.bincount(tiers.pods.info, minlength=len(tiers.pods.infos))
     can_clone = tiers.pods.where(lambda info: _can_clone(scheduler, info)) & (pods_by_info > 0)

@@ -11,6 +11,9 @@ from kschedctl.commands.audit.races.report import RaceAssumptions, RaceResult, R
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.text.counts import capitalize, counted
 
+ROUNDED_TO_ZERO = 0.0005
+"""Smaller shares would be shown as 0.0%."""
+
 
 def compare_expiries(question: RaceQuestion, progress: Progress = NO_PROGRESS) -> Races:
     """Simulate every combination of size, rate and expiry, and recommend an expiry.
@@ -134,8 +137,9 @@ def _build_race_result(setting: RaceSetting, expiry: str, ttl: float, counts: Se
 def _render_expiry_advice(results: Sequence[RaceResult], instances: int) -> str:
     """Return the advice on the expiry of assumed pods in one line, with the worst case that the advice avoids.
 
-    If no pod is double-booked, say so. If several instances double-book pods even with the best expiry, advise a single
-    instance. If the best expiry is the one of the worst case, describe the worst case without advice.
+    If no pod is double-booked, the line says so. If several instances double-book pods even with the best expiry, it
+    advises a single instance. If the worst case already has the best expiry, it describes the worst case without
+    advice. If the best is no expiry, nothing has to change.
     """
     worst = _find_worst_result(results)
     if not worst.double_booked:
@@ -157,9 +161,10 @@ def _render_expiry_advice(results: Sequence[RaceResult], instances: int) -> str:
     )
     if worst.expiry == best_expiry:
         return capitalize(worst_text)
-    advice = f"Expire after {best_expiry}"
     if best_expiry == NEVER:
         advice = "Nothing to change, as kube-scheduler has not expired assumed pods since 1.25"
+    else:
+        advice = f"Expire after {best_expiry}"
     return f"{advice}: {worst_text}"
 
 
@@ -181,7 +186,7 @@ def format_percent(share: float) -> str:
     """
     if not share:
         return "0%"
-    return "less than 0.1%" if share < 0.0005 else f"{share * 100:.1f}%"
+    return "less than 0.1%" if share < ROUNDED_TO_ZERO else f"{share * 100:.1f}%"
 
 
 def _choose_best_expiry(results: Sequence[RaceResult]) -> tuple[str, int]:
@@ -209,9 +214,12 @@ def _build_recommendation(results: Sequence[RaceResult], question: RaceQuestion)
     parts = []
     if any(result.expired for result in results):
         assumed = "assumed pods (pods that count on their node before the informer confirms their binding)"
-        advice = f"Do not expire {assumed}"
         if best_expiry != NEVER:
             advice = f"Expire {assumed} after {best_expiry}"
+        elif any(result.double_booked for result in results):
+            advice = f"Do not expire {assumed}"
+        else:  # the first line says that no expiry tried does harm
+            advice = f"Still, do not expire {assumed}"
         shortest_ttl = min(result.ttl_seconds or FOREVER for result in results)
         share = format_percent(question.informer_lag.compute_probability_above(shortest_ttl))
         parts.append(

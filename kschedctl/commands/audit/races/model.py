@@ -9,8 +9,8 @@ Binding runs in the background. After the binding latency the API server has wri
 on the pod is on its node. If other pods have taken all the room of the node by then, the kubelet rejects the pod: it is
 double-booked. An instance sees bindings and ends of pods after the informer lag. An assumed pod can expire once the
 binding was answered: if the informer has not confirmed it ``ttl`` seconds later, the cache drops it, and its room looks
-free until the informer does confirm it (finishBinding, cleanupAssumedPods and AddPod of the cache). The
-duration of the binding call itself never makes a pod expire.
+free until the informer does confirm it (finishBinding, cleanupAssumedPods and AddPod of the cache). The duration of the
+binding call itself never makes a pod expire.
 
 Pods run for an exponential time with such a mean that they use ``load`` times all the room, and the nodes are as full
 at the start. Not simulated: the sweep, once a second, that expires pods (up to 1 s more for each), pods that differ

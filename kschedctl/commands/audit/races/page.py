@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from kschedctl.api.times import format_duration
+from kschedctl.commands.audit.races.compare import ROUNDED_TO_ZERO
 from kschedctl.commands.audit.races.report import RaceAssumptions, RaceResult, Races, RacesSection
 from kschedctl.render.page import Cell, Marked, Page, Style, Table, count, paragraph, section
 from kschedctl.render.plots.plot import Axis, Plot, Series
@@ -94,7 +95,7 @@ def format_short_percent(share: float) -> str:
     """
     if not share:
         return "0%"
-    return "< 0.1%" if share < 0.0005 else f"{share * 100:.1f}%"
+    return "< 0.1%" if share < ROUNDED_TO_ZERO else f"{share * 100:.1f}%"
 
 
 def _plot_double_booking_by_size(results: Sequence[RaceResult]) -> Page:

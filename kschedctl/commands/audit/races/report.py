@@ -22,17 +22,17 @@ class RaceResult(Document, frozen=True, kw_only=True):
     """The number of pods that were assumed."""
     expired: Annotated[int, Column()]
     """The number of pods that expired before the informer confirmed them."""
-    expected_expired: Annotated[float, Column("expired (expected)", form=",.1f")]
+    expected_expired: Annotated[float, Column("expected to expire", form=",.1f")]
     """The number of expired pods that the distribution of the informer lag predicts."""
     double_booked: Annotated[int, Column("double-booked")]
     """The number of pods that were rejected by a full node."""
-    share: Annotated[float, Column()]
+    share: Annotated[float, Column("of all pods")]
     """The share of double-booked pods."""
     least_share: float
     """The smallest share of a single run."""
     most_share: float
     """The largest share of a single run."""
-    waiting: Annotated[int, Column()]
+    waiting: Annotated[int, Column("pending at end")]
     """The number of pods without a node in the end."""
 
 

@@ -75,13 +75,11 @@ def build_sampling_evidence(section: SamplingSection, style: Style) -> Page:
 
 def _build_setting_line(setting: SamplingSetting) -> Block:
     """Build the line about percentageOfNodesToScore and the number of feasible nodes that it requires."""
-    current = "0, which means 50 - nodes/125 percent, at least 5"
+    current = "0, which stands for (50 - nodes/125)%, but at least 5%"
     if setting.configured:
         current = f"{setting.configured} ({setting.origin})"
     if setting.nodes < MIN_SAMPLED_NODES:
-        return paragraph(
-            Marked("percentageOfNodesToScore:", Tone.FAINT), f"{current}; with so few nodes, all are evaluated"
-        )
+        return paragraph(Marked("percentageOfNodesToScore:", Tone.FAINT), current)
     effect = (
         f"{setting.effective}% of {count(setting.nodes, 'node')}; the search stops at {setting.enough:,} feasible nodes"
     )

@@ -172,8 +172,8 @@ def iter_default_pod_kinds(
 ) -> Iterator[tuple[str, list[PodKind]]]:
     """Yield "pending" with kinds of pending pods, then "running" with kinds of running pods.
 
-    The kinds represent at most `max_kinds` of the largest workloads, of one namespace or, without `namespace`, of all
-    namespaces. Pods that no profile serves and pods that run once per node are left out.
+    There is one kind for each of the `max_kinds` largest workloads. If `namespace` is given, only its pods count. Pods
+    that no profile serves and pods that run once per node are left out.
     """
     for source, iter_pods in (("pending", _iter_distinct_pending_pods), ("running", _iter_distinct_running_pods)):
         counted_pods = [
@@ -394,9 +394,9 @@ def build_sampling_advice(
 ) -> SamplingAdvice:
     """Advise on the percentage of nodes to score, with a verdict on the current one.
 
-    The advised percentage is the smallest one at which, as at all larger ones, no kind loses more than `max_loss`. The
-    verdict is "raise" or "lower", "keep" if a change would gain or save too little, "idle" if the percentage has no
-    effect, and "none" if there is no curve. `curve` has the mean costs of all `kinds`.
+    The advised percentage is the smallest one from which on no kind loses more than `max_loss`. The verdict is "raise"
+    or "lower". It is "keep" if a change would gain or save too little, "idle" if the percentage has no effect, and
+    "none" without a curve. `curve` has the mean costs of all `kinds`.
     """
     if not curve:
         return SamplingAdvice(verdict="none", max_loss=max_loss)
@@ -453,17 +453,16 @@ def _describe_advice(profile: SampledProfile) -> str:
         reason = f"there are fewer than {LEAST_NODES}" if setting.nodes < LEAST_NODES else "too few fit"
         return f"All nodes are evaluated, whatever the percentage: {reason}"
     if current is None or advised is None:
-        return (
-            f"percentageOfNodesToScore is {_format_setting(setting)}; its cost cannot be measured because no pod fits"
-        )
+        percentage = _format_current_percentage(setting)
+        return f"percentageOfNodesToScore is {percentage}; its cost cannot be measured because no pod fits"
     current_loss = f"costs {current.loss:.1f} points per pod"
     if advice.verdict == "keep":
         gain = _describe_small_gain(profile.kinds, current, advised)
-        return f"Keep percentageOfNodesToScore, {_format_setting(setting)}: it {current_loss}{gain}"
+        return f"Keep percentageOfNodesToScore, {_format_current_percentage(setting)}: it {current_loss}{gain}"
     if advice.verdict == "raise":
         worst_loss = _describe_worst_loss(profile.kinds, current)
         excess = f"on average, more than the {advice.max_loss:g} allowed"
-        reason = f"at {_format_setting(setting)}, {worst_loss} {excess}"
+        reason = f"at {_format_current_percentage(setting)}, {worst_loss} {excess}"
         return f"Raise percentageOfNodesToScore to {advised.percentage}: {reason}"
     evaluated_text = f"{advised.examined:,.0f} nodes per pod instead of {current.examined:,.0f}"
     return f"Lower percentageOfNodesToScore to {advised.percentage}: {evaluated_text}; {advised.loss:.1f} points lost"
@@ -496,6 +495,6 @@ def _describe_small_gain(kinds: Iterable[SampledKind], current: SamplingPoint, a
     )
 
 
-def _format_setting(setting: SamplingSetting) -> str:
+def _format_current_percentage(setting: SamplingSetting) -> str:
     """Return the current percentage as text."""
     return f"{setting.effective}%" if setting.configured else f"adaptive ({setting.effective}%)"

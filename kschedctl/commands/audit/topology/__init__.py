@@ -224,7 +224,7 @@ def _find_domain_rule(key: str) -> tuple[AuditRule, str]:
 def _choose_widest_placement(
     single_domain: SingleDomainWorkload, placements: Sequence[DomainPlacement], workloads: Workloads, view: Fork
 ) -> DomainPlacement:
-    """Return the placement by zone if the pods share a zone and may only run there although there are several zones.
+    """Return the placement by zone if the pods share a zone and may not run in other zones, although these exist.
 
     Otherwise return the placement of `single_domain`.
     """
@@ -287,8 +287,8 @@ def _build_only_domain_finding(
 def _format_constraint_change(key: str, constraint: SpreadPromise | None, pods: int) -> str:
     """Return the end of a sentence: how to make a DoNotSchedule constraint with the topology key need two domains.
 
-    Without a constraint, the text says which one to add. Return "" if the constraint already is sufficient. With
-    minDomains 2, the minimum counts as 0 as long as there is one domain, which then takes maxSkew pods.
+    Without a constraint, the text says which one to add. Return "" if the constraint is already sufficient. With
+    minDomains 2, a single domain takes only maxSkew pods, since the minimum then counts as 0.
     """
     if constraint is None:
         return f", and add a DoNotSchedule spread constraint over {key} with maxSkew: 1 and minDomains: 2"
@@ -328,28 +328,29 @@ def _build_skew_finding(owner: Owner, constraint: SpreadPromise) -> Finding:
     The proposed fix depends on the cause: too few domains, a domain that counts although pods cannot go there, or pods
     that have become uneven over time.
     """
-    counts = f"{constraint.most} has {counted(constraint.most_pods, 'pod')}"
-    counts += f", {constraint.least} {constraint.least_pods:,}"
-    fix = _format_restart_command(owner)
+    is_hard = constraint.when_unsatisfiable == HARD
     if constraint.min_domains_set and constraint.domains < constraint.min_domains:
-        counts += f", and {counted(constraint.domains, 'domain')}, fewer than minDomains {constraint.min_domains}"
+        cause = f", and {counted(constraint.domains, 'domain')}, fewer than minDomains {constraint.min_domains}"
         room = counted(constraint.max_skew, "pod")
         fix = f"Add nodes in another domain first; until then, each domain takes only {room} after a restart"
     elif constraint.least_why:
-        counts += f"; {constraint.least_why}"
-        fix = f"Set {constraint.least_policy}: Honor in the constraint"
-        if constraint.when_unsatisfiable == HARD:
-            fix += "; until then, a restart leaves pods Pending"
-        else:
-            fix += ", so that only domains that its pods may use count"
+        cause = f"; {constraint.least_why}"
+        hard_effect = "; until then, a restart leaves pods Pending"
+        soft_effect = ", so that only domains that its pods may use count"
+        fix = f"Set {constraint.least_policy}: Honor in the constraint{hard_effect if is_hard else soft_effect}"
+    else:
+        cause = ""
+        fix = _format_restart_command(owner)
+    fullest = f"{constraint.most} has {counted(constraint.most_pods, 'pod')}"
+    counts = f"{fullest}, {constraint.least} {constraint.least_pods:,}"
     constraint_name = f"{constraint.when_unsatisfiable} over {constraint.key}"
     return SKEWED.build_finding(
         str(owner),
-        f"maxSkew {constraint.max_skew} ({constraint_name}) is {constraint.skew} now: {counts}",
+        f"maxSkew {constraint.max_skew} ({constraint_name}) is {constraint.skew} now: {counts}{cause}",
         fix,
         namespace=owner.namespace,
         path=constraint.key,
-        severity=SKEWED.severity if constraint.when_unsatisfiable == HARD else NOTE,
+        severity=SKEWED.severity if is_hard else NOTE,
     )
 
 
@@ -369,8 +370,8 @@ def _build_stranded_finding(owner: Owner, constraint: SpreadPromise, worst_loss:
 def _iter_down_domain_finding(constraints: Sequence[WorkloadConstraint], workloads: Workloads) -> Iterator[Finding]:
     """Yield one finding about the constraint that strands the most pods while a domain's nodes are down.
 
-    The finding represents all such constraints: each one without nodeTaintsPolicy: Honor has this effect. A constraint
-    that also strands pods once the nodes are deleted has a finding of its own and does not count.
+    The finding stands for all constraints that do so, which lack nodeTaintsPolicy: Honor. A constraint that also
+    strands pods once the nodes are deleted has a finding of its own and does not count.
     """
     affected: list[tuple[BrokenDomain, WorkloadConstraint]] = []
     for numbered in constraints:
@@ -384,9 +385,9 @@ def _iter_down_domain_finding(constraints: Sequence[WorkloadConstraint], workloa
     owner, constraint = workloads.owners[worst_constraint.workload], worst_constraint.report
     stranded = worst_loss.stranded_while_down
     lost_pods = f"{stranded:,} of {counted(worst_loss.lost, 'pod')} {agreeing(stranded, 'stays', 'stay')} pending"
-    message = f"while the nodes of {worst_loss.domain} are down, {lost_pods}"
-    message += (
-        f": the constraint over {constraint.key} (maxSkew {constraint.max_skew}) still counts this domain with 0 pods"
+    message = (
+        f"while the nodes of {worst_loss.domain} are down, {lost_pods}: the constraint over {constraint.key} "
+        f"(maxSkew {constraint.max_skew}) still counts this domain with 0 pods"
     )
     further_count = len(affected) - 1
     if further_count:

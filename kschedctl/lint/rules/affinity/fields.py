@@ -51,7 +51,10 @@ TS_MISSING = Rule(
 
 
 def find_replicas_that_may_share_a_node(workload: Workload) -> Iterator[Problem]:
-    """Report a serving workload whose replicas are spread by zone or another label but may share a node."""
+    """Report a serving workload whose replicas are spread by zone or another label but may share a node.
+
+    Workloads that are not spread at all are left out.
+    """
     spec = workload.spec
     keys = {term.topology_key for path, term in iter_pod_affinity_terms(workload) if "podAntiAffinity" in path}
     keys |= {constraint.topology_key for constraint in spec.topology_spread_constraints}
@@ -127,8 +130,8 @@ AF_NULL_SELECTOR = Rule(
 def find_anti_affinity_without_matches(context: LintContext) -> Iterator[Problem]:
     """Find anti-affinity terms whose selector matches no pods, not even pods of the workload itself.
 
-    Only serving workloads of several replicas are considered. A selector has to use label keys of the workload, and its
-    term has to be limited to the workload's own namespace.
+    Only serving workloads of several replicas are considered, and only terms for the workload's own namespace. The
+    selector has to use the workload's label keys with other values.
     """
     for workload in context.workloads:
         if not workload.is_serving_replicas:
@@ -206,7 +209,10 @@ _USUAL_ZONES = 3
 
 
 def find_anti_affinity_against_all_pods(workload: Workload) -> Iterator[Problem]:
-    """Find required anti-affinity terms with an empty labelSelector, which matches every pod."""
+    """Find required anti-affinity terms with an empty labelSelector, which matches every pod.
+
+    Terms that are limited to one revision of the workload are left out.
+    """
     for term in iter_required_anti_affinity(workload):
         if term.selector == EVERYTHING and term.matches_all_revisions:
             where = "in all namespaces that the term selects"
@@ -269,7 +275,8 @@ def find_anti_affinity_with_surge(context: LintContext) -> Iterator[Problem]:
         return
     for workload in context.workloads:
         surge, unavailable = workload.compute_surge_and_unavailable()
-        if workload.kind != "Deployment" or not workload.is_serving_replicas or unavailable or not surge:
+        must_start_new_pod_first = surge > 0 and not unavailable
+        if workload.kind != "Deployment" or not workload.is_serving_replicas or not must_start_new_pod_first:
             continue
         for term in iter_required_anti_affinity(workload):
             if term.selects_itself and term.matches_all_revisions and _lacks_spare_domain(workload, term):

@@ -74,7 +74,7 @@ class _TemplateLabels:
     def find_similar_label(self, key: str, value: str) -> _SimilarLabel | None:
         """Find a label with the same key and a similar value or, if no template has the key, with a similar key.
 
-        Returns None if no label is similar.
+        More than `_MAX_COMPARED` values or keys are not compared. Returns None if no label is similar.
         """
         values = self._values_by_key.get(key, {})
         if len(values) <= _MAX_COMPARED:
@@ -129,9 +129,9 @@ AF_MISSPELT = Rule(
 def _iter_misspelt_labels(
     context: LintContext, workload: Workload, term: PodAffinityTerm, labels_by_namespace: Mapping[str, _TemplateLabels]
 ) -> Iterator[_MisspeltLabel]:
-    """Yield the labels in a term's selector that no pod has but that look like misspellings of a pod template's label.
+    """Yield the labels in a term's selector that no pod template has but that look like a misspelt template label.
 
-    Yields nothing if the term selects pods.
+    Only requirements for a single value are checked. Yields nothing if the term selects a workload.
     """
     selector = compile_selector(term.label_selector)
     if selector is None or any(context.select_workloads(namespace, selector) for namespace in labels_by_namespace):
@@ -245,9 +245,10 @@ def find_more_replicas_than_domains(context: LintContext) -> Iterator[Problem]:
     """Find required anti-affinity with fewer usable domains than replicas, confirmed by a replay.
 
     Terms that do not match the workload's own pods are left out, and so are terms whose label some usable nodes lack.
+    Workloads of the cluster that a linted autoscaler scales are included.
     """
     facts = context.facts
-    for workload in context.workloads:
+    for workload in (*context.workloads, *context.autoscaler_by_scaled_workload):
         for term in iter_required_anti_affinity(workload):
             eligible = facts.get_eligible_nodes(workload)
             rows = facts.pick_row_per_domain(term.key, eligible)
@@ -260,10 +261,11 @@ def find_more_replicas_than_domains(context: LintContext) -> Iterator[Problem]:
                 excess = workload.highest_replicas - len(rows)
                 domains = format_usable_domains(len(rows), term.key)
                 message = (
-                    f"{workload.highest_replicas} replicas, but only {domains}: {excess} "
+                    f"{workload.highest_replicas_text}, but only {domains}: at least {excess} "
                     f"{agreeing(excess, 'stays', 'stay')} Pending"
                 )
-                yield workload.build_problem(term.path, message)
+                at_maximum = workload.lowest_replicas <= len(rows)
+                yield context.build_replica_problem(workload, term.path, message, at_maximum=at_maximum)
 
 
 AF_ANTI_REPLICAS_OVER_DOMAINS = Rule(
@@ -305,7 +307,7 @@ def find_more_replicas_than_hosts(context: LintContext) -> Iterator[Problem]:
             message = f"the port is in use on {in_use}, so a rollout has no room for its first new pod"
         else:
             message = (
-                f"{workload.highest_replicas} replicas, but only {nodes} with room for one each: {excess} "
+                f"{workload.highest_replicas_text}, but only {nodes} with room for one each: at least {excess} "
                 f"{agreeing(excess, 'stays', 'stay')} Pending"
             )
         yield workload.build_problem(path, message)
@@ -332,7 +334,8 @@ def find_rollout_deadlocks(context: LintContext) -> Iterator[Problem]:
     facts = context.facts
     for workload in context.workloads:
         surge, unavailable = workload.compute_surge_and_unavailable()
-        if workload.kind != "Deployment" or not workload.subject.document or unavailable or not surge:
+        must_start_new_pod_first = surge > 0 and not unavailable
+        if workload.kind != "Deployment" or not workload.subject.document or not must_start_new_pod_first:
             continue
         for term in iter_required_anti_affinity(workload):
             eligible = facts.get_eligible_nodes(workload)

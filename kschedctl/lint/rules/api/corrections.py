@@ -20,8 +20,8 @@ _MIN_SIMILARITY = 0.6
 def advise_correction(subject: Subject, error: FieldError) -> str:
     """Return advice for the error of a manifest, or "" if nothing more specific than the error can be said.
 
-    There is advice for unsupported values, selectors that do not match the template, limits that are exceeded or
-    missing, and tolerations with a malformed key.
+    There is advice for four kinds of errors: an unsupported value, a selector that does not match the template, a limit
+    that is missing or exceeded, and a toleration with a malformed key.
     """
     if unsupported := _UNSUPPORTED_VALUE.match(error.body):
         return _suggest_supported_value(unsupported[1], _QUOTED_WORD.findall(unsupported[2]))

@@ -71,8 +71,9 @@ def find_invalid_fields(context: LintContext) -> Iterator[Problem]:
         for problem in chain(validation_errors, _iter_disruption_errors(subject)):
             field = subject, problem.path
             messages = messages_by_field.setdefault(field, set())
-            is_first = not messages or (problem.path[-1] in _RESOURCE_FIELDS and problem.message not in messages)
-            if field not in reported and is_first:
+            allows_several_errors = problem.path[-1] in _RESOURCE_FIELDS
+            is_new = problem.message not in messages if allows_several_errors else not messages
+            if field not in reported and is_new:
                 messages.add(problem.message)
                 yield problem
 
@@ -143,10 +144,11 @@ def _iter_validation_errors(
 
 
 def _find_ignored_paths(subject: Subject, errors: Iterable[FieldError], undecodable_paths: Iterable[Path]) -> set[Path]:
-    """Return the paths whose errors follow from a default, from another error or from an ignored label.
+    """Return the paths at which errors are consequences of a default or of another error.
 
-    These are the selector and the template's labels, or only the labels if the selector has an error. The set is empty
-    if no error is a consequence.
+    If the API version sets a default selector, these are the selector and the template's labels. They are the same if a
+    part of either could not be decoded. If the selector has an error, only the labels are returned. Otherwise, the set
+    is empty.
     """
     if subject.api_version in _VERSIONS_WITH_DEFAULT_SELECTOR:
         return {_SELECTOR, _LABELS}

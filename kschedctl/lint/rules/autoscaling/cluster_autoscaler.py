@@ -83,9 +83,9 @@ CA_PRIORITIES_UNMATCHED = Rule(
 
 
 def find_node_groups_with_untolerated_taints(context: LintContext) -> Iterator[Problem]:
-    """Find the cluster's empty node groups whose new nodes would have a hard taint that no pod tolerates by its key.
+    """Find the cluster's empty node groups whose template has a hard taint that no pod tolerates.
 
-    Finds nothing unless all pods are known.
+    Tolerations without a key do not count, because they tolerate every taint. Finds nothing unless all pods are known.
     """
     from kschedctl.autoscaling.cluster_autoscaler.options import read_autoscaled_groups  # noqa: PLC0415 - few clusters have them
     from kschedctl.autoscaling.node_groups.machines import build_machine_groups  # noqa: PLC0415 - few clusters have them

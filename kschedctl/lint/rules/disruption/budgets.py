@@ -13,7 +13,6 @@ from kschedctl.lint.objects.manifests import TypedObject
 from kschedctl.lint.objects.subject import Problem, Subject, join_names
 from kschedctl.lint.objects.workload import SERVING_KINDS, Workload, compile_selector, resolve_int_or_percent
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, RuleProfile
-from kschedctl.text.counts import counted
 
 
 def find_zero_disruption_budgets(context: LintContext) -> Iterator[Problem]:
@@ -22,7 +21,7 @@ def find_zero_disruption_budgets(context: LintContext) -> Iterator[Problem]:
     A minAvailable that is a number is judged only if the budget selects exactly one workload, and only if this workload
     runs permanently.
     """
-    for subject, budget, workloads in context.iter_disruption_budgets():
+    for subject, budget, workloads in context.iter_disruption_budgets(also_of_cluster=True):
         spec = budget.spec
         if spec.max_unavailable in (0, "0%"):
             message = f"maxUnavailable {spec.max_unavailable} allows no eviction"
@@ -32,8 +31,10 @@ def find_zero_disruption_budgets(context: LintContext) -> Iterator[Problem]:
         elif isinstance(spec.min_available, int) and len(workloads) == 1:
             (workload,) = workloads
             if workload.kind in SERVING_KINDS and 0 < workload.highest_replicas <= spec.min_available:
-                replicas = counted(workload.highest_replicas, "replica")
-                message = f"minAvailable {spec.min_available} allows no eviction, as {workload.subject} has {replicas}"
+                message = (
+                    f"minAvailable {spec.min_available} allows no eviction, as {workload.subject} has "
+                    f"{workload.highest_replicas_text}"
+                )
                 yield subject.build_problem(("spec", "minAvailable"), message)
 
 
@@ -84,7 +85,7 @@ def find_percentages_rounded_to_all(context: LintContext) -> Iterator[Problem]:
 
     Budgets are left out if they also select workloads that do not run permanently.
     """
-    for subject, budget, workloads in context.iter_disruption_budgets():
+    for subject, budget, workloads in context.iter_disruption_budgets(also_of_cluster=True):
         percentage = budget.spec.min_available
         if not isinstance(percentage, str) or percentage == "100%":
             continue
@@ -110,7 +111,7 @@ PDB_PERCENT_ROUNDING = Rule(
 
 def find_budgets_that_protect_nothing(context: LintContext) -> Iterator[Problem]:
     """Find PodDisruptionBudgets that allow all pods to be evicted at once."""
-    for subject, budget, workloads in context.iter_disruption_budgets():
+    for subject, budget, workloads in context.iter_disruption_budgets(also_of_cluster=True):
         min_available, max_unavailable = budget.spec.min_available, budget.spec.max_unavailable
         if min_available in (0, "0%"):
             message = f"minAvailable {min_available} allows all pods to be evicted at once"
@@ -172,10 +173,11 @@ def find_unusable_budgets_of_bare_pods(context: LintContext) -> Iterator[Problem
         bare_pods_only = workloads and all(workload.kind == "Pod" for workload in workloads)
         if not bare_pods_only or isinstance(spec.min_available, int):
             continue
-        if (spec.min_available or spec.max_unavailable) is not None:
-            field = "minAvailable" if spec.min_available is not None else "maxUnavailable"
-            message = "only an integer minAvailable works for pods without a controller"
-            yield subject.build_problem(("spec", field), message)
+        if spec.min_available is None and spec.max_unavailable is None:
+            continue
+        field = "maxUnavailable" if spec.min_available is None else "minAvailable"
+        message = "only an integer minAvailable works for pods without a controller"
+        yield subject.build_problem(("spec", field), message)
 
 
 PDB_ARBITRARY_CONTROLLER = Rule(
@@ -218,7 +220,10 @@ _MAX_COMPARED = 10
 
 
 def find_overlapping_budgets(context: LintContext) -> Iterator[Problem]:
-    """Find workloads whose pods are selected by several PodDisruptionBudgets that can be in the same cluster."""
+    """Find workloads whose pods are selected by several PodDisruptionBudgets that can be in the same cluster.
+
+    The message names the first `_MAX_NAMED` budgets.
+    """
     for workload, budgets in _group_budgets_by_workload(context).items():
         names = _find_coexisting_budget_names(context, workload, budgets)
         if len(names) > 1:
@@ -361,8 +366,8 @@ def _find_coexisting_budget_names(
 ) -> set[str]:
     """Return the names of budgets that can all be in one cluster together with the workload.
 
-    Without variants of manifests, all budgets can. Otherwise, the result is a large group, which need not be the
-    largest one, of the first ``_MAX_COMPARED`` budgets that can be in a cluster with the workload.
+    Without variants of manifests, all budgets can. Otherwise, only the first ``_MAX_COMPARED`` budgets that can coexist
+    with the workload are compared. The result is a large group of them, but not always the largest one.
     """
     if not context.variants:
         return {budget.subject.name for budget in budgets}

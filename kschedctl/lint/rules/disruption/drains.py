@@ -49,9 +49,9 @@ DRAIN_NO_HEADROOM = Rule(
 def _fits_only_on_present_node(context: LintContext, workload: Workload, row: Row) -> bool:
     """Return whether the workload's pod on this node would fit on no other node if it were evicted.
 
-    The pod is removed and a scheduling cycle is replayed. The present node may be cordoned. Returns False if the replay
-    fails. Also returns False if the pod would not even fit on its present node, because a drain then makes nothing
-    worse.
+    The pod is removed and a scheduling cycle is replayed. If no node is feasible, not even the present one, the result
+    is True only if the present node is cordoned. Otherwise the pod would not fit anyway, and a drain makes nothing
+    worse. Returns False if the replay fails.
     """
     view = context.facts.view.fork()
     pod_keys = {pod.key for pod in context.facts.pods_by_owner[workload.owner]}
@@ -69,8 +69,8 @@ def _fits_only_on_present_node(context: LintContext, workload: Workload, row: Ro
 def find_budgets_blocking_each_other(context: LintContext) -> Iterator[Problem]:
     """Find PodDisruptionBudgets that allow no disruptions and have pods on the same node.
 
-    Two such budgets may each block the move of a pod for which the other one waits, so that no order of drains works.
-    Each group of budgets with pods on the same nodes is reported once, at its first budget.
+    A drain of the node has to evict pods of both budgets, and each budget may block the other one's pods. Then no order
+    of drains works. Each group of budgets with pods on the same nodes is reported once, at its first budget.
     """
     view = context.facts.view
     budgets_by_row = _find_blocking_budgets(context)

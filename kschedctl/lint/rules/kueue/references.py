@@ -45,7 +45,8 @@ class KueueReference(NamedTuple):
 def find_references_to_missing_objects(context: LintContext, references: Iterable[KueueReference]) -> Iterator[Problem]:
     """Yield a problem for each reference to an object that does not exist.
 
-    If not all objects of the kind are known, only names that look misspelt are reported. Empty names are ignored.
+    If not all objects of the kind are known, only names that look misspelt are reported. Names are not compared with
+    more than `_MAX_COMPARED` known names. Empty names are ignored.
     """
     for subject, path, kind, name, namespace in references:
         known_names = context.list_coexisting_names(subject, kind, namespace)
@@ -68,13 +69,16 @@ def find_references_to_missing_objects(context: LintContext, references: Iterabl
 def _are_all_objects_known(context: LintContext, kind: str, namespace: str = "") -> bool:
     """Return whether all objects of a kind in a namespace are known, so that an unknown object does not exist.
 
-    Returns False without a cluster, or if the manifests describe the cluster but have no object of the kind.
+    Returns False without a cluster, or if the manifests describe the cluster but have no object of the kind. A kind
+    that was not fully read is recorded in the context's gaps.
     """
     if context.cluster is None or not context.all_manifests_read:
         return False
     if context.is_self_described and not context.list_manifest_names(kind):
         return False
-    return context.cluster.find_gap(kind, namespace) is None or context.are_all_read(kind)
+    if context.cluster.find_gap(kind, namespace) is None:
+        return True
+    return context.are_all_read(kind)  # records the gap
 
 
 def list_cluster_queues(context: LintContext) -> list[ClusterQueue]:

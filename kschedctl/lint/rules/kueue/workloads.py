@@ -233,7 +233,8 @@ def _count_required_pods(workload: Workload) -> int:
 def _count_required_job_pods(workload: Workload) -> int:
     """Return the lowest number of pods with which Kueue admits a Job.
 
-    This is the minimum parallelism in its annotations or else its parallelism, which is not above the completions.
+    This is the minimum parallelism in the Job's annotations. Without one, it is the parallelism, but at most the
+    completions.
     """
     annotations = object_at(workload.subject.document, "metadata", "annotations")
     min_parallelism = str(annotations.get(_MIN_PARALLELISM, ""))
@@ -378,6 +379,10 @@ def _list_label_paths(subject: Subject) -> list[Path]:
     return paths
 
 
+_ENDED_PHASES = frozenset({"completed", "complete", "succeeded", "failed"})
+"""The phases, in lower case, in which operators report that a custom resource has ended."""
+
+
 def _iter_cluster_label_sets(context: LintContext, cluster: Cluster) -> Iterator[_LabelSet]:
     """Yield the labels of the cluster's Jobs, Deployments, StatefulSets, custom resources and single pods.
 
@@ -389,7 +394,7 @@ def _iter_cluster_label_sets(context: LintContext, cluster: Cluster) -> Iterator
             yield _build_label_set("Job", job.metadata)
     for kind in ("Deployment", "StatefulSet", *filter(is_operated, KINDS)):
         for item in getattr(cluster, FIELDS[kind]):
-            has_ended = str(getattr(item, "phase", "")).lower() in ("completed", "complete", "succeeded", "failed")
+            has_ended = str(getattr(item, "phase", "")).lower() in _ENDED_PHASES
             if not has_ended and not item.metadata.owner_references:
                 yield _build_label_set(KINDS[kind].kind, item.metadata)
     for workload in context.workloads:

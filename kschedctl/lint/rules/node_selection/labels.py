@@ -353,7 +353,8 @@ def _find_misspelt_pool_names(requirement: _Requirement, pool_names: Collection[
 def find_os_mismatches(workload: Workload) -> Iterator[Problem]:
     """Report a workload whose pods are for another operating system than the nodes that it selects.
 
-    Windows pods that select no operating system are reported, too.
+    Windows pods that select no operating system are reported, too. Pods that name no known operating system are left
+    out.
     """
     field, pod_os = _find_pod_os(workload)
     if pod_os not in _OPERATING_SYSTEMS:

@@ -222,9 +222,9 @@ def _suggest_amount_with_unit(name: str, text: str | int | float) -> str:
 
 
 def find_oversized_init_containers(workload: Workload) -> Iterator[Problem]:
-    """Find init containers that request many times what all later containers request together.
+    """Find init containers whose request is large and many times what all later containers request together.
 
-    Pods with resources at pod level are left out.
+    Amounts that look like a wrong unit are left out, and so are pods with resources at pod level.
     """
     spec = workload.spec
     if spec.resources is not None:

@@ -44,7 +44,7 @@ def find_denied_pods(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
         if workload.subject.kind not in POD_TEMPLATE_PATHS or not workload.subject.document:
             continue
-        denial = replay.create_workload_pods(workload)
+        denial = replay.replay_pod_creation(workload)
         if denial:
             yield workload.build_problem((), f"the API server would not create {denial}")
 
@@ -79,7 +79,7 @@ class _AdmissionReplay:
         self.context, self.cluster = context, cluster
         self.remaining_quotas: dict[str, tuple[ResourceQuota, ...]] = {}
 
-    def create_workload_pods(self, workload: Workload) -> str:
+    def replay_pod_creation(self, workload: Workload) -> str:
         """Replay the creation of a workload's pods, and describe which pods are denied and why.
 
         Returns "" if no pod is denied. The admitted pods are charged to the remaining quotas. Quotas are not checked
@@ -107,15 +107,15 @@ class _AdmissionReplay:
         created_pod = next((admission.object for admission in outcomes if admission.object is not None), None)
         if created_pod is None:
             return f"its pods: {shorten_api_message(outcomes[0].message or '')}"
-        return self._charge_quotas(workload, pod, created_pod, quotas) if quotas else ""
+        return self._charge_and_describe_denial(workload, pod, created_pod, quotas) if quotas else ""
 
-    def _charge_quotas(
+    def _charge_and_describe_denial(
         self, workload: Workload, pod: JsonObject, created_pod: JsonObject, quotas: tuple[ResourceQuota, ...]
     ) -> str:
-        """Charge the pods of a workload to its quotas, and describe how many pods are denied and why.
+        """Charge the pods of a workload to its quotas, and describe which pods exceed a quota and why.
 
-        ``pod`` is the pod to create, and ``created_pod`` is the pod as admission changed it. Returns "" if no pod is
-        denied.
+        ``pod`` is the pod to create, and ``created_pod`` is the pod as admission changed it. Only the pods that fit are
+        charged. Returns "" if all pods fit.
         """
         namespace = workload.subject.namespace or DEFAULT_NAMESPACE
         pod_count = workload.lowest_replicas

@@ -53,9 +53,10 @@ def find_pods_larger_than_any_node(context: LintContext) -> Iterator[Problem]:
         if facts.can_never_schedule(workload, (NodeResourcesFit, *NODE_PLUGINS)):
             if unoffered_resources:
                 message = f"no node offers {', '.join(unoffered_resources)}"
-            else:
-                message = _describe_excessive_requests(context, requests, eligible)
-            tainted_message = "" if unoffered_resources else _describe_tainted_nodes(context, workload, requests)
+                yield workload.build_problem(("containers",), message)
+                continue
+            message = _describe_excessive_requests(context, requests, eligible)
+            tainted_message = _describe_tainted_nodes(context, workload, requests)
             if tainted_message:
                 fix = "Tolerate the taint, or lower the requests"
                 yield workload.build_problem(("containers",), f"{tainted_message}; it {message}", fix)
@@ -256,7 +257,7 @@ def find_replicas_without_room(context: LintContext) -> Iterator[Problem]:
         if workload.subject not in reported:
             # The running replicas, and the additional ones that found a node in the simulation
             message = _describe_missing_room(workload.lowest_replicas, running + placed.number, placed)
-            yield workload.build_problem((), message)
+            yield context.build_replica_problem(workload, (), message, at_maximum=False)
 
 
 RQ_NO_ROOM_NOW = Rule(
@@ -300,7 +301,7 @@ def find_autoscaler_maximum_without_room(context: LintContext) -> Iterator[Probl
                 f"the autoscaler may create {workload.max_replicas:,} replicas, but only {placed_count:,} "
                 f"{agreeing(placed_count, 'fits', 'fit')} now ({placed.shortage})"
             )
-            yield workload.build_problem((), message)
+            yield context.build_replica_problem(workload, (), message, at_maximum=True)
 
 
 RQ_HPA_BURST = Rule(
@@ -320,13 +321,14 @@ def _iter_workloads_without_room(
 ) -> Iterator[tuple[Workload, int, PlacementResult]]:
     """Yield each workload without room for all the replicas that ``get_replicas`` returns.
 
+    Workloads of the cluster that a linted autoscaler scales are included.
     It comes with its number of running pods and the result of placing the additional pods. Workloads that lack room for
     other reasons than their requests are left out.
     """
     facts = context.facts
     running_counts: dict[Workload, int] = {}
     additional_counts: dict[Workload, int] = {}
-    for workload in context.workloads:
+    for workload in (*context.workloads, *context.autoscaler_by_scaled_workload):
         if not _can_count_running_pods(facts, workload):
             continue
         running_counts[workload] = len(facts.list_node_rows_of_pods(workload))
@@ -342,7 +344,7 @@ def _can_count_running_pods(facts: ClusterFacts, workload: Workload) -> bool:
     """Return whether it is certain which running pods belong to the workload.
 
     This is the case if the workload has a namespace, or if no running pods have an owner of its kind and name. Returns
-    False for workloads that are gated, that do not run permanently, or that have no eligible node.
+    False for workloads that are gated, do not run permanently, or have no eligible node.
     """
     if workload.kind not in SERVING_KINDS or workload.spec.scheduling_gates:
         return False
@@ -357,9 +359,13 @@ def _can_count_running_pods(facts: ClusterFacts, workload: Workload) -> bool:
 def _fits_without_replay(facts: ClusterFacts, workload: Workload, count: int) -> bool:
     """Return whether ``count`` more pods certainly fit, so that no replay is needed.
 
-    They do if only their requests restrict them and enough is free on the eligible nodes.
+    They do if only their requests restrict them, enough is free on the eligible nodes, and no room is reserved for
+    nominated pods.
     """
     spec = workload.spec
+    nominated_rows, _ = facts.view.nominations
+    if len(nominated_rows):
+        return False
     uses_host_ports = spec.host_network or any(iter_host_ports(workload))
     if uses_host_ports or spec.topology_spread_constraints or next(iter_pod_affinity_terms(workload), None):
         return False

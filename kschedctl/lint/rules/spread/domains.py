@@ -44,8 +44,8 @@ class HardSpread(NamedTuple):
 def iter_hard_spread_constraints(context: LintContext) -> Iterator[HardSpread]:
     """Yield the hard spread constraints that count their own workload's pods.
 
-    Each comes with a mask of the nodes that are open to the pods, and a mask of the nodes that it counts. Nodes without
-    the topology label of any hard constraint of the workload are in neither mask.
+    Each comes with a mask of the nodes that are open to the pods, and a mask of the nodes that it counts. A node that
+    lacks the topology label of one of the workload's hard constraints is in neither mask.
     """
     facts = context.facts
     for workload, path, constraint in iter_spread_constraints(context.workloads):
@@ -167,7 +167,7 @@ def find_unreachable_min_domains(context: LintContext) -> Iterator[Problem]:
         if _places_no_more_than(context, workload, max_placeable):
             message = (
                 f"minDomains is {min_domains}, but there {agreeing(domain_count, 'is', 'are')} only "
-                f"{counted(domain_count, 'domain')}: at most {max_placeable} of {workload.highest_replicas} replicas "
+                f"{counted(domain_count, 'domain')}: at most {max_placeable} of {workload.highest_replicas_text} "
                 "are scheduled"
             )
             yield workload.build_problem((*spread.path, "minDomains"), message)
@@ -254,7 +254,7 @@ def _iter_unusable_domain_problem(
         unusable_domains = facts.format_unusable_domains(spread.key, spread.counted, usable)
         message = (
             f"{message_start} {domain_count - usable_count} of {domain_count} domains ({unusable_domains}), which "
-            f"count as empty: at most {max_placeable} of {workload.highest_replicas} replicas are scheduled"
+            f"count as empty: at most {max_placeable} of {workload.highest_replicas_text} are scheduled"
         )
         yield workload.build_problem((*spread.path, field), message)
 
@@ -286,7 +286,7 @@ def find_conflicting_constraints(context: LintContext) -> Iterator[Problem]:
         )
         if all(facts.count_placeable_pods(variant, count) == count for variant in variants_with_one_constraint):
             message = (
-                f"the hard constraints together leave room for only {placed} of {workload.highest_replicas} replicas; "
+                f"the hard constraints together leave room for only {placed} of {workload.highest_replicas_text}; "
                 "each alone leaves room for all"
             )
             yield workload.build_problem(("topologySpreadConstraints",), message)
@@ -309,7 +309,8 @@ def find_domains_without_room(context: LintContext) -> Iterator[Problem]:
     """Find hard spread constraints that leave replicas Pending because a domain has no room for its share of them.
 
     Replays confirm that replicas are left even without movable pods, and that all would fit without hard constraints.
-    Finds nothing if a node autoscaler seems to run. Workloads that a rule about the cause reports are left out.
+    Workloads with a single replica, or with more than `MAX_PLACED`, are not replayed. Workloads that a rule about the
+    cause reports are left out. Finds nothing if a node autoscaler seems to run.
     """
     facts = context.facts
     if facts.has_node_autoscaler():
@@ -361,13 +362,15 @@ def _describe_full_domain(context: LintContext, spread: HardSpread, rows: list[R
     codes = np.unique(labels.codes[spread.counted])
     placed_counts = np.bincount(labels.codes[rows], minlength=len(labels.values))[codes]
     fewest = int(placed_counts.min())
-    domain = labels.values[int(codes[placed_counts.argmin()])]
-    nodes = int((spread.eligible & (labels.codes == codes[placed_counts.argmin()])).sum())
-    remaining = replicas - len(rows)
     skew = spread.constraint.max_skew
-    # Otherwise, no domain is at the maximum that the constraint allows
+    # The constraint limits no domain if none has reached the maximum, or if minDomains raises the maximum for all
     if placed_counts.max() < fewest + skew or len(codes) < (spread.constraint.min_domains or 1):
         return ""
+
+    code_with_fewest = int(codes[placed_counts.argmin()])
+    domain = labels.values[code_with_fewest]
+    nodes = int((spread.eligible & (labels.codes == code_with_fewest)).sum())
+    remaining = replicas - len(rows)
     return (
         f"only {len(rows):,} of {replicas:,} replicas find a node, even without movable pods: "
         f"{spread.key}={domain} ({counted(nodes, 'usable node')}) takes {fewest or 'none'}, and with maxSkew {skew} "

@@ -58,7 +58,7 @@ TS_BUILTIN_DEFAULT_INEFFECTIVE = Rule(
 def find_hard_defaults_with_autoscaler(context: LintContext) -> Iterator[Problem]:
     """Find hard default spread constraints in the configuration of a cluster with a Cluster Autoscaler.
 
-    The autoscaler is recognized by the names of its pods.
+    The autoscaler is recognized by the names of its pods. Finds nothing without such a pod.
     """
     assert context.cluster is not None
     if not any("cluster-autoscaler" in pod.metadata.name for pod in context.cluster.pods):
@@ -120,13 +120,17 @@ TS_SCALE_FROM_ZERO = Rule(
 )
 
 
+_STORAGE_ZONE_LABELS = frozenset({ZONE, "topology.ebs.csi.aws.com/zone", "topology.gke.io/zone"})
+"""The labels by which StorageClasses name zones."""
+
+
 def _list_zones_of_storage_classes(context: LintContext) -> set[str]:
     """Return the zones in the allowedTopologies of StorageClasses, which exist even if they have no nodes."""
     zones: set[str] = set()
     for storage_class in context.list_all_objects(StorageClass):
         for term in storage_class.allowed_topologies:
             for expression in term.match_label_expressions:
-                if expression.key in (ZONE, "topology.ebs.csi.aws.com/zone", "topology.gke.io/zone"):
+                if expression.key in _STORAGE_ZONE_LABELS:
                     zones.update(expression.values)
     return zones
 

@@ -34,9 +34,9 @@ SINGLE_NODE_MODES = ("ReadWriteOnce", "ReadWriteOncePod")
 
 
 def find_immediate_zonal_classes(context: LintContext) -> Iterator[Problem]:
-    """Find StorageClasses that bind zonal volumes immediately in a cluster of several zones.
+    """Find StorageClasses of zonal provisioners that bind volumes immediately.
 
-    Only known zonal provisioners are considered.
+    Only known provisioners are considered. Finds nothing if the nodes are in fewer than two zones.
     """
     zone_count = context.facts.count_domains(ZONE, context.facts.get_nodes_with_label(ZONE))
     if zone_count < 2:
@@ -77,8 +77,7 @@ def find_shared_single_node_volumes(context: LintContext) -> Iterator[Problem]:
             user = describe_exclusive_user(claim)
             if user:
                 message = (
-                    f"{workload.highest_replicas} replicas share claim {claim.metadata.name}, which only one {user} "
-                    "can use"
+                    f"{workload.highest_replicas_text} share claim {claim.metadata.name}, which only one {user} can use"
                 )
                 yield workload.build_problem(path, message)
             volume = volumes.get(claim.spec.volume_name)

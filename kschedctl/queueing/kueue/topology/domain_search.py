@@ -97,8 +97,10 @@ class DomainSearch:
 
         The search starts at ``level``. If one domain at this or a higher level is large enough, it is chosen.
         Otherwise, several domains are chosen at the highest level. For an unconstrained request, they are chosen at
-        ``level``. Raises PlacementError if there are no domains or all together are too small, or if the level is
-        required and no single domain is large enough. Upstream: findLevelWithFitDomains.
+        ``level``. Upstream: findLevelWithFitDomains.
+
+        Raises PlacementError if ``level`` has no domains, or if all domains together are too small. Also raises
+        PlacementError if the level is required and no single domain is large enough.
         """
         counts, request = self.counts, self.request
         domain_count = len(counts.tree.levels[level].values)
@@ -125,8 +127,8 @@ class DomainSearch:
 
         ``domains`` is sorted as by ``sort_domains_for_leader``. If domains with the least free capacity come first, the
         first that fits is returned. Otherwise, the first domain has the most room, and the result is None if it is too
-        small. Only if affinity counts and the level is required may a later domain be used. If affinity counts, the
-        result has the affinity score of the first domain that fits.
+        small. There is one exception: if affinity counts and the level is required, later domains are tried, too. If
+        affinity counts, the result has the affinity score of the first domain that fits.
         """
         counts, request = self.counts, self.request
         has_room_for_slices = counts.slices_with_leader[level][domains] >= request.slices

@@ -154,8 +154,8 @@ class PodGroupCycle:
     def run(self, view: Fork | None = None, post_filter: bool = True) -> GroupResult:
         """Try to place the group in `view`, or in the cycle's own view, and return the result.
 
-        A topology-aware cycle tries each placement of a group whose object was read. Without `post_filter`, pods do not
-        preempt. If no pod of the group is placed, the group does not fit.
+        A topology-aware cycle tries each placement, unless the group's object may not have been read. Without
+        `post_filter`, pods do not preempt. If no pod is placed, the group does not fit.
         """
         view = self.view if view is None else view
         if self.topology_aware and not may_be_unread(view, self.key):
@@ -177,7 +177,8 @@ class PodGroupCycle:
         """Try all placements, and return the result of the best placement on which the group fits.
 
         If the group fits on no placement, return the result of the first placement, with upstream's message. Without
-        any placement, the group is Unschedulable. An error ends the attempt and becomes the result.
+        any placement, the group is Unschedulable. An error ends the attempt and becomes the result. With `post_filter`,
+        pods that do not fit try preemption.
         """
         try:
             group = self._get_required_group(view)
@@ -212,7 +213,7 @@ class PodGroupCycle:
     def _choose_best_placement(
         self, group: PodGroup, view: Fork, fitting: Sequence[GroupResult], tried: tuple[GroupResult, ...]
     ) -> GroupResult:
-        """Return the result of the placement with the highest score, or of the first of several with that score.
+        """Return the result of the placement with the highest score. Of equal scores, the first wins.
 
         A single fitting placement is not scored. If scoring fails, return a result with the error. The results of all
         `tried` placements are attached.
@@ -227,9 +228,9 @@ class PodGroupCycle:
         return replace(fitting[int(total.argmax())], tried=tried, scores=scores)
 
     def _build_proposal(self, result: GroupResult) -> PodGroupAssignments:
-        """Build what PlacementScore plugins score: the placement, with the pods that would run on its nodes.
+        """Build the input of PlacementScore plugins: the placement, and the pods that would run on its nodes.
 
-        These are the group's members that have a node in the result.
+        These pods are the group's members that have a node in the result.
         """
         assert result.placement is not None
         with_row = [member for member in result.members if member.row != NO_ROW]
@@ -239,11 +240,12 @@ class PodGroupCycle:
     # -- the pods one after another ------------------------------------------------------------------------------
 
     def _try_members(self, view: Fork, post_filter: bool, placement: GroupPlacement | None = None) -> GroupResult:
-        """Try the pods in order, assuming each placed pod before the next, on all nodes or on the placement's nodes.
+        """Try the pods in order, and assume each placed pod before the next is tried.
 
-        The group fits once Permit succeeds for a pod. If this pod or an earlier one needs preemption, the group waits
-        for the preemption instead. A pod that does not fit is skipped, and an error ends the attempt. If `post_filter`
-        is set, pods that do not fit try preemption. Since v1.37, PlacementFeasible plugins decide in place of Permit.
+        Only the nodes of `placement` are used, if it is given. The group fits once Permit succeeds for a pod. If this
+        pod or an earlier one needs preemption, the group waits for the preemption instead. A pod that does not fit is
+        skipped, and an error ends the attempt. If `post_filter` is set, pods that do not fit try preemption. Since
+        v1.37, PlacementFeasible plugins decide in place of Permit, and pods do not preempt.
         """
         assumed = view.fork()
         assumed.placement = build_placement_mask(placement, view)
@@ -272,10 +274,11 @@ class PodGroupCycle:
         return GroupResult(status, tuple(results), waits_on_preemption)
 
     def _try_members_while_feasible(self, view: Fork) -> GroupResult:
-        """Try the pods in order, assuming each placed pod before the next, as long as the group can still be bound.
+        """Try the pods in order, as long as the group can still be bound.
 
-        PlacementFeasible plugins decide, before the first pod and after each pod, whether it can. The pods do not
-        preempt. An error ends the attempt.
+        Each placed pod is assumed before the next is tried. PlacementFeasible plugins decide whether the group can
+        still be bound, before the first pod and after each pod. Pods do not preempt. An error ends the attempt. For a
+        group in a tree, the result has the fork with the assumed pods.
         """
         group = find_pod_group(view, self.key)
         results: list[MemberResult] = []
@@ -334,7 +337,7 @@ class PodGroupCycle:
         """Assume a pod on its node, and run the Reserve and Permit plugins for it.
 
         Permit is skipped if PlacementFeasible plugins decide. Return the pod's result and the fork to continue with. If
-        Reserve or Permit rejects the pod, this fork does not have it.
+        Reserve or Permit fails or rejects the pod, this fork does not have it.
         """
         position, row = member.position, member.row
         info = self.infos[position]
@@ -391,7 +394,6 @@ def _build_placed_member_result(cycle: Cycle, position: Position, row: Row) -> M
     If the pod's nominated node passed the filters, it was the only node that was evaluated.
     """
     uses_nominated = cycle.nominated_row is not None and bool(cycle.filter.passing[cycle.nominated_row])
-    # A nominated node that passes is the only node that was evaluated
     evaluated = 1 if uses_nominated else int(cycle.considered.sum())
     return MemberResult(
         position, SUCCESS, row=row, feasible=len(cycle.feasible), evaluated=evaluated, tied=len(cycle.scores.best)

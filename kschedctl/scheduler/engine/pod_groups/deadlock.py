@@ -42,12 +42,12 @@ def is_half_placed(view: Fork, key: AnyGroupKey) -> bool:
 def find_blocking_gangs(
     cycle: PodGroupCycle, fits: Callable[[GroupResult], bool] = is_placed, *, own_groups: bool = True
 ) -> list[AnyGroupKey]:
-    """Return the partly placed gangs that keep this partly placed gang from being placed.
+    """Return the partly placed gangs that keep this gang from being placed.
 
-    For each other partly placed gang, the cycle is replayed without the pods of that gang. Gangs whose absence lets
-    this gang fit are returned. At most MAX_TRIED gangs are tried. `fits` decides whether enough pods are placed. With
-    `own_groups`, PodGroups of Kubernetes are considered too, because the scheduler places their pods together. Gangs of
-    other projects are always considered.
+    Return [] unless this gang is partly placed, too. The cycle is replayed without the pods of each other partly placed
+    gang, for at most MAX_TRIED gangs. A gang is returned if this gang fits without it. `fits` decides whether enough
+    pods are placed. With `own_groups`, PodGroups of Kubernetes are considered too, because the scheduler places their
+    pods together. Gangs of other projects are always considered.
     """
     view = cycle.view
     if not is_half_placed(view, cycle.key):
@@ -105,11 +105,11 @@ class Crossing(NamedTuple):
 
 
 def find_groups_sharing_pods(cycle: PodGroupCycle, result: GroupResult, *, own_groups: bool) -> Crossing:
-    """Find the groups that a tried group waits for at Permit, and the PodGroups that compete for their pods.
+    """Find the groups that a tried group waits for, and the PodGroups that compete for their pods.
 
-    The tried group waits for the gangs of its pods that wait at Permit. PodGroups compete if pods that these gangs lack
-    belong to them. Nothing is found if the group fits, waits for preemption, or has no pod that waits at Permit. Set
-    `own_groups` if the scheduler places the pods of Kubernetes' PodGroups together.
+    The tried group waits for the gangs of its pods that wait at Permit. A PodGroup competes with such a gang if it
+    contains a pod of the gang that has no node. Nothing is found if the group fits, waits for preemption, or has no pod
+    that waits at Permit. Set `own_groups` if the scheduler places the pods of Kubernetes' PodGroups together.
     """
     waits = [member.position for member in result.members if member.permit and member.permit.code is Code.WAIT]
     if result.placed or result.waiting_on_preemption or not waits:

@@ -149,7 +149,7 @@ def get_gang_minimum(view: Fork, key: GangKey) -> GangMinimum:
 
 
 def _get_kueue_minimum(view: Fork, key: GangKey) -> GangMinimum:
-    """Return the minimum number of pods that a Kueue group needs, which every pod has to state in an annotation.
+    """Return the minimum number of pods of a Kueue group, which an annotation on each pod states.
 
     With fast admission, the group needs only the pods that exist, if these are fewer. If an annotation is missing or
     invalid, or if the annotations disagree, the result names the problem.

@@ -252,7 +252,7 @@ def _list_children(view: Fork, key: EntityKey) -> tuple[EntityKey, ...]:
 
 
 def find_placed_pods(view: Fork, group: AnyGroup) -> Rows:
-    """Return the positions of the pods on nodes that belong to a group or to a group below it."""
+    """Return the positions of a group's placed pods, including the pods of the groups below it."""
     key = group.metadata.namespace, group.metadata.name
     if isinstance(group, PodGroup):
         return find_group_state(view, key).scheduled
@@ -261,9 +261,10 @@ def find_placed_pods(view: Fork, group: AnyGroup) -> Rows:
 
 
 def has_enough_pods(view: Fork, tree: GroupTree, extra_pod_group: GroupKey | None = None) -> bool:
-    """Return whether a group has at least its minimum of pods, or of child groups that have enough pods.
+    """Return whether a group has its minimum number of pods.
 
-    If `extra_pod_group` is given, that PodGroup counts as having one more pod than exists.
+    A CompositePodGroup needs its minimum number of child groups that have enough pods. The PodGroup `extra_pod_group`
+    counts as having one more pod than exists.
     """
     if tree.key.composite:
         return sum(has_enough_pods(view, child, extra_pod_group) for child in tree.children) >= tree.min_count

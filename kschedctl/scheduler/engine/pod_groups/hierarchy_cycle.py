@@ -202,8 +202,8 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
     ) -> tuple[GroupResult, Fork]:
         """Return the result of the placement with the highest score, and the fork to continue with.
 
-        If several placements have that score, the first is taken. A single fitting placement is not scored. The result
-        and the results of the groups below are added to `results`. If scoring fails, the group gets an error.
+        Of equal scores, the first wins. A single fitting placement is not scored. The result and the results of the
+        groups below are added to `results`. If scoring fails, the group gets an error.
         """
         best = fitting[0]
         scores = {}
@@ -220,9 +220,9 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         return result, _get_next_fork(replace(result, after=best.after), view)
 
     def _build_proposal(self, tree: GroupTree, attempt: _PlacementAttempt) -> PodGroupAssignments:
-        """Build what PlacementScore plugins score: the placement, with the pods that would run on its nodes.
+        """Build the input of PlacementScore plugins: the placement, and the pods that would run on its nodes.
 
-        These are the placed pods of all PodGroups in the tree that fit.
+        These pods are the placed pods of each PodGroup that fits.
         """
         assert attempt.result.placement is not None
         assignments = []

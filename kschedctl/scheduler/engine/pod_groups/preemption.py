@@ -149,10 +149,10 @@ def _has_default_preemption(cycle: AnyCycle) -> bool:
 
 
 def _try_preemption(cycle: AnyCycle) -> GroupPreemption:
-    """Select the victims of a group, or return a status that says why none are selected.
+    """Select the victims of a group, or return a status with the reason why none are selected.
 
-    The group may not be allowed to preempt, may still wait for its victims (which counts as Success), or may find no
-    potential victims.
+    The status is an error if the group does not exist. It is Success without victims if earlier victims are still
+    leaving. Otherwise, the group must not preempt or has no potential victims.
     """
     # The group has to exist and to be allowed to preempt.
     release, group = cycle.framework.release, cycle.preemptor

@@ -106,7 +106,7 @@ def mask_placed_pods(view: Fork, positions: Rows) -> Bools:
 
 
 def _mask_bound_to_unknown_nodes(view: Fork, positions: Rows) -> Bools:
-    """Return a mask over `positions` of the pods that were bound to a node which the snapshot does not have."""
+    """Return a mask over `positions` of the pods that were bound to a node outside the snapshot."""
     objects, snapshot = view.pods.objects, view.snapshot
     names = objects.table.node
     has_name = np.array([bool(name) for name in names.values], np.bool_)

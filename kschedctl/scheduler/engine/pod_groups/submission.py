@@ -90,7 +90,10 @@ def _build_failure_since_1_37(
     """Build a member's failure as versions since v1.37 report it.
 
     `member` is None if the pod was not tried. If the group preempts, the member is nominated for the node that it will
-    get. A member that fits, although its group does not, is Unschedulable because of the group.
+    get. After an error of the group, the failure is the member's own error or, if it has none, the group's error. A
+    member that was not tried fails with the status that the group had before preemption. A member without a node fails
+    with its own status. A placed member waits for the group's preemption, or is Unschedulable because its group does
+    not fit.
     """
     nominated_row = (result.nominated_rows or {}).get(position)
     if result.status.code is Code.ERROR:
@@ -128,8 +131,8 @@ def _find_nominated_row(member: MemberResult, view: Fork) -> Row | None:
 def find_new_condition(result: GroupResult, group: PodGroup | None, release: KubeVersion) -> PodGroupCondition | None:
     """Return the condition to write into the group's status, or None if it stays as it is.
 
-    It stays if the condition has not changed, if the group was scheduled before and is not now, or if the group's
-    object does not exist.
+    It stays if it has not changed or if the group's object does not exist. It also stays if the group was scheduled
+    before, even if it is not now.
     """
     if group is None:
         return None

@@ -59,8 +59,8 @@ class PreemptionRole(NamedTuple):
 def find_potential_victims(view: Fork, priority: int, release: KubeVersion) -> list[Victim]:
     """Return what a preemptor with this priority may evict: single pods, and groups that are evicted as a whole.
 
-    Only pods with a node and a lower priority are included. The start time of a group is the start time of the first of
-    its pods, node by node, in v1.36, and the earliest start time of its pods in v1.37.
+    Only pods with a node and a lower priority are included. In v1.36, the start time of a group is that of its first
+    pod in node order. In v1.37, it is the earliest start time of its pods.
     """
     as_groups = AS_GROUPS.at(release)
     roles = {key: find_preemption_role(view, key, as_groups=as_groups) for key in view.pods.positions_by_group}
@@ -130,8 +130,8 @@ WORKLOAD_AWARE = "not eligible due to workload aware preemption enabled"
 def find_member_ineligibility(pod: Pod, view: Fork, topology_aware: bool, workload_aware: bool) -> str:
     """Return the reason why a pod may not preempt separately from its group, or "" if it may.
 
-    A pod may not preempt if its group is constrained to a topology or was not found, or if groups preempt as a whole. A
-    pod without a group always may.
+    A pod without a group always may. With `topology_aware`, a pod may not if its group does not exist or has scheduling
+    constraints. With `workload_aware`, no pod of a group may.
     """
     key = get_group_key(pod)
     if key is None:

@@ -50,7 +50,8 @@ class Budgets:
     def find_protecting_budgets(self, position: Position) -> tuple[str, ...]:
         """Return the names of the PDBs that preemption respects for a pod.
 
-        These are the PDBs with a non-empty selector that select the pod. A pod without labels has none.
+        These are the PDBs with a non-empty selector that select the pod. A pod without labels has none. The answer is
+        cached by PodInfo.
         """
         number = int(self.view.pods.info[position])
         if number not in self._protecting_by_info:
@@ -65,7 +66,7 @@ class Budgets:
     def find_selecting_budgets(self, position: Position) -> tuple[str, ...]:
         """Return the names of the PDBs that an eviction of the pod must respect.
 
-        These are all PDBs that select the pod, even with an empty selector.
+        These are all PDBs that select the pod, even with an empty selector. The answer is cached by PodInfo.
         """
         number = int(self.view.pods.info[position])
         if number not in self._selecting_by_info:
@@ -87,7 +88,7 @@ class Budgets:
         return self.view.pods.match_infos(self._get_selector(budget), frozenset((namespace,)))
 
     def _get_selector(self, budget: str) -> Selector:
-        """Return the parsed selector of a PDB. An invalid selector selects nothing."""
+        """Return the parsed selector of a PDB, from a cache if possible. An invalid selector selects nothing."""
         if budget not in self._selectors:
             spec = self._budgets[budget].spec
             key = "selector of a budget", budget
@@ -154,7 +155,7 @@ class Budgets:
         return False
 
     def _pair_pods_with_budgets(self, pods: Positions) -> tuple[Rows, Rows]:
-        """Return pairs of a pod and one of its PDBs, as an array of pod indexes and an array of PDB indexes.
+        """Return all pairs of a pod and one of its PDBs, as two arrays: the pods' indexes and the PDBs' indexes.
 
         A pair is left out if the API server has already recorded the pod's disruption.
         """
@@ -174,6 +175,12 @@ class Budgets:
             if recorded:
                 is_recorded |= (budget_indexes == budget_index) & np.isin(pods[pod_indexes], recorded)
         return pod_indexes[~is_recorded], budget_indexes[~is_recorded]
+
+    @property
+    def protected_infos(self) -> Bools:
+        """A mask over the distinct PodInfos whose pods a PDB protects."""
+        starts, _ = self._budgets_by_info
+        return np.diff(starts) > 0
 
     @cached_property
     def _budgets_by_info(self) -> tuple[Rows, Rows]:

@@ -142,9 +142,11 @@ def _negate_earliest_starts(view: Fork, candidates: Candidates) -> Costs:
     preferred, and lower costs are better.
     """
     priorities = _get_victim_priorities(view, candidates)
-    highest = np.repeat(np.maximum.reduceat(priorities, candidates.starts[:-1]), candidates.sizes)
-    start = np.where(priorities == highest, view.pods.start[candidates.victims], np.iinfo(np.int64).max)
-    return -np.minimum.reduceat(start, candidates.starts[:-1])
+    first_victims = candidates.starts[:-1]  # the index of each candidate's first victim
+    highest = np.repeat(np.maximum.reduceat(priorities, first_victims), candidates.sizes)
+    never = np.iinfo(np.int64).max
+    start = np.where(priorities == highest, view.pods.start[candidates.victims], never)
+    return -np.minimum.reduceat(start, first_victims)
 
 
 def _get_victim_priorities(view: Fork, candidates: Candidates) -> Costs:

@@ -26,7 +26,7 @@ from kschedctl.scheduler.engine.preemption.victims import (
     Judge,
     Selection,
     Victims,
-    order_for_put_back,
+    compute_put_back_order,
 )
 from kschedctl.scheduler.framework import Code
 
@@ -108,8 +108,9 @@ class DryRun:
 def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
     """Find, on each of the potential nodes (N,), victims whose eviction makes room for the pod.
 
-    All evictable pods are removed first. Each one is then put back if the pod still fits. If every filter judges a node
-    by the node's own pods, cached results of earlier dry runs are reused. Raises PluginError if a plugin fails.
+    On each node, all evictable pods are removed first. Each of them is put back if the pod then still fits. If every
+    filter judges a node by the node's own pods, cached results of earlier dry runs are reused. Raises PluginError if a
+    plugin fails.
     """
     filtering = Filtering.from_framework(cycle.framework, cycle.pre_filter, cycle.info, cycle.view)
     if is_decided_per_node(selection, filtering):
@@ -118,7 +119,7 @@ def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
     # Judge all nodes without their evictable pods.
     pods = selection.find_potential_victims(potential)
     violating = get_budgets(cycle.view).find_violations(pods)
-    order = order_for_put_back(cycle.view, pods, violating)
+    order = compute_put_back_order(cycle.view, pods, violating)
     victims = Victims.from_pods(cycle, pods[order], violating[order])
     has_victims = np.zeros(len(potential), np.bool_)
     has_victims[victims.node] = True
@@ -164,7 +165,7 @@ def _dry_run_per_node(cycle: Cycle, filtering: Filtering, potential: Bools, sele
 
     # Build the candidates from their pods that have to go.
     promising_state = state.restrict_to(promising)
-    order = order_for_put_back(cycle.view, promising_state.pods, promising_state.violating)
+    order = compute_put_back_order(cycle.view, promising_state.pods, promising_state.violating)
     victims = Victims.from_pods(cycle, promising_state.pods[order], promising_state.violating[order])
     victims.removed = promising_state.must_go[order]
     by_importance = selection.sorts_by_importance(cycle.framework.release)

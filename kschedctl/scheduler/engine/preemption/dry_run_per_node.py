@@ -22,7 +22,7 @@ from kschedctl.scheduler.engine.dry_run_cache import (
 )
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.engine.preemption.candidates import Positions
-from kschedctl.scheduler.engine.preemption.victims import DecidedByFilters, Selection, order_for_put_back
+from kschedctl.scheduler.engine.preemption.victims import DecidedByFilters, Selection, compute_put_back_order
 from kschedctl.scheduler.engine.reserve import has_backed_resources
 from kschedctl.scheduler.framework import Reads
 from kschedctl.snapshot.delta import Delta, find_run_starts
@@ -54,7 +54,7 @@ def dry_run_changed_nodes(
     if cache is not None and pod_class is not None:
         cache_key = (cycle.framework.profile.scheduler_name, pod_class)
         cached = cache.find(cache_key)
-    state = build_empty_dry_run(view, nominated) if cached is None else _drop_outdated_results(cached, view, nominated)
+    state = build_empty_dry_run(view, nominated) if cached is None else _select_valid_results(cached, view, nominated)
 
     # Try the other nodes, or only as many as the best candidates need.
     trial = _Trial(filtering, nominated, selection)
@@ -68,8 +68,8 @@ def dry_run_changed_nodes(
     return state
 
 
-def _drop_outdated_results(cached: DryRunState, view: Fork, nominated: Delta) -> DryRunState:
-    """Drop cached results for nodes whose pods, nominations or PDB violations changed."""
+def _select_valid_results(cached: DryRunState, view: Fork, nominated: Delta) -> DryRunState:
+    """Return the cached results of nodes whose pods, nominations and PDB violations have not changed."""
     state = cached.restrict_to_unchanged_nodes(view, nominated)
     differs = get_budgets(view).find_violations(state.pods) != state.violating
     if not differs.any():
@@ -157,7 +157,7 @@ class _Trial:
         pods = self.selection.find_potential_victims(nodes)
         node = self.view.node[pods]
         violating = get_budgets(self.view).find_violations(pods)
-        order = order_for_put_back(self.view, pods, violating)
+        order = compute_put_back_order(self.view, pods, violating)
         fits = self._find_fitting_nodes_without(pods)
 
         # On these nodes, put the pods back one by one, in order. On all other nodes, all of them must go.
@@ -200,7 +200,7 @@ class _Trial:
     def find_lowest_sufficient_priority(
         self, nodes: Bools, priorities: Priorities, guess: int
     ) -> tuple[int, Bools] | None:
-        """Find the lowest priority up to which pods must be evicted so that the pod fits on some node.
+        """Find the lowest priority for which evicting all pods up to it makes room on some node.
 
         Return this priority and a mask (N,) of the nodes on which the pod then fits, or None if no priority suffices.
         The search starts at `guess` and its neighbor, and continues by bisection. Raises PluginError if a plugin fails.

@@ -142,7 +142,7 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
         """Dry-run preemption and nominate the best node, without calling extenders.
 
         The result is a rejection if the pod may not preempt. If no node can be nominated, the result is an error if the
-        dry run of some node failed, and otherwise a rejection that counts the nodes by reason. The report has the
+        dry run of some node failed. Otherwise, it is a rejection that counts the nodes by reason. The report has the
         details.
         """
         if ineligible := self.find_ineligibility(cycle):
@@ -184,7 +184,7 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
         return ""
 
     def _build_success(self, cycle: Cycle, allowed: BestCandidates, report: Preemption) -> PostFilterResult:
-        """Build the result that nominates the node whose name comes first among the best nodes."""
+        """Build the result that nominates the node whose name comes first among the `allowed` best nodes."""
         node, victims = _pick_first_node_by_name(allowed, cycle)
         message = self.format_success_message(cycle, node, victims)
         status = self._build_status(Code.SUCCESS, message) if message else SUCCESS

@@ -19,7 +19,7 @@ from kschedctl.snapshot.fork import Fork
 SORTED_AGAIN = ByVersion(
     "victims are listed by importance alone, rather than PDB violations first",
     (("", False), ("1.30.7 1.31.3", True)),
-    "#128307, brought back by #128431 and #128434",
+    "#128307, backported by #128431 and #128434",
 )
 NO_VICTIMS = "No preemption victims found for incoming pod"
 
@@ -70,7 +70,7 @@ class LowerPriority:
     def find_potential_victims(self, nodes: Bools) -> Positions:
         """Return the pods of lower priority on the nodes of a mask (N,), sorted by node and then by importance."""
         pods = self.find_potential_victims_unsorted(nodes)
-        return pods[order_by_importance(self.view, pods, self.view.arrivals.place[pods])]
+        return pods[compute_importance_order(self.view, pods, self.view.arrivals.place[pods])]
 
     def find_potential_victims_unsorted(self, nodes: Bools) -> Positions:
         """Return the lower-priority pods on the nodes of a mask (N,), in no particular order."""
@@ -99,13 +99,13 @@ class LowerPriority:
         return SORTED_AGAIN.at(release)
 
 
-def order_by_importance(view: Fork, pods: Positions, arrival_order: Positions) -> Positions:
+def compute_importance_order(view: Fork, pods: Positions, arrival_order: Positions) -> Positions:
     """Return the order that sorts the pods by node and, on each node, from the most to the least important.
 
-    A pod with a higher priority is more important. At equal priority, this is the pod that started earlier. A pod that
-    has not started counts as started now. In upstream, each comparison reads the clock again, which reverses the order
-    of such pods unless time stands still. A pod created after the snapshot counts as started. Ties are broken by
-    `arrival_order` (one entry per pod), in reverse for pods that have not started.
+    A pod with a higher priority is more important. Of equal priority, the pod that started earlier is more important. A
+    pod that has not started counts as started now. Upstream reads the clock anew in each comparison, which puts such
+    pods in reverse order. A pod created after the snapshot counts as started. Ties are broken by `arrival_order` (one
+    entry per pod), in reverse for pods that have not started.
     """
     if not len(pods):
         return arrival_order
@@ -119,7 +119,7 @@ def find_pods_never_started(view: Fork, pods: Positions) -> Bools:
 
     Upstream compares the current time in place of their start. If time stands still, no pod is marked.
     """
-    never_started: Bools = (view.pods.start[pods] == NO_TIME) & ~view.arrivals.came[pods]
+    never_started: Bools = (view.pods.start[pods] == NO_TIME) & ~view.arrivals.arrived_later[pods]
     return never_started & view.time_passes
 
 
@@ -162,7 +162,7 @@ class Victims:
 
     @classmethod
     def from_pods(cls, cycle: Cycle, pod: Positions, violating: Bools) -> Victims:
-        """Build the victims of a cycle from pods that `order_for_put_back` has sorted."""
+        """Build the victims of a cycle from pods that `compute_put_back_order` has sorted."""
         return cls(cycle.view, pod, violating, _find_port_holders(cycle)[cycle.view.pods.info[pod]])
 
     @cached_property
@@ -184,8 +184,9 @@ class Victims:
         """Put back the victims that need not be evicted. Return upstream's errors, keyed by the row of the node.
 
         Each step puts back one victim per node, and evicts it again if a filter then rejects the node or if `selection`
-        demands it. PDB violations of victims that `selection` demands are not counted. If both demand a victim, it is
-        evicted twice, which is an error on this node as it is upstream. Raises PluginError if a plugin fails.
+        demands it. PDB violations of victims that `selection` demands are not counted. If a filter and `selection` both
+        evict a victim, it is gone twice, which is an error on this node as it is upstream. Raises PluginError if a
+        plugin fails.
         """
         failed: dict[int, str] = {}
         for step in range(int(self.rank.max(initial=-1)) + 1):
@@ -213,14 +214,15 @@ class Victims:
         happened. A restored pod with a port first leaves and then comes back.
         """
         removed = np.flatnonzero(self.removed & ~self.holds_port)
-        ports = np.flatnonzero(self.holds_port)
-        ports = ports[np.argsort(self.time[ports])]
-        restored_ports = ports[~self.removed[ports]]
-        last_port_changes = np.where(self.removed[ports], -1, 1)
-        departures = np.full(len(removed) + len(restored_ports), -1, np.int64)
+        with_port = np.flatnonzero(self.holds_port)
+        with_port = with_port[np.argsort(self.time[with_port])]
+        restored_with_port = with_port[~self.removed[with_port]]
 
-        changed = np.concatenate((removed, restored_ports, ports))
-        sign = np.concatenate((departures, last_port_changes))
+        # The pods that leave, followed by the latest change of each pod with a port: it has left or come back.
+        leaving = np.concatenate((removed, restored_with_port))
+        latest_changes = np.where(self.removed[with_port], -1, 1)
+        changed = np.concatenate((leaving, with_port))
+        sign = np.concatenate((np.full(len(leaving), -1, np.int64), latest_changes))
         return Delta.from_changes(self.node[changed], self.view.pods.info[self.pod[changed]], sign)
 
     def build_candidates(self, rows: Positions, by_importance: bool) -> Candidates:
@@ -228,21 +230,21 @@ class Victims:
 
         With `by_importance`, victims are sorted by importance only, and PDB violations do not matter.
         """
-        order = self._order_by_importance() if by_importance and self.violating.any() else None
+        order = self._compute_importance_order() if by_importance and self.violating.any() else None
         return self._build_candidates_in_order(rows, order)
 
-    def _order_by_importance(self) -> Positions:
+    def _compute_importance_order(self) -> Positions:
         """Return an order of all victims in which the removed victims of each node are sorted by importance.
 
-        The victims that were put back stay where they are. Only nodes on which some but not all victims violate PDBs
-        have to be sorted, because the victims of all other nodes are sorted by importance already.
+        The victims that were put back stay where they are. A node needs sorting only if some but not all of its victims
+        violate PDBs. The victims of all other nodes are sorted by importance already.
         """
         nodes = len(self.view.nodes)
         violating_counts = np.bincount(self.node, self.violating, nodes)
         is_mixed = (violating_counts > 0) & (violating_counts < np.bincount(self.node, minlength=nodes))
         order = np.arange(len(self.pod))
         to_sort = np.flatnonzero(self.removed & is_mixed[self.node])
-        order[to_sort] = to_sort[order_by_importance(self.view, self.pod[to_sort], np.arange(len(to_sort)))]
+        order[to_sort] = to_sort[compute_importance_order(self.view, self.pod[to_sort], np.arange(len(to_sort)))]
         return order
 
     def _build_candidates_in_order(self, rows: Positions, order: Positions | None) -> Candidates:
@@ -283,7 +285,7 @@ class Victims:
         return GONE_TWICE.format(pod.metadata.name, self.view.nodes.names[self.node[victim]])
 
 
-def order_for_put_back(view: Fork, pods: Positions, violating: Bools) -> Positions:
+def compute_put_back_order(view: Fork, pods: Positions, violating: Bools) -> Positions:
     """Return the order in which a dry run puts back pods.
 
     The pods are already sorted by node and importance. On each node, pods whose eviction violates a PDB come first.

@@ -110,7 +110,7 @@ class ClaimIndex:
     def put_claim(self, claim: ResourceClaim) -> list[PoolUse]:
         """Add a claim to the index, or replace the claim of the same name, and update the allocated devices.
 
-        Return one PoolUse for each device that the old or the new claim holds, so that a pool can occur several times.
+        Return the PoolUse of each device in the old or the new claim. A pool can occur several times.
         """
         name = f"{claim.metadata.namespace}/{claim.metadata.name}"
         old_claim = self.by_name.get(name)

@@ -267,8 +267,8 @@ class Search:
     def _prepare_claim(self, claim_index: int, claim: ClaimRequests) -> None:
         """Fill `all_devices` and `constraints` for a claim, and check the number of devices that it requests.
 
-        Raises AllocationError if the claim requests more than MAX_RESULTS devices even with its smallest alternatives,
-        or if a pool is unusable or a selector fails for a request with mode All.
+        Raises AllocationError if even the claim's smallest alternatives need more than MAX_RESULTS devices. For a
+        request with mode All, it is also raised if a pool is unusable or a selector fails.
         """
         min_devices = 0
         for request_index, alternatives in enumerate(claim.requests):
@@ -335,9 +335,10 @@ class Search:
             return False
 
     def _search_from_request(self, claim_index: int, request_index: int) -> bool:
-        """Search for devices for a request, trying its alternatives in order, and for all later requests and claims.
+        """Search for devices for a request and for all later requests and claims. Return whether all were found.
 
-        Return whether all devices were found. Raises _TooManyResultsError if every alternative has too many devices.
+        The alternatives of the request are tried in order. Raises _TooManyResultsError if every alternative has too
+        many devices.
         """
         requests = self.claims[claim_index].requests
         if request_index == len(requests):
@@ -400,8 +401,8 @@ class Search:
         """Try the devices of `self.places` from index `start` on as the request's next device.
 
         Return True once a device leads to a complete allocation, and False if none does. A device that is equal to a
-        failed device is not tried. Raises AllocationError if an invalid pool is visited, in versions that check pools
-        then, or would have to provide a device.
+        failed device is not tried. Raises AllocationError if an invalid pool would have to provide a device or, in some
+        versions, if the search merely comes to such a pool.
         """
         if num_allocated == 0 and self._has_too_few_devices(position):
             return False
@@ -436,8 +437,8 @@ class Search:
         The request already has `num_allocated` devices, and the search for its next device begins at index
         `next_place`. If the search fails, the allocation is undone, except for mode All in versions that keep it.
 
-        If the device cannot be allocated to a request with mode All, some versions skip the device and search on, and
-        other versions end the search with _SearchEndedError. In all other cases, the result is False.
+        Return False if the device cannot be allocated. For a request with mode All, some versions skip the device
+        instead and search on. Other versions end the search with _SearchEndedError.
         """
         self.limit.count_step()
         wants_all = position in self.all_devices
@@ -477,10 +478,10 @@ class Search:
     def _has_too_few_devices(self, position: SearchPosition) -> bool:
         """Return whether the node has fewer candidates than the request needs, so that the search can be skipped.
 
-        The search is not skipped for a request of a single device, if one device may fill the whole request, if a pool
-        is invalid, or if upstream's search might time out. It is not skipped either if devices consume counters,
-        because upstream does not give all counters back. Raises AllocationError if a selector fails for a device, and
-        SearchTimeoutError if upstream's search would certainly time out.
+        Return False for a request of a single device, if one device may fill the whole request, if a pool is invalid,
+        or if upstream's search might time out. Also return False if devices consume counters, because upstream does not
+        give all counters back. Raises AllocationError if a selector fails for a device, and SearchTimeoutError if
+        upstream's search would certainly time out.
         """
         num_requested = self._count_requested_devices(position)
         if num_requested < 2 or not self.interchangeable:
@@ -506,8 +507,8 @@ class Search:
         """Return the index at which to search for the request's next device, after `device` at index `place`.
 
         A device that the request can take again is tried again. In versions that try devices in any order, upstream
-        begins again at the first device. This search does so only if the order can change the result, which is the case
-        with a distinctAttribute or with counters that upstream does not give back.
+        begins again at the first device. This search does so only if the order can change the result. It can with a
+        distinctAttribute, and with counters that upstream does not give back.
         """
         if not self.limit.any_order:
             return place + 1
@@ -549,7 +550,8 @@ class Search:
         """Return whether all selectors of the request match the device and the device is available on the node.
 
         Devices with binding conditions are not selectable if the version does not support them. Before 1.32, the
-        selectors of the device class do not apply to mode All. Raises AllocationError if a selector fails.
+        selectors of the device class do not apply to mode All. The answer is cached. Raises AllocationError if a
+        selector fails.
         """
         if device.device.binding_conditions and not self.features.binding_conditions:
             return False
@@ -567,8 +569,8 @@ class Search:
     def has_capacity(self, request: Request, device: PooledDevice) -> bool:
         """Return whether the device has enough capacity left for the request.
 
-        Without DRAConsumableCapacity, capacity is not checked. Raises AllocationError if the version rejects the
-        requested amount.
+        Without DRAConsumableCapacity, capacity is not checked. Raises AllocationError if an amount is negative or
+        cannot be represented, in versions that reject such amounts.
         """
         if not self.features.consumable_capacity:
             return True

@@ -89,7 +89,7 @@ def fits_capacity(
     """Return whether a request can be added to all `taken` amounts without exceeding the device's capacity.
 
     Also return False if the device lacks a requested capacity or a policy forbids the amount. Raises AllocationError if
-    the version rejects an amount.
+    an amount is negative or cannot be represented, and `arithmetic` rejects such amounts.
     """
     if any(name not in capacity for name in requested):
         return False
@@ -128,8 +128,8 @@ def _apply_request_policy(
 ) -> Quantity:
     """Return the requested amount, rounded up to an amount that the capacity's policy allows.
 
-    If `requested` is None, return the policy's default, or the whole capacity if there is no default. An amount that
-    exceeds all valid values is returned unchanged.
+    If `requested` is None, return the policy's default, or the whole capacity if there is no default. Without a policy,
+    and above all valid values, the amount stays the same.
     """
     policy = capacity.request_policy
     if requested is None:
@@ -192,8 +192,9 @@ def _convert_to_thousandths(amount: Quantity) -> int | None:
 def violates_policy(amount: Quantity, policy: CapacityRequestPolicy | None, arithmetic: RangeArithmetic) -> bool:
     """Return whether the policy forbids an amount, which must already be rounded up.
 
-    The policy's default is always allowed, and without a policy every amount is. Other amounts must not exceed the
-    range's maximum and must be on one of its steps or, without a range, be one of the policy's values, if it lists any.
+    The policy's default is always allowed. Without a policy, every amount is allowed. If the policy has a range, other
+    amounts must not exceed its maximum and must be on one of its steps. Otherwise they must be among the policy's
+    values, if it lists any.
     """
     if policy is None or (policy.default is not None and amount == _parse_quantity(policy.default)):
         return False

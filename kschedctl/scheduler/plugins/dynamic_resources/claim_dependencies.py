@@ -98,7 +98,7 @@ def _build_false_rejection_dependency(kind: str) -> Dependency:
 
 
 def iter_re2_unknowns(plugin: str, info: PodInfo, view: Fork, features: Features) -> Iterator[Unknown]:
-    """Yield an unknown for each of two kinds, ResourceClaim and DeviceClass, that has a CEL selector which needs RE2.
+    """Yield an unknown for ResourceClaims and one for DeviceClasses, if a CEL selector in them needs RE2.
 
     Only the pod's claims are checked. All DeviceClasses are checked if the pod has claims, or if devices may back
     extended resources. Nothing is yielded if RE2 is installed, or if a claim of the pod is missing or unusable.

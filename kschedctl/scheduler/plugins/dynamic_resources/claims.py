@@ -153,6 +153,7 @@ def find_binding_failure(claim: ResourceClaim, timeout: float, now: datetime) ->
     allocation = claim.status.allocation
     if allocation is None:
         return ""
+    are_all_ready = True
     for result in allocation.devices.results:
         if not result.binding_conditions:
             continue
@@ -163,11 +164,9 @@ def find_binding_failure(claim: ResourceClaim, timeout: float, now: datetime) ->
             if _is_condition_true(conditions, failure_condition):
                 return f"device {'/'.join(device)} reports {failure_condition}"
         if not all(_is_condition_true(conditions, condition) for condition in result.binding_conditions):
+            are_all_ready = False
             break
-    else:
-        return ""  # all devices are ready
-
-    if not allocation.allocation_timestamp:
+    if are_all_ready or not allocation.allocation_timestamp:
         return ""
     waited = now.timestamp() - _parse_allocation_time(claim, allocation.allocation_timestamp)
     return f"waited longer than {timeout:g} s for its devices to become ready" if waited > timeout else ""

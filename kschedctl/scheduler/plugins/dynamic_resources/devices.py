@@ -76,7 +76,7 @@ class TaintRules:
         self._verdicts: dict[tuple[str, bytes], bool] = {}
 
     def apply_to_slice(self, resource_slice: ResourceSlice) -> ResourceSlice | None:
-        """Return a copy of the slice in which each device also has the taints of all rules that select it.
+        """Return a copy of the slice in which the rules' taints are added to the devices that they select.
 
         Return None if a rule's expression does not compile, because the scheduler then never receives the slice. Raises
         InputError if the expressions cost too much.
@@ -138,7 +138,7 @@ class TaintRules:
             raise InputError(problem, where=f"DeviceTaintRule {rule.metadata.name}")
 
     def _matches_expression(self, expression: str, driver: str, device: Device) -> bool:
-        """Return whether the expression matches the device.
+        """Return whether the expression matches the device, from a cache if possible.
 
         An expression that fails does not match. Raises CompileError if the expression does not compile. As in upstream,
         the expression does not see whether the device allows multiple allocations.
@@ -312,11 +312,11 @@ class Devices:
             ) from None
 
     def _build_pooled_device(self, resource_slice: ResourceSlice, device: Device) -> PooledDevice:
-        """Build a device of the slice, with the counters that it consumes and two numbers that identify equal devices.
+        """Build a device of the slice, with the counters that it consumes and its two numbers `twin` and `kind`.
 
-        Devices that differ at most in their names and allocations have the same `twin` number, and devices that
-        selectors cannot tell apart have the same `kind` number. Raises QuantityError if a quantity is invalid, or if
-        the validRange.step of a capacity is not positive.
+        Devices have the same `twin` if they differ at most in their names and allocations. They have the same `kind` if
+        selectors cannot tell them apart. Raises QuantityError if a quantity is invalid, or if the validRange.step of a
+        capacity is not positive.
         """
         numbers = self._get_device_numbers(resource_slice, device)
         return PooledDevice(

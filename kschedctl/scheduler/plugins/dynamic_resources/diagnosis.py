@@ -135,12 +135,11 @@ def _count_fitting_devices(search: Search, position: SearchPosition) -> RequestF
 def _find_selection_fault(search: Search, request: Request, device: PooledDevice) -> DeviceFault | None:
     """Return the first reason why the request does not select the device or the node cannot use it, or None."""
     for selector in request.selectors:
-        source, _, _ = selector.source.partition(":")  # without the number of the selector
         try:
             if not search.inventory.matches_selector(selector, device, shares=search.features.uses_newer_allocator):
-                return DeviceFault("NotSelected", source=source, expression=selector.text)
+                return DeviceFault("NotSelected", source=selector.holder, expression=selector.text)
         except AllocationError as error:
-            return DeviceFault("SelectorFails", error.text, source, selector.text)
+            return DeviceFault("SelectorFails", error.text, selector.holder, selector.text)
     if device.device.binding_conditions and not search.features.binding_conditions:
         return DeviceFault("HasBindingConditions")
     if not search.inventory.is_on_node(device, search.row):

@@ -208,8 +208,8 @@ class Evaluation:
     def explain_rejection(self, row: int) -> Fact:
         """Return the fact that explains why the node is rejected.
 
-        The fact is an allocated claim that cannot be used on the node, an extended resource that the node does not
-        offer, an error of the search, or a diagnosis of the devices.
+        The fact is about an allocated claim that cannot be used on the node, or about an extended resource that the
+        node does not offer. Otherwise, it is an error of the search or a diagnosis of the devices.
         """
         outcome = self.outcomes[row]
         if outcome.reason == NOT_AVAILABLE:
@@ -243,9 +243,10 @@ class Evaluation:
     def evaluate_node(self, row: int, claim_unavailable: bool) -> DeviceVerdict:
         """Return the verdict for a node, after a search for devices if some claim has to be allocated.
 
-        The node is rejected without a search if a claim for extended resources is left from an earlier attempt, or if
-        neither the node nor devices can provide an extended resource. `claim_unavailable` says that an allocated claim
-        cannot be used on the node. As in upstream, this rejects the node only after a successful search.
+        The node is rejected without a search if the pod still has a claim for extended resources from an earlier
+        attempt. It is also rejected if neither the node nor devices can provide an extended resource.
+        `claim_unavailable` says that an allocated claim cannot be used on the node. As in upstream, this rejects the
+        node only after a successful search.
         """
         extended = self.claims.extended
         if extended is not None and extended.spec.devices.requests:  # from an earlier attempt; PostFilter deletes it

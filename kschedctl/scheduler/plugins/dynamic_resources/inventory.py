@@ -236,7 +236,10 @@ class VisibleDevices:
         return self._pools_by_row[row]
 
     def list_devices(self, row: int) -> tuple[PooledDevice, ...]:
-        """Return all devices of the node's pools, in the order of the search."""
+        """Return all devices of the node's pools, in the order of the search.
+
+        Nodes with the same pools share the result.
+        """
         pools = self.get_pools(row)
         devices = self._devices_by_pools.get(pools)
         if devices is None:
@@ -244,7 +247,10 @@ class VisibleDevices:
         return devices
 
     def find_rows_seeing_pool(self, pool: PoolId) -> list[int]:
-        """Return the rows of the nodes that see any slice of the pool, whether or not the slice is still in use."""
+        """Return the rows of the nodes that see a slice of the pool, even if the slice is outdated.
+
+        The result is cached.
+        """
         rows = self._rows_by_pool.get(pool)
         if rows is None:
             mask = np.zeros(len(self.nodes), np.bool_)
@@ -290,9 +296,9 @@ class VisibleDevices:
     def find_available_nodes(self, name: str | None, everywhere: bool | None, selector: NodeSelector | None) -> Bools:
         """Return a mask (N,) of the nodes on which a slice or device with these three fields is available.
 
-        If `name` is not empty, only the node with that name counts. Otherwise, all nodes count if `everywhere` is True,
-        and else the nodes that the selector matches. Without a selector, no node counts. Raises AllocationError for an
-        invalid selector.
+        If `name` is not empty, only the node with that name counts. Otherwise, all nodes count if `everywhere` is True.
+        Otherwise, the nodes that the selector matches count, and no node without a selector. Raises AllocationError for
+        an invalid selector.
         """
         if name:
             mask = np.zeros(len(self.nodes), np.bool_)
@@ -336,11 +342,11 @@ class VisibleDevices:
         return pools
 
     def _build_pools(self, slice_indices: tuple[int, ...]) -> tuple[Pool, ...]:
-        """Build the pools that a node sees from the indices of the slices for the node, in the order of the search.
+        """Build the pools that a node sees, in the order of the search.
 
-        Slices with shared counters, which every node sees, are added to their pools. Pools that the driver is replacing
-        are left out. Unusable pools are included even if the node sees only their counters. Pools with binding
-        conditions come last.
+        `slice_indices` are the indices of the slices for this node. Slices with shared counters, which every node sees,
+        are added to their pools. Pools that the driver is replacing are left out. Unusable pools are included even if
+        the node sees only their counters. Pools with binding conditions come last.
         """
         by_pool: dict[PoolId, list[int]] = {}
         for index in slice_indices:
@@ -468,8 +474,8 @@ def _find_class_devices(inventory: Inventory, device_class: DeviceClass) -> Clas
 
     A node is marked as faulty if a selector fails for one of its devices.
     """
-    source = f"class {device_class.metadata.name}"
-    selectors = [Expression(source, s.cel.expression) for s in device_class.spec.selectors if s.cel is not None]
+    holder = f"class {device_class.metadata.name}"
+    selectors = [Expression(holder, s.cel.expression) for s in device_class.spec.selectors if s.cel is not None]
     num_nodes = len(inventory.nodes)
     class_devices = ClassDevices(np.zeros(num_nodes, np.int64), np.zeros(num_nodes, np.bool_), {})
     for indexed_slice in inventory.slices:

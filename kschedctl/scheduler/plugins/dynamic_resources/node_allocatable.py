@@ -29,9 +29,9 @@ Rejections = list[tuple[Bools, DeviceVerdict]]
 def list_shared_claim_rejections(evaluation: Evaluation, view: Fork, delta: Delta) -> Rejections:
     """Return the rejections of nodes on which another pod uses one of the pod's allocated claims for node resources.
 
-    A claim that provides node resources cannot be shared. Each claim has two rejections: one of the nodes on which
-    several pods use it, and one of the nodes on which one other pod uses it. Nodes that the claim's allocation excludes
-    are left out.
+    A claim that provides node resources cannot be shared. There are two rejections per claim: of nodes with several
+    pods that use it, and of nodes with one other pod that uses it. Nodes that the claim's allocation excludes are left
+    out.
     """
     rejections: Rejections = []
     # A settled verdict was clear before any claim was examined.
@@ -175,8 +175,9 @@ def _compute_mapped_amount(
 ) -> Quantity | None:
     """Return the amount of a node resource that an allocated device provides.
 
-    The amount is the consumed amount of the mapping's capacity times its multiplier. Return None if the device's claim
-    does not consume this capacity. If the mapping has no capacity, the amount is the multiplier, by default 0.
+    The amount is the consumed amount of the mapping's capacity times its multiplier, which is 1 by default. Return None
+    if the device's claim does not consume this capacity. If the mapping has no capacity, the amount is the multiplier,
+    which then is 0 by default.
     """
     multiplier = None if mapping.allocation_multiplier is None else parse_quantity(str(mapping.allocation_multiplier))
     if not mapping.capacity_key:

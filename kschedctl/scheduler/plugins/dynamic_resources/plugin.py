@@ -79,6 +79,10 @@ if TYPE_CHECKING:
     from kschedctl.scheduler.plugins.dynamic_resources.evaluation import Evaluation
 
 
+DEFAULT_FILTER_TIMEOUT = GoDuration(10)
+DEFAULT_BINDING_TIMEOUT = GoDuration(600)
+
+
 class DynamicResourcesArgs(PluginArgs, frozen=True):
     """The arguments of DynamicResources: time limits in seconds, None for no limit."""
 
@@ -91,9 +95,9 @@ class DynamicResourcesArgs(PluginArgs, frozen=True):
         """Return the arguments with defaults for the missing time limits whose feature gates are enabled."""
         filter_timeout, binding_timeout = self.filter_timeout, self.binding_timeout
         if filter_timeout is None and gates.enabled("DRASchedulerFilterTimeout"):
-            filter_timeout = GoDuration(10)
+            filter_timeout = DEFAULT_FILTER_TIMEOUT
         if binding_timeout is None and waits_for_binding(gates):
-            binding_timeout = GoDuration(600)
+            binding_timeout = DEFAULT_BINDING_TIMEOUT
         return replace(self, filter_timeout=filter_timeout, binding_timeout=binding_timeout)
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
@@ -192,7 +196,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         yield from iter_device_dependencies(info, view, self.features)
 
     def iter_unknowns(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
-        """Yield an unknown for each kind with CEL selectors for the pod's devices that only RE2 can evaluate.
+        """Yield an unknown for each kind whose CEL selectors for the pod's devices need RE2, if RE2 is not installed.
 
         Nothing is yielded for a pod without claims, unless there are DeviceClasses that could back extended resources.
         """
@@ -218,7 +222,8 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[Evaluation]:
         """Prepare the evaluation of the pod's claims on all nodes.
 
-        Filter is skipped if the pod needs no devices. The pod is rejected if one of its claims cannot be used.
+        Filter is skipped if the pod needs no devices. The pod is rejected if one of its claims cannot be used. Raises
+        PluginError if upstream's plugin would fail.
         """
         try:
             evaluation = self._prepare_evaluation(info, view)
@@ -233,8 +238,8 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
     def filter(self, info: PodInfo, view: Fork, state: Evaluation | None, delta: Delta) -> Iterator[Rejection]:
         """Yield the rejections of nodes that cannot provide the pod's devices.
 
-        With DRANodeAllocatableResources, a node is also rejected if a claim for node resources is shared there, or if
-        it lacks node resources that the devices provide. Raises PluginError if PreFilter did not run.
+        With DRANodeAllocatableResources, a node is also rejected if another pod there uses a claim for node resources,
+        or if the node lacks the resources behind its devices. Raises PluginError if PreFilter did not run.
         """
         evaluation = require_state(state, "not found")
         if not self.features.node_allocatable:
@@ -396,7 +401,7 @@ NOTED = tuple(
     NotedChange(
         ByVersion(
             f"feature gate {gate}",
-            (("", "does not exist"), ("1.37", "exists, but kschedctl does not replay its effect")),
+            (("", "does not exist yet"), ("1.37", "exists, but kschedctl does not replay its effect")),
             gate,
             from_notes="1.37",
         ),

@@ -137,7 +137,8 @@ INCOMPLETE = ByVersion(
 )
 
 NEWER_SLICES = ByVersion(
-    "slices counted in excess when a newer pool generation follows an older one", (("", 1), ("1.32", 0))
+    "number of ResourceSlices by which a pool is overcounted when a newer generation follows an older one",
+    (("", 1), ("1.32", 0)),
 )
 CHECKS_NAMES = ByVersion("a pool with two devices of the same name is invalid", (("", False), ("1.32", True)))
 
@@ -247,7 +248,7 @@ def qualify_counter_set(slice_name: str, counter_set: str) -> str:
 def _build_complete_pool(
     visible_slices: Sequence[IndexedSlice], invisible_slices: Sequence[IndexedSlice], partitionable: bool
 ) -> Pool:
-    """Build a pool whose slices are all published, with the devices of the `visible_slices`, which the node sees.
+    """Build a pool whose slices are all published. It has the devices of the slices that the node sees.
 
     With ``partitionable`` (DRAPartitionableDevices), a slice has either shared counters or devices, and devices in
     `invisible_slices` consume counters as well. If a device name occurs twice or counters are faulty, the pool is

@@ -85,11 +85,18 @@ class AllocationError(Exception):
 class Expression:
     """A CEL selector of a class or request."""
 
-    source: str
-    """The selector's place as messages show it, such as ``class gpu: selector #0``."""
+    holder: str
+    """The class or claim that has the selector, such as ``class gpu``."""
     text: str
+    number: int | None = None
+    """The index among the holder's selectors, or None if messages do not show it."""
     of_class: bool = False
     """Whether the selector belongs to the DeviceClass."""
+
+    @property
+    def source(self) -> str:
+        """The selector's place as messages show it, such as ``class gpu: selector #0``."""
+        return self.holder if self.number is None else f"{self.holder}: selector #{self.number}"
 
 
 @dataclass(frozen=True)
@@ -243,16 +250,16 @@ def _read_request(
 
 
 def _list_expressions(
-    source: str, holder: DeviceClass | ExactDeviceRequest | DeviceSubRequest
+    holder: str, source: DeviceClass | ExactDeviceRequest | DeviceSubRequest
 ) -> tuple[Expression, ...]:
-    """Return the CEL selectors of a class or request, in order.
+    """Return the CEL selectors of a class or request, in order. Selectors of other types are left out.
 
-    In messages, a selector is named by `source` and its number. Selectors of other types are left out.
+    `holder` is the name of the class or of the request's claim in messages.
     """
-    of_class = isinstance(holder, DeviceClass)
-    selectors = holder.spec.selectors if isinstance(holder, DeviceClass) else holder.selectors
+    of_class = isinstance(source, DeviceClass)
+    selectors = source.spec.selectors if isinstance(source, DeviceClass) else source.selectors
     return tuple(
-        Expression(f"{source}: selector #{i}", selector.cel.expression, of_class)
+        Expression(holder, selector.cel.expression, i, of_class)
         for i, selector in enumerate(selectors)
         if selector.cel is not None
     )

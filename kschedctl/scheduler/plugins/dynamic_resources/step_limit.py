@@ -63,12 +63,12 @@ class StepLimit:
             raise SearchTimeoutError(upstream=False)
 
     def can_skip_search(self, devices: int, all_tried: bool) -> bool:
-        """Return whether a search for more devices than the existing number `devices` can be skipped.
+        """Return whether a search can be skipped that needs more than the existing number of `devices`.
 
         Upstream finds nothing in such a search, but it may time out while it tries sequences of devices. With
-        ``all_tried``, upstream tries all sequences. They then count as steps, and SearchTimeoutError is raised if there
-        are too many. Otherwise, upstream's search may end sooner, so it can be skipped only if all sequences would be
-        within the limit.
+        ``all_tried``, upstream tries all sequences, so the search can always be skipped. The sequences then count as
+        steps, and SearchTimeoutError is raised if there are too many. Otherwise, upstream's search may end sooner, so
+        it can be skipped only if all sequences would be within the limit.
         """
         steps = self._count_device_sequences(devices)
         if all_tried:

@@ -308,9 +308,8 @@ def _build_demanded_amounts(
     uncounted = None if all_count else (column_numbers == no_column)[:, None]
 
     # Adjacent columns are selected by a slice, which numpy does not copy.
-    selection: Rows | slice = column_numbers
-    if columns and all_count and columns == [*range(columns[0], columns[-1] + 1)]:
-        selection = slice(columns[0], columns[-1] + 1)
+    are_adjacent = bool(columns) and all_count and columns == [*range(columns[0], columns[-1] + 1)]
+    selection = slice(columns[0], columns[-1] + 1) if are_adjacent else column_numbers
 
     offered = get_whole_fork(view).allocatable[:, selection]
     offered_everywhere = bool(columns) and all_count and bool(offered.all()) and _are_exact_as_floats(offered)

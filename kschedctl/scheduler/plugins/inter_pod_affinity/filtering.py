@@ -221,9 +221,8 @@ def _find_nodes_in_matched_domains(counts: TopologyCounts, view: Fork, delta: De
 def _find_nodes_meeting_affinity(state: FilterState, info: PodInfo, view: Fork, delta: Delta) -> Bools:
     """Return a mask (N,) of the nodes that meet the pod's required affinity terms after the hypothetical changes.
 
-    A node needs all topology labels and, for each term, a matching pod in its domain. The first pod of a group needs no
-    other pods. If the terms select the pod itself and match no pod anywhere, all nodes with the labels meet the
-    affinity.
+    A node needs all topology labels and, for each term, a matching pod in its domain. If the terms select the pod
+    itself and match no pod anywhere, the labels are enough.
     """
     labelled = np.ones(len(view.nodes), np.bool_)
     has_matching_pods = np.ones(len(view.nodes), np.bool_)

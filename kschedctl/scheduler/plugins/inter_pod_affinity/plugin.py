@@ -93,7 +93,7 @@ EXCLUDING_SELECTOR_SCOPE = ByVersion(
         ("1.34", ExcludingSelectorScope.EVERY_NAMESPACE),
         ("1.37", ExcludingSelectorScope.SELECTED_NAMESPACES),
     ),
-    "#132457, #138198 (of which #141563 takes the fix alone back to older versions)",
+    "#132457, #138198 (#141563 backports only the fix)",
 )
 EXCLUDING_SELECTOR = (
     "kube-scheduler departs from its documentation since 1.34: a namespaceSelector of the pod's own (anti-)affinity"
@@ -184,10 +184,11 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
             yield Dependency("Namespace", Effect.SCORES)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[FilterState]:
-        """Count, per topology domain, the matches between the pod and running pods by required terms of either side.
+        """Count the matches by required terms between the pod and running pods, per topology domain.
 
-        Filter is skipped if the pod has no required terms and no required anti-affinity term of a running pod matches
-        the pod. If terms cannot be parsed, the pod is rejected as unresolvable.
+        The pod's affinity, its anti-affinity and the anti-affinity of running pods are counted separately. Filter is
+        skipped if the pod has no required terms and no required anti-affinity term of a running pod matches the pod. If
+        terms cannot be parsed, the pod is rejected as unresolvable.
         """
         if info.affinity_errors:
             reason = f"parsing pod: {format_aggregate(info.affinity_errors)}"

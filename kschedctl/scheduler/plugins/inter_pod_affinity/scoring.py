@@ -69,7 +69,7 @@ def sum_terms_per_key(terms: Iterable[WeightedTerm], view: Fork) -> tuple[dict[s
 
 
 def compute_raw_scores(counts: TopologyCounts, view: Fork, rows: Rows) -> Scores:
-    """Return, for each node in `rows`, the sum of the counts in the node's domains of all topology keys."""
+    """Return, for each node in `rows`, the sum of its domains' counts over all topology keys."""
     total = np.zeros(len(rows), np.int64)
     for key in counts.counts:
         total += view.nodes.label(key).map_to_nodes(counts.counts[key])[rows]

@@ -133,7 +133,7 @@ class TopologyCounts(msgspec.Struct, frozen=True):
         return counts
 
     def find_nodes_without_any_match(self, view: Fork, delta: Delta) -> Bools:
-        """Return a mask (N,) of the nodes that have no match anywhere once their hypothetical changes are made.
+        """Return a mask (N,) of the nodes whose hypothetical changes leave no match in any domain.
 
         Each node's changes are considered separately. If there are no changes, the mask is all True or all False.
         """
@@ -241,7 +241,7 @@ def count_each_match_per_key(terms: Iterable[AffinityTerm], view: Fork) -> dict[
 
 
 def count_terms_per_key_if_all_match(terms: tuple[AffinityTerm, ...], view: Fork) -> dict[str, Weights]:
-    """Count, by topology key, the terms that match each pod info, but only for pod infos that match all terms.
+    """Count, by topology key, the terms that match each pod info. Only pod infos that match all terms count.
 
     The arrays have one entry per pod info, 0 for all other pod infos. Without terms, the result is empty.
     """

@@ -261,7 +261,9 @@ SCORES_DEVICES = ByVersion(
 )
 MAX_PODS_PER_NODE = 2**20
 """More pods than any node runs."""
-REGISTERS_DEVICE_CLASS_EVENTS = ByVersion("a changed DeviceClass is a wake-up event", (("", False), ("1.35", True)))
+REGISTERS_DEVICE_CLASS_EVENTS = ByVersion(
+    "a changed DeviceClass can make the scheduler retry a rejected pod", (("", False), ("1.35", True))
+)
 
 
 class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
@@ -436,7 +438,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
     def _iter_rejections_for_resource(
         self, name: str, request: int, usage: Usage, from_devices: bool
     ) -> Iterator[Rejection]:
-        """Yield a rejection of the nodes that are too small for the request, and one of the nodes that are too full.
+        """Yield one rejection of the nodes that are too small for the request, and one of those that are too full.
 
         Nothing is yielded if the request fits on all nodes, and the first is left out if no node is too small. With
         `from_devices`, nodes that offer none of the resource pass, because DynamicResources checks their devices.
@@ -478,8 +480,8 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         demand = join_words(amounts) or "room for one more pod"
         resources = join_words(list(requests), "or") or "pods"
 
-        yield WakeTrigger(POD, DELETE, f"any pod leaves a node (the waiting pod needs {demand} there)")
-        less_requested = f"a pod on a node, or the pod itself, requests less {resources}"
+        yield WakeTrigger(POD, DELETE, f"a pod leaves a node (this pod needs {demand} there)")
+        less_requested = f"a running pod, or this pod, is resized to request less {resources}"
         yield WakeTrigger(POD, ActionType.UPDATE_POD_SCALE_DOWN, less_requested)
 
         if treats_updated_nodes_as_new(gates):

@@ -18,7 +18,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import compute_offer
 
 ANY_OWN_RESIZE_COUNTS = ByVersion(
-    "the queueing hint accepts any resize of the rejected pod, rather than only lower requests",
+    "the queueing hint retries the pod after any resize of the pod itself, rather than only if its requests fall",
     (("", False), ("1.32", True)),
 )
 
@@ -49,10 +49,10 @@ def is_schedulable_after_pod_event(
 
 
 def is_schedulable_after_node_change(info: PodInfo, change: ChangedObject, view: Fork, from_devices: bool) -> bool:
-    """Return whether the changed node would have room for the pod if empty, and is new or offers more than before.
+    """Return whether a new or changed node may have room for the pod.
 
-    If `from_devices` (DRAExtendedResource) is True, the node need not offer extended resources that a DeviceClass
-    backs.
+    The node must be large enough for the pod if it were empty. A changed node must also offer more than before. If
+    `from_devices` (DRAExtendedResource) is True, the node need not offer extended resources that a DeviceClass backs.
     """
     backed = find_backing_classes(view.objects) if from_devices else {}
     new_offer = compute_offer(change.new)
@@ -104,8 +104,8 @@ def _does_node_offer_more(
 ) -> bool:
     """Return whether the node now offers more pods or more of a requested resource than before.
 
-    A requested resource that the node does not offer and that a DeviceClass backs (`backed`) also counts, because the
-    node's devices may have changed.
+    A requested resource in `backed`, which a DeviceClass backs, counts even if the node does not offer it. Its devices
+    may have changed.
     """
     if new.get(names.PODS, 0) > old.get(names.PODS, 0):
         return True

@@ -55,7 +55,7 @@ class AttachedVolume(NamedTuple):
 
 
 def find_attachable_volumes(
-    info: PodInfo, storage: Listers, *, counts_in_tree: bool, is_new: bool
+    info: PodInfo, listers: Listers, *, counts_in_tree: bool, is_new: bool
 ) -> list[AttachedVolume]:
     """Return the distinct CSI volumes that a pod needs attached, in the order of the pod's volumes.
 
@@ -65,28 +65,28 @@ def find_attachable_volumes(
     """
     distinct_volumes: dict[AttachedVolume, None] = {}
     for pod_volume in info.spec.volumes:
-        volume = _find_attached_volume(pod_volume, info, storage, counts_in_tree=counts_in_tree, is_new=is_new)
+        volume = _find_attached_volume(pod_volume, info, listers, counts_in_tree=counts_in_tree, is_new=is_new)
         if volume is not None and volume.driver and volume.handle:
             distinct_volumes[volume] = None
     return list(distinct_volumes)
 
 
 def _find_attached_volume(
-    volume: Volume, info: PodInfo, storage: Listers, *, counts_in_tree: bool, is_new: bool
+    volume: Volume, info: PodInfo, listers: Listers, *, counts_in_tree: bool, is_new: bool
 ) -> AttachedVolume | None:
     """Return the CSI volume behind a pod's volume, or None if no CSI driver attaches the volume.
 
     Arguments and errors are those of `find_attachable_volumes`.
     """
     if volume.persistent_volume_claim is None and volume.ephemeral is None:
-        return _translate_inline_volume(volume, storage) if counts_in_tree else None
-    claim = find_claim_of_volume(volume, info, storage, is_new)
+        return _translate_inline_volume(volume, listers) if counts_in_tree else None
+    claim = find_claim_of_volume(volume, info, listers, is_new)
     if claim is None:
         return None
-    return _find_volume_of_claim(claim, storage, counts_in_tree)
+    return _find_volume_of_claim(claim, listers, counts_in_tree)
 
 
-def find_claim_of_volume(volume: Volume, info: PodInfo, storage: Listers, is_new: bool) -> PersistentVolumeClaim | None:
+def find_claim_of_volume(volume: Volume, info: PodInfo, listers: Listers, is_new: bool) -> PersistentVolumeClaim | None:
     """Return the claim that a volume of the pod uses, or None if the volume uses no claim.
 
     If the claim is missing, raise NotFoundError for a pod that `is_new`, and return None for other pods. Raises
@@ -98,7 +98,7 @@ def find_claim_of_volume(volume: Volume, info: PodInfo, storage: Listers, is_new
     if not claim_volume.claim_name:
         raise PluginError("PersistentVolumeClaim had no name")
     try:
-        claim = storage.get_claim(info.namespace, claim_volume.claim_name)
+        claim = listers.get_claim(info.namespace, claim_volume.claim_name)
     except NotFoundError as missing:
         if is_new:
             raise NotFoundError(f"looking up PVC {info.namespace}/{claim_volume.claim_name}: {missing}") from None
@@ -108,13 +108,13 @@ def find_claim_of_volume(volume: Volume, info: PodInfo, storage: Listers, is_new
     return claim
 
 
-def _translate_inline_volume(volume: Volume, storage: Listers) -> AttachedVolume | None:
+def _translate_inline_volume(volume: Volume, listers: Listers) -> AttachedVolume | None:
     """Return the CSI volume that an in-line in-tree volume is migrated to, or None if it is not migrated.
 
     Raises PluginError if the volume cannot be translated.
     """
     plugin = find_in_tree_plugin(volume)
-    if plugin is None or not storage.counts_as_csi(plugin):
+    if plugin is None or not listers.counts_as_csi(plugin):
         return None
     try:
         return AttachedVolume(plugin.driver, translate_handle(getattr(volume, plugin.field)))
@@ -123,20 +123,20 @@ def _translate_inline_volume(volume: Volume, storage: Listers) -> AttachedVolume
 
 
 def _find_volume_of_claim(
-    claim: PersistentVolumeClaim, storage: Listers, counts_in_tree: bool
+    claim: PersistentVolumeClaim, listers: Listers, counts_in_tree: bool
 ) -> AttachedVolume | None:
     """Return the CSI volume of a claim, or None if the claim's volume does not count as a CSI volume.
 
     If the claim has no volume, return the volume that its class would provision. In-tree volumes are included only if
     `counts_in_tree` is True.
     """
-    volume = storage.volumes.get(claim.spec.volume_name)
+    volume = listers.volumes.get(claim.spec.volume_name)
     if volume is None:
-        return _predict_provisioned_volume(claim, storage, counts_in_tree)
+        return _predict_provisioned_volume(claim, listers, counts_in_tree)
     if volume.spec.csi is not None:
         return AttachedVolume(volume.spec.csi.driver, volume.spec.csi.volume_handle)
     plugin = find_in_tree_plugin(volume.spec)
-    if plugin is None or not storage.counts_as_csi(plugin) or not counts_in_tree:
+    if plugin is None or not listers.counts_as_csi(plugin) or not counts_in_tree:
         return None
     try:
         return AttachedVolume(plugin.driver, translate_volume_handle(volume, plugin))
@@ -145,20 +145,20 @@ def _find_volume_of_claim(
 
 
 def _predict_provisioned_volume(
-    claim: PersistentVolumeClaim, storage: Listers, counts_in_tree: bool
+    claim: PersistentVolumeClaim, listers: Listers, counts_in_tree: bool
 ) -> AttachedVolume | None:
     """Return the CSI volume that the claim's class would provision, with the claim's key in place of the volume handle.
 
-    If the class provisions in-tree volumes that count as CSI volumes, the driver is the CSI driver that replaces the
-    in-tree plugin. Return None if such volumes do not count, or if the class is missing.
+    For a class with an in-tree provisioner, the driver is the CSI driver that replaces the in-tree plugin. Return None
+    if the class is missing, or if it has an in-tree provisioner and in-tree volumes do not count.
     """
-    storage_class = storage.classes.get(get_claim_class(claim))
+    storage_class = listers.classes.get(get_claim_class(claim))
     if storage_class is None:
         return None
     driver = storage_class.provisioner
     plugin = BY_NAME.get(storage_class.provisioner)
     if plugin is not None:
-        if not counts_in_tree or not storage.counts_as_csi(plugin):
+        if not counts_in_tree or not listers.counts_as_csi(plugin):
             return None
         driver = plugin.driver
     return AttachedVolume(driver, f"claim {format_claim_key(claim)}")
@@ -168,19 +168,19 @@ VolumesOfPod = Callable[[PodInfo, Listers], list[AttachedVolume]]
 """Returns the volumes that a running pod has attached. Raises PluginError if they cannot be determined."""
 
 
-def find_csi_volumes(info: PodInfo, storage: Listers) -> list[AttachedVolume]:
+def find_csi_volumes(info: PodInfo, listers: Listers) -> list[AttachedVolume]:
     """Return the distinct volumes of a running pod that count as CSI volumes, including in-tree volumes.
 
     Missing claims are skipped. Raises PluginError for a claim or in-line volume that the pod cannot use.
     """
-    return find_attachable_volumes(info, storage, counts_in_tree=True, is_new=False)
+    return find_attachable_volumes(info, listers, counts_in_tree=True, is_new=False)
 
 
 class AttachedVolumes:
     """The volumes of a snapshot's pod infos and VolumeAttachments, numbered in order of appearance."""
 
-    def __init__(self, storage: Listers, of_pod: VolumesOfPod) -> None:
-        self.listers, self._find_volumes = storage, of_pod
+    def __init__(self, listers: Listers, of_pod: VolumesOfPod) -> None:
+        self.listers, self._find_volumes = listers, of_pod
         self.numbers: dict[AttachedVolume, int] = {}
         """The number of each volume."""
         self._driver_numbers: dict[str, int] = {}

@@ -64,24 +64,24 @@ ALL_KINDS = (EBS, GCE_PD, AZURE_DISK, CINDER)
 PROVISIONERS = frozenset(disks.provisioner for disks in ALL_KINDS)
 
 
-def find_disks_of_pod(info: PodInfo, storage: Listers, is_new: bool) -> list[AttachedVolume]:
+def find_disks_of_pod(info: PodInfo, listers: Listers, is_new: bool) -> list[AttachedVolume]:
     """Return the distinct in-tree disks that a pod needs, in the order of the pod's volumes.
 
     A disk that is not provisioned yet has its claim as handle. A missing claim is skipped unless the pod `is_new`. For
     a new pod, it raises NotFoundError. Raises PluginError for a claim that the pod cannot use.
     """
-    return list(dict.fromkeys(_iter_disks(info, storage, is_new)))
+    return list(dict.fromkeys(_iter_disks(info, listers, is_new)))
 
 
-def find_disks_of_running_pod(info: PodInfo, storage: Listers) -> list[AttachedVolume]:
+def find_disks_of_running_pod(info: PodInfo, listers: Listers) -> list[AttachedVolume]:
     """Return the distinct in-tree disks that a running pod has attached. Missing claims are skipped.
 
     Raises PluginError for a claim that the pod cannot use.
     """
-    return find_disks_of_pod(info, storage, is_new=False)
+    return find_disks_of_pod(info, listers, is_new=False)
 
 
-def _iter_disks(info: PodInfo, storage: Listers, is_new: bool) -> Iterator[AttachedVolume]:
+def _iter_disks(info: PodInfo, listers: Listers, is_new: bool) -> Iterator[AttachedVolume]:
     """Yield the in-tree disks of the pod's in-line volumes and claims.
 
     Raises NotFoundError if the pod `is_new` and a claim is missing. Raises PluginError for a claim that the pod cannot
@@ -90,9 +90,9 @@ def _iter_disks(info: PodInfo, storage: Listers, is_new: bool) -> Iterator[Attac
     for volume in info.spec.volumes:
         disk = _find_in_tree_disk(volume)
         if disk is None:
-            claim = find_claim_of_volume(volume, info, storage, is_new)
+            claim = find_claim_of_volume(volume, info, listers, is_new)
             if claim is not None:
-                disk = _find_disk_of_claim(claim, storage)
+                disk = _find_disk_of_claim(claim, listers)
         if disk is not None:
             yield disk
 
@@ -106,16 +106,16 @@ def _find_in_tree_disk(source: Volume | PersistentVolumeSpec) -> AttachedVolume 
     return None
 
 
-def _find_disk_of_claim(claim: PersistentVolumeClaim, storage: Listers) -> AttachedVolume | None:
+def _find_disk_of_claim(claim: PersistentVolumeClaim, listers: Listers) -> AttachedVolume | None:
     """Return the in-tree disk behind the claim's volume, or None if the volume is not an in-tree disk.
 
     If the claim has no volume, return a stand-in for the disk that its class would provision, identified by the claim.
     Return None if the class does not exist or does not provision in-tree disks.
     """
-    volume = storage.volumes.get(claim.spec.volume_name)
+    volume = listers.volumes.get(claim.spec.volume_name)
     if volume is not None:
         return _find_in_tree_disk(volume.spec)
-    storage_class = storage.classes.get(claim.spec.storage_class_name or "")
+    storage_class = listers.classes.get(claim.spec.storage_class_name or "")
     if storage_class is None or storage_class.provisioner not in PROVISIONERS:
         return None
     return AttachedVolume(storage_class.provisioner, f"claim {format_claim_key(claim)}")
@@ -176,10 +176,10 @@ class NonCSILimits(DeclaredPlugin):
 
         All nodes are rejected if a claim of the pod is missing or cannot be used.
         """
-        storage = get_listers(view)
+        listers = get_listers(view)
         all_nodes = np.ones(len(view.nodes), np.bool_)
         try:
-            needed_disks = find_disks_of_pod(info, storage, is_new=True)
+            needed_disks = find_disks_of_pod(info, listers, is_new=True)
         except NotFoundError as missing:
             yield Rejection(all_nodes, Code.UNRESOLVABLE, str(missing))
             return
@@ -187,8 +187,8 @@ class NonCSILimits(DeclaredPlugin):
             yield Rejection(all_nodes, Code.ERROR, str(error))
             return
         disks = [disk for disk in needed_disks if disk.driver == self.disk_kind.provisioner]
-        if disks and not storage.csi_nodes.present.all():
-            yield from self._iter_limit_rejections(disks, ~storage.csi_nodes.present, view, delta)
+        if disks and not listers.csi_nodes.present.all():
+            yield from self._iter_limit_rejections(disks, ~listers.csi_nodes.present, view, delta)
 
     def _iter_limit_rejections(
         self, disks: list[AttachedVolume], considered: Bools, view: Fork, delta: Delta
@@ -234,7 +234,7 @@ class EBSLimits(NonCSILimits):
     disk_kind = EBS
 
     def find_default_limits(self, view: Fork) -> Counts:
-        """Return the limit that each node's instance type implies, which differs for instances of the Nitro system.
+        """Return the limit that follows from each node's instance type. Instances of the Nitro system have their own.
 
         It applies to nodes that do not declare a limit. If a node has both labels for the instance type, the stable
         label is used.

@@ -60,10 +60,19 @@ from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
-REGISTERS_LIMIT_EVENTS = ByVersion("a changed limit of a CSINode is a wake-up event", (("", False), ("1.33", True)))
-HAS_ATTACHMENT_HINT = ByVersion("a queueing hint checks detached volumes", (("", False), ("1.33", True)))
-REGISTERS_ATTACHMENT_EVENTS = ByVersion("a detached volume is a wake-up event", (("", False), ("1.32", True)))
-HAS_CLAIM_HINT = ByVersion("a queueing hint checks new PersistentVolumeClaims", (("", False), ("1.32", True)))
+REGISTERS_LIMIT_EVENTS = ByVersion(
+    "a raised limit in a CSINode can make the scheduler retry a rejected pod", (("", False), ("1.33", True))
+)
+HAS_ATTACHMENT_HINT = ByVersion(
+    "a detached volume makes the scheduler retry only pods that may need the volume's CSI driver",
+    (("", False), ("1.33", True)),
+)
+REGISTERS_ATTACHMENT_EVENTS = ByVersion(
+    "a detached volume can make the scheduler retry a rejected pod", (("", False), ("1.32", True))
+)
+HAS_CLAIM_HINT = ByVersion(
+    "a new PersistentVolumeClaim makes the scheduler retry only pods that use this claim", (("", False), ("1.32", True))
+)
 
 
 REASON = "node(s) exceed max volume count"
@@ -169,9 +178,9 @@ class NodeVolumeLimits(DeclaredPlugin):
         claim of the pod is missing or cannot be used. Otherwise, a node is rejected if it lacks a required driver, has
         a pod whose volumes cannot be determined, or would exceed a driver's limit.
         """
-        storage = get_listers(view)
+        listers = get_listers(view)
         try:
-            volumes = find_attachable_volumes(info, storage, counts_in_tree=counts_in_tree, is_new=True)
+            volumes = find_attachable_volumes(info, listers, counts_in_tree=counts_in_tree, is_new=True)
         except NotFoundError as missing:
             yield Rejection(considered, Code.UNRESOLVABLE, str(missing))
             return
@@ -181,9 +190,9 @@ class NodeVolumeLimits(DeclaredPlugin):
 
         if self.limit_scaling:
             for driver in dict.fromkeys(volume.driver for volume in volumes):
-                if not _requires_driver(driver, storage):
+                if not _requires_driver(driver, listers):
                     continue
-                lacks_driver = considered & ~storage.csi_nodes.find_nodes_with_driver(driver)
+                lacks_driver = considered & ~listers.csi_nodes.find_nodes_with_driver(driver)
                 yield Rejection(lacks_driver, Code.UNSCHEDULABLE, NO_DRIVER.format(driver))
                 considered = considered & ~lacks_driver
 
@@ -281,9 +290,9 @@ class _DriverExcess(NamedTuple):
         return DriverLimit(self.driver, int(self.used[row]), int(self.limits[row]), int(self.new[row]))
 
 
-def _requires_driver(driver: str, storage: Listers) -> bool:
+def _requires_driver(driver: str, listers: Listers) -> bool:
     """Return whether a CSIDriver exists and requires that the driver is installed on nodes with its volumes."""
-    csi_driver = storage.drivers.get(driver)
+    csi_driver = listers.drivers.get(driver)
     return csi_driver is not None and csi_driver.spec.prevent_pod_scheduling_if_missing is True
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import add
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,14 @@ from kschedctl.scheduler.plugins.pod_topology_spread.scoring import (
     score_counts,
 )
 from kschedctl.snapshot.trail import Trail
+
+
+class _GroupDomains(NamedTuple):
+    """The domains of the feasible groups for one constraint."""
+
+    codes: Rows
+    """The code of each group's domain."""
+    domain_count: int
 
 
 class EquallySpreadNodes:
@@ -50,8 +59,8 @@ class EquallySpreadNodes:
         self._feasible_count = int(np.count_nonzero(feasible))
         self._are_groups_outdated = True
         self._feasible_groups = self._keys[:0, 0]
-        self._parts: list[tuple[Rows, int] | Points] = []
-        """For each constraint, the scores of the feasible groups or, if copies change these, codes and domain count."""
+        self._parts: list[_GroupDomains | Points] = []
+        """For each constraint, the scores of the feasible groups or, if copies change these, the groups' domains."""
         self._scores: Scores = np.zeros(0, np.int64)
 
     def score_groups(self) -> Scores:
@@ -65,7 +74,7 @@ class EquallySpreadNodes:
     def update_row(self, row: int, is_feasible: bool) -> None:
         """Move a node to its new group after a copy was placed there.
 
-        A node that is not feasible any more is counted in no group.
+        If `is_feasible` is False, the node has no room for another copy, and is counted in no group.
         """
         old_group = int(self.group[row])
         key = self._keys[old_group].tolist()
@@ -102,9 +111,10 @@ class EquallySpreadNodes:
             self._are_groups_outdated = True
 
     def _prepare_feasible_groups(self) -> None:
-        """Recompute the values behind the scores that stay valid as long as the same groups have feasible nodes.
+        """Recompute the parts of the scores that stay valid while the same groups have feasible nodes.
 
-        For hostnames, these are the scores themselves. For other topology keys, these are the domains of the groups.
+        There is one part per constraint. For hostnames, it is the scores themselves. For other topology keys, it is the
+        domain of each group and the number of these domains.
         """
         self._feasible_groups = self._sizes.nonzero()[0]
         self._scores = np.zeros(len(self._sizes), np.int64)
@@ -114,14 +124,14 @@ class EquallySpreadNodes:
             if domains.domains is None:  # a copy changes the group of its node, but not the score of a group
                 self._parts.append(score_counts(values, self._feasible_count, constraint))
             else:
-                self._parts.append((values.astype(np.intp), len(np.unique(values))))
+                self._parts.append(_GroupDomains(values.astype(np.intp), len(np.unique(values))))
         self._are_groups_outdated = False
 
     def _iter_constraint_scores(self) -> Iterator[Points]:
         """Yield the scores of the feasible groups for each constraint before rounding."""
         for constraint, domains, part in zip(self._constraints, self._scored_domains, self._parts, strict=True):
-            if isinstance(part, tuple):  # not for hostnames: each copy changes the counts of the domains
-                codes, domain_count = part
-                yield score_counts(domains.tally.bring_up_to_date(self._trail).take(codes), domain_count, constraint)
+            if isinstance(part, _GroupDomains):  # not for hostnames: each copy changes the counts of the domains
+                counts = domains.tally.bring_up_to_date(self._trail)
+                yield score_counts(counts.take(part.codes), part.domain_count, constraint)
             else:
                 yield part

@@ -229,9 +229,10 @@ def count_matching_pods(
 def tally_matching_pods(
     constraint: SpreadConstraint, info: PodInfo, view: Fork, domains: Domains | None = None, key: Hashable = None
 ) -> Tally:
-    """Return a tally that maintains the number of pods that match the constraint, per node or per domain.
+    """Return a tally of the pods that match the constraint, which is kept up to date as pods move.
 
-    The number is per domain if `domains` are given. `key` is their name in the cache. Terminating pods do not match.
+    It counts per domain if `domains` are given, and otherwise per node. `key` is the name of the domains in the cache.
+    Terminating pods do not match.
     """
 
     def compute_weights() -> Counts:

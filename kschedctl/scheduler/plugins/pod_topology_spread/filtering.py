@@ -268,7 +268,7 @@ class SpreadVerdicts:
         ]
 
     def find_rejected_rows(self, rows: Rows) -> Bools:
-        """Return a mask over `rows` of the nodes that a hard constraint rejects or that lack its label.
+        """Return a mask over `rows` of the nodes that a hard constraint rejects. A node without its label is rejected.
 
         If no node has the label of some constraint, all rows are rejected.
         """
@@ -394,10 +394,11 @@ def _build_skew_fact_finder(
 def find_emptiest_domain(
     spread: DomainCounts, info: PodInfo, view: Fork, comparison_operators: bool, fewest: int
 ) -> EmptiestDomain | None:
-    """Return the first of the domains with `fewest` pods, the smallest number, that the pod could go to.
+    """Return the first domain with `fewest` pods, the smallest number, that the pod could go to.
 
-    Taints or the node selection may keep the pod out of all these domains. In this case, return the first of them with
-    the reason, because the skew would be smaller if they did not count. Return None if no domain has `fewest` pods.
+    Taints or the node selection may keep the pod out of all domains with `fewest` pods. In this case, return the first
+    of these domains with the reason, because the skew would be smaller if they did not count. Return None if no domain
+    has `fewest` pods.
     """
     is_emptiest = spread.exists & (spread.counts == fewest)
     if not is_emptiest.any():

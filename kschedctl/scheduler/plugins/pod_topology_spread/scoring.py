@@ -155,8 +155,9 @@ def build_scored_domains(
 ) -> ScoredDomains:
     """Build the domains of one constraint with the running count of matching pods in each domain.
 
-    For the topology key hostname, each node is a domain and all pods are counted. For other keys, pods are counted only
-    on nodes that the constraint's policies include and that are in the mask `labelled` (N,), unless `labelled` is None.
+    For the topology key hostname, each node is a domain and all pods are counted. For other keys, only the pods on
+    certain nodes are counted. The constraint's policies must include the node, and the node must be in the mask
+    `labelled` (N,), if it is given.
     """
     column = view.nodes.label(constraint.topology_key)
     if constraint.topology_key == HOSTNAME:

@@ -299,7 +299,7 @@ def _list_allowed_topologies(storage_class: StorageClass, node: Node) -> tuple[t
 
 
 def build_not_enough_space_fact(volumes: PodVolumes, row: int) -> NotEnoughStorage:
-    """Build the fact about the claim that is larger than every storage pool that serves the node.
+    """Build the fact about the claim that fits into no storage pool of the node.
 
     The fact names the largest of these pools. If no pool with a known capacity serves the node, the fact names no pool.
     """

@@ -165,8 +165,8 @@ REASON_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 class BindingState:
     """The pod's claims, and their evaluation on all nodes, which is computed on first use."""
 
-    def __init__(self, claims: PodVolumeClaims, storage: Listers, attributes_class: bool) -> None:
-        self.claims, self.listers, self.attributes_class = claims, storage, attributes_class
+    def __init__(self, claims: PodVolumeClaims, listers: Listers, attributes_class: bool) -> None:
+        self.claims, self.listers, self.attributes_class = claims, listers, attributes_class
 
     @cached_property
     def volumes(self) -> PodVolumes:
@@ -249,30 +249,29 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         The pod is rejected as unresolvable if a claim is missing or cannot be used, or if an immediate claim is not
         bound yet. Older versions evaluate only the nodes whose hostnames the bound volumes name.
         """
-        storage = get_listers(view)
+        listers = get_listers(view)
         try:
             claims = [
-                get_usable_claim(info, storage, claim_volume.claim_name, claim_volume.ephemeral)
+                get_usable_claim(info, listers, claim_volume.claim_name, claim_volume.ephemeral)
                 for claim_volume in iter_claim_volumes(info.pod)
             ]
         except (NotFoundError, PluginError) as error:
             return PreFilterResult(Status(Code.UNRESOLVABLE, (str(error),)))
         if not claims:
             return PRE_FILTER_SKIP
-        grouped_claims = group_claims_by_state(claims, storage)
+        grouped_claims = group_claims_by_state(claims, listers)
         if grouped_claims.immediate:
-            fact = build_unbound_fact(grouped_claims.immediate, storage)
+            fact = build_unbound_fact(grouped_claims.immediate, listers)
             return PreFilterResult(Status(Code.UNRESOLVABLE, (REASON_IMMEDIATE,)), fact=fact)
-        node_names = find_eligible_hostnames(grouped_claims, storage) if self.narrows_by_hostname else None
-        state = BindingState(grouped_claims, storage, self.attributes_class)
+        node_names = find_eligible_hostnames(grouped_claims, listers) if self.narrows_by_hostname else None
+        state = BindingState(grouped_claims, listers, self.attributes_class)
         return PreFilterResult(node_names=node_names, state=state)
 
     def filter(self, info: PodInfo, view: Fork, state: BindingState | None, delta: Delta) -> Iterator[Rejection]:
         """Yield rejections of the nodes with errors, then one rejection for each of four reasons.
 
-        The reasons are a bound volume that the node cannot reach, no available volume to bind, too little free storage,
-        and a bound volume that does not exist. Nodes with errors are left out of these. Raises PluginError if PreFilter
-        did not run.
+        These reasons are a bound volume out of the node's reach, no available volume to bind, too little free storage,
+        and a missing bound volume. They leave out the nodes with errors. Raises PluginError if PreFilter did not run.
         """
         if state is None:
             raise PluginError("not found")

@@ -142,7 +142,7 @@ def translate_affinity(volume: PersistentVolume, plugin: InTreePlugin) -> Volume
     zone_key, region_key = _choose_topology_keys(terms, volume.metadata.labels)
 
     if _has_requirement_with_values(terms, zone_key):
-        terms = _rename_key(terms, zone_key, plugin.topology_key)
+        terms = _rename_requirement_key(terms, zone_key, plugin.topology_key)
     else:
         zones = {name.strip() for name in volume.metadata.labels.get(zone_key, "").split(ZONE_DELIMITER)} - {""}
         if zones:
@@ -153,7 +153,7 @@ def translate_affinity(volume: PersistentVolume, plugin: InTreePlugin) -> Volume
             )
 
     if region_key == BETA_REGION and _has_requirement_with_values(terms, region_key):
-        terms = _rename_key(terms, region_key, REGION)
+        terms = _rename_requirement_key(terms, region_key, REGION)
     return VolumeNodeAffinity(NodeSelector(terms)) if terms else affinity
 
 
@@ -177,7 +177,7 @@ def _has_requirement_with_values(terms: tuple[NodeSelectorTerm, ...], key: str) 
     return any(requirement.key == key and requirement.values for requirement in requirements)
 
 
-def _rename_key(terms: tuple[NodeSelectorTerm, ...], old: str, new: str) -> tuple[NodeSelectorTerm, ...]:
+def _rename_requirement_key(terms: tuple[NodeSelectorTerm, ...], old: str, new: str) -> tuple[NodeSelectorTerm, ...]:
     """Return copies of the terms in which requirements on the label `old` apply to the label `new` instead."""
     renamed_terms = []
     for term in terms:

@@ -26,7 +26,7 @@ class VolumeReachability:
         self._rows_by_affinity: dict[VolumeNodeAffinity | None, Rows] = {}
 
     def find_reachable_rows(self, affinity: VolumeNodeAffinity | None) -> Rows:
-        """Return the rows of the nodes from which a volume with this node affinity can be used.
+        """Return the rows of the nodes from which a volume with this node affinity can be used. They are cached.
 
         A volume without an affinity (None) can be used from all nodes. As in upstream, matchFields are ignored.
         """

@@ -1,0 +1,521 @@
+"""The time before lost nodes are deleted, in which they are unreachable and their deleted pods stay Terminating.
+
+kube-controller-manager taints the nodes and deletes the pods that do not tolerate the taint. Most controllers create
+the replacements at once. The scheduler still counts the nodes, and it counts Terminating pods for everything but
+spreading. Upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go, pkg/controller/tainteviction,
+pkg/controller/volume/attachdetach (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kschedctl.api.arrays import Bools, Position, Row, Rows
+from kschedctl.api.copying import replace
+from kschedctl.api.labels import Selector, selector_from_api
+from kschedctl.api.node_health import UNREACHABLE_TAINT
+from kschedctl.api.objects import CSIDriver, Node, PersistentVolume, Pod, Taint
+from kschedctl.api.ownership import find_controller
+from kschedctl.api.tolerations import tolerates
+from kschedctl.commands.failures.report import LateReason, PodsWaitingForDeletion, WaitingRule
+from kschedctl.replay.controllers.eviction import find_jobs_awaiting_termination, is_ready
+from kschedctl.replay.controllers.target_pod import find_groups
+from kschedctl.replay.pools import find_unready_nodes
+from kschedctl.replay.settling import schedule_victims
+from kschedctl.replay.shared_cluster import SharedCluster
+from kschedctl.replay.terminating_pods import LingeringPods, add_stand_ins
+from kschedctl.scheduler.engine.preemption.budgets import get_budgets
+from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
+from kschedctl.scheduler.plugins.helper.volumes.listers import READ_WRITE_ONCE_POD, get_listers, iter_claim_volumes
+from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
+from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
+from kschedctl.scheduler.plugins.volume_restrictions import VolumeRestrictions
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.outcome import Outcome
+from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.nodes import get_region_and_zone
+from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
+
+PLUGIN_BY_RULE = {
+    WaitingRule.SPREAD: PodTopologySpread.name,
+    WaitingRule.LATE_PODS: PodTopologySpread.name,
+    WaitingRule.AFFINITY: InterPodAffinity.name,
+    WaitingRule.CLAIM_IN_USE: VolumeRestrictions.name,
+    WaitingRule.DEVICE_IN_USE: DynamicResources.name,
+}
+"""The plugin that applies each rule."""
+UNHEALTHY_ZONE_THRESHOLD = 0.55
+"""The share of nodes of a zone that are not ready from which on no more pods are deleted there.
+
+This is the default of kube-controller-manager's --unhealthy-zone-threshold.
+"""
+LARGE_ZONE = 50
+"""The number of nodes above which pods are deleted in such a zone after all, only more slowly.
+
+This is the default of --large-cluster-size-threshold.
+"""
+NO_EXECUTE = Taint(UNREACHABLE_TAINT, "", "NoExecute")
+UNREACHABLE = (Taint(UNREACHABLE_TAINT, "", "NoSchedule"), NO_EXECUTE)
+"""The taints of a node whose kubelet no longer reports."""
+
+
+class LostPods(NamedTuple):
+    """The pods on lost nodes, by what happens to them before the nodes are deleted. Pods are positions."""
+
+    is_lost_node: Bools
+    """(N,)"""
+    deleted: Rows
+    """The pods that are deleted. They stay Terminating, unless they have no grace period."""
+    late_by_reason: dict[LateReason, list[Position]]
+    """The pods that are not replaced before the nodes are deleted."""
+
+    @property
+    def late(self) -> frozenset[Position]:
+        """All pods that are not replaced before the nodes are deleted."""
+        return frozenset(position for positions in self.late_by_reason.values() for position in positions)
+
+
+def sort_lost_pods(shared: SharedCluster, is_lost_node: Bools, recreated: Sequence[Position]) -> LostPods:
+    """Sort the pods on the lost nodes by what happens to them before the nodes are deleted.
+
+    `is_lost_node` is a mask (N,). `recreated` are the pods that controllers recreate sooner or later.
+    """
+    view = shared.scheduler.view
+    kinds = shared.get_cached(_find_pod_kinds)
+    lost_pods = _find_pods_on(view, is_lost_node)
+    is_kept_node = _find_nodes_without_evictions(shared, is_lost_node)
+    is_kept = kinds.tolerates_loss[view.pods.info[lost_pods]] | is_kept_node[view.node[lost_pods]]
+    is_terminating = view.pods.terminating[view.pods.info[lost_pods]]
+
+    positions = np.array(recreated, np.int64)
+    infos = view.pods.info[positions]
+    is_stopped = is_kept_node[view.node[positions]]
+    is_tolerating = ~is_stopped & kinds.tolerates_loss[infos]
+    waits = ~is_stopped & ~is_tolerating & kinds.is_replaced_after_end[infos]
+    late_by_reason = {
+        LateReason.CONTROLLER_WAITS: _select(positions, waits),
+        LateReason.NOT_DELETED: _select(positions, is_tolerating),
+        LateReason.EVICTIONS_STOPPED: _select(positions, is_stopped),
+    }
+    return LostPods(is_lost_node, lost_pods[~is_kept & ~is_terminating], late_by_reason)
+
+
+def _select(positions: Rows, mask: Bools) -> list[Position]:
+    """Return the positions (K,) that the mask (K,) selects."""
+    selected: list[Position] = positions[mask].tolist()
+    return selected
+
+
+def find_healthy_lost_pods(shared: SharedCluster, is_lost_node: Bools) -> list[Position]:
+    """Return the pods on lost nodes that count as healthy for some PodDisruptionBudget.
+
+    They no longer do so once their nodes are lost, and preemption then avoids the other pods of these budgets.
+    """
+    view = shared.scheduler.view
+    lost_pods = _find_pods_on(view, is_lost_node)
+    return _select(lost_pods, shared.get_cached(_find_healthy_budgeted_pods)[view.pods.info[lost_pods]])
+
+
+def _find_healthy_budgeted_pods(shared: SharedCluster) -> Bools:
+    """Return a mask over the PodInfos whose pods are healthy and protected by some PodDisruptionBudget."""
+    view = shared.scheduler.view
+    return get_budgets(view).protected_infos & view.pods.where(lambda info: not info.terminating and is_ready(info.pod))
+
+
+class _PodKinds(NamedTuple):
+    """Masks over the distinct PodInfos, (T,) each."""
+
+    tolerates_loss: Bools
+    """The pods that are not deleted while their node is unreachable."""
+    is_replaced_after_end: Bools
+    """The pods that are replaced only once they have disappeared, which takes the deletion of the node."""
+    lingers: Bools
+    """The pods that stay Terminating if they are deleted."""
+
+
+def _find_pod_kinds(shared: SharedCluster) -> _PodKinds:
+    """Return masks over the PodInfos of the cluster that say what happens to pods on unreachable nodes."""
+    view = shared.scheduler.view
+    waiting_jobs = find_jobs_awaiting_termination(view.cluster)
+
+    def is_replaced_after_end(info: PodInfo) -> bool:
+        """Return whether the pod's controller waits until the pod has disappeared."""
+        controller = find_controller(info.pod.metadata)
+        if controller is None or not _has_grace_period(info.pod):
+            return False
+        is_of_waiting_job = controller.kind == "Job" and (info.namespace, controller.name) in waiting_jobs
+        return controller.kind == "StatefulSet" or is_of_waiting_job
+
+    return _PodKinds(
+        view.pods.where(lambda info: _tolerates_loss(info.pod)),
+        view.pods.where(is_replaced_after_end),
+        view.pods.where(lambda info: _lingers(info.pod)),
+    )
+
+
+def _tolerates_loss(pod: Pod) -> bool:
+    """Return whether the pod tolerates an unreachable node for ever. Only the first toleration of the taint counts."""
+    toleration = next((each for each in pod.spec.tolerations if tolerates(each, NO_EXECUTE)), None)
+    return toleration is not None and toleration.toleration_seconds is None
+
+
+def _has_grace_period(pod: Pod) -> bool:
+    """Return whether the pod disappears only once its kubelet confirms its end. Otherwise, it disappears at once."""
+    return pod.spec.termination_grace_period_seconds != 0
+
+
+def _lingers(pod: Pod) -> bool:
+    """Return whether the pod stays Terminating while its node is unreachable.
+
+    Members of gangs are left out, because a gang would count them as additional members.
+    """
+    return _has_grace_period(pod) and not pod.terminated and not _tolerates_loss(pod) and not find_groups(pod)
+
+
+def _find_nodes_without_evictions(shared: SharedCluster, is_lost_node: Bools) -> Bools:
+    """Return a mask (N,) of the lost nodes whose pods kube-controller-manager does not delete.
+
+    It deletes none if all zones are down, or in a small zone of which a large part is down, but not all. Upstream:
+    ComputeZoneState and handleDisruption in pkg/controller/nodelifecycle/node_lifecycle_controller.go (v1.36).
+    """
+    zones = shared.get_cached(_code_zones)
+    is_down = is_lost_node | shared.get_cached(_find_unready_nodes)
+    count = np.bincount(zones)
+    down = np.bincount(zones[is_down], minlength=len(count))
+    if (down == count).all():
+        return is_lost_node
+    is_partial = (down > 2) & (down < count) & (down / count >= UNHEALTHY_ZONE_THRESHOLD) & (count <= LARGE_ZONE)
+    return is_lost_node & is_partial[zones]
+
+
+def _code_zones(shared: SharedCluster) -> Rows:
+    """Return the number of each node's region and zone, (N,)."""
+    numbers: dict[tuple[str, str], int] = {}
+    nodes = shared.scheduler.view.nodes.objects
+    return np.array([numbers.setdefault(get_region_and_zone(node), len(numbers)) for node in nodes], np.int64)
+
+
+def _find_unready_nodes(shared: SharedCluster) -> Bools:
+    """Return a mask (N,) of the nodes that are not ready in the snapshot."""
+    return find_unready_nodes(shared.scheduler.view)
+
+
+# -- pods that get a node and start late -----------------------------------------------------------------------------
+
+
+def find_pods_with_attached_volumes(view: Fork, positions: Iterable[Position]) -> list[Position]:
+    """Return the pods that have a volume which only one node may attach at a time.
+
+    Such a volume stays attached to the lost node while the old pod exists, so that a replacement on another node does
+    not start. Upstream: IsMultiAttachAllowed in pkg/volume/util/util.go (v1.36).
+    """
+    storage = get_listers(view)
+    attached = []
+    for position in positions:
+        if not view.pods.infos[int(view.pods.info[position])].spec.volumes:
+            continue
+        pod = view.pods.objects[position]
+        claims = (storage.claims.get((pod.metadata.namespace, v.claim_name)) for v in iter_claim_volumes(pod))
+        volumes = (storage.volumes.get(claim.spec.volume_name) for claim in claims if claim is not None)
+        if any(volume is not None and _is_attached_to_one_node(volume, storage.drivers) for volume in volumes):
+            attached.append(position)
+    return attached
+
+
+ATTACHED_SOURCES = ("gce_persistent_disk", "aws_elastic_block_store", "azure_disk", "cinder", "vsphere_volume")
+"""The fields of a PersistentVolume's spec with a source that is attached to nodes, besides `csi`."""
+SHARED_MODES = frozenset(("ReadWriteMany", "ReadOnlyMany"))
+
+
+def _is_attached_to_one_node(volume: PersistentVolume, drivers: Mapping[str, CSIDriver]) -> bool:
+    """Return whether the volume is attached to nodes, and to no more than one at a time. `drivers` are by name."""
+    spec = volume.spec
+    if not spec.access_modes or not SHARED_MODES.isdisjoint(spec.access_modes):
+        return False
+    if spec.csi is None:
+        return any(getattr(spec, field) is not None for field in ATTACHED_SOURCES)
+    driver = drivers.get(spec.csi.driver)
+    return driver is None or driver.spec.attach_required is not False
+
+
+# -- pods that fit nowhere yet ---------------------------------------------------------------------------------------
+
+
+def find_waiting_pods(
+    shared: SharedCluster, lost: LostPods, recreated: Sequence[Position], outcomes: Sequence[Outcome], seed: int
+) -> tuple[PodsWaitingForDeletion, ...]:
+    """Return the pods that fit nowhere before the lost nodes are deleted, and get a node afterwards.
+
+    `recreated` are the displaced pods in the order in which they return, and `outcomes` are those after the deletion.
+    Nothing is replayed if no rule makes a difference for the pods. Raises KeyboardInterrupt if the simulation was
+    interrupted.
+    """
+    late = lost.late
+    placed = [outcome.position for outcome in outcomes if outcome.row >= 0 and outcome.position not in late]
+    rules = _find_rules_that_matter(shared, lost, placed)
+    if not rules:
+        return ()
+    counts_terminating = not rules <= {WaitingRule.SPREAD, WaitingRule.LATE_PODS} or _affect_scores(shared, lost)
+    stage = shared.get_cached(_build_stage_with_stand_ins) if counts_terminating else _WHOLE_CLUSTER
+    simulation = _start_simulation(shared, stage, lost, placed, seed)
+    early = [stage.find_position(position) for position in recreated if position not in late]
+    simulation.gone.difference_update(early)
+    early_outcomes = schedule_victims(simulation, simulation.schedule(early))
+    if simulation.interrupted:
+        raise KeyboardInterrupt
+
+    get_key = simulation.view.pods.objects.get_key
+    unplaced_later = {shared.scheduler.view.pods.objects.get_key(o.position) for o in outcomes if o.row < 0}
+    pods_by_rule: dict[WaitingRule, list[str]] = {}
+    for position in (outcome.position for outcome in early_outcomes if outcome.row < 0):
+        if get_key(position) not in unplaced_later:
+            rule = _find_rule(simulation, position, rules)
+            pods_by_rule.setdefault(rule, []).append(get_key(position))
+    return tuple(PodsWaitingForDeletion(rule, tuple(pods)) for rule, pods in pods_by_rule.items())
+
+
+def _find_rule(simulation: Simulation, position: Position, rules: set[WaitingRule]) -> WaitingRule:
+    """Return the first of the rules because of which the pod fits nowhere, or OTHER_PODS if none of them rejects it."""
+    rejectors = simulation.find_rejectors(position).all
+    for rule, plugin in PLUGIN_BY_RULE.items():
+        if rule in rules and plugin in rejectors:
+            return rule
+    return WaitingRule.OTHER_PODS
+
+
+class _Demands(NamedTuple):
+    """What makes a difference for pods like one PodInfo as long as lost nodes exist."""
+
+    spread_keys: frozenset[str]
+    """The topology keys of hard spread constraints that count unreachable nodes."""
+    spread_selectors: tuple[Selector, ...]
+    """The selectors of all hard spread constraints."""
+    namespace: str
+    affinity: bool
+    """Whether the pod requires affinity to others, which Terminating pods satisfy as well."""
+    anti_affinity_keys: frozenset[str]
+    """The topology keys of its required anti-affinity."""
+    terms: tuple[AffinityTerm, ...]
+    """All its terms of pod affinity and anti-affinity, including preferred ones."""
+    exclusive_claim: bool
+    """Whether only one pod may use one of its claims."""
+    shared_device_claim: bool
+    """Whether it uses a ResourceClaim that was not created for the pod."""
+
+
+def _find_demands(view: Fork, info: PodInfo) -> _Demands:
+    """Return what makes a difference for pods like `info` as long as lost nodes exist."""
+    storage = get_listers(view)
+    claims = (storage.claims.get((info.namespace, v.claim_name)) for v in iter_claim_volumes(info.pod))
+    constraints = [c for c in info.spec.topology_spread_constraints if c.when_unsatisfiable == "DoNotSchedule"]
+    return _Demands(
+        frozenset(c.topology_key for c in constraints if c.node_taints_policy != "Honor"),
+        tuple(selector_from_api(constraint.label_selector) for constraint in constraints),
+        info.namespace,
+        bool(info.required_affinity),
+        frozenset(term.topology_key for term in info.required_anti_affinity),
+        (
+            *info.required_affinity,
+            *info.required_anti_affinity,
+            *info.preferred_affinity,
+            *info.preferred_anti_affinity,
+        ),
+        any(claim is not None and READ_WRITE_ONCE_POD in claim.spec.access_modes for claim in claims),
+        _uses_shared_device_claim(info),
+    )
+
+
+def _uses_shared_device_claim(info: PodInfo) -> bool:
+    """Return whether the pod uses a ResourceClaim that its replacement uses as well."""
+    return any(claim.resource_claim_name for claim in info.spec.resource_claims)
+
+
+def _get_demands_by_info(shared: SharedCluster) -> dict[int, _Demands]:
+    """Return the demands of PodInfos that were found so far, by the number of the PodInfo."""
+    return {}
+
+
+def _find_rules_that_matter(shared: SharedCluster, lost: LostPods, placed: Sequence[Position]) -> set[WaitingRule]:
+    """Return the rules that may keep placed pods from their nodes as long as the lost nodes exist.
+
+    Spreading counts an unreachable node's domain as empty unless nodeTaintsPolicy is Honor, which matters if the domain
+    has no other nodes. Late pods matter if spreading would count them. Anti-affinity to and of pods on lost nodes
+    matters if their domain has other nodes.
+    """
+    view = shared.scheduler.view
+    late_infos = np.unique(view.pods.info[np.array(list(lost.late), np.int64)])
+
+    def matches_late_pods(demands: _Demands) -> bool:
+        """Return whether spreading would count pods that are not replaced yet."""
+        namespaces = frozenset((demands.namespace,))
+        return any(view.pods.match_infos(each, namespaces)[late_infos].any() for each in demands.spread_selectors)
+
+    rules = set()
+    domains = _LostDomains(view, lost.is_lost_node)
+    for demands in _iter_demands(shared, np.array(placed, np.int64)):
+        if any(map(domains.is_any_lost, demands.spread_keys)):
+            rules.add(WaitingRule.SPREAD)
+        if len(late_infos) and matches_late_pods(demands):
+            rules.add(WaitingRule.LATE_PODS)
+        if demands.affinity or any(map(domains.is_any_shared, demands.anti_affinity_keys)):
+            rules.add(WaitingRule.AFFINITY)
+        if demands.exclusive_claim:
+            rules.add(WaitingRule.CLAIM_IN_USE)
+        if demands.shared_device_claim:
+            rules.add(WaitingRule.DEVICE_IN_USE)
+    if placed and WaitingRule.AFFINITY not in rules:
+        all_demands = _iter_demands(shared, _find_pods_on(view, lost.is_lost_node))
+        if any(any(map(domains.is_any_shared, demands.anti_affinity_keys)) for demands in all_demands):
+            rules.add(WaitingRule.AFFINITY)
+    return rules
+
+
+def _affect_scores(shared: SharedCluster, lost: LostPods) -> bool:
+    """Return whether affinity or anti-affinity of pods on lost nodes makes other nodes better or worse."""
+    view = shared.scheduler.view
+    domains = _LostDomains(view, lost.is_lost_node)
+    all_demands = _iter_demands(shared, _find_pods_on(view, lost.is_lost_node))
+    return any(domains.is_any_shared(term.topology_key) for demands in all_demands for term in demands.terms)
+
+
+def _find_pods_on(view: Fork, is_lost_node: Bools) -> Rows:
+    """Return the pods on the nodes in the mask (N,)."""
+    positions: Rows = np.flatnonzero(np.append(is_lost_node, False)[view.node])  # pods without a node have row -1
+    return positions
+
+
+def _iter_demands(shared: SharedCluster, positions: Rows) -> Iterator[_Demands]:
+    """Yield the demands of the distinct PodInfos of these pods."""
+    view = shared.scheduler.view
+    demands_by_info = shared.get_cached(_get_demands_by_info)
+    for number in np.unique(view.pods.info[positions]).tolist():
+        if number not in demands_by_info:
+            demands_by_info[number] = _find_demands(view, view.pods.infos[number])
+        yield demands_by_info[number]
+
+
+class _LostDomains:
+    """The topology domains of lost nodes. `is_lost_node` is a mask (N,)."""
+
+    def __init__(self, view: Fork, is_lost_node: Bools) -> None:
+        self._view, self._is_lost_node = view, is_lost_node
+        self._domains_by_key: dict[str, tuple[bool, bool]] = {}
+
+    def is_any_lost(self, key: str) -> bool:
+        """Return whether a domain of this topology key has only lost nodes."""
+        return self._classify_domains(key)[0]
+
+    def is_any_shared(self, key: str) -> bool:
+        """Return whether a domain of this topology key has lost and other nodes."""
+        return self._classify_domains(key)[1]
+
+    def _classify_domains(self, key: str) -> tuple[bool, bool]:
+        """Return whether a domain has only lost nodes, and whether a domain has lost and other nodes."""
+        if key not in self._domains_by_key:
+            codes = self._view.nodes.label(key).codes
+            lost_codes = set(codes[self._is_lost_node].tolist()) - {-1}
+            remaining_codes = set(codes[~self._is_lost_node].tolist())
+            self._domains_by_key[key] = (bool(lost_codes - remaining_codes), bool(lost_codes & remaining_codes))
+        return self._domains_by_key[key]
+
+
+class _Stage(NamedTuple):
+    """A cluster in which the time before the deletion is replayed."""
+
+    scheduler: Scheduler | None = None
+    """The scheduler of the cluster with stand-ins for Terminating pods, or None for the cluster as it is."""
+    positions: Rows | None = None
+    """The position in the cluster with stand-ins of each pod, (P,)."""
+    lingering: LingeringPods | None = None
+
+    def find_position(self, position: Position) -> Position:
+        """Return the position of a pod of the cluster as it is."""
+        return position if self.positions is None else Position(int(self.positions[position]))
+
+
+_WHOLE_CLUSTER = _Stage()
+
+
+def _build_stage_with_stand_ins(shared: SharedCluster) -> _Stage:
+    """Build a cluster with a stand-in for the Terminating pods of each template."""
+    cluster, names = add_stand_ins(shared.cluster, _lingers)
+    scheduler = Scheduler(cluster, shared.call_extender)
+    view = scheduler.view.fork()
+    lingering = LingeringPods.take_off_nodes(view, names)
+    pods = shared.scheduler.view.pods.objects
+    index = view.pods.index
+    positions = np.fromiter((index[pods.get_key(position)] for position in range(len(pods))), np.int64, len(pods))
+    return _Stage(scheduler, positions, lingering)
+
+
+def _start_simulation(
+    shared: SharedCluster, stage: _Stage, lost: LostPods, placed: Sequence[Position], seed: int
+) -> Simulation:
+    """Start a simulation in which the lost nodes are unreachable and their deleted pods are gone or Terminating."""
+    scheduler = stage.scheduler or shared.scheduler
+    base = scheduler.view if stage.lingering is None else stage.lingering.view
+    rows = np.flatnonzero(lost.is_lost_node).tolist()
+    tainted = {Row(row): _taint_as_unreachable(base.nodes.objects[row]) for row in rows}
+    view = base.with_changes(base.cluster, tainted)
+    deleted = [stage.find_position(position) for position in lost.deleted.tolist()]
+    row_by_pod = {position: Row(int(view.node[position])) for position in deleted}
+    if stage.lingering is not None:
+        lingering = _find_pods_that_matter(view, deleted, [stage.find_position(position) for position in placed])
+        _put_stand_ins(view, stage.lingering, {position: row_by_pod[position] for position in lingering})
+
+    # Devices of claims that replacements use as well stay allocated
+    simulation = Simulation(scheduler, view, seed=seed, sampling=shared.sampling)
+    keeps_devices = view.pods.where(_uses_shared_device_claim)[view.pods.info[np.array(deleted, np.int64)]].tolist()
+    simulation.remove([position for position, keeps in zip(deleted, keeps_devices, strict=True) if not keeps])
+    for position, keeps in zip(deleted, keeps_devices, strict=True):
+        if keeps:
+            view.forget(position)
+            simulation.gone.add(position)
+    healthy = find_healthy_lost_pods(shared, lost.is_lost_node)
+    simulation.budgets.record_evicted_pods([stage.find_position(position) for position in healthy])
+    return simulation
+
+
+def _find_pods_that_matter(view: Fork, deleted: Sequence[Position], placed: Sequence[Position]) -> list[Position]:
+    """Return the deleted pods that matter to others as long as they are Terminating.
+
+    These are pods with affinity, anti-affinity or a claim for one pod only, and pods that the affinity or anti-affinity
+    of a placed pod matches.
+    """
+    infos = view.pods.infos
+    terms: dict[AffinityTerm, None] = {}
+    for number in np.unique(view.pods.info[np.array(placed, np.int64)]).tolist():
+        terms |= dict.fromkeys(_find_demands(view, infos[number]).terms)
+
+    def matters(info: PodInfo) -> bool:
+        """Return whether a pod like `info` matters to others."""
+        labels = view.namespace_labels.get(info.namespace, {})
+        demands = _find_demands(view, info)
+        is_matched = any(term.matches(info.namespace, info.labels, labels) for term in terms)
+        return bool(demands.terms) or demands.exclusive_claim or is_matched
+
+    numbers = view.pods.info[np.array(deleted, np.int64)].tolist()
+    matters_by_info = {number: matters(infos[number]) for number in set(numbers)}
+    return [position for position, number in zip(deleted, numbers, strict=True) if matters_by_info[number]]
+
+
+def _put_stand_ins(view: Fork, lingering: LingeringPods, rows: Mapping[Position, Row]) -> None:
+    """Put a copy of the stand-in for each of these pods on its row. Pods that leave their node at once have none."""
+    rows_by_stand_in: dict[Position, list[Row]] = {}
+    for position, row in rows.items():
+        stand_in = lingering.stand_ins.get(int(lingering.templates[position]))
+        if stand_in is not None:
+            rows_by_stand_in.setdefault(stand_in, []).append(row)
+    for stand_in, stand_in_rows in rows_by_stand_in.items():
+        copies = [stand_in, *view.add_clones(stand_in, len(stand_in_rows) - 1)]
+        for copy, row in zip(copies, stand_in_rows, strict=True):
+            view.assume(copy, row)
+
+
+def _taint_as_unreachable(node: Node) -> Node:
+    """Return the node with the taints that it gets when its kubelet no longer reports."""
+    return replace(node, spec=replace(node.spec, taints=(*node.spec.taints, *UNREACHABLE)))

@@ -1,0 +1,155 @@
+"""Manifests of workloads that exist in the cluster, rebuilt from the stored objects that were read.
+
+`find_template` creates pods like those of a workload, and `build_current_manifest` changes nothing in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from kschedctl.api.objects import (
+    ApiObject,
+    ObjectMeta,
+    PersistentVolumeClaim,
+    Pod,
+    PodTemplateSpec,
+    StoredWorkload,
+    Struct,
+    get_object_key,
+)
+from kschedctl.api.ownership import TEMPLATE_HASH, Owner
+from kschedctl.api.workloads import (
+    DaemonSet,
+    DaemonSetSpec,
+    Deployment,
+    DeploymentSpec,
+    Job,
+    JobSpec,
+    ReplicaSetManifest,
+    ReplicationControllerManifest,
+    StatefulSet,
+    StatefulSetSpec,
+)
+from kschedctl.cluster import FIELDS, Cluster
+from kschedctl.replay.controllers.plan_change import ExistingPods, is_controlled_by
+from kschedctl.replay.controllers.workload_change import get_ordinal
+
+
+def find_template(cluster: Cluster, owner: Owner) -> Struct | None:
+    """Return a manifest that creates pods like the owner's, or None if nothing suitable was read.
+
+    The manifest of a Deployment is built from its youngest ReplicaSet. If there is none, and for all other kinds, the
+    manifest is built from the stored workload.
+    """
+    kind, namespace, name = owner
+    replica_sets = [stored for stored in cluster.replica_sets if is_controlled_by(owner, stored)]
+    if kind == "Deployment" and replica_sets:
+        replica_sets.sort(key=get_creation_time)
+        return ReplicaSetManifest(replica_sets[-1].metadata, replica_sets[-1].spec)
+    candidates = getattr(cluster, FIELDS[kind]) if kind in _MANIFEST_BUILDERS else ()
+    for stored in candidates:
+        if get_object_key(stored) == (namespace, name):
+            return _MANIFEST_BUILDERS[kind](stored)
+    return None
+
+
+_MANIFEST_BUILDERS: Mapping[str, Callable[[Any], Struct]] = {
+    "ReplicaSet": lambda obj: ReplicaSetManifest(obj.metadata, obj.spec),
+    "ReplicationController": lambda obj: ReplicationControllerManifest(obj.metadata, obj.spec),
+    "StatefulSet": lambda obj: StatefulSet(obj.metadata, StatefulSetSpec(template=obj.spec.template)),
+    "Deployment": lambda obj: Deployment(
+        obj.metadata, DeploymentSpec(1, obj.spec.template, selector=obj.spec.selector)
+    ),
+    "DaemonSet": lambda obj: DaemonSet(obj.metadata, DaemonSetSpec(obj.spec.template)),
+    "Job": lambda obj: Job(obj.metadata, JobSpec(completion_mode=obj.spec.completion_mode, template=obj.spec.template)),
+}
+"""Workload kind -> function that turns a stored workload into a manifest that creates such pods."""
+
+
+def get_creation_time(api_object: ApiObject) -> str:
+    """Return the creation time of an object, or an empty string if it is unknown."""
+    return api_object.metadata.creation_timestamp or ""
+
+
+def build_current_manifest(cluster: Cluster, owner: Owner) -> Struct | None:
+    """Build a manifest that would change nothing in a workload of the cluster.
+
+    Return None if the workload does not exist or its pod template was not read. A Deployment that was not read is built
+    from the youngest of its ReplicaSets.
+    """
+    candidates = cluster.list_in_namespace(FIELDS[owner.kind], owner.namespace)
+    stored = next((candidate for candidate in candidates if candidate.metadata.name == owner.name), None)
+    if stored is None and owner.kind == "Deployment":
+        return _build_deployment_from_replica_sets(cluster, owner)
+    if stored is None or stored.spec.template is None or not stored.spec.template.spec.containers:
+        return None
+    match owner.kind:
+        case "Deployment":
+            spec = stored.spec
+            return Deployment(
+                stored.metadata,
+                DeploymentSpec(spec.replicas, spec.template, selector=spec.selector, paused=spec.paused),
+            )
+        case "StatefulSet":
+            return _build_stateful_set(cluster, stored)
+        case "ReplicaSet":
+            return ReplicaSetManifest(stored.metadata, stored.spec)
+        case _:
+            return ReplicationControllerManifest(stored.metadata, stored.spec)
+
+
+def _build_deployment_from_replica_sets(cluster: Cluster, owner: Owner) -> Deployment | None:
+    """Build a Deployment with the template of its youngest ReplicaSet, or return None if it has none.
+
+    Its replicas are left open, as for a manifest that does not set them.
+    """
+    replica_sets = [stored for stored in cluster.replica_sets if is_controlled_by(owner, stored)]
+    if not replica_sets:
+        return None
+    youngest = max(replica_sets, key=get_creation_time)
+    template = youngest.spec.template
+    if not template.spec.containers:
+        return None
+    labels = {key: value for key, value in template.metadata.labels.items() if key != TEMPLATE_HASH}
+    metadata = replace(youngest.metadata, name=owner.name, owner_references=())
+    return Deployment(
+        metadata, DeploymentSpec(template=PodTemplateSpec(replace(template.metadata, labels=labels), template.spec))
+    )
+
+
+def _build_stateful_set(cluster: Cluster, stored: StoredWorkload) -> StatefulSet:
+    """Build a StatefulSet from the stored one. Its claim templates are recovered from the claims of its last pod."""
+    spec = stored.spec
+    pods = ExistingPods(cluster).find_workload_pods("StatefulSet", stored.metadata.namespace, stored.metadata.name)
+    claims = dict(recover_claim_templates(cluster, max(pods, key=get_ordinal))) if pods else {}
+    return StatefulSet(
+        stored.metadata,
+        StatefulSetSpec(
+            spec.replicas,
+            spec.template,
+            tuple(claims.values()),
+            spec.ordinals,
+            spec.selector,
+            spec.pod_management_policy,
+        ),
+    )
+
+
+def recover_claim_templates(cluster: Cluster, pod: Pod) -> Iterator[tuple[str, PersistentVolumeClaim]]:
+    """Yield the names of a StatefulSet's claim templates, each with a template like the claim that was created from it.
+
+    A StatefulSet names its claims after the volume and the pod. Claims that were not read are left out.
+    """
+    claims = cluster.list_in_namespace("persistent_volume_claims", pod.metadata.namespace)
+    claims_by_name = {claim.metadata.name: claim for claim in claims}
+    for volume in pod.spec.volumes:
+        source = volume.persistent_volume_claim
+        if source is None or source.claim_name != f"{volume.name}-{pod.metadata.name}":
+            continue
+        claim = claims_by_name.get(source.claim_name)
+        if claim is not None:
+            metadata = ObjectMeta(volume.name, labels=claim.metadata.labels)
+            yield volume.name, PersistentVolumeClaim(metadata, replace(claim.spec, volume_name=""))

@@ -1,0 +1,262 @@
+"""Check what `failures` says about the time in which lost nodes are unreachable, but still exist."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from random import Random
+from typing import Any
+
+import pytest
+from small import HOSTNAME, ZONE, Json, budget, node, pod, replica, spread
+
+from kschedctl.cluster import Cluster
+from kschedctl.commands.failures import Loss, simulate_failures, simulate_loss
+from kschedctl.commands.failures.page import build_page
+from kschedctl.commands.failures.report import Failure, Failures, LateReason, WaitingRule
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
+from kschedctl.replay.settling import schedule_victims
+from kschedctl.replay.shared_cluster import SharedCluster
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.simulation import Simulation
+
+FOR_EVER = {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"}
+FIVE_MINUTES = FOR_EVER | {"tolerationSeconds": 300}
+
+
+def affinity(kind: str, key: str = ZONE, app: str = "web") -> Json:
+    """Build a required term of `podAffinity` or `podAntiAffinity` to the pods of an app."""
+    term = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}
+    return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+def lose(objects: list[Json], name: str, unit: str = "zone") -> Failure:
+    report = simulate_failures(Cluster.from_objects(objects), unit)
+    return next(failure for failure in report.failures if failure.name == name)
+
+
+def test_anti_affinity_to_a_pod_that_is_still_terminating_keeps_its_replacement_waiting() -> None:
+    """n1 and n2 are in one zone, which may have one pod: that of n1, until n1 is deleted."""
+    apart = affinity("podAntiAffinity")
+    objects = [node("n1"), node("n2"), replica("r1", "n1", **apart)]
+    failure = lose(objects, "n1", "node")
+    assert [(waiting.rule, waiting.pods) for waiting in failure.waiting_by_rule] == [(WaitingRule.AFFINITY, ("d/r1",))]
+    assert (failure.unplaced, failure.waiting_until_deleted, failure.safe) == (0, ("d/r1",), False)
+    text = RENDERERS["table"](simulate_failures(Cluster.from_objects(objects), "node"), Style(width=500))
+    assert "Terminating on unreachable nodes count for required pod affinity and anti-affinity" in text
+
+    # By host name, and with a grace period of 0 seconds, nothing keeps the replacement from n2
+    assert lose(
+        [node("n1"), node("n2"), replica("r1", "n1", **affinity("podAntiAffinity", HOSTNAME))], "n1", "node"
+    ).safe
+    assert lose(
+        [node("n1"), node("n2"), replica("r1", "n1", terminationGracePeriodSeconds=0, **apart)], "n1", "node"
+    ).safe
+
+
+def test_anti_affinity_of_a_terminating_pod_keeps_others_away() -> None:
+    """The pod of the StatefulSet avoids the pods of web in its zone, also while it is terminating."""
+    elsewhere = {"nodeSelector": {ZONE: "b"}, **affinity("podAntiAffinity")}
+    alone = pod("alone-0", "n1", owner={"kind": "StatefulSet", "name": "alone"}, **elsewhere)
+    alone["metadata"]["labels"] = {"app": "alone"}
+    web = replica("r1", "n1", nodeSelector={ZONE: "a"})
+    failure = lose([node("n1", cpu="8"), node("n2"), node("n3", "b"), web, alone], "n1", "node")
+    assert failure.waiting_until_deleted == ("d/r1",)
+
+
+def test_pods_that_require_each_other_follow_the_terminating_ones() -> None:
+    """Without any pod of its kind, a pod may go anywhere. As long as its predecessors exist, it has to go to them."""
+    together = affinity("podAffinity")
+    objects = [node("n1", "a"), node("n2", "b"), replica("r1", "n1", **together), replica("r2", "n1", **together)]
+    failure = lose(objects, "a")
+    assert (failure.unplaced, set(failure.waiting_until_deleted)) == (0, {"d/r1", "d/r2"})
+
+
+def claimed(mode: str, *, driver: str = "disk.csi", attach: bool = True) -> list[Json]:
+    """Build a claim `c` with its volume, and the CSIDriver."""
+    claim = {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "c", "namespace": "d", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+        "spec": {"volumeName": "v", "accessModes": [mode]},
+    }
+    source = {"driver": driver, "volumeHandle": "h"}
+    volume = {
+        "kind": "PersistentVolume",
+        "metadata": {"name": "v"},
+        "spec": {"csi": source, "accessModes": [mode], "claimRef": {"name": "c", "namespace": "d"}},
+    }
+    return [claim, volume, {"kind": "CSIDriver", "metadata": {"name": driver}, "spec": {"attachRequired": attach}}]
+
+
+MOUNTED = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}
+
+
+def test_a_claim_for_one_pod_stays_in_use() -> None:
+    failure = lose([node("n1"), node("n2"), *claimed("ReadWriteOncePod"), replica("r1", "n1", **MOUNTED)], "n1", "node")
+    assert [(waiting.rule, waiting.pods) for waiting in failure.waiting_by_rule] == [
+        (WaitingRule.CLAIM_IN_USE, ("d/r1",))
+    ]
+    assert failure.late == 0
+
+
+@pytest.mark.parametrize(
+    ("mode", "attach", "late"),
+    [("ReadWriteOnce", True, 1), ("ReadWriteOnce", False, 0), ("ReadWriteMany", True, 0)],
+)
+def test_a_volume_for_one_node_stays_attached_to_the_lost_node(mode: str, attach: bool, late: int) -> None:
+    objects = [node("n1"), node("n2"), *claimed(mode, attach=attach), replica("r1", "n1", **MOUNTED)]
+    failure = lose(objects, "n1", "node")
+    assert (failure.unplaced, failure.waiting_until_deleted, failure.late) == (0, (), late)
+    if late:
+        assert [(group.reason, group.pods) for group in failure.late_pods] == [(LateReason.VOLUME_ATTACHED, ("d/r1",))]
+        assert failure.consequences == "1 pod runs again only once the lost node is deleted"
+        assert "d/r1 gets another node, but starts only once the lost nodes are deleted" in _render(objects, "node")
+
+
+def _render(objects: list[Json], unit: str = "zone") -> str:
+    return RENDERERS["table"](simulate_failures(Cluster.from_objects(objects), unit), Style(width=500))
+
+
+STATEFUL_SET, JOB = {"kind": "StatefulSet", "name": "db"}, {"kind": "Job", "name": "batch"}
+
+
+@pytest.mark.parametrize(
+    ("owner", "spec", "reason"),
+    [
+        (STATEFUL_SET, {}, LateReason.CONTROLLER_WAITS),
+        (STATEFUL_SET, {"terminationGracePeriodSeconds": 0}, None),
+        (STATEFUL_SET, {"tolerations": [FIVE_MINUTES]}, LateReason.CONTROLLER_WAITS),
+        (JOB, {}, LateReason.CONTROLLER_WAITS),
+        (None, {}, None),
+        (None, {"tolerations": [FIVE_MINUTES]}, None),
+        (None, {"tolerations": [FOR_EVER]}, LateReason.NOT_DELETED),
+        (None, {"tolerations": [{"operator": "Exists"}]}, LateReason.NOT_DELETED),
+        (None, {"tolerations": [FIVE_MINUTES, FOR_EVER]}, None),
+    ],
+)
+def test_pods_that_are_not_replaced_before_the_deletion(
+    owner: Json | None, spec: dict[str, Any], reason: LateReason | None
+) -> None:
+    """Of several tolerations of the taint, taint eviction takes the first."""
+    job = {
+        "kind": "Job",
+        "metadata": {"name": "batch", "namespace": "d"},
+        "spec": {"podReplacementPolicy": "Failed", "template": {"spec": {"containers": [{"name": "c"}]}}},
+    }
+    lost = pod("p-0", "n1", owner=owner, **spec) if owner else replica("p-0", "n1", **spec)
+    report = simulate_failures(Cluster.from_objects([node("n1"), node("n2"), job, lost]), "node")
+    worst = report.failures[0]
+    assert (worst.name, worst.safe, worst.waiting_until_deleted) == ("n1", True, ())
+    assert [(group.reason, group.pods) for group in worst.late_pods] == ([(reason, ("d/p-0",))] if reason else [])
+    if reason:
+        assert str(report).endswith("Worst is n1: 1 pod runs again only once the lost node is deleted")
+        assert any("d/p-0 gets no replacement until" in text for text in report.summary().warnings)
+    assert build_page(report, Style())
+
+
+def test_in_a_small_zone_of_which_most_nodes_are_down_no_pod_is_deleted() -> None:
+    """node_lifecycle_controller.go: it takes more than two nodes and at least 55 % of a zone of up to 50 nodes."""
+
+    def late_pods(lost: int, remaining: int, other_zones: int = 1) -> list[LateReason]:
+        nodes = [node(f"old-{i}") for i in range(lost)] + [node(f"new-{i}", pods="90") for i in range(remaining)]
+        nodes += [node(f"other-{i}", "b", pods="90") for i in range(other_zones)]
+        for each in nodes:
+            each["metadata"]["labels"]["cloud.google.com/gke-nodepool"] = each["metadata"]["name"].partition("-")[0]
+        report = simulate_failures(Cluster.from_objects([*nodes, replica("r", "old-0", "100m")]), "pool")
+        failure = next(each for each in report.failures if each.name == "old")
+        return [group.reason for group in failure.late_pods]
+
+    assert late_pods(3, 2) == [LateReason.EVICTIONS_STOPPED]
+    assert late_pods(3, 3) == []  # half of the zone
+    assert late_pods(2, 1) == []  # no more than two nodes
+    assert late_pods(3, 0) == []  # the whole zone, of two
+    assert late_pods(30, 21) == []  # a large zone
+
+
+def test_budgets_count_the_lost_pods_as_unhealthy() -> None:
+    """The budget of `web` allows one disruption. The loss of n0 uses it up, so that preemption takes the other pod."""
+    guarded, other = replica("a-guarded", "n1", "4"), replica("other", "n2", "4")
+    other["metadata"]["labels"]["app"] = "other"
+    high = replica("high", "n0", "4", priority=10)
+    high["metadata"]["labels"]["app"] = "high"
+    nodes = [node("n0", cpu="8"), node("n1"), node("n2")]
+    for names in (("n1", "n2"), ("n2", "n1")):
+        guarded["spec"]["nodeName"], other["spec"]["nodeName"] = names
+        objects = [*nodes, deepcopy(guarded), deepcopy(other), high, replica("lost", "n0", "1"), budget(1)]
+        report = simulate_failures(Cluster.from_objects(objects), "node")
+        failure = next(each for each in report.failures if each.name == "n0")
+        assert {pod.pod for pod in failure.evicted_pods} == {"d/other"}
+
+
+def random_cluster(random: Random) -> list[Json]:
+    """Build eight nodes in three zones, with pods that are kept apart, together or spread, and some in StatefulSets."""
+    nodes = [node(f"n{i}", random.choice("abc"), cpu=str(random.randint(3, 6))) for i in range(8)]
+    pods = []
+    for i in range(16):
+        app = random.choice("xyz")
+        choices: list[Json] = [
+            {},
+            spread(app=app),
+            affinity("podAntiAffinity", app=app),
+            affinity("podAntiAffinity", HOSTNAME, app),
+            affinity("podAffinity", app=app),
+            {"tolerations": [FOR_EVER]},
+            {"terminationGracePeriodSeconds": 0},
+        ]
+        owner = random.choice(({"kind": "ReplicaSet", "name": app}, {"kind": "StatefulSet", "name": app}))
+        made = pod(f"p{i}", f"n{random.randrange(8)}", "500m", owner=owner, **random.choice(choices))
+        made["metadata"]["labels"] = {"app": app}
+        pods.append(made)
+    return [*nodes, *pods]
+
+
+def build_state_before_deletion(objects: list[Json], lost: set[str]) -> tuple[list[Json], list[str]]:
+    """Build the objects as they are once the pods of lost nodes are deleted, and the names of the new pods."""
+    state, new = [], []
+    for each in deepcopy(objects):
+        if each["kind"] == "Node" and each["metadata"]["name"] in lost:
+            taint = {"key": "node.kubernetes.io/unreachable"}
+            each["spec"]["taints"] = [taint | {"effect": effect} for effect in ("NoSchedule", "NoExecute")]
+        state.append(each)
+        if each["kind"] != "Pod" or each["spec"]["nodeName"] not in lost:
+            continue
+        if each["spec"].get("tolerations"):
+            continue
+        successor = deepcopy(each)
+        successor["spec"]["nodeName"], successor["status"] = "", {}
+        has_grace = each["spec"].get("terminationGracePeriodSeconds") != 0
+        is_early = each["metadata"]["ownerReferences"][0]["kind"] != "StatefulSet" or not has_grace
+        if is_early:
+            state.append(successor)
+            new.append(each["metadata"]["name"])
+        if has_grace:
+            each["metadata"] |= {"name": f"{each['metadata']['name']}.old", "uid": f"{each['metadata']['uid']}.old"}
+            each["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        else:
+            state.remove(each)
+    return state, new
+
+
+def test_the_waiting_pods_are_those_that_fit_nowhere_beside_terminating_pods() -> None:
+    """The quick way, on columns with stand-ins, equals making the cluster as it is before the deletion."""
+    random = Random(5)
+    waiting_count = 0
+    for _ in range(100):
+        objects = random_cluster(random)
+        lost = set(random.sample([f"n{i}" for i in range(8)], random.randint(1, 2)))
+        failure = simulate_loss(SharedCluster(Cluster.from_objects(objects)), Loss("lost", tuple(sorted(lost))))
+        state, new = build_state_before_deletion(objects, lost)
+        simulation = Simulation(Scheduler(Cluster.from_objects(state)))
+        index = simulation.view.pods.index
+        outcomes = schedule_victims(simulation, simulation.schedule(sorted(index[f"d/{name}"] for name in new)))
+        unplaced = {simulation.view.pods.objects[o.position].key for o in outcomes if o.row < 0}
+        unplaced_later = {key for group in failure.reasons for key in group.pods}
+        assert set(failure.waiting_until_deleted) == unplaced - unplaced_later
+        waiting_count += len(failure.waiting_until_deleted)
+    assert waiting_count > 5
+
+
+def test_less_severe_failures_only_count_their_late_pods() -> None:
+    pods = [pod(f"db-{i}", f"n{i % 2}", owner=STATEFUL_SET) for i in range(3)]
+    report: Failures = simulate_failures(Cluster.from_objects([node("n0"), node("n1"), *pods]), "node")
+    assert [(each.late, len(each.late_pods)) for each in report.failures] == [(2, 1), (1, 0)]

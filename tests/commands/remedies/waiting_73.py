@@ -1,0 +1,52 @@
+"""A recorded control plane (1.36) on which 73 pods of 46 workloads wait, and their fixes, searched for once."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kschedctl.cluster import Cluster
+from kschedctl.commands.explain.one_pod import explain_with_fixes, resolve_pod
+from kschedctl.commands.explain.report import Explanation
+from kschedctl.fixes.new_node import explain_new_node, find_autoscaler_fixes
+from kschedctl.fixes.search import MOST_TRIALS, RemedySearch
+from kschedctl.replay.controllers.target_pod import TargetPod
+from kschedctl.scheduler.scheduler import Scheduler
+
+RECORDING = Path(__file__).parents[2] / "field" / "queue" / "waiting-73.json.gz"
+NOW = "2026-06-01T00:00:00Z"
+
+
+@cache
+def documents() -> list[dict[str, Any]]:
+    with gzip.open(RECORDING, "rt", encoding="utf-8") as file:
+        return list(json.load(file)["items"])
+
+
+@cache
+def cluster() -> Cluster:
+    return Cluster.from_objects(documents())
+
+
+@cache
+def scheduler() -> Scheduler:
+    """Return the scheduler of all questions, so that the queue is replayed without a fix only once."""
+    return Scheduler(cluster())
+
+
+@cache
+def explained(pod: str) -> Explanation:
+    """Return what ``explain`` answers about a waiting pod. The search for fixes has no time limit."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RemedySearch, "_has_reached_limit", lambda search: search.trials.replayed > MOST_TRIALS)
+        return explain_with_fixes(
+            TargetPod(scheduler(), resolve_pod(scheduler(), pod)),
+            lambda target: explain_new_node(target, NOW),
+            lambda target, launched_node: find_autoscaler_fixes(target, launched_node, NOW),
+            remedies=True,
+        )
