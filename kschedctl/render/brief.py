@@ -399,7 +399,7 @@ COMPARED_LENGTH = 60
 
 
 def _describe_verdict_and_node(summary: Summary) -> str:
-    """Describe the verdict, and name the pod's node or the pods to preempt."""
+    """Describe the verdict, with the pod's node or with the number of pods to preempt and their node."""
     condition = f"as if {summary.as_if}: " if summary.as_if else ""
     verdict = f"{condition}{summary.subject} {describe_verdict(summary.verdict)}"
     if summary.nominated:

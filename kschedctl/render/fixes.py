@@ -158,12 +158,12 @@ def build_fix_lines(
     if with_commands:
         blocks += map(Command, chain_commands(remedy.commands))
     if with_manifests or style.patches:
-        blocks += _iter_manifests(remedy, style)
+        blocks += _iter_manifests_and_patch(remedy, style)
     return tuple(blocks)
 
 
-def _iter_manifests(remedy: Remedy, style: Style) -> Iterator[Block]:
-    """Yield the manifests to complete as YAML and, on a page with patches, the owner's patch."""
+def _iter_manifests_and_patch(remedy: Remedy, style: Style) -> Iterator[Block]:
+    """Yield, as YAML, the manifests that the user must complete and, on a page with patches, the owner's patch."""
     from kschedctl.render.data import to_yaml  # noqa: PLC0415 - YAML, which few pages need
 
     for manifest in remedy.manifests:

@@ -97,7 +97,7 @@ class BrowseSession:
         return {pod: group.cause or group.verdict for group in self.pods_by_cause.groups for pod in group.pods}
 
     def build_target(self, key: str, assumptions: str = "") -> TargetPod:
-        """Build the target for a pod, by `namespace/name`, under assumptions.
+        """Build the target for the pod with `key` (namespace/name) under the given assumptions.
 
         Raises UsageError if the pod is gone or the assumptions are invalid, and InputError if an assumed value is
         invalid.

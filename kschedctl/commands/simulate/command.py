@@ -98,7 +98,7 @@ class SimulateOptions:
             "--max-new-pending",
             metavar="NUMBER",
             min=0,
-            help="Exit with 1 if more than NUMBER of the simulated pods get no node.",
+            help="Number of simulated pods that may get no node; exit with 1 if there are more.",
         ),
     ] = 0
     max_evictions: Annotated[
@@ -107,7 +107,7 @@ class SimulateOptions:
             "--max-evictions",
             metavar="NUMBER",
             min=0,
-            help="Exit with 1 if more than NUMBER pods are evicted.  [default: no limit]",
+            help="Number of pods that may be evicted; exit with 1 if there are more.  [default: no limit]",
         ),
     ] = None
     fail_on: Annotated[
@@ -115,7 +115,7 @@ class SimulateOptions:
         typer.Option(
             "--fail-on",
             metavar="|".join(FailOn),
-            help="Exit with 1 if there are findings of this severity or worse. An eviction is a warning.",
+            help="Lowest severity of findings at which to exit with 1. An eviction is a warning.",
         ),
     ] = FailOn.ERROR
 

@@ -282,9 +282,10 @@ def _describe_message_template(template: str) -> str:
 
 
 def _build_value_changes(values: Iterator[object]) -> tuple[tuple[str, object], ...]:
-    """Reduce the values in all minor versions to pairs of a version and the value since that version.
+    """Collapse the values of all minor versions into pairs of a version and its value, one for each change.
 
-    The version of the first pair is "". None means that the aspect does not exist in a version, and is not a change.
+    The version of the first pair is "". The value None means that the aspect does not exist in a version, and does not
+    count as a change.
     """
     first_value, *later_values = values
     steps = [("", first_value)]

@@ -259,7 +259,10 @@ def _is_about_uid(event: Event, uid: str) -> bool:
 
 
 def _is_in_earlier_second(time: str, other_time: str) -> bool:
-    """Return whether a time is in an earlier second than another. Return False if a time is missing or malformed."""
+    """Return whether `time` is in an earlier second than `other_time`.
+
+    Return False if either time is missing or malformed.
+    """
     if not (time and other_time):
         return False
     try:
