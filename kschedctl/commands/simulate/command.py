@@ -98,7 +98,8 @@ class SimulateOptions:
             "--max-new-pending",
             metavar="NUMBER",
             min=0,
-            help="Exit with 1 if more than NUMBER pods get no node: simulated pods, and running pods evicted for them.",
+            help="Number of simulated pods, and of running pods evicted for them, that may get no node; exit with 1 if "
+            "there are more.",
         ),
     ] = 0
     max_evictions: Annotated[
@@ -107,7 +108,7 @@ class SimulateOptions:
             "--max-evictions",
             metavar="NUMBER",
             min=0,
-            help="Exit with 1 if more than NUMBER pods are evicted.  [default: no limit]",
+            help="Number of pods that may be evicted; exit with 1 if there are more.  [default: no limit]",
         ),
     ] = None
     fail_on: Annotated[
@@ -115,7 +116,7 @@ class SimulateOptions:
         typer.Option(
             "--fail-on",
             metavar="|".join(FailOn),
-            help="Exit with 1 if there are findings of this severity or worse. An eviction is a warning.",
+            help="Lowest severity of findings at which to exit with 1. An eviction is a warning.",
         ),
     ] = FailOn.ERROR
 

@@ -81,7 +81,7 @@ def save(
         typer.Option(
             "--mapping",
             metavar="FILE",
-            help="With --anonymize: also write the original name of each pseudonym to this file, as JSON.",
+            help="With --anonymize: JSON file to write the original name of each pseudonym to.",
         ),
     ] = None,
 ) -> Answer | int:
