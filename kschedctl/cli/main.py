@@ -223,7 +223,7 @@ def load_command(name: str) -> object:
 def _load_command(name: str, program_name: str) -> object:
     """Import a command and build its typer command. ``program_name`` is the program's name in the help.
 
-    The result is cached, so that a process that runs the command again gets the same object.
+    The result is cached, because building a command is slow.
     """
     entry = COMMANDS[name]
     with without_garbage_collection(freezes_objects=True):

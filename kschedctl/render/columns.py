@@ -1,4 +1,4 @@
-"""Widths of table columns, and stacking of columns where there is too little room.
+"""Widths of table columns, and stacking of columns where there is too little space.
 
 Numbers and names are not folded, and texts stay wide enough to read. If the columns do not fit side by side, the last
 text columns are stacked in one; only a name that is longer than the line is broken. A table that does not fit even then
@@ -63,21 +63,21 @@ def fit_table(table: Table, width: int) -> tuple[Table, tuple[int, ...]] | None:
     text_columns = [position for position, column in enumerate(table.columns) if not column.right]
     for first in reversed(range(len(text_columns))):
         stacked = _stack_columns(table, text_columns[first:])
-        room = width - _compute_gap_width(stacked)
+        available_width = width - _compute_gap_width(stacked)
         least = _compute_readable_widths(stacked, width)
-        if sum(least) <= room:
-            return stacked, _distribute_width(least, _compute_full_widths(stacked), room)
+        if sum(least) <= available_width:
+            return stacked, _distribute_width(least, _compute_full_widths(stacked), available_width)
 
     # With all of them stacked, break names
     stacked = _stack_columns(table, text_columns)
-    room = width - _compute_gap_width(stacked)
+    available_width = width - _compute_gap_width(stacked)
     least = [
         readable if column.right else min(readable, MIN_READABLE)
         for column, readable in zip(stacked.columns, _compute_readable_widths(stacked, width), strict=True)
     ]
-    if sum(least) > room:
+    if sum(least) > available_width:
         return None
-    return stacked, _distribute_width(least, _compute_full_widths(stacked), room)
+    return stacked, _distribute_width(least, _compute_full_widths(stacked), available_width)
 
 
 def break_long_words(text: str, width: int) -> str:
@@ -155,14 +155,15 @@ def _compute_full_widths(table: Table) -> list[int]:
     ]
 
 
-def _compute_readable_widths(table: Table, room: int) -> list[int]:
+def _compute_readable_widths(table: Table, available_width: int) -> list[int]:
     """Return the smallest widths at which the columns are easy to read."""
     return [
-        _compute_readable_width(column, _compute_cell_width(table, i), room) for i, column in enumerate(table.columns)
+        _compute_readable_width(column, _compute_cell_width(table, i), available_width)
+        for i, column in enumerate(table.columns)
     ]
 
 
-def _compute_readable_width(column: Column, cells: int, room: int) -> int:
+def _compute_readable_width(column: Column, cells: int, available_width: int) -> int:
     """Return the smallest width at which a column is easy to read. `cells` is the width of its widest cell.
 
     Numbers and names are not folded, but headers of numbers are. Long texts need more width.
@@ -173,7 +174,11 @@ def _compute_readable_width(column: Column, cells: int, room: int) -> int:
     full_width = max(cells, cell_len(format_header(column)))
     if column.keep:
         return full_width
-    readable = min(LONG_READABLE, room // LONG_SHARE) if full_width > LONG else min(READABLE, room // SHARE)
+    readable = (
+        min(LONG_READABLE, available_width // LONG_SHARE)
+        if full_width > LONG
+        else min(READABLE, available_width // SHARE)
+    )
     return min(full_width, max(readable, MIN_READABLE))
 
 
@@ -193,7 +198,7 @@ def _split_at_break_points(line: str) -> list[str]:
     return parts
 
 
-def _distribute_width(least: Sequence[int], most: Sequence[int], room: int) -> tuple[int, ...]:
+def _distribute_width(least: Sequence[int], most: Sequence[int], available_width: int) -> tuple[int, ...]:
     """Return widths that fill the line, shrinking the widest columns first.
 
     >>> _distribute_width([5, 10, 10], [5, 80, 20], 60)
@@ -204,7 +209,7 @@ def _distribute_width(least: Sequence[int], most: Sequence[int], room: int) -> t
     high = max(most)
     while low < high:
         level = (low + high + 1) // 2
-        if sum(_clamp_widths(level, least, most)) <= room:
+        if sum(_clamp_widths(level, least, most)) <= available_width:
             low = level
         else:
             high = level - 1

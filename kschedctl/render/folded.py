@@ -76,13 +76,13 @@ def render_folded(block: Block, style: Style) -> list[str]:
     return [" " * indent + line.replace(_GLUE, " ") for line in file.getvalue().splitlines()]
 
 
-def _iter_rich_renderables(block: Block, room: int, ascii_only: bool) -> Iterator[RenderableType]:
+def _iter_rich_renderables(block: Block, max_width: int, ascii_only: bool) -> Iterator[RenderableType]:
     """Convert a block to rich's objects and yield them."""
     match block:
         case Heading(text):
-            yield _build_rich_text(Marked(text, Tone.STRONG), room)
+            yield _build_rich_text(Marked(text, Tone.STRONG), max_width)
         case Paragraph(parts):
-            yield Text(" ").join(_build_rich_text(part, room) for part in parts)
+            yield Text(" ").join(_build_rich_text(part, max_width) for part in parts)
         case Command(text):
             yield _build_rich_text(Marked(text, Tone.CODE))
         case Verbatim(_, text):
@@ -92,24 +92,24 @@ def _iter_rich_renderables(block: Block, room: int, ascii_only: bool) -> Iterato
             bullets.add_column(no_wrap=True)
             bullets.add_column(overflow="fold")
             for item in items:
-                bullets.add_row(BULLET, _build_rich_text(item, room - len(BULLET)))
+                bullets.add_row(BULLET, _build_rich_text(item, max_width - len(BULLET)))
             yield bullets
         case Table():
-            fitted = fit_table(block, room)
-            yield _build_rich_table(*fitted) if fitted else _build_cards(block, room)
+            fitted = fit_table(block, max_width)
+            yield _build_rich_table(*fitted) if fitted else _build_cards(block, max_width)
             if block.note:
-                yield _build_rich_text(Marked(block.note, Tone.FAINT), room)
+                yield _build_rich_text(Marked(block.note, Tone.FAINT), max_width)
         case Plot():
             from kschedctl.render.plots.characters import draw_plot  # noqa: PLC0415 - few pages have plots
 
-            yield from draw_plot(block, room, ascii_only)
+            yield from draw_plot(block, max_width, ascii_only)
 
 
-def _build_rich_text(cell: Cell | Stack, room: int = UNFOLDED) -> Text:
-    """Build rich's text for a cell. Words that are wider than `room` are broken."""
+def _build_rich_text(cell: Cell | Stack, max_width: int = UNFOLDED) -> Text:
+    """Build rich's text for a cell. Words that are wider than `max_width` are broken."""
     lines = []
     for text, tone in list_lines(cell):
-        unbroken = break_long_words(printable(text), room)
+        unbroken = break_long_words(printable(text), max_width)
         lines.append(Text().append(_UNIT.sub(_GLUE, unbroken), STYLES[tone]))
     return lines[0] if len(lines) == 1 else Text("\n").join(lines)
 
@@ -126,7 +126,7 @@ def _build_rich_table(table: Table, widths: Sequence[int]) -> Layout:
     return layout
 
 
-def _build_cards(table: Table, room: int) -> Layout:
+def _build_cards(table: Table, max_width: int) -> Layout:
     """Build one card per row: its first text, and indented below it the other texts and a line with the numbers.
 
     Numbers are the cells of right-aligned columns. The name of its column precedes each number, and each text except
@@ -152,7 +152,7 @@ def _build_cards(table: Table, room: int) -> Layout:
             texts.append(Stack((", ".join(numbers),)))
         for position, text in enumerate(texts):
             indent = INDENT if position else 0
-            cards.add_row(Padding(_build_rich_text(text, room - indent), (0, 0, 0, indent)))
+            cards.add_row(Padding(_build_rich_text(text, max_width - indent), (0, 0, 0, indent)))
     return cards
 
 

@@ -250,9 +250,11 @@ def build_preempted_section(evicted: Sequence[EvictedPod], style: Style, chain: 
     Only the first TIES_SHOWN of these victims are listed, unless the style lists all nodes. The eviction chain follows
     if replacements preempt other pods or return to their old nodes.
     """
-    page = build_struct_table(
-        evicted, style, {"target": _build_replacement_cell}, title="Evicted by preemption", full=False
-    )
+    displaced = [pod.pod for pod in evicted if not pod.was_terminating]
+    title = "Evicted by preemption"
+    if len(displaced) > len({*displaced}):  # a replacement is listed under the name of the pod that it replaces
+        title += f", {counted(len(displaced), 'eviction')} of {counted(len({*displaced}), 'pod')}"
+    page = build_struct_table(evicted, style, {"target": _build_replacement_cell}, title=title, full=False)
     victims = {pod.pod for pod in evicted}
     tied = {pod.pod: pod.tied for pod in evicted if not victims.issuperset(pod.tied)}
     if equal := describe_victims(tied, tied):

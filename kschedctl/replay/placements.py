@@ -354,13 +354,18 @@ def summarize_evictions(simulation: Simulation, evicted: Sequence[EvictedPod]) -
 
 
 def compute_headroom(
-    view: Fork, before: Amounts, among: Bools | None = None, drained: Bools | None = None
+    view: Fork,
+    before: Amounts,
+    among: Bools | None = None,
+    drained: Bools | None = None,
+    reserved: Amounts | None = None,
 ) -> tuple[Headroom, ...]:
     """Return, for each resource, the allocatable amount, and the requested and largest free amounts before and now.
 
     ``before`` has the nodes' requests before, (N, R). ``among`` (N,) selects the nodes for which the largest free
-    amount is computed; None stands for all nodes. All amounts of the nodes in ``drained`` (N,) are left out. Resources
-    that no node offers are left out, and the number of pods comes last.
+    amount is computed; None stands for all nodes. All amounts of the nodes in ``drained`` (N,) are left out. What is
+    ``reserved`` on the nodes (N, R) for nominated pods does not count as free. Resources that no node offers are left
+    out, and the number of pods comes last.
     """
     is_candidate = np.ones(len(view.nodes), np.bool_) if among is None else among
     remains = np.ones(len(view.nodes), np.bool_) if drained is None else ~drained
@@ -372,8 +377,9 @@ def compute_headroom(
             continue
         requested_before = before[remains, column]
         requested_now = view.requested[remains, column]
-        free_before = np.maximum(allocatable - requested_before, 0)[is_candidate]
-        free_now = np.maximum(allocatable - requested_now, 0)[is_candidate]
+        reserved_now = 0 if reserved is None else reserved[remains, column]
+        free_before = np.maximum(allocatable - requested_before - reserved_now, 0)[is_candidate]
+        free_now = np.maximum(allocatable - requested_now - reserved_now, 0)[is_candidate]
         headrooms.append(
             Headroom(
                 name,

@@ -120,7 +120,7 @@ def _build_group_fields(loop: QueueReplay, record: GroupRecord | None) -> _Group
         "order": tuple(map(get_key, record.order)),
         "status": GroupStatus(result.status.code, result.message),
         "waiting_on_preemption": result.waiting_on_preemption,
-        "pods": tuple(_report_tried_member(loop, member) for member in members),
+        "pods": tuple(_build_tried_member(loop, member) for member in members),
         "condition": _build_group_condition(record),
         "groups": {"/".join(tried_group.key): _report_child_group(tried_group) for tried_group in record.below},
     }
@@ -137,10 +137,10 @@ def _report_child_group(record: GroupRecord) -> GroupOutcome:
     return GroupOutcome(GroupStatus(status.code, record.result.message), _build_group_condition(record))
 
 
-def _report_tried_member(loop: QueueReplay, member: MemberResult) -> TriedMember:
+def _build_tried_member(loop: QueueReplay, member: MemberResult) -> TriedMember:
     """Build the report on one pod of a group that was tried.
 
-    Like upstream, the report has a successful Permit only for pods that need no preemption.
+    Like upstream, a Permit result is reported only for pods that are placed and for pods that are told to wait.
     """
     permit_code = ""
     if member.permit is not None and (member.placed or member.permit.code is Code.WAIT):

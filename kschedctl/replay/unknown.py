@@ -59,10 +59,10 @@ IN_SIMULATIONS: Mapping[Effect, str] = {effect: VERDICT for effect in Effect if 
 
 
 def summarize_unknowns(unknowns: Iterable[Unknown], affected: Mapping[Effect, str]) -> tuple[UnknownKind, ...]:
-    """Return each unknown kind once, with the most important part of the answer that it could change.
+    """Merge unknowns by kind, and name for each kind the most important part of the answer that it could change.
 
-    ``affected`` maps an effect, such as a change of the victims, to the part of the answer. Kinds that could change
-    nothing are left out.
+    ``affected`` maps an effect, such as a change of the victims, to a part of the answer. IMPORTANCE ranks the parts.
+    Unknowns that could change no part are left out.
     """
     unknown_kinds = []
     for unknown in unknowns:

@@ -94,6 +94,8 @@ class NotCreated(Document, frozen=True):
     missing: int | None
     """The number of pods that could not be created; None if it is not known."""
     failures: tuple[CreationFailure, ...]
+    reason: str = ""
+    """The headline without the numbers of pods. For failures in the past, it is the whole headline."""
     creatable: int = 0
     """The number of other new pods, which can be created. They do not exist yet, and are counted only for manifests and
     replayed changes.
@@ -109,8 +111,13 @@ class NotCreated(Document, frozen=True):
 
     @property
     def short_form(self) -> ShortPods:
-        """The report as it appears in a summary."""
-        return ShortPods(self.missing or 0, "", self.workload, self.headline)
+        """The report as it appears in a summary.
+
+        The reason is the headline if it says what could not be created, apart from a number of pods.
+        """
+        has_number = self.object == "Pod" and bool(self.missing) and bool(self.reason)
+        why = f"not created: {self.reason}" if has_number and not self.past else self.headline
+        return ShortPods(self.missing or 0, "", self.workload, why)
 
     @property
     def gate_problem(self) -> GateProblem:

@@ -41,9 +41,11 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 POD_DELETED = ClusterEvent(ASSIGNED_POD, ActionType.DELETE)
-DELETED_NODE_IS_EVENT = ByVersion("a deleted node is a wake-up event", (("", False), ("1.32", True)))
+DELETED_NODE_IS_EVENT = ByVersion(
+    "the deletion of a node can make the scheduler retry a rejected pod", (("", False), ("1.32", True))
+)
 REPORTED_AS_ANY_UPDATE = ByVersion(
-    "resizes of assigned pods (with queueing hints, all updates) are reported as one unspecific kind of update",
+    "resizes of assigned pods (with queueing hints, all their updates) reach plugins as one unspecific kind of update",
     (("", False), ("1.31", True), ("1.32", False)),
 )
 LOST_NOMINATION_IS_DELETION = ByVersion(

@@ -150,7 +150,7 @@ class CandidateSearch:
         """
         for pod in state.bound:
             if is_active(pod):
-                self.log.log_protection_duration(pod, self.setting.now)
+                self.log.log_end_of_protection(pod, self.setting.now)
                 if is_protected(pod, self.setting.now):
                     return f'Pod has "{DO_NOT_DISRUPT}" annotation (Pod={pod.key})'
         for pod in state.bound:

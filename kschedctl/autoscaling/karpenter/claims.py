@@ -236,10 +236,11 @@ class NewClaim:
         return self.sorted_options
 
     def finalize_scheduling(self) -> None:
-        """Prepare the claim for launching after its last pod was added.
+        """Prepare the claim for launching after its last pod has been added.
 
         Remove the placeholder hostname, require the reservations that the claim holds, and add the requests of
-        DaemonSet pods. These requests are the smallest among the claim's instance types.
+        DaemonSet pods. For each resource, add the smallest amount that the DaemonSet pods request on any remaining
+        instance type.
         """
         self.requirements.pop(HOSTNAME, None)
         if self.held_reservations:

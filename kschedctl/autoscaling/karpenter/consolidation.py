@@ -199,7 +199,7 @@ class Consolidation:
         candidate_pods = [pod for candidate in candidates for pod in candidate.pods]
         for pod in (*candidate_pods, *setting.pods_of_deleting_nodes):
             if is_active(pod) and (is_reschedulable(pod) or is_drainable(pod)):
-                log.log_protection_duration(pod, setting.now)
+                log.log_end_of_protection(pod, setting.now)
 
         # Schedule the candidates' pods together with all pods that wait for a node anyway.
         reschedulable = [pod for pod in candidate_pods if setting.limits.is_currently_reschedulable(pod)]

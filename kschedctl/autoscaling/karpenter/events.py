@@ -65,8 +65,8 @@ class EventLog:
         message = f"No allowed disruptions for disruption reason {reason} due to blocking budget"
         self._write_event("NodePool", pool, "DisruptionBlocked", message)
 
-    def log_protection_duration(self, pod: Pod, now: int) -> None:
-        """Log the end of the duration in the pod's do-not-disrupt annotation, or that the duration is invalid.
+    def log_end_of_protection(self, pod: Pod, now: int) -> None:
+        """Log when the duration in the pod's do-not-disrupt annotation ends, that it has ended, or that it is invalid.
 
         Nothing is logged if the annotation has no duration. For a valid duration, nothing is logged before the pod
         starts.

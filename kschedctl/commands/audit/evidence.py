@@ -234,7 +234,11 @@ def _build_constraint_row(constraint: SpreadPromise) -> tuple[Cell | Stack, ...]
 
 
 def _format_stranded_pods(loss: BrokenDomain) -> str:
-    """Return how many pods cannot be placed again if a domain is lost or down, or "" if all pods can."""
+    """Return how many pods cannot be placed again without a domain, such as `12 if zone-a is lost`.
+
+    If all pods can be placed again once the domain is lost, the text is about the time while the domain is down, such
+    as `3 while zone-a is down`. Return "" if all pods can be placed again at that time, too.
+    """
     if loss.stranded:
         return f"{loss.stranded:,} if {loss.domain} is lost"
     if loss.stranded_while_down:

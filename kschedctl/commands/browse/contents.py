@@ -44,7 +44,7 @@ def build_node_report(
     outcomes = _find_pod_obstacles(scheduler, row, pending, checkpoint)
     fitting = [pod.key for pod, outcome in zip(pending, outcomes, strict=True) if outcome == FITS]
     reasons = [outcome for outcome in outcomes if outcome != FITS]
-    pods = [_build_pod_of_node(scheduler, position) for position in np.flatnonzero(view.node == row).tolist()]
+    pods = [_build_node_pod_entry(scheduler, position) for position in np.flatnonzero(view.node == row).tolist()]
     return NodeContents(
         node=name,
         pool=find_node_pool_name(node),
@@ -68,8 +68,8 @@ def _format_taint(taint: Taint) -> str:
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 
-def _build_pod_of_node(scheduler: Scheduler, position: int) -> PodOfNode:
-    """Build the entry for a pod on the node. `position` is the pod's index in the view's pods."""
+def _build_node_pod_entry(scheduler: Scheduler, position: int) -> PodOfNode:
+    """Build the entry for the pod at index `position` of the view's pods, for the list of a node's pods."""
     view = scheduler.view
     pod = view.pods.objects[position]
     info = int(view.pods.info[position])

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import Position, Row
+from kschedctl.api.arrays import Amounts, Position, Row
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner
@@ -24,7 +24,7 @@ from kschedctl.api.workloads import DaemonSet, get_identity, recreate_pod, with_
 from kschedctl.cluster import Cluster
 from kschedctl.commands.capacity.report import Capacity, RoomLeft, ShapeCapacity
 from kschedctl.commands.explain.eliminations import report_eliminations
-from kschedctl.commands.explain.reach import find_nodes_fitting_apart_from_resources, find_obstacles
+from kschedctl.commands.explain.reach import NEAR, find_obstacles, measure_node_closeness
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
 from kschedctl.replay.controllers.creation import MAX_PODS, Creation, create_objects
@@ -47,6 +47,8 @@ from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, 
 from kschedctl.replay.storage_demand import describe_exceeded_storage
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
+from kschedctl.reports.placements import Headroom
+from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.simulation.outcome import SCHEDULED, UNSCHEDULABLE, Outcome
@@ -380,9 +382,7 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
         domains=count_by_domain(view, placed, find_topology_keys(view, first_pod)),
         verdict=last_outcome.verdict,
         message=last_outcome.message,
-        headroom=compute_headroom(
-            view, before, find_nodes_fitting_apart_from_resources(failed_cycle) if failed_cycle else None
-        ),
+        headroom=_compute_eligible_headroom(view, before, failed_cycle),
         unknown=find_simulation_unknowns(simulation),
         curve=curve,
         created=shared.admitted[trial.shape].number,
@@ -402,6 +402,19 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
         cause=MissingStorageClasses(view.cluster).explain_missing_class(view.pods.objects[last_outcome.position]),
         evicts=_find_preempted_pods(shared, trial, view, last_outcome.position) if is_next_admitted else (),
     )
+
+
+def _compute_eligible_headroom(view: Fork, before: Amounts, failed_cycle: Cycle | None) -> tuple[Headroom, ...]:
+    """Return the headroom of each resource, with the largest free amounts on the nodes that the pods may use.
+
+    These are the nodes that would take the rejected pod of ``failed_cycle`` if there were room, or else all nodes. Room
+    that is reserved for the nominated pods ahead of this pod is not free.
+    """
+    if failed_cycle is None:
+        return compute_headroom(view, before)
+    closeness = measure_node_closeness(find_obstacles(failed_cycle), len(view.nodes))
+    reserved = view.build_nominated_delta_against(failed_cycle.info).sum_changes(view.requests, len(view.nodes))
+    return compute_headroom(view, before, closeness.level == NEAR, reserved=reserved)
 
 
 def _place_pods_ahead(shared: PodShapes, trial: Trial) -> tuple[Fork, tuple[str, ...]]:

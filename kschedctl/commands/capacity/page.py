@@ -71,7 +71,9 @@ def _build_shape_part(shape: ShapeCapacity, style: Style, *, named: bool, condit
     admission_line = (paragraph(Marked(shape.limit_sentence, limit_tone)),)
     quota_tone = Tone.BAD if shape.by_quota is not None and shape.by_quota < shape.fits else Tone.PLAIN
     quota_line = (paragraph(Marked(shape.quota_sentence, quota_tone)),) if shape.quota_sentence else ()
-    full_clause = "" if is_limited_by_nodes else f"The nodes are full with {counted(shape.fits, 'pod')}. "
+    full_clause = (
+        "" if is_limited_by_nodes or not shape.fits else f"The nodes are full with {counted(shape.fits, 'pod')}. "
+    )
     next_pod_sentence = describe_misfit(f"{full_clause}One more pod", shape.message)
     message_line = (paragraph(next_pod_sentence, *quote_message(shape.message, style)),) if shape.message else ()
     return (

@@ -289,7 +289,7 @@ def _build_cause(
     row = int(rows[0])
     if closeness and not eligible_count:
         row = _choose_typical_node(rows, obstacles_of_reason, cycle, closeness)
-    fact = _mark_absent_nodes(find_fact(obstacles_of_reason, row), cycle)
+    fact = _mark_requirements_for_absent_nodes(find_fact(obstacles_of_reason, row), cycle)
     cause = Cause(
         plugin,
         reason,
@@ -351,8 +351,8 @@ def _describe_best_figures(
     return usable_fact.describe_cause_with_full_node(names[usable_row], scope, names[best_row], best_fact)
 
 
-def _mark_absent_nodes(fact: AnyFact | None, cycle: Cycle) -> AnyFact | None:
-    """Mark the requirements of an unmet node affinity that ask for node names which the cluster does not have.
+def _mark_requirements_for_absent_nodes(fact: AnyFact | None, cycle: Cycle) -> AnyFact | None:
+    """Mark the requirements of an unmet node affinity that name only nodes the cluster does not have.
 
     Other facts, and None, are returned unchanged.
     """

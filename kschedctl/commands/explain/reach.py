@@ -18,7 +18,7 @@ from kschedctl.scheduler.framework.facts import Fact, Said
 from kschedctl.scheduler.plugins.dynamic_resources.claims import CANNOT_ALLOCATE
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.plugins.helper.volumes.listers import get_listers
-from kschedctl.scheduler.plugins.node_resources.fit import Insufficient, NodeResourcesFit
+from kschedctl.scheduler.plugins.node_resources.fit import Insufficient
 from kschedctl.scheduler.plugins.node_unschedulable import Cordoned
 from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
 from kschedctl.scheduler.plugins.volume_binding.facts import NotEnoughStorage
@@ -288,15 +288,6 @@ def _find_nodes_without_devices(cycle: Cycle, mask: Bools) -> Bools:
     for row in np.flatnonzero(mask).tolist():
         without_devices[row] = not any(pool.devices for pool in evaluation.inventory.get_pools(row))
     return without_devices
-
-
-def find_nodes_fitting_apart_from_resources(cycle: Cycle) -> Bools:
-    """Return a mask (N,) of the considered nodes that no filter rejects, apart from NodeResourcesFit."""
-    fits_otherwise = cycle.considered.copy()
-    for plugin, verdict in cycle.filter.verdicts.items():
-        if plugin != NodeResourcesFit.name:
-            fits_otherwise &= ~verdict.rejected
-    return fits_otherwise
 
 
 class NodeCloseness(NamedTuple):

@@ -163,7 +163,7 @@ class MakeRoom(Report, frozen=True):
         """Return the verdict of a search without a plan, and a sentence on why there is none."""
         if self.searched and not self.searched.complete:
             if self.searched.plans:
-                why = f"no plan tried so far makes room for {self._unplaced_words}"
+                why = f"no plan tried so far makes room for {self._unplaced_pods_text}"
             else:
                 moves = counted(self.searched.max_moves, "move")
                 why = f"no plan of up to {moves} was found that could make room"
@@ -179,7 +179,7 @@ class MakeRoom(Report, frozen=True):
             plan = "single move"
         else:
             plan = f"plan of up to {counted(self.searched.max_moves, 'move')}"
-        return ("No room can be made:", f"no {plan} makes room for {self._unplaced_words}")
+        return ("No room can be made:", f"no {plan} makes room for {self._unplaced_pods_text}")
 
     def _describe_terminating_room(self, room: TerminatingRoom) -> str:
         """Describe which nodes take the pods once terminating pods are gone, or which waiting pods take them first."""
@@ -226,8 +226,8 @@ class MakeRoom(Report, frozen=True):
         return f"kube-scheduler itself preempts {pods} as soon as it tries {pod}: {first_few(self.preempts)}"
 
     @property
-    def _unplaced_words(self) -> str:
-        """The words for the target pods that do not fit: "it", "any of them", or "more than 2 of them"."""
+    def _unplaced_pods_text(self) -> str:
+        """The end of the sentence "no plan makes room for …": "it", "any of them", or "more than 2 of them"."""
         if len(self.pods) == 1:
             return "it"
         placed = len(self.pods) - len(self.missing)

@@ -37,6 +37,7 @@ from kschedctl.reports.waiting_elsewhere import (
     find_unadmitted_objects,
     has_unadmitted,
 )
+from kschedctl.scheduler.queueing.scheduling_queue import TIMEOUT
 from kschedctl.text.counts import agreeing, counted, first_few
 
 
@@ -64,7 +65,7 @@ class WorkloadPlacement(Document, frozen=True):
     unavailable: int = 0
     """The maximum number of missing pods during the rollout."""
     may_be_unchanged: bool = False
-    """Whether the pods have the manifest's template already, as far as scheduling reads it, so that applying the
+    """Whether the pods have the manifest's template already, as far as it matters for scheduling, so that applying the
     manifest may replace none of them.
     """
 
@@ -277,9 +278,16 @@ class SimulationReport(Report, frozen=True):
         stuck = sum(workload.rollout.startswith("stuck") for workload in self.workloads)
         if stuck:
             text += f", {counted(stuck, 'rollout')} stuck"
+        delayed = self._count_delayed_pods() if any(workload.rollout for workload in self.workloads) else 0
+        if delayed:
+            text += f", up to {counted(delayed, 'pod')} placed only after five minutes"
         if self.unchanged_workloads:
             text += f", {counted(len(self.unchanged_workloads), 'rollout')} that may replace no pod"
         return text
+
+    def _count_delayed_pods(self) -> int:
+        """Return how many pods with a node may have waited for the retry that comes after five minutes."""
+        return sum(min(len(group.pods), group.after.get(TIMEOUT, 0)) for group in self.retried if not group.queue)
 
     @property
     def unchanged_workloads(self) -> tuple[str, ...]:
@@ -313,7 +321,8 @@ class SimulationReport(Report, frozen=True):
             return ()
         have = agreeing(len(unchanged), "has its template", "have their templates")
         return (
-            f"{first_few(unchanged)} {have} already, as far as scheduling reads it: if nothing else changes, applying "
+            f"{first_few(unchanged)} {have} already, as far as it matters for scheduling: if nothing else changes, "
+            "applying "
             "the manifests replaces no pod (leave out --rollout)",
         )
 

@@ -352,10 +352,11 @@ def _get_removal_sort_key(search: SetSearch, task: SearchTask, counts: Counts, n
 def _replace_removed_nodes(
     search: SetSearch, counts: dict[str, int], cost_limit: float, homeless: Set[str]
 ) -> dict[str, int] | None:
-    """Add nodes to `counts`, from which nodes were removed, until no pod waits except those in `homeless`.
+    """Refill a node set from which nodes were removed, until only pods in `homeless` wait.
 
-    Return None if the set does not get cheaper than `cost_limit`, if more nodes do not help a waiting pod, or after
-    MAX_REFILLS refills. Each refill has to halve the number of waiting pods at least. Otherwise, return None as well.
+    Return the new node counts. Return None if the set is empty or not cheaper than `cost_limit`, or if no node of any
+    kind helps a waiting pod. Also return None if a refill does not at least halve the number of waiting pods, or if
+    pods still wait after MAX_REFILLS refills.
     """
     program = search.program
     max_waiting = len(program.group_of)

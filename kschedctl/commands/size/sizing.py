@@ -202,10 +202,10 @@ class _Sizing:
         return all(price is not None for shape in self.shapes.values() for price in shape.prices.values())
 
     def run(self, progress: Progress) -> None:
-        """Search for sets that take all placeable pods, and then for cheaper sets.
+        """Search for node sets that take all placeable pods, then for cheaper node sets.
 
-        If the search ends before any set takes all of them, the replayed set that takes the most pods is used. An
-        interruption by the user is recorded in `interrupted`.
+        If the search ends before a node set takes all of these pods, fall back to the replayed node set that takes the
+        most pods. An interruption by the user is recorded in `interrupted`.
         """
         try:
             self._find_takers_and_exclude_unplaceable_pods(progress)

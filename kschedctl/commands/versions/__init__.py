@@ -42,7 +42,8 @@ WITHOUT_HINTS = ByVersion(
 )
 MINORS = range(OLDEST_MINOR, NEWEST_MINOR + 1)
 """The minor versions that are replayed."""
-ABSENT = "does not exist"
+NOT_YET, NO_LONGER = "does not exist yet", "no longer exists"
+"""The states of plugins and feature gates in versions before and after those that have them."""
 SORTS = ("rule", "plugin", "gate")
 """The kinds of changes, in the order in which they are reported."""
 MAX_LISTED = 3
@@ -281,9 +282,10 @@ def _describe_message_template(template: str) -> str:
 
 
 def _build_value_changes(values: Iterator[object]) -> tuple[tuple[str, object], ...]:
-    """Reduce the values in all minor versions to pairs of a version and the value since that version.
+    """Collapse the values of all minor versions into pairs of a version and its value, one for each change.
 
-    The version of the first pair is "". None means that the aspect does not exist in a version, and is not a change.
+    The version of the first pair is "". The value None means that the aspect does not exist in a version, and does not
+    count as a change.
     """
     first_value, *later_values = values
     steps = [("", first_value)]
@@ -298,8 +300,9 @@ def _build_value_changes(values: Iterator[object]) -> tuple[tuple[str, object], 
 def _describe_default(plugin: Declaration, minor: int) -> str:
     """Describe whether the plugin exists in a minor version and is enabled by default."""
     if plugin.restrict_to_minor(minor) is None:
-        return ABSENT
-    return "enabled by default" if plugin.is_default(FeatureGates(f"1.{minor}")) else "exists, disabled by default"
+        exists_later = any(plugin.restrict_to_minor(later) for later in MINORS if later > minor)
+        return NOT_YET if exists_later else NO_LONGER
+    return "enabled by default" if plugin.is_default(FeatureGates(f"1.{minor}")) else "disabled by default"
 
 
 def _list_extension_points(plugin: Declaration | None) -> tuple[str, ...] | None:
@@ -318,15 +321,15 @@ def _describe_gate_stage(gate: str, minor: int) -> str:
     """Describe a feature gate in a minor version: its maturity and default, or that it does not exist.
 
     >>> _describe_gate_stage("DRAConsumableCapacity", 36), _describe_gate_stage("GangScheduling", 34)
-    ('beta, on by default', 'does not exist')
+    ('beta, on by default', 'does not exist yet')
     >>> _describe_gate_stage("GangScheduling", 37)
-    'added in 1.35, merged into GenericWorkload in 1.37'
+    'no longer exists: added in 1.35, merged into GenericWorkload in 1.37'
     """
     stage = get_stage(gate, minor)
     if stage.maturity == "pre-alpha":
-        return ABSENT
+        return NOT_YET
     if stage.maturity == "removed":
-        return _describe_removal(gate)
+        return f"{NO_LONGER}: {_describe_removal(gate)}"
     state = "on" if stage.on else "off"
     return f"{stage.maturity}, {f'locked {state}' if stage.locked else f'{state} by default'}"
 
@@ -342,4 +345,4 @@ def _describe_removal(gate: str) -> str:
     if gate in MERGED_GATES:
         return f"{added}merged into {MERGED_GATES[gate]} in 1.{last_minor + 1}"
     state = "on" if get_stage(gate, last_minor).on else "off"
-    return f"{added}removed in 1.{last_minor + 1}, always {state}"
+    return f"{added}removed in 1.{last_minor + 1} with its feature always {state}"

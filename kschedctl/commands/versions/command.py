@@ -29,7 +29,8 @@ def versions(
     """What differs between the versions of kube-scheduler, or between two of them?
 
     Lists changes to the rules, messages, plugins and feature gates of scheduling, each before and after, with the
-    upstream change. A minor version alone means its newest patch release.
+    upstream change. A minor version alone means its newest patch release. A queueing hint is a plugin's function that
+    decides whether an event, such as a new node, makes the scheduler retry a pod that the plugin rejected.
     """
     commands = {}
     if first and second:

@@ -11,6 +11,10 @@ from kschedctl.reports.columns import Column, Tone
 
 HEADINGS = {"rule": "Rules and messages", "plugin": "Plugins", "gate": "Feature gates"}
 """Kind of change -> the heading of its table."""
+QUEUEING_HINT = (
+    "queueing hint: a plugin's function that decides whether an event makes the scheduler retry a pod that the plugin "
+    "rejected"
+)
 
 
 def build_version_changes_page(report: VersionChanges, style: Style) -> Page:
@@ -23,6 +27,8 @@ def build_version_changes_page(report: VersionChanges, style: Style) -> Page:
     for sort, heading in HEADINGS.items():
         changes = [change for change in report.changes if change.sort == sort]
         blocks += _build_changes_table(changes, heading, sort == "gate", direction, style)
+        if any("queueing hint" in change.what for change in changes):
+            blocks.append(paragraph(Marked(QUEUEING_HINT, Tone.FAINT)))
     return tuple(blocks)
 
 

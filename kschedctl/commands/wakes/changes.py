@@ -145,7 +145,7 @@ def _complete_document(document: JsonObject, view: Fork) -> JsonObject:
 
 
 def _find_existing_object(document: JsonObject, view: Fork) -> JsonObject | None:
-    """Return the cluster's object with the same name as a document, or None if there is none."""
+    """Return, as a document, the cluster's object with the same kind, namespace and name as `document`, or None."""
     kind = get_kind(document)
     if kind not in FIELDS:
         return None

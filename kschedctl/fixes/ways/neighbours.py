@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Bools, Position, Row, find_positions
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_owner
-from kschedctl.fixes.trial.changes import Fix, ObjectEdit
+from kschedctl.fixes.trial.changes import By, Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.trials import is_resized
 from kschedctl.fixes.trial.tried_node import NodeRejection, TriedNode
@@ -308,7 +308,7 @@ def iter_scale_down_fixes(tried: TriedNode, position: Position) -> Iterator[Fix]
         FixKind.SCALE_DOWN,
         pod.key,
         f"scale {owner} down by one: {pod.metadata.name}",
-        by="operator",
+        by=choose_maker(tried, owner.namespace),
         edits=build_deletion_edits(tried.cycle.view, pod),
         cost=FEWER,
         weakens=f"{owner} loses {lost_replica}{_describe_claim_loss(deletes_claims, 'that replica')}",
@@ -319,6 +319,11 @@ def iter_scale_down_fixes(tried: TriedNode, position: Position) -> Iterator[Fix]
         remaining_replicas=remaining_count,
         deletes_claims=deletes_claims,
     )
+
+
+def choose_maker(tried: TriedNode, namespace: str) -> By:
+    """Return who can stop a pod of this namespace: the author of the target pod if it is in the same namespace."""
+    return "author" if namespace == tried.trial.pod.metadata.namespace else "operator"
 
 
 def _deletes_claims_of_removed_replicas(tried: TriedNode, owner: Owner) -> bool | None:

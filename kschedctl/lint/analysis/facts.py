@@ -288,11 +288,11 @@ class ClusterFacts:
         verdict = cycle.filter.verdicts.get(DynamicResources.name)
         return cycle.error is None and verdict is not None and bool(verdict.rejected.all())
 
-    def is_full_with_pods_on(self, workload: Workload, rows: Rows) -> bool:
-        """Return whether no node has room for another pod once each given row has a pod of the workload.
+    def is_cluster_full_with_pods_on(self, workload: Workload, rows: Rows) -> bool:
+        """Return whether no node has room for another of the workload's pods once there is one on each of `rows`.
 
-        Only static pods and pods of DaemonSets are in the cluster besides these pods. Returns False if no profile
-        schedules the workload, or if the replay fails.
+        Other pods are ignored, except static pods and pods of DaemonSets. Returns False if no profile schedules the
+        workload, or if the replay fails.
         """
         framework = self.find_framework(workload)
         if framework is None:

@@ -212,11 +212,13 @@ class ClaimSpec(NamedTuple):
 def iter_unbound_claim_specs(
     claims: Iterable[TypedObject[PersistentVolumeClaim]], workloads: Iterable[Workload], bound_names: Collection[str]
 ) -> Iterator[ClaimSpec]:
-    """Yield the spec of each unbound claim and of each claim template.
+    """Yield the specs of unbound claims and of claim templates.
 
-    Specs that name a volume are left out, except in templates of StatefulSets. ``bound_names`` are the names of bound
-    claims, as namespace/name. These claims are left out as well. A template of a StatefulSet is left out if the claim
-    of the first replica is one of them.
+    ``bound_names`` has the names of the bound claims, as namespace/name. Three kinds of specs are skipped:
+
+    - the spec of a bound claim,
+    - a spec that names a volume, except in a template of a StatefulSet,
+    - a template of a StatefulSet whose first replica has a bound claim.
     """
     for subject, claim in claims:
         is_bound = f"{subject.namespace or 'default'}/{subject.name}" in bound_names or claim.status.phase == "Bound"

@@ -371,9 +371,9 @@ def _read_replica_count(part: JsonObject) -> int:
 
 
 def _iter_partial_pod_specs(subject: Subject, group: str) -> Iterator[_PodFields]:
-    """Yield the parts of a custom resource that set scheduling fields of pods outside of a pod template.
+    """Yield the parts of a custom resource, other than pod templates, that set scheduling fields of its pods.
 
-    Only resources of known operators have such parts.
+    `group` is the API group of the resource. Only the resources of known operators have these parts.
     """
     document = subject.document
     paths = list(_PARTIAL_SPECS.get(group, ()))

@@ -315,7 +315,7 @@ def _name_types(types: re.Match[str]) -> str:
 
 
 def _advise_on_quotes(message: str, value: object) -> str:
-    """Advise to remove or to add the quotes around a value of the wrong type, or return "" if quotes are not at fault.
+    """Return advice to remove or add the quotes around a value of the wrong type, or "" if quotes are not at fault.
 
     >>> _advise_on_quotes("expected an integer, got a string", "3")
     'Write 3, without quotes'

@@ -34,13 +34,13 @@ Bar = Sequence[tuple[int, float]]
 """The pieces of a bar: pairs of a series' number and an amount."""
 
 
-def draw_plot(plot: Plot, room: int, ascii_only: bool = False) -> Iterator[Text]:
-    """Yield the lines of a plot, at most `room` columns wide, or nothing if there is nothing to draw.
+def draw_plot(plot: Plot, max_width: int, ascii_only: bool = False) -> Iterator[Text]:
+    """Yield the lines of a plot, at most `max_width` columns wide, or nothing if there is nothing to draw.
 
-    Only numbers are passed to plotext, because names may come from a cluster. Raises UsageError if plotext is not
-    installed.
+    Only numbers are passed to plotext, because names from a cluster may contain control characters. Raises UsageError
+    if plotext is not installed.
     """
-    width = min(room, WIDEST)
+    width = min(max_width, WIDEST)
     shown = _draw_bar_plot(plot, width, ascii_only) if plot.has_bars else _draw_line_plot(plot, width, ascii_only)
     if shown:
         yield Text(printable(plot.title), "bold")

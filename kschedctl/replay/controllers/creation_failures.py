@@ -259,7 +259,10 @@ def _is_about_uid(event: Event, uid: str) -> bool:
 
 
 def _is_in_earlier_second(time: str, other_time: str) -> bool:
-    """Return whether a time is in an earlier second than another. Return False if a time is missing or malformed."""
+    """Return whether `time` is in an earlier second than `other_time`.
+
+    Return False if either time is missing or malformed.
+    """
     if not (time and other_time):
         return False
     try:
@@ -307,15 +310,11 @@ def report_denied_pods(owner: Owner, messages_by_pod: Sequence[Sequence[str]], w
 
 
 def add_headline(not_created: NotCreated) -> NotCreated:
-    """Return the report with its headline."""
-    return replace(not_created, headline=_render_headline(not_created))
+    """Return the report with its headline and its reason.
 
-
-def _render_headline(not_created: NotCreated) -> str:
-    """Return the headline, such as ``1 of 6 pods (6 wanted, 5 exist): exceeded quota: …``.
-
-    If the failures are past, an example is ``some could not be created 5 min ago, all exist now: exceeded quota: …``.
-    The reason is that of the newest failure, followed by a clause about the older ones, if there are any.
+    An example of a headline is ``1 of 6 pods (6 wanted, 5 exist): exceeded quota: …``. If the failures are past, an
+    example is ``some could not be created 5 min ago, all exist now: exceeded quota: …``. The reason is that of the
+    newest failure, followed by a clause about the older ones, if there are any.
     """
     newest, *older = not_created.failures
     message = shorten_api_message(newest.message)
@@ -324,8 +323,10 @@ def _render_headline(not_created: NotCreated) -> str:
         reason += f" ({'; '.join(not_created.defaults)})"
     if not_created.past:
         ago = f" {spell_age(newest.age)} ago" if newest.age else ""
-        return f"some could not be created{ago}, {_describe_past_failure(not_created)}: {reason}"
-    return f"{_describe_what_is_missing(not_created)}: {reason}"
+        headline = f"some could not be created{ago}, {_describe_past_failure(not_created)}: {reason}"
+        return replace(not_created, headline=headline, reason=headline)
+    headline = f"{_describe_what_is_missing(not_created)}: {reason}"
+    return replace(not_created, headline=headline, reason=reason)
 
 
 _DEFAULTED_RESOURCES = ("cpu", "memory", "storage")

@@ -108,7 +108,7 @@ def _explain_missing_stateful_set_pods(stateful_set: StoredWorkload, cluster: Cl
         if reason := _describe_why_next_pod_waits(pod):
             later = first + wanted - 1 - ordinal
             wait = agreeing(later, "waits", "wait")
-            yield f"{counted(later, 'pod')} after {pod.metadata.name} {wait}, because it {reason}"
+            yield f"{counted(later, 'pod')} {wait} for {pod.metadata.name}, which {reason}"
             return
 
 

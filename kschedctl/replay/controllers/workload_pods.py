@@ -208,10 +208,11 @@ def _iter_held_back_objects(cluster: Cluster) -> Iterator[Owner]:
 
 
 def build_additional_pod(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod], note: str) -> TargetPod:
-    """Build one more pod like the youngest of a workload's pods, with the same priority.
+    """Build one more pod like a workload's newest pod, and add it to a copy of the scheduler.
 
-    A StatefulSet's pod has the next ordinal, and its claims are like the last pod's. ``note`` describes the target.
-    Raises InputError if admission denies the pod.
+    For a StatefulSet, the new pod is like the pod with the highest ordinal. It has the next ordinal, and its claims are
+    like that pod's claims. The result holds the copied scheduler and the new pod, whose priority is that of the
+    existing pod. ``note`` describes the target. Raises InputError if admission denies the pod.
     """
     workload: StatefulSet | Pod
     if owner.kind == "StatefulSet":

@@ -134,7 +134,7 @@ NO_NODES = "no nodes available to schedule pods"
 LEFT_OUT = ByVersion(
     "reason for nodes that PreFilter plugins excluded",
     (("", "node is filtered out by the prefilter result"), ("1.30.2", "node(s) didn't satisfy plugin(s) [{}]")),
-    "#125197, brought back by #125306",
+    "#125197, backported by #125306",
 )
 NARROWING_REJECTS = ByVersion(
     "plugins that excluded nodes in PreFilter count as having rejected the pod",

@@ -23,7 +23,7 @@ NOWHERE: Rows = np.empty(0, np.int64)
 LEFT_OUT_COUNT = ByVersion(
     "nodes that PreFilter plugins exclude shift the node at which the next search starts",
     (("", True), ("1.30.2", False)),
-    "#125197, brought back by #125306",
+    "#125197, backported by #125306",
 )
 
 

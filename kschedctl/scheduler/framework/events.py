@@ -167,7 +167,7 @@ QUEUEING_HINTS = "SchedulerQueueingHints"
 
 PRE_CHECKED_WITHOUT_HINTS = (NODE, ASSIGNED_POD, UNSCHEDULABLE_POD, "StorageClass")
 PRE_CHECKED = ByVersion(
-    "objects whose events the queue checks before it calls queueing hints",
+    "kinds of objects whose events must pass a general check before plugins' queueing hints are called",
     (("", PRE_CHECKED_WITHOUT_HINTS), ("1.31", (NODE, "StorageClass")), ("1.32", ())),
 )
 
@@ -296,7 +296,7 @@ def _drop_empty_values(value: Json) -> Json:
 
 
 NOMINATED_PODS_FREE_ROOM = ByVersion(
-    "the deletion of a nominated pod counts as freeing room", (("", False), ("1.33", True))
+    "the deletion of a nominated pod counts as freeing resources on its nominated node", (("", False), ("1.33", True))
 )
 
 

@@ -37,7 +37,10 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 PREEMPTION_UNDER_WAY = "waiting for the preemption for this pod to be finished"
 GROUP_PREEMPTION_UNDER_WAY = "waiting for the preemption for this pod group to be finished"
-REGISTERS_POD_EVENTS = ByVersion("a deleted pod is a wake-up event", (("", False), ("1.34", True)))
+REGISTERS_POD_EVENTS = ByVersion(
+    "the plugin registers for deletions of pods (its queueing hint alone never makes the scheduler retry a pod)",
+    (("", False), ("1.34", True)),
+)
 
 
 class PreemptionMessage(StrEnum):

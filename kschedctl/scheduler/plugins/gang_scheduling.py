@@ -63,7 +63,9 @@ NOT_FOUND = 'failed to get podGroup {}/{}: podgroup.scheduling.k8s.io "{}" not f
 MIN_COUNT_UNREACHABLE = "minCount ({}) cannot be satisfied: {} scheduled, {} remaining"
 MIN_COUNT_NOT_REACHED = "minCount ({}) is not yet satisfied: {} scheduled, {} remaining"
 REGISTERS_GROUP_UPDATES = ByVersion(
-    "lowering a PodGroup's minCount is a wake-up event", (("", False), ("1.37", True)), "#139279"
+    "lowering a PodGroup's minCount can make the scheduler retry a rejected pod",
+    (("", False), ("1.37", True)),
+    "#139279",
 )
 QUEUEING_OF_GROUPS = ByVersion(
     "how the pods of a group are queued",
@@ -82,7 +84,7 @@ GROUPS_AS_VICTIMS = ByVersion(
 )
 COMPOSITE_GATE = ByVersion(
     "feature gate for placing a composite pod group all or nothing",
-    (("", "no such gate"), ("1.37", "CompositePodGroup")),
+    (("", "none"), ("1.37", "CompositePodGroup")),
     "#139407, #139596, #140634, #140638",
 )
 

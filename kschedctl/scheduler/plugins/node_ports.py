@@ -35,7 +35,7 @@ from kschedctl.snapshot.pod_info import ALL_HOST_IPS, HostPort, PodInfo
 SIDECAR_PORTS = ByVersion(
     "host ports of sidecars (restartable init containers) are checked for conflicts",
     (("", False), ("1.33.6 1.34", True)),
-    "#132040, brought back by #133390",
+    "#132040, backported by #133390",
 )
 REASON = "node(s) didn't have free ports for the requested pod ports"
 

@@ -33,7 +33,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 REASON = "node(s) were unschedulable"
 REGISTERS_TOLERATION_EVENTS = ByVersion(
-    "new tolerations of the rejected pod are a wake-up event", (("", False), ("1.32", True))
+    "a change of a rejected pod's tolerations can make the scheduler retry the pod", (("", False), ("1.32", True))
 )
 
 

@@ -41,7 +41,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 REASON = ByVersion(
     "reason for an untolerated taint",
     (("", "node(s) had untolerated taint {{{key}: {value}}}"), ("1.34.2", "node(s) had untolerated taint(s)")),
-    "#134740, brought back by #135023",
+    "#134740, backported by #135023",
 )
 SOFT_EFFECT = "PreferNoSchedule"
 DEFAULT_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")

@@ -61,9 +61,12 @@ REASON_READ_WRITE_ONCE_POD = ByVersion(
     "#129145",
 )
 
-REGISTERS_CLAIM_UPDATES = ByVersion("changed PersistentVolumeClaims are wake-up events", (("", True), ("1.31", False)))
+REGISTERS_CLAIM_UPDATES = ByVersion(
+    "a changed PersistentVolumeClaim can make the scheduler retry a rejected pod", (("", True), ("1.31", False))
+)
 REGISTERS_NODE_UPDATES = ByVersion(
-    "node updates are wake-up events while queueing hints are off", (("", False), ("1.32", True))
+    "an update of a node can make the scheduler retry a rejected pod while queueing hints are off",
+    (("", False), ("1.32", True)),
 )
 
 

@@ -52,7 +52,7 @@ class QueueingStrategy(StrEnum):
 
 SKIP, AFTER_BACKOFF = QueueingStrategy.SKIP, QueueingStrategy.AFTER_BACKOFF
 GATE_DECIDES = ByVersion(
-    "a gated pod is woken only by events for which its gating plugin registered",
+    "a gated pod is checked again only after events for which the plugin that gates it registered",
     (("", False), ("1.34", True)),
 )
 
@@ -178,7 +178,7 @@ FREEING = (ActionType.DELETE, ActionType.UPDATE_POD_SCALE_DOWN)
 """Changes of pods on nodes that may free room for any other pod."""
 RESIZE_GATE, RESIZE_IN_PROGRESS = "InPlacePodVerticalScaling", "InProgress"
 REACHES_SPREAD = ByVersion(
-    "any change of an assigned pod can wake pods of its namespace that PodTopologySpread rejected",
+    "any change of an assigned pod can make the scheduler retry pods of its namespace that PodTopologySpread rejected",
     (("", False), ("1.31", True)),
 )
 WHILE_RESIZED = ByVersion(

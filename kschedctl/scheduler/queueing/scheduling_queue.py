@@ -207,7 +207,7 @@ class SchedulingQueue:
 
         # Without hints, the pod backs off if any event moved pods while it was tried.
         if self.rules.by_hints:
-            self._requeue(pod, self._find_in_flight_strategy(pod))
+            self._requeue(pod, self._find_strategy_after_in_flight_events(pod))
         elif self._latest_move_cycle >= self.cycle or not rejectors.all:
             self._back_off(pod)
         else:
@@ -302,11 +302,11 @@ class SchedulingQueue:
         pod = self.unschedulable.get(position)
         return pod is not None and self._activate(pod)
 
-    def _find_in_flight_strategy(self, pod: QueuedPod) -> QueueingStrategy:
-        """Return how to requeue a rejected pod, considering the events that came while it was tried.
+    def _find_strategy_after_in_flight_events(self, pod: QueuedPod) -> QueueingStrategy:
+        """Return how to requeue a rejected pod, considering the events that arrived during its attempt.
 
-        The strongest strategy of these events decides. A pod that failed with an error, or that belongs to a group, is
-        always requeued after its backoff.
+        The event with the strongest strategy decides. Without any events, the pod is not requeued. A pod that failed
+        with an error, or that belongs to a group, is always requeued after its backoff.
         """
         if not pod.rejectors.all or pod.position in self.rules.in_groups:
             return AFTER_BACKOFF

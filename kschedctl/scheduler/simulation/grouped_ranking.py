@@ -153,9 +153,9 @@ class GroupedRanking:
         return ranking if len(ranking.groups) <= ranking.max_groups else None
 
     def _build_groups(self) -> RankedGroups:
-        """Group the nodes for which plugins give the same answers and which reject the same pods.
+        """Group the nodes on which the plugins give the same answers and which are rejected for the same pods.
 
-        The groups have the current local scores, with INFEASIBLE for nodes where the pods never fit.
+        Each group has the current local score of its nodes, which is INFEASIBLE if the pods never fit there.
         """
         consulted = self.consulted
         local = (

@@ -198,7 +198,11 @@ class SettlingLoop(SchedulingLoop):
             nominations.lost = []
 
     def close(self) -> None:
-        """Take pods that wait at Permit off their nodes, and detach the loop from the attempts."""
+        """Undo what the loop set up in the view and in the attempts.
+
+        If there are gangs, pods that wait at Permit are taken off their nodes, and the view forgets the history of the
+        gangs.
+        """
         if self.queued_pods.gangs:
             for waiting in self.waiting.park_gangs():
                 self.pods.take_back(waiting.pod.position)

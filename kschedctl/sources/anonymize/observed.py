@@ -174,11 +174,11 @@ def anonymize_annotations(rewriter: Rewriter, value: Mapping[str, str], obj: obj
 
 
 def _replace_annotation_value(rewriter: Rewriter, key: str, value: str) -> str:
-    """Replace the names in the value of an annotation.
+    """Keep the parts of an annotation's value that are known settings or have a known form, and replace the rest.
 
-    Known settings are kept, and so are kinds, switches, quantities and durations in annotations of node groups. Drivers
-    that are not well known are dropped from the list of migrated plugins. In lists of labels or taints, each entry is
-    replaced separately. Any other value is replaced entirely.
+    In the list of migrated plugins, drivers that are not well known are dropped instead. In lists of labels or taints,
+    each entry is replaced separately. Numbers, quantities, durations and similar values are kept in annotations of node
+    groups only.
     """
     if key == MIGRATED_PLUGINS:
         return ",".join(name for name in value.split(",") if is_known_driver(name))

@@ -296,3 +296,34 @@ def test_an_autoscaler_alone_stands_for_its_target() -> None:
     assert [(shape.shape, shape.fits) for shape in report.shapes] == [("Deployment d/web", 3)]
     (note,) = report.autoscaled
     assert "from 1 to 3 replicas" in note
+
+
+def test_room_that_is_reserved_for_a_nominated_pod_is_not_free() -> None:
+    """Of the eight cores of n1, a victim of preemption still has five, and the pod that preempted it will take six."""
+    victim = pod("victim", "n1", "5")
+    victim["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    preempted = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    victim["status"]["conditions"].append(preempted)
+    nominated = pod("first", cpu="6", priority=10)
+    nominated["status"] = {"nominatedNodeName": "n1"}
+    (shape,) = fits(pod("p", cpu="2"), objects=[node("n1", cpu="8"), victim, nominated])
+    cpu = next(resource for resource in shape.headroom if resource.resource == "cpu")
+    assert (shape.fits, cpu.largest_free_after) == (0, 0)
+
+
+def test_pods_of_an_unknown_class_are_not_created_whatever_room_there_is() -> None:
+    manifest = workload("Deployment", template=pod_spec("9", priorityClassName="gold"))
+    report = capacity(Cluster.from_objects([node("n1")]), [manifest])
+    (shape,) = report.shapes
+    assert str(report) == "Deployment d/web: none is created; the nodes have room for 0"
+    assert shape.limit_sentence == "They are not created: no PriorityClass with name gold was found"
+    assert [pods.why for pods in report.summary().pods] == ["no PriorityClass with name gold was found"]
+
+
+def test_the_most_free_is_that_of_a_node_that_only_other_pods_keep() -> None:
+    """No node lacks only resources: n1 has one of the pods already, and n2 has no room."""
+    term = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "web"}}}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    (shape,) = fits(pod("p", cpu="1", affinity=apart), objects=[node("n1"), node("n2"), pod("x", "n2", "4")])
+    cpu = next(resource for resource in shape.headroom if resource.resource == "cpu")
+    assert (shape.fits, cpu.largest_free_after) == (1, 3000)

@@ -83,8 +83,8 @@ def test_why_it_makes_no_more(run: Run, write: Write, found: Json, reasons: list
 @pytest.mark.parametrize(
     ("policy", "second", "reasons"),
     [
-        ("", {"ready": "False"}, ["2 pods after web-1 wait, because it is not ready"]),
-        ("OrderedReady", {"nodeName": ""}, ["2 pods after web-1 wait, because it has no node"]),
+        ("", {"ready": "False"}, ["2 pods wait for web-1, which is not ready"]),
+        ("OrderedReady", {"nodeName": ""}, ["2 pods wait for web-1, which has no node"]),
         ("Parallel", {"ready": "False"}, []),
         ("", {}, []),
     ],

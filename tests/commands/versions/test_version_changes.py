@@ -65,13 +65,13 @@ def test_the_way_back() -> None:
 
 def test_plugins_that_came_and_where_they_run() -> None:
     became_default, args = filter_changes("DynamicResources", "1.33", "1.34", "plugin")
-    assert (became_default.before, became_default.after) == ("exists, disabled by default", "enabled by default")
+    assert (became_default.before, became_default.after) == ("disabled by default", "enabled by default")
     assert (args.before, args.after) == ("none", "filterTimeout")
     scores, args = filter_changes("DynamicResources", "1.34", "1.35", "plugin")
     assert (args.what, args.after) == ("arguments", "filterTimeout, bindingTimeout")
     assert (scores.what, scores.before, scores.after) == ("extension points", "without score", "with score")
     (came,) = filter_changes("GangScheduling", "1.34", "1.35", "plugin")
-    assert (came.before, came.after) == ("does not exist", "exists, disabled by default")
+    assert (came.before, came.after) == ("does not exist yet", "disabled by default")
 
 
 def test_gates() -> None:

@@ -38,7 +38,7 @@ def test_it_keeps_to_the_width_and_to_names(run: Run, monkeypatch: pytest.Monkey
     assert max(map(len, lines)) <= columns
     assert any(line.split()[:2] == ["1.34.2", "TaintToleration"] for line in lines)
     assert re.search(
-        r"DRAConsumableCapacity does not exist (→ )?beta, on by default", " ".join(" ".join(lines).split())
+        r"DRAConsumableCapacity does not exist yet (→ )?beta, on by default", " ".join(" ".join(lines).split())
     )
 
 

@@ -106,7 +106,7 @@ def because(report: WhatIf) -> list[tuple[str, ...]]:
 def test_a_rule_behind_a_message() -> None:
     cluster = Cluster.from_objects([node("n1", taints=[TAINT]), pod("p"), pod("q")])
     (message,) = whatif(cluster, None, build_version_settings(("1.34.1", "1.34.2"))).messages
-    assert message.because == ("TaintToleration: reason for an untolerated taint (#134740, brought back by #135023)",)
+    assert message.because == ("TaintToleration: reason for an untolerated taint (#134740, backported by #135023)",)
     assert message.pods == ("d/p", "d/q")
 
 

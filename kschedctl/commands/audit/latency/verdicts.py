@@ -430,9 +430,8 @@ def _judge_in_flight_events(measured: MetricsReading, limits: LatencyLimits) -> 
 def format_quantiles(histogram: Histogram) -> str:
     """Format the quantiles of a histogram, such as `P50 1.2 ms, P90 3 ms, P99 at least 200 ms`.
 
-    A quantile in the last bucket is a lower limit. For a quantile in the first bucket, only the bucket's bound is
-    known. If even the 99th percentile is there, the text is just `99% under` this bound. A quantile that cannot be
-    determined is "not known".
+    A quantile in the last bucket is shown as "at least", a quantile in the first bucket as "under", and an undetermined
+    quantile as "not known". If even the 99th percentile is in the first bucket, the text is just `99% under 1 ms`.
     """
     lowest_bound = histogram.find_upper_limit(0.99)
     if lowest_bound is not None:

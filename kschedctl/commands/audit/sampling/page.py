@@ -110,7 +110,10 @@ def _build_kinds_table(profile: SampledProfile) -> Table:
 
 
 def _build_kind_row(kind: SampledKind, profile: SampledProfile) -> tuple[Cell | Stack, ...]:
-    """Build the row of a kind of pods. A kind that could not be measured has the reason instead of numbers."""
+    """Build the row of a kind of pods.
+
+    If the kind could not be measured or fits on no node, the row shows the reason instead of scores and losses.
+    """
     if kind.unmeasured or not kind.fitting:
         reason = Marked(kind.unmeasured or "fits on no node: all are evaluated", Tone.WARNING)
         return (Stack((kind.workload, reason)), f"{kind.pods:,}", "", "", "", "")

@@ -89,10 +89,11 @@ class _TemplateLabels:
         return None
 
 
-def find_misspelt_terms(context: LintContext) -> Iterator[Problem]:
+def find_misspelt_affinity_labels(context: LintContext) -> Iterator[Problem]:
     """Find pod affinity terms that select nothing because of a label that looks misspelt.
 
-    Terms that ``af-anti-not-self`` reports are left out. With a cluster, nothing is reported.
+    Terms that ``af-anti-not-self`` reports are left out. Nothing is reported if a cluster is given, because pods of the
+    cluster may have the label.
     """
     if context.cluster is not None:
         return
@@ -118,7 +119,7 @@ def find_misspelt_terms(context: LintContext) -> Iterator[Problem]:
 AF_MISSPELT = Rule(
     "af-misspelt",
     WARNING,
-    find_misspelt_terms,
+    find_misspelt_affinity_labels,
     summary="Pod (anti-)affinity by a label that looks misspelt",
     why="The term selects no pods. Required affinity can then never be met, and any other kind of term has no effect.",
     fix="Correct the label",
@@ -162,7 +163,7 @@ def find_terms_without_template(context: LintContext) -> Iterator[Problem]:
     """
     if context.cluster is not None or not context.all_manifests_read:
         return
-    reported = {(problem.subject, problem.path) for problem in find_misspelt_terms(context)}
+    reported = {(problem.subject, problem.path) for problem in find_misspelt_affinity_labels(context)}
     reported |= {(problem.subject, problem.path) for problem in find_terms_for_other_namespaces(context)}
     for workload in context.workloads:
         for term in iter_required_affinity(workload):
@@ -257,7 +258,7 @@ def find_more_replicas_than_domains(context: LintContext) -> Iterator[Problem]:
                 continue
             if workload.highest_replicas <= len(rows):
                 continue
-            if facts.is_full_with_pods_on(workload, rows):
+            if facts.is_cluster_full_with_pods_on(workload, rows):
                 excess = workload.highest_replicas - len(rows)
                 domains = format_usable_domains(len(rows), term.key)
                 message = (
@@ -299,7 +300,7 @@ def find_more_replicas_than_hosts(context: LintContext) -> Iterator[Problem]:
         is_rollout_stuck = must_start_new_pod_first and workload.replicas == len(rows)
         excess = workload.highest_replicas - len(rows)
         has_too_few_nodes = excess > 0 or is_rollout_stuck
-        if not len(rows) or not has_too_few_nodes or not facts.is_full_with_pods_on(workload, rows):
+        if not len(rows) or not has_too_few_nodes or not facts.is_cluster_full_with_pods_on(workload, rows):
             continue
         nodes = counted(len(rows), "usable node")
         if is_rollout_stuck:
@@ -343,7 +344,7 @@ def find_rollout_deadlocks(context: LintContext) -> Iterator[Problem]:
             has_unlabelled_nodes = (eligible & ~facts.get_nodes_with_label(term.key)).any()
             if not term.selects_itself or not term.matches_all_revisions or has_unlabelled_nodes:
                 continue
-            if len(rows) and workload.replicas == len(rows) and facts.is_full_with_pods_on(workload, rows):
+            if len(rows) and workload.replicas == len(rows) and facts.is_cluster_full_with_pods_on(workload, rows):
                 domains = format_usable_domains(len(rows), term.key)
                 has_pod = agreeing(len(rows), "the only usable domain has", f"all {domains} have")
                 message = f"{has_pod} an old pod, and no old pod may stop before a new one runs: no rollout ever ends"

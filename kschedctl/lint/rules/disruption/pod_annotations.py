@@ -121,7 +121,7 @@ def _find_node_annotation_flaw(key: str, value: str) -> _Flaw | None:
 def _iter_annotation_flaws(workload: Workload) -> Iterator[tuple[Path, _Flaw]]:
     """Yield the path and flaw of each ineffective annotation of a workload and of its pod template.
 
-    Labels that should be annotations are included. Of bare pods and custom resources, only the metadata of the pods is
+    Labels that should be annotations are included. For bare pods and custom resources, only the pods' metadata is
     checked.
     """
     # Annotations and labels of the pods

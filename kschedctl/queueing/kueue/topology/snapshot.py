@@ -495,9 +495,9 @@ def _split_leader_and_workers(
 
 
 def list_slice_constraints(request: TopologyRequest | None) -> tuple[SliceConstraint, ...]:
-    """Return the levels at which each slice must share a domain, with the slice sizes, the widest level first.
+    """Return the levels at which the pods of each slice must share a domain, with the slice sizes, widest level first.
 
-    Without slices, there are none. A missing size counts as 0, which no placement accepts.
+    Return () if the request has no slices. A missing size counts as 0, which no placement accepts.
     """
     if request is None:
         return ()

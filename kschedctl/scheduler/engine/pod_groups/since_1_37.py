@@ -45,7 +45,7 @@ LEFT_OVER_AT_ONCE = ByVersion(
     "#139613",
 )
 KEEPS_ITS_NODES = ByVersion(
-    "a preempting pod group keeps the nodes chosen for its pods while victims are reprieved",
+    "when a pod group preempts, its pods keep their nodes while the scheduler decides which victims to spare",
     (("", False), ("1.37", True)),
     "#138757, #139980",
 )

@@ -19,7 +19,7 @@ from kschedctl.snapshot.fork import Fork
 SORTED_AGAIN = ByVersion(
     "victims are listed by importance alone, rather than PDB violations first",
     (("", False), ("1.30.7 1.31.3", True)),
-    "#128307, brought back by #128431 and #128434",
+    "#128307, backported by #128431 and #128434",
 )
 NO_VICTIMS = "No preemption victims found for incoming pod"
 

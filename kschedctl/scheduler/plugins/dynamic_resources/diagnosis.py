@@ -95,7 +95,7 @@ class RequestFit(NamedTuple):
 
 
 def _count_fitting_devices(search: Search, position: SearchPosition) -> RequestFit:
-    """Count the node's devices that the request could get, and the other devices by the reason why it could not.
+    """Count the node's devices that the request could get, and tally the other devices by what stands in the way.
 
     The result also says whether the devices are enough. A request with mode All needs every device that it selects, and
     at least one.

@@ -386,7 +386,7 @@ class SharedVerdicts:
         distinct_pools = dict.fromkeys(changed_pools[self._num_changes_seen :])
         self._num_changes_seen = len(changed_pools)
         for pool in distinct_pools:
-            self._evaluate_nodes(self.example.inventory.visible.find_rows_seeing_pool(pool))
+            self._evaluate_nodes(self.example.inventory.visible.find_rows_of_nodes_seeing_pool(pool))
 
     def list_rejections(self) -> list[tuple[Bools, DeviceVerdict]]:
         """Return, for each code and reason, the mask (N,) of the rejected nodes and the verdict for one of them.

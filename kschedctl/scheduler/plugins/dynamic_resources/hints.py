@@ -25,14 +25,17 @@ from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
 REGISTERS_ALLOCATABLE_EVENTS = ByVersion(
-    "a change of a node's allocatable resources is a wake-up event",
+    "a change of a node's allocatable resources can make the scheduler retry a rejected pod",
     (("", False), ("1.34", True)),
 )
 REGISTERS_SLICE_EVENTS = ByVersion(
-    "ResourceSlices and generated claims are wake-up events",
+    "a new or changed ResourceSlice, or a claim generated for the pod, can make the scheduler retry a rejected pod",
     (("", False), ("1.32", True)),
 )
-SLICES_NEED_CLAIMS = ByVersion("a ResourceSlice wakes only pods whose claims all exist", (("", True), ("1.33", False)))
+SLICES_NEED_CLAIMS = ByVersion(
+    "a new or changed ResourceSlice makes the scheduler retry only pods whose claims all exist",
+    (("", True), ("1.33", False)),
+)
 
 
 def events_to_register(gates: FeatureGates, features: Features) -> Iterator[ClusterEventWithHint]:

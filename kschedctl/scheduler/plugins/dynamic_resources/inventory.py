@@ -246,7 +246,7 @@ class VisibleDevices:
             devices = self._devices_by_pools[pools] = tuple(device for pool in pools for device in pool.devices)
         return devices
 
-    def find_rows_seeing_pool(self, pool: PoolId) -> list[int]:
+    def find_rows_of_nodes_seeing_pool(self, pool: PoolId) -> list[int]:
         """Return the rows of the nodes that see a slice of the pool, even if the slice is outdated.
 
         The result is cached.
@@ -472,7 +472,7 @@ def count_class_devices(inventory: Inventory, device_class: DeviceClass) -> tupl
 def _find_class_devices(inventory: Inventory, device_class: DeviceClass) -> ClassDevices:
     """Find the devices that match all selectors of the class, and count them on each node.
 
-    A node is marked as faulty if a selector fails for one of its devices.
+    A node is marked as faulty if the evaluation of a selector raises an error for one of its devices.
     """
     holder = f"class {device_class.metadata.name}"
     selectors = [Expression(holder, s.cel.expression) for s in device_class.spec.selectors if s.cel is not None]

@@ -401,7 +401,7 @@ NOTED = tuple(
     NotedChange(
         ByVersion(
             f"feature gate {gate}",
-            (("", "does not exist"), ("1.37", "exists, but kschedctl does not replay its effect")),
+            (("", "does not exist yet"), ("1.37", "exists, but kschedctl does not replay its effect")),
             gate,
             from_notes="1.37",
         ),

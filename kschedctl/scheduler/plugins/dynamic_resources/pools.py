@@ -137,7 +137,8 @@ INCOMPLETE = ByVersion(
 )
 
 NEWER_SLICES = ByVersion(
-    "slices counted in excess when a newer pool generation follows an older one", (("", 1), ("1.32", 0))
+    "number of ResourceSlices by which a pool is overcounted when a newer generation follows an older one",
+    (("", 1), ("1.32", 0)),
 )
 CHECKS_NAMES = ByVersion("a pool with two devices of the same name is invalid", (("", False), ("1.32", True)))
 

@@ -266,9 +266,9 @@ def _list_expressions(
 
 
 def _parse_capacity_requests(capacity: CapacityRequirements | None, location: str) -> dict[str, Quantity]:
-    """Return the requested capacities by name. Raises InputError, which names the `location`, for a bad quantity.
+    """Return the requested capacities by name, or {} if no capacity is requested.
 
-    Return {} if nothing is requested.
+    Raises InputError, with `location` as the place of the error, if a quantity is malformed.
     """
     if capacity is None:
         return {}

@@ -8,17 +8,17 @@ from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 NEWER_ALLOCATOR: ByVersion[tuple[str, ...]] = ByVersion(
-    "features of which any one selects the newer device allocator",
+    "feature gates of which any one selects the newer device allocator",
     (
         ("", ()),
-        ("1.34", ("device_status", "binding_conditions", "consumable_capacity")),
-        ("1.35", ("binding_conditions", "consumable_capacity")),
+        ("1.34", ("DRAResourceClaimDeviceStatus", "DRADeviceBindingConditions", "DRAConsumableCapacity")),
+        ("1.35", ("DRADeviceBindingConditions", "DRAConsumableCapacity")),
     ),
 )
 TAINT_RULES_GATE = ByVersion(
     "feature gate for DeviceTaintRules",
     (("", "DRADeviceTaints"), ("1.35", "DRADeviceTaintRules")),
-    "EnableDeviceTaints, since then EnableDeviceTaintRules, in pkg/scheduler/scheduler.go",
+    "pkg/scheduler/scheduler.go (EnableDeviceTaints, EnableDeviceTaintRules since 1.35)",
 )
 LISTS_IN_CEL = ByVersion(
     "CEL selectors can read list-type attributes even if the gate DRAListTypeAttributes is off",
@@ -83,8 +83,12 @@ class Features(NamedTuple):
 
         Upstream: NewAllocator in dynamic-resource-allocation/structured/allocator.go.
         """
-        triggering_features = NEWER_ALLOCATOR.at(self.release)
-        return any(getattr(self, feature) for feature in triggering_features)
+        is_on = {
+            "DRAResourceClaimDeviceStatus": self.device_status,
+            "DRADeviceBindingConditions": self.binding_conditions,
+            "DRAConsumableCapacity": self.consumable_capacity,
+        }
+        return any(is_on[gate] for gate in NEWER_ALLOCATOR.at(self.release))
 
 
 DEFAULT_FEATURES = Features()

@@ -29,7 +29,8 @@ from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 
 COMPARES_WITH_OLD_NODE = ByVersion(
-    "the queueing hint compares a changed node with its old state", (("", False), ("1.33", True))
+    "the queueing hint compares a changed node's topology labels with those before the change",
+    (("", False), ("1.33", True)),
 )
 CHECKS_BOTH_WAYS = ByVersion(
     "the queueing hint takes the pod's own updates, nominated pods and the anti-affinity of deleted pods into account",

@@ -93,7 +93,7 @@ EXCLUDING_SELECTOR_SCOPE = ByVersion(
         ("1.34", ExcludingSelectorScope.EVERY_NAMESPACE),
         ("1.37", ExcludingSelectorScope.SELECTED_NAMESPACES),
     ),
-    "#132457, #138198 (of which #141563 takes the fix alone back to older versions)",
+    "#132457, #138198 (#141563 backports only the fix)",
 )
 EXCLUDING_SELECTOR = (
     "kube-scheduler departs from its documentation since 1.34: a namespaceSelector of the pod's own (anti-)affinity"

@@ -261,7 +261,9 @@ SCORES_DEVICES = ByVersion(
 )
 MAX_PODS_PER_NODE = 2**20
 """More pods than any node runs."""
-REGISTERS_DEVICE_CLASS_EVENTS = ByVersion("a changed DeviceClass is a wake-up event", (("", False), ("1.35", True)))
+REGISTERS_DEVICE_CLASS_EVENTS = ByVersion(
+    "a changed DeviceClass can make the scheduler retry a rejected pod", (("", False), ("1.35", True))
+)
 
 
 class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):

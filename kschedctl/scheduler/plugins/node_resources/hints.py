@@ -18,7 +18,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import compute_offer
 
 ANY_OWN_RESIZE_COUNTS = ByVersion(
-    "the queueing hint accepts any resize of the rejected pod, rather than only lower requests",
+    "the queueing hint retries the pod after any resize of the pod itself, rather than only if its requests fall",
     (("", False), ("1.32", True)),
 )
 

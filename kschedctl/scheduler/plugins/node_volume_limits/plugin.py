@@ -60,10 +60,19 @@ from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
-REGISTERS_LIMIT_EVENTS = ByVersion("a changed limit of a CSINode is a wake-up event", (("", False), ("1.33", True)))
-HAS_ATTACHMENT_HINT = ByVersion("a queueing hint checks detached volumes", (("", False), ("1.33", True)))
-REGISTERS_ATTACHMENT_EVENTS = ByVersion("a detached volume is a wake-up event", (("", False), ("1.32", True)))
-HAS_CLAIM_HINT = ByVersion("a queueing hint checks new PersistentVolumeClaims", (("", False), ("1.32", True)))
+REGISTERS_LIMIT_EVENTS = ByVersion(
+    "a raised limit in a CSINode can make the scheduler retry a rejected pod", (("", False), ("1.33", True))
+)
+HAS_ATTACHMENT_HINT = ByVersion(
+    "a detached volume makes the scheduler retry only pods that may need the volume's CSI driver",
+    (("", False), ("1.33", True)),
+)
+REGISTERS_ATTACHMENT_EVENTS = ByVersion(
+    "a detached volume can make the scheduler retry a rejected pod", (("", False), ("1.32", True))
+)
+HAS_CLAIM_HINT = ByVersion(
+    "a new PersistentVolumeClaim makes the scheduler retry only pods that use this claim", (("", False), ("1.32", True))
+)
 
 
 REASON = "node(s) exceed max volume count"

@@ -64,7 +64,10 @@ class EquallySpreadNodes:
         self._scores: Scores = np.zeros(0, np.int64)
 
     def score_groups(self) -> Scores:
-        """Return the normalized score of each group. The scores of groups without feasible nodes are meaningless."""
+        """Return the normalized score of each group, in an array that the next call overwrites.
+
+        The scores of groups without feasible nodes are meaningless.
+        """
         if self._are_groups_outdated:
             self._prepare_feasible_groups()
         raw = round_half_away(reduce(add, self._iter_constraint_scores()))

@@ -144,7 +144,7 @@ def _validate_constraint(constraint: TopologySpreadConstraint, path: str) -> Ite
 
 
 REGISTERS_TOLERATION_EVENTS = ByVersion(
-    "a change of the pod's tolerations is a wake-up event", (("", False), ("1.32", True))
+    "a change of a rejected pod's tolerations can make the scheduler retry the pod", (("", False), ("1.32", True))
 )
 NO_PRE_SCORE = 'error reading "PreScorePodTopologySpread" from cycleState: not found'
 

@@ -268,10 +268,10 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         return PreFilterResult(node_names=node_names, state=state)
 
     def filter(self, info: PodInfo, view: Fork, state: BindingState | None, delta: Delta) -> Iterator[Rejection]:
-        """Yield rejections of the nodes with errors, then one rejection for each of four reasons.
+        """Yield rejections of the nodes with errors, then one rejection of other nodes for each of four reasons.
 
-        These reasons are a bound volume out of the node's reach, no available volume to bind, too little free storage,
-        and a missing bound volume. They leave out the nodes with errors. Raises PluginError if PreFilter did not run.
+        The reasons are a bound volume out of the node's reach, no available volume to bind, too little free storage,
+        and a missing bound volume. Raises PluginError if PreFilter did not run.
         """
         if state is None:
             raise PluginError("not found")

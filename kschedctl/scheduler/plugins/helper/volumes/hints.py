@@ -91,9 +91,16 @@ def _iter_kinds_behind_claim(claim: PersistentVolumeClaim, listers: Listers) -> 
             yield "CSIStorageCapacity"
 
 
-REGISTERS_NEW_DRIVERS = ByVersion("a new CSIDriver is a wake-up event", (("", True), ("1.32", False)))
-HAS_DRIVER_HINT = ByVersion("a queueing hint checks changed CSIDrivers", (("", False), ("1.32", True)))
-REGISTERS_CLAIM_UPDATES = ByVersion("changed PersistentVolumeClaims are wake-up events", (("", False), ("1.31", True)))
+REGISTERS_NEW_DRIVERS = ByVersion(
+    "a new CSIDriver can make the scheduler retry a rejected pod", (("", True), ("1.32", False))
+)
+HAS_DRIVER_HINT = ByVersion(
+    "a changed CSIDriver makes the scheduler retry only pods with an in-line volume of this driver",
+    (("", False), ("1.32", True)),
+)
+REGISTERS_CLAIM_UPDATES = ByVersion(
+    "a changed PersistentVolumeClaim can make the scheduler retry a rejected pod", (("", False), ("1.31", True))
+)
 TOPOLOGY_LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 
 
