@@ -8,7 +8,7 @@ pkg/controller/volume/attachdetach (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -257,8 +257,12 @@ def find_waiting_pods(
     interrupted.
     """
     late = lost.late
-    placed = [outcome.position for outcome in outcomes if outcome.row >= 0 and outcome.position not in late]
-    rules = _find_rules_that_matter(shared, lost, placed)
+    placed_in_the_end = [outcome.position for outcome in outcomes if outcome.row >= 0]
+    placed = [position for position in placed_in_the_end if position not in late]
+    # Pods that fit nowhere in the end make no difference, unless they stay on their nodes before
+    terminating = lost.late_by_reason[LateReason.CONTROLLER_WAITS]
+    differing = (late - frozenset(terminating)) | late.intersection(placed_in_the_end)
+    rules = _find_rules_that_matter(shared, lost, placed, differing)
     if not rules:
         return ()
     counts_terminating = not rules <= {WaitingRule.SPREAD, WaitingRule.LATE_PODS} or _affect_scores(shared, lost)
@@ -344,8 +348,12 @@ def _get_demands_by_info(shared: SharedCluster) -> dict[int, _Demands]:
     return {}
 
 
-def _find_rules_that_matter(shared: SharedCluster, lost: LostPods, placed: Sequence[Position]) -> set[WaitingRule]:
+def _find_rules_that_matter(
+    shared: SharedCluster, lost: LostPods, placed: Sequence[Position], late: Collection[Position]
+) -> set[WaitingRule]:
     """Return the rules that may keep placed pods from their nodes as long as the lost nodes exist.
+
+    `late` are the pods that are not replaced before, and get a node later or stay on their nodes before.
 
     Spreading counts an unreachable node's domain as empty unless nodeTaintsPolicy is Honor, which matters if the domain
     has no other nodes. Late pods matter if spreading would count them. Anti-affinity to and of pods on lost nodes
@@ -353,7 +361,7 @@ def _find_rules_that_matter(shared: SharedCluster, lost: LostPods, placed: Seque
     on the remaining nodes.
     """
     view = shared.scheduler.view
-    late_infos = np.unique(view.pods.info[np.array(list(lost.late), np.int64)])
+    late_infos = np.unique(view.pods.info[np.array(list(late), np.int64)])
 
     def matches_late_pods(demands: _Demands) -> bool:
         """Return whether spreading would count pods that are not replaced yet."""
