@@ -129,6 +129,18 @@ def harms_nobody(trial: RemedyTrial) -> bool:
     return not trial.nominated and all(fix.effective_price < Price.LOSS for fix in trial.changes)
 
 
+def gives_up_guarantees(trial: RemedyTrial) -> bool:
+    """Return whether the changes evict pods, lose something, or give up a guarantee of a workload or node.
+
+    Tolerating a taint gives up that a node is reserved for other pods, unless the toleration was only forgotten.
+    """
+    uses_reserved_nodes = any(
+        fix.kind == FixKind.TOLERATE and fix.effective_price > Price.CORRECTION for fix in trial.changes
+    )
+    is_expensive = any(fix.effective_price >= Price.GUARANTEE for fix in trial.changes)
+    return bool(trial.nominated) or is_expensive or uses_reserved_nodes
+
+
 def keeps_workload(trial: RemedyTrial) -> bool:
     """Return whether the trial's changes ask for nothing less than before: they correct mistakes, wait or make room."""
     return all(fix.effective_price <= Price.ROOM for fix in trial.changes)

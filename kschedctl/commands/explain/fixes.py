@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
@@ -122,12 +123,17 @@ def should_search_fixes(report: Explanation, target: TargetPod) -> bool:
 
 
 def search_fixes(
-    target: TargetPod, wishes: RemedyWishes, progress: Callable[[int], None] = lambda _: None
+    target: TargetPod,
+    wishes: RemedyWishes,
+    progress: Callable[[int], None] = lambda _: None,
+    *,
+    deadline: float = math.inf,
 ) -> tuple[RemedySearch, list[RankedFix]]:
     """Search for fixes, and return the search and the fixes, best first.
 
     If the target's workload has no pods yet, all of its replicas are pending, and fixes are checked with all of them.
-    `progress` is called with 1 for each set of changes that is tried.
+    `progress` is called with 1 for each set of changes that is tried. The search ends at the `deadline` by the
+    monotonic clock.
     """
     if target.workload is not None:
         from kschedctl.replay.controllers.other_replicas import add_other_replicas  # noqa: PLC0415 - not for a pod
@@ -138,6 +144,7 @@ def search_fixes(
         iter_fixes_at_node,
         iter_node_independent_fixes,
         wishes,
+        deadline=deadline,
         progress=progress,
     )
     return search, rank_trials(search.run())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
@@ -101,7 +102,8 @@ def _build_remedies_document(
         tried(number)
         on_tried(number)
 
-    search, ranking = search_fixes(target, wishes, count_tried_sets)
+    deadline = time.monotonic() + wishes.seconds
+    search, ranking = search_fixes(target, wishes, count_tried_sets, deadline=deadline)
     interrupted = search.interrupted
 
     # Check the found fixes against rollouts and against the other waiting pods, unless the user interrupts.
@@ -130,7 +132,8 @@ def _build_remedies_document(
             wishes.max_changes,
             search.trials.replayed,
             search.exhausted,
-            restricted=bool(wishes.by or wishes.only or wishes.without),
+            restricted=wishes.is_restricted,
+            stopped_after=wishes.seconds if search.timed_out else 0,
         ),
         unknown=merge_unknown_kinds((document.unknown, find_uncalled_extenders(fix.ranked for fix in checked_fixes))),
         interrupted=interrupted,

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Bools, Position, Row, find_positions
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_owner
-from kschedctl.fixes.trial.changes import Fix, ObjectEdit
+from kschedctl.fixes.trial.changes import By, Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.trials import is_resized
 from kschedctl.fixes.trial.tried_node import NodeRejection, TriedNode
@@ -309,7 +309,7 @@ def iter_scale_down_fixes(tried: TriedNode, position: Position) -> Iterator[Fix]
         FixKind.SCALE_DOWN,
         pod.key,
         f"scale {owner} down by one: {pod.metadata.name}",
-        by="operator",
+        by=choose_maker(tried, owner.namespace),
         edits=build_deletion_edits(tried.cycle.view, pod),
         cost=FEWER,
         weakens=loss,
@@ -319,6 +319,11 @@ def iter_scale_down_fixes(tried: TriedNode, position: Position) -> Iterator[Fix]
         where=pod.key,
         remaining_replicas=remaining_count,
     )
+
+
+def choose_maker(tried: TriedNode, namespace: str) -> By:
+    """Return who can stop a pod of this namespace: the author of the target pod if it is in the same namespace."""
+    return "author" if namespace == tried.trial.pod.metadata.namespace else "operator"
 
 
 _LOSES_CLAIMS = "; its persistentVolumeClaimRetentionPolicy deletes the claims of that replica"
