@@ -20,7 +20,7 @@ from kschedctl.api.resource_names import CPU, MEMORY, PODS
 from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn, NodeTrial
 from kschedctl.commands.audit.packing.report import EmptiedNode, KeptNode
 from kschedctl.replay.edits import is_recreated_elsewhere
-from kschedctl.replay.node_drain import KINDS_NOT_EVICTED
+from kschedctl.replay.node_drain import KINDS_NOT_EVICTED, list_pods_asking_to_stay, list_pods_with_local_data
 from kschedctl.replay.parallel import Progress
 from kschedctl.replay.pools import Pools, find_unready_nodes, select_reported_amounts
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
@@ -115,8 +115,17 @@ def find_removable_nodes(
             if trial.why:
                 kept.append(KeptNode(name, pool, trial.why, trial.lets_run))
             else:
-                saves = select_reported_amounts(view, view.allocatable[row])
-                emptied.append(EmptiedNode(name, pool, trial.evictable, saves))
+                moved_pods = [view.pods.objects[Position(view.pods.index[move.pod])] for move in trial.moved]
+                emptied.append(
+                    EmptiedNode(
+                        name,
+                        pool,
+                        trial.evictable,
+                        saves=select_reported_amounts(view, view.allocatable[row]),
+                        loses_data=list_pods_with_local_data(moved_pods),
+                        ask_to_stay=list_pods_asking_to_stay(moved_pods),
+                    )
+                )
             done(1)
     except KeyboardInterrupt:
         interrupted = True

@@ -68,6 +68,10 @@ class EmptiedNode(Document, frozen=True):
     """The number of pods that move to other nodes."""
     saves: dict[str, int]
     """The allocatable resources of the node."""
+    loses_data: tuple[str, ...] = ()
+    """The pods that move and whose emptyDir volumes are deleted (`namespace/name`)."""
+    ask_to_stay: tuple[str, ...] = ()
+    """The pods that move although their annotations ask autoscalers not to evict them (`namespace/name`)."""
 
 
 class KeptNode(Document, frozen=True):
