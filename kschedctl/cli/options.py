@@ -274,13 +274,13 @@ class Scope:
     ] = False
     selector: Annotated[
         str | None,
-        typer.Option("-l", "--selector", metavar="SELECTOR", help="Include only pods that match this label selector."),
+        typer.Option(
+            "-l", "--selector", metavar="SELECTOR", help="Label selector that the pods have to match, such as app=web."
+        ),
     ] = None
     scheduler_name: Annotated[
         str | None,
-        typer.Option(
-            "--scheduler-name", metavar="NAME", help="Replay the pods as if their spec.schedulerName were NAME."
-        ),
+        typer.Option("--scheduler-name", metavar="NAME", help="spec.schedulerName with which to replay the pods."),
     ] = None
 
     def to_namespace_arguments(self) -> list[str]:

@@ -30,7 +30,12 @@ class Sampled:
     """Options that choose how many nodes are looked at."""
 
     sampling: Annotated[
-        bool, typer.Option("--sampling", help="Evaluate only as many nodes as kube-scheduler does, instead of all.")
+        bool,
+        typer.Option(
+            "--sampling",
+            help="Evaluate only as many nodes as kube-scheduler would (percentageOfNodesToScore), instead of all "
+            "nodes.",
+        ),
     ] = False
     start_index: Annotated[
         int | None,

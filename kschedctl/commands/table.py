@@ -319,7 +319,7 @@ TABLE = (
     ),
     CommandEntry(
         "snapshot",
-        "Save what scheduling reads from a cluster to a file; show and compare such files.",
+        "Save what matters for scheduling from a cluster to a file; show and compare such files.",
         HelpHeading.CLUSTER,
         1,
         exit_codes=f"Exit codes: 0 done, or no difference, 1 a difference (diff), {FAILURES}.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -11,11 +11,14 @@ from kschedctl.fixes.trial.changes import Fix
 from kschedctl.fixes.trial.trials import RemedyTrial, Trials
 from kschedctl.replay.pending_pods import is_pending
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.snapshot.pod_info import PodInfo
 
 MOST_RUNS = 60
 """The number of times that the whole queue is run for the fixes of one pod."""
 MOST_VARIANTS = 3
 """The number of variants of a fix that are tried, and of alternatives that are kept."""
+MOST_ENLARGEMENTS = 4
+"""The number of times that a node is enlarged for the pods ahead in the queue."""
 MOST_NODES = 64
 """The number of nodes that a fix adds at most."""
 HOLDS = QueueResult(holds=True)
@@ -65,9 +68,9 @@ class QueueChecks:
     def find_best_variant(self, candidate: RankedFix) -> CheckedFix:
         """Return the first variant of a fix that holds in the queue, with the alternatives that also hold.
 
-        If none of the first `MOST_VARIANTS` variants holds and the fix adds a node, more nodes are added until the fix
-        holds. If nothing holds, the fix is returned with its result but without alternatives. If the queue was not
-        replayed, the fix is returned unchanged.
+        If none of the first `MOST_VARIANTS` variants holds and the fix adds an ordinary node, more nodes are added
+        until the fix holds. A larger node is enlarged further. If nothing holds, the fix is returned with its result
+        but without alternatives. If the queue was not replayed, the fix is returned unchanged.
         """
         trials = (candidate.trial, *candidate.variants[: MOST_VARIANTS - 1])
         result = self.check_in_queue(candidate.trial)
@@ -79,7 +82,11 @@ class QueueChecks:
                 remaining_variants = (other for other in candidate.variants if other is not trial)
                 holding_variants = tuple(self._iter_holding_trials(remaining_variants))
                 return CheckedFix(RankedFix(trial, holding_variants), variant_result)
-        return self._find_fix_with_fewest_nodes(candidate.trial) or CheckedFix(RankedFix(candidate.trial), result)
+        return (
+            self._find_fix_with_fewest_nodes(candidate.trial)
+            or self._find_fix_with_larger_node(candidate.trial)
+            or CheckedFix(RankedFix(candidate.trial), result)
+        )
 
     def _iter_holding_trials(self, trials: Iterator[RemedyTrial]) -> Iterator[RemedyTrial]:
         """Yield the trials that hold in the queue, among the first `MOST_VARIANTS` of them."""
@@ -92,7 +99,8 @@ class QueueChecks:
         """Return the variant of the fix with the fewest added nodes that holds in the queue.
 
         From 2 to `MOST_NODES` added nodes are tried. The search stops early if it needs too many replays, and the best
-        variant so far is returned. Return None if the fix adds no node, or if no variant was found to hold.
+        variant so far is returned. Return None if the fix adds no node, if no variant was found to hold, or if most of
+        what special nodes offer would stay unused.
         """
         adding = next((fix for fix in trial.changes if fix.with_node_count is not None), None)
         if adding is None or adding.with_node_count is None:
@@ -120,7 +128,50 @@ class QueueChecks:
 
             count = _choose_next_node_count(too_few, enough, step)
             step *= 2
-        return best
+        if best is None or best.result is None or adding.needs_special_node is None:
+            return best
+        pods = self.trials.scheduler.view.pods
+        infos_ahead = [pods.infos[pods.info[pods.index[key]]] for key in best.result.ahead]
+        assert trial.cycle is not None
+        return best if _are_special_nodes_used(adding, enough, (trial.cycle.info, *infos_ahead)) else None
+
+    def _find_fix_with_larger_node(self, trial: RemedyTrial) -> CheckedFix | None:
+        """Return the variant of the fix with a node that also has room for the pods ahead in the queue.
+
+        The node is enlarged for the pods that took the room of the previous variant. Return None if the fix adds no
+        larger node, or if none of the first `MOST_ENLARGEMENTS` variants holds in the queue.
+        """
+        adding = next((fix for fix in trial.changes if fix.with_room_for is not None), None)
+        if adding is None or adding.with_room_for is None:
+            return None
+        pods = self.trials.scheduler.view.pods
+        rivals: dict[str, PodInfo] = {}
+        result = self.check_in_queue(trial)
+        for _ in range(MOST_ENLARGEMENTS):
+            if result is None:
+                return None
+            rivals |= {key: pods.infos[pods.info[pods.index[key]]] for key in result.rivals}
+            enlarged_fix = adding.with_room_for(list(rivals.values()))
+            if enlarged_fix is None:
+                return None
+            enlarged_trial = self.trials.replay_changes(enlarged_fix if fix is adding else fix for fix in trial.changes)
+            result = self.check_in_queue(enlarged_trial)
+            if result is not None and result.holds:
+                return CheckedFix(RankedFix(enlarged_trial), result)
+        return None
+
+
+def _are_special_nodes_used(adding: Fix, nodes: int, infos: Sequence[PodInfo]) -> bool:
+    """Return whether the pods make use of the special nodes that the fix adds.
+
+    This holds if each node takes a pod that needs such a node, or if the pods request more than half of what the larger
+    nodes offer.
+    """
+    assert adding.needs_special_node is not None
+    if nodes <= sum(map(adding.needs_special_node, infos)):
+        return True
+    used = {name: sum(info.incoming_requests.get(name, 0) for info in infos) for name in adding.larger_amounts}
+    return bool(used) and all(2 * used[name] > nodes * amount for name, amount in adding.larger_amounts.items())
 
 
 def _choose_next_node_count(too_few: int, enough: int, step: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -29,6 +30,12 @@ TriedPlace = tuple[frozenset[Fix], Row | None]
 """The changes of a trial, and a node in it or None for no particular node."""
 MOST_TRIALS = 2000
 """The most trials that one search replays."""
+SEARCH_BUDGET = 5000
+"""The replays that one search may cost, as `count_affordable_replays` counts them: about five seconds."""
+NODES_PER_REPLAY_COST = 500
+"""A replay costs one more for each so many nodes."""
+MAX_SEARCH_SECONDS = 300.0
+"""The outer time limit of a search, which only a slow machine reaches before the budget is used up."""
 REQUEST_KINDS = frozenset({FixKind.LOWER_REQUEST, FixKind.DROP_REQUEST})
 """The kinds of changes that each lower the request for one resource."""
 
@@ -49,6 +56,13 @@ class RemedyWishes:
     """Kinds of changes to search for; empty for all."""
     without: frozenset[str] = frozenset()
     """Kinds of changes to leave out."""
+    seconds: float = MAX_SEARCH_SECONDS
+    """The outer time limit of the search. What is found before does not depend on time."""
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether some changes are left out by who makes them or by their kinds."""
+        return bool(self.by or self.only or self.without)
 
     def allows(self, fix: Fix) -> bool:
         """Return whether a set may contain the fix."""
@@ -69,14 +83,16 @@ class RemedySearch:
     propose_without_node: FixProposer
     """Proposes changes that do not depend on a node."""
     wishes: RemedyWishes
-    seconds: float = 5.0
-    """The time limit."""
+    deadline: float = math.inf
+    """The outer time limit, by the monotonic clock."""
     progress: Callable[[int], None] = lambda _: None
     """Called with 1 for each set that is tried."""
     working_trials: list[RemedyTrial] = field(default_factory=list)
     """The trials of the minimal sets of changes that help."""
     exhausted: bool = True
-    """Whether nothing was left out for lack of time, because of too many node shapes or of an interruption."""
+    """Whether nothing was left out for lack of trials or time, because of too many node shapes or an interruption."""
+    timed_out: bool = False
+    """Whether the deadline ended the search."""
     interrupted: bool = False
     """Whether the user interrupted the search, so that only the trials until then are known."""
     _has_tried_correction: bool = False
@@ -105,7 +121,6 @@ class RemedySearch:
         If only the smallest sets are wanted, the search ends after the first size at which a verified set harms nobody.
         If all verified sets change the workload, only sets that correct its manifest are tried at larger sizes.
         """
-        self._deadline = time.monotonic() + self.seconds
         for size in range(1, self.wishes.max_changes + 1):
             # A fix whose values are unknown is not verified, so that the search for a verified one continues.
             verified_trials = [trial for trial in self.working_trials if not needs_values(trial)]
@@ -291,11 +306,25 @@ class RemedySearch:
         return self.wishes.allows(fix) and not (fix.kind == FixKind.USE_PRIORITY_CLASS and self.trials.can_preempt(()))
 
     def _has_reached_limit(self) -> bool:
-        """Return whether time or the number of trials is used up. If so, set `exhausted` to False."""
-        must_stop = time.monotonic() > self._deadline or self.trials.replayed > MOST_TRIALS
+        """Return whether the trials or the time is used up. If so, set `exhausted` to False."""
+        nodes = len(self.trials.scheduler.view.nodes)
+        most_trials = min(MOST_TRIALS, count_affordable_replays(SEARCH_BUDGET, nodes))
+        self.timed_out = time.monotonic() > self.deadline
+        must_stop = self.timed_out or self.trials.replayed > most_trials
         if must_stop:
             self.exhausted = False
         return must_stop
+
+
+def count_affordable_replays(budget: int, nodes: int) -> int:
+    """Return how many replays of a pod's cycle a budget pays for in a cluster with so many nodes.
+
+    Searches are limited by a number of replays, not by time, so that each machine finds the same fixes.
+
+    >>> count_affordable_replays(5000, 12), count_affordable_replays(5000, 5000)
+    (4882, 454)
+    """
+    return budget * NODES_PER_REPLAY_COST // (NODES_PER_REPLAY_COST + nodes)
 
 
 def _is_compatible_with_trial(change: Fix, trial: RemedyTrial) -> bool:

@@ -29,6 +29,7 @@ from kschedctl.render.renderers import build_page, get_document_kind
 from kschedctl.reports.columns import Tone
 from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NOT_CREATED
+from kschedctl.reports.remedy import chain_commands
 from kschedctl.reports.report import PlainReport
 from kschedctl.reports.summary import CostKind, ShortFix, ShortPods, Summary
 from kschedctl.text.counts import counted
@@ -114,7 +115,8 @@ def _choose_shown_parts(parts: list[BriefText], wrapped: list[list[str]], width:
     """Return the indexes of the parts that are shown. Parts with the lowest rank are chosen first.
 
     A part that does not fit is left out, unless it may shrink and enough lines are free. A part that shrinks leaves one
-    line free for the last part, which says how to see everything. Changes `wrapped`.
+    line free for the last part, which says how to see everything, unless the last part is chosen already. Changes
+    `wrapped`.
     """
     shown: set[int] = set()
     for index in sorted(range(len(parts)), key=lambda index: parts[index].rank):
@@ -122,8 +124,9 @@ def _choose_shown_parts(parts: list[BriefText], wrapped: list[list[str]], width:
         if part.needs_previous and index - 1 not in shown:
             continue
         free = MAX_LINES - sum(len(wrapped[other]) for other in shown)
-        if part.text_to_cut and len(wrapped[index]) >= free > MIN_SHRUNK_LINES:
-            wrapped[index] = _wrap_part(part._replace(text=part.text_to_cut, lines=free - 1), width)
+        lines = free if len(parts) - 1 in shown else free - 1
+        if part.text_to_cut and len(wrapped[index]) > lines >= MIN_SHRUNK_LINES:
+            wrapped[index] = _wrap_part(part._replace(text=part.text_to_cut, lines=lines), width)
         if len(wrapped[index]) <= free:
             shown.add(index)
     return shown
@@ -296,12 +299,23 @@ def _iter_warning_parts(summary: Summary) -> Iterator[BriefText]:
 def _iter_fix_parts(summary: Summary) -> Iterator[BriefText]:
     """Yield the first fix, its edits of the manifest, and its commands or their number. Yield nothing without fixes.
 
-    The number of further fixes comes last.
+    The number of further fixes comes last. If the fixes are parts of one plan, all of them are yielded instead.
     """
     if not summary.fixes:
         return
+    if _is_plan(summary):
+        for number, fix in enumerate(summary.fixes, 1):
+            costs = _describe_costs(fix)
+            drawbacks = f", but {costs}" if costs else ""
+            cleared = f", for {counted(fix.clears, 'pod')}"
+            text_to_cut = f"fix {number}{drawbacks}: {fix.summary}" if costs else f"fix {number}: {fix.summary}"
+            yield BriefText(f"fix {number}: {fix.summary}{cleared}{drawbacks}", 0, rank=1, text_to_cut=text_to_cut)
+        return
     fix, commands = summary.fixes[0], _get_short_commands(summary)
-    label = "not enough" if fix.rival_count else LABEL_BY_SUMMARY.get(summary.summarizes, "fix")
+    if fix.rival_count:
+        label = "not enough"
+    else:
+        label = "not worth it" if fix.costs_more_pods else LABEL_BY_SUMMARY.get(summary.summarizes, "fix")
     costs = _describe_costs(fix)
     text = f"{label}: {fix.summary}, but {costs}" if costs else f"{label}: {fix.summary}"
     # The costs come first in a text that may be cut, since no command is shown without them
@@ -311,7 +325,8 @@ def _iter_fix_parts(summary: Summary) -> Iterator[BriefText]:
         text = f"  in the manifest: {'; '.join(fix.edits)}"
         yield BriefText(text, lines=0, rank=1, indent="    ", needs_previous=True)
     if commands:
-        yield BriefText("", lines=0, rank=1, more=tuple(f"  {command}" for command in commands), needs_previous=True)
+        command_lines = tuple(f"  {command}" for command in chain_commands(commands))
+        yield BriefText("", lines=0, rank=1, more=command_lines, needs_previous=True)
     elif fix.commands:
         yield BriefText(
             f"  {counted(len(fix.commands), 'command')} not shown here", lines=1, rank=1, needs_previous=True
@@ -320,29 +335,42 @@ def _iter_fix_parts(summary: Summary) -> Iterator[BriefText]:
         yield BriefText(f"  and {further_text}", lines=1, rank=2, needs_previous=True)
 
 
+def _is_plan(summary: Summary) -> bool:
+    """Return whether the fixes of the summary are several changes to be made together, all of which are shown."""
+    return summary.summarizes == "RemediesOfMany" and len(summary.fixes) > 1
+
+
 def _count_further_fixes(summary: Summary) -> int:
-    """Return the number of fixes after the first one, including those that the summary leaves out."""
+    """Return the number of fixes that are not shown, including those that the summary leaves out."""
+    if _is_plan(summary):
+        return summary.left_out.get("fixes", 0)
     return len(summary.fixes) - 1 + summary.left_out.get("fixes", 0)
 
 
 def _describe_further_fixes(summary: Summary) -> str:
-    """Describe how many more fixes there are, and how many changes that are not enough. Return "" if there are none."""
+    """Describe how many more fixes there are, and how many changes are not enough or not worth it.
+
+    Return "" if there are none.
+    """
     not_enough = sum(fix.rival_count > 0 for fix in summary.fixes[1:])
-    enough = _count_further_fixes(summary) - not_enough
+    not_worth_it = sum(fix.costs_more_pods for fix in summary.fixes[1:])
+    enough = _count_further_fixes(summary) - not_enough - not_worth_it
     parts = []
     if enough > 0:
         parts.append(counted(enough, "more fix", "more fixes"))
     if not_enough:
         parts.append(counted(not_enough, "change that is not enough", "changes that are not enough"))
+    if not_worth_it:
+        parts.append(counted(not_worth_it, "change that is not worth it", "changes that are not worth it"))
     return " and ".join(parts)
 
 
 def _get_short_commands(summary: Summary) -> tuple[str, ...]:
-    """Return all commands of the first fix, or () if one of them is too long or if they are too many.
+    """Return all commands of the first fix, or () if one of them is too long, or if they or the fixes are too many.
 
     Half of the commands, or half a command, could do harm.
     """
-    commands = summary.fixes[0].commands if summary.fixes else ()
+    commands = summary.fixes[0].commands if summary.fixes and not _is_plan(summary) else ()
     are_short = len(commands) <= MAX_COMMANDS and all(len(command) <= MAX_COMMAND_LENGTH for command in commands)
     return commands if are_short else ()
 

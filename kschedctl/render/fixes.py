@@ -20,14 +20,15 @@ from kschedctl.render.page import (
     section,
 )
 from kschedctl.reports.columns import Tone
-from kschedctl.reports.remedy import TEAMS, Remedy
+from kschedctl.reports.remedy import TEAMS, Remedy, chain_commands
 from kschedctl.reports.summary import CostKind, list_clauses
 
 TITLE, TITLE_WITH_RIVALS = "Fixes, each verified by replay", "Fixes, each verified by a replay with all waiting pods"
 """The second one is shown if some changes are not enough, since other waiting pods take the room that they make."""
 TITLE_OF_INSUFFICIENT = "Not enough: other waiting pods would take the room first"
 TITLE_OF_INCOMPLETE = "Not verified: these need values that only you know"
-TITLES = (TITLE, TITLE_WITH_RIVALS, TITLE_OF_INSUFFICIENT, TITLE_OF_INCOMPLETE)
+TITLE_OF_LOSING = "Not worth it: more pods lose their node than get one"
+TITLES = (TITLE, TITLE_WITH_RIVALS, TITLE_OF_INSUFFICIENT, TITLE_OF_LOSING, TITLE_OF_INCOMPLETE)
 
 REMEDIES_SHOWN = 7
 
@@ -42,6 +43,8 @@ def build_best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
     best = remedies[0]
     if best.needs_values:
         label = "Not verified:"
+    elif best.costs_more_pods_than_it_places:
+        label = "Not worth it:"
     elif best.holds is False:
         label = "Not enough:"
     else:
@@ -54,7 +57,7 @@ def build_best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
     commands_fit = all(len(command) < style.width - 1 for command in best.commands)
     edits = "; ".join(best.edits)
     edit_line = (paragraph("in the manifest:", edits),) if 0 < len(edits) < style.width else ()
-    return (paragraph(*parts), *edit_line, *map(Command, best.commands if commands_fit else ()))
+    return (paragraph(*parts), *edit_line, *map(Command, chain_commands(best.commands) if commands_fit else ()))
 
 
 def _list_drawbacks_after_label(remedy: Remedy) -> tuple[str, ...]:
@@ -79,19 +82,20 @@ def build_fixes_section(
 ) -> Page:
     """Build the sections that list the fixes with their commands, and then the changes that cannot help.
 
-    Two kinds of fixes have sections of their own: fixes that need values from the user, and changes that are not enough
-    because other waiting pods take the room. ``title`` replaces the heading of the other fixes. Unless the style is
-    wide, only the first fixes are shown, and a note says how many more there are. If the pod gets a new node without a
-    fix (``gets_new_node``), a line says so.
+    Three kinds of fixes have sections of their own: fixes that need values from the user, changes that are not enough
+    because other waiting pods take the room, and changes that cost more pods than they place. ``title`` replaces the
+    heading of the other fixes. Unless the style is wide, only the first fixes are shown, and a note says how many more
+    there are. If the pod gets a new node without a fix (``gets_new_node``), a line says so.
 
     The manifests to complete are shown as YAML if ``with_manifests`` or ``style.patches`` is set. Without both, the
-    commands of changes that are not enough are left out.
+    commands of changes that are not enough or not worth it are left out.
     """
     has_insufficient = any(remedy.holds is False for remedy in remedies)
     title_of_verified = title or (TITLE_WITH_RIVALS if has_insufficient else TITLE)
     remedies_by_title: dict[str, list[Remedy]] = {
         title_of_verified: [],
         TITLE_OF_INSUFFICIENT: [],
+        TITLE_OF_LOSING: [],
         TITLE_OF_INCOMPLETE: [],
     }
     for remedy in remedies:
@@ -101,7 +105,7 @@ def build_fixes_section(
     shown, note = limit_rows_by_style(titled_remedies, style, REMEDIES_SHOWN)
     page: list[Block] = []
     for heading, numbered in groupby(enumerate(shown, 1), lambda numbered: numbered[1][0]):
-        with_commands = heading != TITLE_OF_INSUFFICIENT or with_manifests or style.patches
+        with_commands = heading not in (TITLE_OF_INSUFFICIENT, TITLE_OF_LOSING) or with_manifests or style.patches
         blocks = [
             block
             for number, (_, remedy) in numbered
@@ -133,6 +137,8 @@ def _get_section_title(remedy: Remedy, title_of_verified: str) -> str:
     """Return the title of the section that shows the fix."""
     if remedy.needs_values:
         return TITLE_OF_INCOMPLETE
+    if remedy.costs_more_pods_than_it_places:
+        return TITLE_OF_LOSING
     # `holds` is None if the other waiting pods were not replayed
     return TITLE_OF_INSUFFICIENT if remedy.holds is False else title_of_verified
 
@@ -162,7 +168,7 @@ def build_fix_lines(
         lines.append(f"in the manifest: {'; '.join(remedy.edits)}")
     blocks: list[Block] = [paragraph(Marked(f"{number}", Tone.STRONG), remedy.summary), Bullets(tuple(lines))]
     if with_commands:
-        blocks += map(Command, remedy.commands)
+        blocks += map(Command, chain_commands(remedy.commands))
     if with_manifests or style.patches:
         blocks += _iter_manifests_and_patch(remedy, style)
     return tuple(blocks)

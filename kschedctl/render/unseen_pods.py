@@ -20,7 +20,7 @@ from kschedctl.render.page import (
 from kschedctl.render.tables import Row, build_table
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.not_created import CreationFailure, NotCreated
-from kschedctl.reports.remedy import Remedy
+from kschedctl.reports.remedy import Remedy, chain_commands
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
 from kschedctl.text.counts import spell_age
 
@@ -69,7 +69,7 @@ def _iter_fix_paragraphs(workloads: Sequence[NotCreated]) -> Iterator[Paragraph 
         yield paragraph(Marked("Fix:", Tone.STRONG), fix.words)
         if fix.edits:
             yield paragraph(Marked("in the manifest:", Tone.FAINT), "; ".join(fix.edits))
-        yield from map(Command, fix.commands)
+        yield from map(Command, chain_commands(fix.commands))
 
 
 def build_not_created_section(workloads: Sequence[NotCreated], style: Style) -> Page:
@@ -144,7 +144,7 @@ def iter_admission_fix_lines(fixes: Sequence[Remedy]) -> Iterator[Paragraph | Co
             yield paragraph(label, f"{fix.summary},", Marked(f"but {'; '.join(fix.drawbacks)}", Tone.WARNING))
         else:
             yield paragraph(label, fix.summary)
-        yield from map(Command, fix.commands)
+        yield from map(Command, chain_commands(fix.commands))
 
 
 def _build_holder_row(entry: WaitingElsewhere) -> Row:

@@ -18,7 +18,7 @@ class PoolVerdict(Document, frozen=True, omit_defaults=True):
     takes: bool
     answer: Annotated[str, Column("answer")]
     """The instance types, or why the pool launches none, in the autoscaler's words."""
-    missing: Annotated[tuple[str, ...], Column("what is missing", lines=True)] = ()
+    missing: Annotated[tuple[str, ...], Column("what prevents it", lines=True)] = ()
     """Everything that keeps the pool from taking the pod, the closest instance type last."""
     would_take: bool = False
     """Whether one more node of the pool would take the pod, if the pool could grow."""
@@ -92,18 +92,18 @@ class NewNode(Document, frozen=True):
     def answer(self) -> str:
         """The answer in a sentence: whether a new node comes for the pod, and what that depends on."""
         if self.ignored_because:
-            answer = f"No, not from {self.autoscaler}: {self.ignored_because}"
+            answer = f"No, not by {self.autoscaler}: {self.ignored_because}"
         elif self.existing_node:
-            answer = f"No: {self.autoscaler} sees room for it on {self.existing_node}"
+            answer = f"No: {self.autoscaler} sees room for the pod on {self.existing_node}"
         elif self.would_launch or self.queue:
             answer = self._describe_queue_answer()
         else:
             closest = f"; {self.closest} comes closest" if self.closest else ""
-            answer = f"No, not from {self.autoscaler}{closest}"
+            answer = f"No, not by {self.autoscaler}{closest}"
         if self.seen_types is not None:
             types = counted(self.seen_types, "instance type")
             were = agreeing(self.seen_types, "was", "were")
-            answer += f"; only the {types} of existing nodes {were} considered; add others with --instance-types FILE"
+            answer += f". Only the {types} of the existing nodes {were} considered; --instance-types FILE adds others"
         return answer
 
     def _describe_queue_answer(self) -> str:
@@ -113,17 +113,17 @@ class NewNode(Document, frozen=True):
         """
         queue = self.queue
         if queue is None:
-            return f"Yes, from {self.autoscaler}"
+            return f"Yes, by {self.autoscaler}"
         if queue.placed and not queue.rivals:
-            return f"Yes, from {self.autoscaler}, regardless of other waiting pods"
+            return f"Yes, by {self.autoscaler}, regardless of other waiting pods"
         rivals = counted(len(queue.rivals), "other waiting pod")
         rival_names = f" ({first_few(queue.rivals)})" if queue.rivals else ""
         if queue.placed:
-            return f"Yes, from {self.autoscaler}: {queue.growth}, which the pod shares with {rivals}{rival_names}"
-        take = agreeing(len(queue.rivals), "takes", "take")
-        enough = f"; {queue.enough:,} would be enough" if queue.enough is not None else ""
-        room = f"{rivals} {take} their room{rival_names}{enough}"
-        return f"Not for this pod: {self.autoscaler} adds {queue.growth}, but {room}"
+            return f"Yes, by {self.autoscaler}: {queue.growth}, which the pod shares with {rivals}{rival_names}"
+        need = agreeing(len(queue.rivals), "needs", "need")
+        enough = f"; {counted(queue.enough, 'new node')} would be enough for all" if queue.enough is not None else ""
+        obstacle = f"{rivals}{rival_names} {need} this capacity{enough}"
+        return f"Not for this pod: {self.autoscaler} adds {queue.growth}, but {obstacle}"
 
     @property
     def closest(self) -> str:

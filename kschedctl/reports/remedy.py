@@ -25,7 +25,7 @@ class Remedy(Document, frozen=True):
     opens: tuple[str, ...]
     """The nodes that then take the pod."""
     commands: tuple[str, ...]
-    """The commands that make the changes, or instructions."""
+    """The commands that make the changes, or instructions. No command may run after an earlier one failed."""
     changes: tuple[JsonDict, ...]
     """The changes of objects as they were read, one dict per object.
 
@@ -78,6 +78,10 @@ class Remedy(Document, frozen=True):
         costs = self.costs
         if not costs and self.weakens:
             costs = (FixCost(CostKind.GIVES_UP, self.weakens),)
+        if self.costs_more_pods_than_it_places:
+            places = f"it places {counted(self._placed_pods, 'pod')}"
+            text = f"{places}, and {counted(self._homeless_pods, 'evicted pod')} stay without a node"
+            costs = (FixCost(CostKind.NET_LOSS, text, self._homeless_pods), *costs)
         if self.rivals:
             take = agreeing(len(self.rivals), "takes", "take")
             text = f"the pod still waits: {first_few(self.rivals)} {take} the room first"
@@ -93,9 +97,18 @@ class Remedy(Document, frozen=True):
 
     @property
     def costs_more_pods_than_it_places(self) -> bool:
-        """Return whether more evicted pods stay without a node than waiting pods get one."""
-        homeless = self.chain.pending + self.chain.lost if self.chain else 0
-        return homeless > 1 + len(self.also_places)
+        """Whether the fix places the pod, but more evicted pods stay without a node than waiting pods get one."""
+        return bool(self.holds) and self._homeless_pods > self._placed_pods
+
+    @property
+    def _homeless_pods(self) -> int:
+        """The number of evicted pods that stay without a node."""
+        return self.chain.pending + self.chain.lost if self.chain else 0
+
+    @property
+    def _placed_pods(self) -> int:
+        """The number of waiting pods that get a node, if the pod itself does."""
+        return 1 + len(self.also_places)
 
     @property
     def destination(self) -> str:
@@ -134,31 +147,43 @@ class Remedy(Document, frozen=True):
             rivals=self.rivals[:3],
             rival_count=len(self.rivals),
             also_places=len(self.also_places),
+            costs_more_pods=self.costs_more_pods_than_it_places,
         )
 
 
 def sort_incomplete_and_costly_fixes_last(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
     """Sort the fixes that need values from the user to the end, and keep the order otherwise.
 
-    A fix that needs values comes first if it has fewer changes than every fix that needs none. Some fixes hold when all
-    waiting pods are tried. Among these, the fixes that cost more pods than they place come last.
+    A fix that needs values comes first if it has fewer changes than every fix that needs none. Among the fixes that
+    need none, those that cost more pods than they place come last.
     """
     listed = tuple(remedies)
     fewest_changes = min((len(remedy.kinds) for remedy in listed if not remedy.needs_values), default=0)
 
     def get_place(remedy: Remedy) -> int:
-        """Return 0 for a small incomplete remedy, 1 for a complete one, and 2 for another incomplete one."""
+        """Return the place of the remedy in the order: 0 for a small incomplete one, 3 for another incomplete one."""
         if not remedy.needs_values:
-            return 1
-        return 0 if len(remedy.kinds) < fewest_changes else 2
+            return 2 if remedy.costs_more_pods_than_it_places else 1
+        return 0 if len(remedy.kinds) < fewest_changes else 3
 
-    ordered = sorted(listed, key=get_place)
-    losing = [remedy for remedy in ordered if remedy.holds and remedy.costs_more_pods_than_it_places]
-    if not losing:
-        return tuple(ordered)
-    others = [remedy for remedy in ordered if not (remedy.holds and remedy.costs_more_pods_than_it_places)]
-    after_last_holding = max((index + 1 for index, remedy in enumerate(others) if remedy.holds), default=0)
-    return (*others[:after_last_holding], *losing, *others[after_last_holding:])
+    return tuple(sorted(listed, key=get_place))
+
+
+def chain_commands(commands: Iterable[str]) -> tuple[str, ...]:
+    """Return the commands of one fix such that none of them runs after another one failed when all are pasted.
+
+    Each command except the last ends with `&&`. Comments stay as they are.
+
+    >>> chain_commands(("kubectl cordon n1", "# wait for p", "kubectl uncordon n1"))
+    ('kubectl cordon n1 &&', '# wait for p', 'kubectl uncordon n1')
+    """
+    chained: list[str] = []
+    is_last = True
+    for command in reversed(tuple(commands)):
+        is_comment = command.lstrip().startswith("#")
+        chained.append(command if is_comment or is_last else f"{command} &&")
+        is_last = is_last and is_comment
+    return tuple(reversed(chained))
 
 
 MOST_FIX_COMMANDS = 4

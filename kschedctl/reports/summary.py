@@ -94,6 +94,8 @@ class ShortFix(Document, frozen=True):
     """The number of pods that take the room first."""
     also_places: int = 0
     """The number of other waiting pods that get a node with the fix, and get none without it."""
+    costs_more_pods: bool = False
+    """Whether more evicted pods stay without a node than waiting pods get one, so that the fix is not worth it."""
     costs: tuple[FixCost, ...] = ()
     """The costs of the fix. No form of an answer shows its commands without them."""
 
@@ -200,6 +202,8 @@ class CostKind(StrEnum):
 
     STILL_WAITS = "StillWaits"
     """Other pods take the room first, so that the pod still waits."""
+    NET_LOSS = "NetLoss"
+    """More evicted pods stay without a node than waiting pods get one."""
     PARTIAL = "Partial"
     """Some of the workload's pods still wait."""
     NEEDS_VALUES = "NeedsValues"

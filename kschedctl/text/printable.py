@@ -252,12 +252,15 @@ def describe_misfit(subject: str, message: str, pods: int = 1) -> str:
 def rewrite_fit_error(message: str, pods: int = 1) -> str:
     """Rewrite a FitError message as the predicate of a sentence about that many pods, most frequent reason first.
 
+    The scheduler counts a node once for each reason. The text says so if the numbers add up to more than the nodes.
     Other messages, and reasons that have no rewording, are returned unchanged.
 
     >>> rewrite_fit_error("0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu.")
     'fits on none of the 3 nodes: 2 lack CPU, 1 is cordoned'
     >>> rewrite_fit_error('0/3 nodes are available: persistentvolumeclaim "data" not found.')
     'fits on none of the 3 nodes: persistentvolumeclaim "data" not found'
+    >>> rewrite_fit_error("0/3 nodes are available: 3 Insufficient cpu, 2 Insufficient memory.")
+    'fits on none of the 3 nodes (some for several reasons): 3 lack CPU, 2 lack memory'
     >>> rewrite_fit_error("0/2 nodes are available: 2 Too many pods. preemption: 0/2 nodes are available: "
     ... "2 node(s) were unschedulable.")
     'fits on none of the 2 nodes: 2 are full of pods; even without pods of lower priority, 2 are cordoned'
@@ -278,6 +281,8 @@ def rewrite_fit_error(message: str, pods: int = 1) -> str:
         headline = f"{'fits' if pods == 1 else 'fit'} on none of the {int(nodes):,} nodes"
     if not counted_reasons:
         return f"{headline}: {WHOLE_REASON_WORDS.get(sentences, sentences)}"
+    if nodes != "1" and sum(count for count, _ in counted_reasons) > int(nodes):
+        headline += " (some for several reasons)"
     text = f"{headline}: {_describe_reasons(counted_reasons)}"
 
     # Obstacles that preemption finds behind missing room

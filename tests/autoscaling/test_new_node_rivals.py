@@ -93,13 +93,14 @@ def test_no_number_of_nodes_is_enough_for_a_pod_that_fits_none() -> None:
 @pytest.mark.parametrize(
     ("maximum", "sentence"),
     [
-        (4, "Yes, from the Cluster Autoscaler: 3 new nodes (3 of a), which the pod shares with 2 other waiting pods"),
-        (3, "Not for this pod: the Cluster Autoscaler adds 2 new nodes (2 of a), but 2 other waiting pods take their"),
+        (4, "Yes, by the Cluster Autoscaler: 3 new nodes (3 of a), which the pod shares with 2 other waiting pods"),
+        (3, "Not for this pod: the Cluster Autoscaler adds 2 new nodes (2 of a), but 2 other waiting pods"),
     ],
 )
 def test_the_words(maximum: int, sentence: str) -> None:
     page = repr(build_new_node_section(answer(maximum, LAST, FIRST, SECOND), Style()))
     assert sentence in page
+    assert ("need this capacity; 3 new nodes would be enough for all" in page) == (maximum == 3)
 
 
 def scaled_up(*pods: Json) -> Any:

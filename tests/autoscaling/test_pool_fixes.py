@@ -184,5 +184,5 @@ def test_nodes_launched_in_earlier_runs_count_for_the_limit() -> None:
 def test_a_pod_that_gets_a_new_node_needs_no_fix() -> None:
     cluster = kschedctl.Cluster.from_objects([pool(), node_class("b"), node(), filling_pod(), pod()])
     report = kschedctl.explain(cluster, "d/web", now=NOW)
-    assert "new node: Yes, from Karpenter; only the 1 instance type" in " ".join(report.summary().warnings)
+    assert "new node: Yes, by Karpenter. Only the 1 instance type" in " ".join(report.summary().warnings)
     assert "No fix was found" not in RENDERERS["table"](report, Style())

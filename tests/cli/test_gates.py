@@ -120,16 +120,17 @@ def test_so_many_pods_may_wait(most: str, code: int, run: Run) -> None:
 @pytest.mark.parametrize(
     ("options", "code"),
     [
-        ((), 0),
-        (("--max-evictions", "1"), 0),
-        (("--max-evictions", "0"), 1),
-        (("--fail-on", "warning"), 1),
-        (("--fail-on", "warning", "--max-evictions", "1"), 0),
+        ((), 1),
+        (("--max-new-pending", "1"), 0),
+        (("--max-new-pending", "1", "--max-evictions", "1"), 0),
+        (("--max-new-pending", "1", "--max-evictions", "0"), 1),
+        (("--max-new-pending", "1", "--fail-on", "warning"), 1),
+        (("--max-new-pending", "1", "--fail-on", "warning", "--max-evictions", "1"), 0),
         (("--fail-on", "never", "--max-evictions", "0"), 0),
     ],
 )
 def test_so_many_pods_may_be_evicted(options: tuple[str, ...], code: int, run: Run, write: Any) -> None:
-    """The new pod takes the place of one that holds all of the node and is worth less."""
+    """The new pod takes the place of one that holds all of the node and is worth less, and then has no node."""
     low = {"kind": "Pod", "metadata": {"name": "low", "namespace": "shop"}, "status": {"phase": "Running"}}
     requests = {"resources": {"requests": {"cpu": "2"}}}
     low["spec"] = {"nodeName": "n1", "priority": 0, "containers": [{"name": "c", **requests}]}

@@ -256,6 +256,8 @@ class Runs:
         self.run = run
         self.clusters: dict[str, Any] = {}
         self.seen: set[str] = set()
+        self.answered: set[tuple[str, ...]] = set()
+        """The sorted words of the questions that were answered, which need not be run again."""
         self.faults: list[str] = []
 
     def read(self, *about: Any) -> Any:
@@ -268,6 +270,8 @@ class Runs:
     def lines(self, question: list[str]) -> Iterator[Line]:
         answer = asked(question)
         assert answer is not None
+        assert answer.exit_code in (0, 1, 5), question
+        self.answered.add(tuple(sorted(question)))
         for form in forms(question):
             with suppress(UsageError):  # of findings, where the answer is none
                 yield from (Line(command, question) for command in sorted(printed(answer, form)))
@@ -281,10 +285,12 @@ class Runs:
         except ValueError as error:
             self.faults.append(f"{line.command}\n  of {line.question}: {error}")
             return
-        outcome = self.run(*words)
-        if outcome.code not in (0, 1, 5) or "error:" in outcome.err:
-            self.faults.append(f"{line.command}\n  of {line.question}: {outcome.code} {outcome.err}")
-        elif source_of(words) not in same_cluster(line.question):
+        if tuple(sorted(words)) not in self.answered:
+            outcome = self.run(*words)
+            if outcome.code not in (0, 1, 5) or "error:" in outcome.err:
+                self.faults.append(f"{line.command}\n  of {line.question}: {outcome.code} {outcome.err}")
+                return
+        if source_of(words) not in same_cluster(line.question):
             self.faults.append(f"{line.command}\n  of {line.question}: asks about another cluster")
 
 

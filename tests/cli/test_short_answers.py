@@ -166,7 +166,11 @@ class _Question(PlainReport, frozen=True):
 def test_brief_prints_each_command_on_one_line_and_all_commands_or_their_number() -> None:
     commands = tuple(f"kubectl drain node-{number} --ignore-daemonsets --delete-emptydir-data" for number in range(5))
     lines = to_brief(_Question(commands=commands[:3]), Style(width=45)).splitlines()
-    assert [line.strip() for line in lines if "kubectl" in line] == list(commands[:3])
+    assert [line.strip() for line in lines if "kubectl" in line] == [
+        f"{commands[0]} &&",
+        f"{commands[1]} &&",
+        commands[2],
+    ]
     text = to_brief(_Question(commands=commands), Style(width=45))
     assert "kubectl" not in text
     assert "  5 commands not shown here\n" in text

@@ -10,8 +10,8 @@ import pytest
 from autoscaling_cases import TYPES, case, run, run_json
 
 CASE = "09-karpenter-empty-domain"
-WHY = "the label acme.io/worker is empty"
-ADVICE = "give it a value in NodePool base"
+WHY = "the label acme.io/worker has an empty value"
+ADVICE = "set a value in NodePool base"
 
 
 @pytest.mark.parametrize("file", ["in.yaml", "in2.yaml"])
@@ -34,7 +34,7 @@ def test_the_document_names_what_stops_the_pool(capsys: pytest.CaptureFixture[st
 def test_explain_names_the_empty_label(capsys: pytest.CaptureFixture[str]) -> None:
     path = case(CASE, "in2.yaml")
     _, text = run(capsys, "explain", "default/api-5-a", "-f", path, "--instance-types", TYPES)
-    assert "No, not from Karpenter" in text
+    assert "No, not by Karpenter" in text
     assert (
         WHY
         in run_json(capsys, "explain", "default/api-5-a", "-f", path, "--instance-types", TYPES)["newNode"]["pools"][0][

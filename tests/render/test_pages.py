@@ -55,7 +55,7 @@ def test_nodes_that_are_refused_for_the_same_are_one_row() -> None:
     assert rows[2][4:] == ["n1: taint gpu:NoSchedule is not tolerated", "NodeResourcesFit"]
     narrow = section(text(UNSCHEDULABLE, width=80), "Rejected nodes")
     assert [row.split() for row in narrow[3:4]] == [["2", "gpu", "TaintToleration"]]
-    assert " ".join(narrow[4].split()).startswith("n1, n4 n1: taint gpu:NoSchedule is not tolerated (also")
+    assert " ".join(narrow[4].split()).startswith("n1, n4 n1: taint gpu:NoSchedule is not tolerated (would")
 
 
 def test_matrices_are_counted_of_newly_pending_pods_alone() -> None:
@@ -72,8 +72,9 @@ def test_matrices_are_counted_of_newly_pending_pods_alone() -> None:
 def test_nodes_that_were_not_looked_at_are_told_once_why() -> None:
     absent = Refusal("", "pod has unbound immediate PersistentVolumeClaims", "claim shop/data is not bound")
     shown = text(replace(UNSCHEDULABLE, groups=(NodeGroup(9, ("general",), ("n1", "n2"), (absent, TAINT)),)))
-    row = section(shown, "Rejected nodes")[1]
-    assert re.split("  +", row.strip()) == ["9", "general", "n1, n2, …", "not evaluated", "TaintToleration"]
+    header, row = section(shown, "No node was evaluated: PreFilter already ruled all of them out")
+    assert re.split("  +", header.strip()) == ["NODES", "POOL", "EXAMPLES", "WOULD ALSO BE REJECTED BY"]
+    assert re.split("  +", row.strip()) == ["9", "general", "n1, n2, …", "TaintToleration"]
 
 
 def test_each_node_by_itself_with_all_its_refusals() -> None:

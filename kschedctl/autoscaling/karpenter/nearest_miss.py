@@ -203,9 +203,9 @@ class _ObstacleSearch:
         # If the pool does not define the label, the empty value comes from existing nodes
         nodes = () if key in self.template.requirements else tuple(self._iter_nodes_with_empty_label(key))
         location = f" on {first_few(nodes)}" if nodes else ""
-        reason = f"the label {key} is empty{location}, and Karpenter finds no topology domain in an empty value"
+        reason = f"the label {key} has an empty value{location}, so Karpenter finds no topology domain"
         example = LabelRequirement.from_operator(key, IN, (EXAMPLE_VALUE,))
-        description = f"{reason}: give it a value in NodePool {pool.metadata.name}"
+        description = f"{reason}; set a value in NodePool {pool.metadata.name}"
         return _Obstacle(description, _replace_requirement(pool, example))
 
     def _iter_nodes_with_empty_label(self, key: str) -> Iterator[str]:

@@ -41,7 +41,7 @@ def audit(
         typer.Option(
             "--section",
             metavar="|".join(SECTIONS),
-            help="Print only this section, with its evidence. Repeatable.",
+            help="Section to print, with its evidence; the others are left out. Repeatable.",
         ),
     ] = None,
 ) -> Answer:

@@ -33,7 +33,7 @@ NOW = AuditRule(
     WARNING,
     "A PodDisruptionBudget allows no eviction now",
     "A drain of a node with one of its pods hangs until more of its pods are healthy.",
-    "Run one more replica than the budget requires, and repair pods that are not Ready",
+    "Run one more replica than the budget requires, and repair pods that are not Ready, if there are any",
     source=UPSTREAM_SOURCE,
 )
 OVERLAP = AuditRule(

@@ -52,7 +52,7 @@ class FindingsOutput(Output):
     fail_on: Annotated[
         FailOn,
         typer.Option(
-            "--fail-on", metavar="|".join(FailOn), help="Exit with 1 if there are findings of this severity or worse."
+            "--fail-on", metavar="|".join(FailOn), help="Lowest severity of findings at which to exit with 1."
         ),
     ] = FailOn.WARNING
 
@@ -120,7 +120,8 @@ class AuditTimeOptions(TimeOption):
         typer.Option(
             "--since",
             metavar="FILE",
-            help="Earlier snapshot. Report pods that still wait although a change since then should have made the "
+            help="File of an earlier snapshot: report pods that still wait although a change since then should have "
+            "made the "
             "scheduler retry them.",
         ),
     ] = ""
@@ -181,8 +182,9 @@ class MetricsOptions:
         typer.Option(
             "--window",
             metavar="DURATION",
-            help="With --prometheus: the period to query (default 1h). With one URL: read it again after this time. "
-            "With two files: the time between them.",
+            help="With --prometheus: period to query (default 1h). With one --metrics URL: time after which to read "
+            "the "
+            "URL again. With two --metrics files: time between the two.",
         ),
     ] = None
     target: Annotated[

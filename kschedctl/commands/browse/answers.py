@@ -43,7 +43,7 @@ from kschedctl.render.sections import build_extender_line, build_left_out_lines,
 from kschedctl.render.tables import build_table, keep_row, number_columns
 from kschedctl.render.terminal import render_text
 from kschedctl.reports.columns import Column
-from kschedctl.reports.remedy import TEAMS, Remedy
+from kschedctl.reports.remedy import TEAMS, Remedy, chain_commands
 from kschedctl.reports.unknown import VERDICT, describe_doubt
 from kschedctl.text.counts import counted
 
@@ -311,7 +311,7 @@ def describe_remedy(remedy: Remedy) -> Sequence[str]:
         (fits, names(remedy.opens, 20)),
         ("done by", f"the {TEAMS[remedy.by]} team"),
     ]
-    return [remedy.summary, *(f"{label}: {text}" for label, text in details if text), *remedy.commands]
+    return [remedy.summary, *(f"{label}: {text}" for label, text in details if text), *chain_commands(remedy.commands)]
 
 
 NO_CHANGE = "No change: as many nodes fit, and the others are rejected for the same reasons"

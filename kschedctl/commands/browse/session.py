@@ -29,7 +29,7 @@ from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_pods import iter_workloads
 from kschedctl.replay.pending_pods import is_pending
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.reports.remedy import Remedy
+from kschedctl.reports.remedy import Remedy, chain_commands
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.text.printable import printable
@@ -199,4 +199,4 @@ def format_fix_commands(remedy: Remedy) -> str:
     lines = [line for command in remedy.commands for line in command.splitlines()]
     commands = [line for line in lines if not line.lstrip().startswith("#")]
     warnings = [f"# {' '.join(printable(cost.text).split())}" for cost in remedy.all_costs]
-    return "\n".join([*warnings, *commands]) if commands else ""
+    return "\n".join([*warnings, *chain_commands(commands)]) if commands else ""

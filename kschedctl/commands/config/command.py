@@ -105,7 +105,7 @@ def config(
         typer.Option(
             "--fail-on",
             metavar="error|warning|note",
-            help="With check: exit with 1 if there are findings of this severity or worse.",
+            help="With check: lowest severity of findings at which to exit with 1.",
         ),
     ] = Severity.WARNING,
 ) -> Answer:

@@ -143,13 +143,11 @@ def consolidate(
     work: DrainWorkOptions,
     compare: Annotated[
         NamedAutoscaler | None,
-        typer.Option("--compare", metavar=NAMES, help="Also show what this autoscaler would do with each node."),
+        typer.Option("--compare", metavar=NAMES, help="Autoscaler whose decision about each node to show as well."),
     ] = None,
     autoscaler: Annotated[
         NamedAutoscaler | None,
-        typer.Option(
-            "--autoscaler", metavar=NAMES, help="Show only what this autoscaler would do next, with all details."
-        ),
+        typer.Option("--autoscaler", metavar=NAMES, help="Autoscaler whose next decisions to show, in full and alone."),
     ] = None,
 ) -> Answer:
     """Which nodes could be removed with all their pods placed elsewhere, and what keeps the other nodes?

@@ -20,8 +20,12 @@ from kschedctl.api.arrays import Bools, Ints, Position, Row
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn, NodeTrial
-from kschedctl.commands.audit.packing.emptying import KEEPS_LAST, EmptyingOrder, order_removal_candidates
-from kschedctl.commands.audit.packing.waiting_needs import find_uncounted_workloads
+from kschedctl.commands.audit.packing.emptying import (
+    KEEPS_LAST,
+    EmptyingOrder,
+    find_uncounted_workloads,
+    order_removal_candidates,
+)
 from kschedctl.commands.consolidate.autoscalers import NO_AUTOSCALER, AutoscalerVerdicts
 from kschedctl.commands.consolidate.report import NodeConsolidation, RemovableNode, StayingNode, ZoneLoss
 from kschedctl.commands.consolidate.safety import (

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec.structs import replace
 
-from kschedctl.commands.audit.packing.waiting_needs import describe_condition
+from kschedctl.commands.audit.packing.report import describe_condition
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.placements import NO_POOL, MovedPod, PoolChange

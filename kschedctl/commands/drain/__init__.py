@@ -7,42 +7,43 @@ something changes. A replacement counts as healthy as soon as it has a node. If 
 back, and then the node is not empty. The pods of a node that is unreachable or not ready stay Terminating. Upstream:
 staging/src/k8s.io/kubectl/pkg/drain (v1.36).
 
-The eviction of a node's pods is in `kschedctl/replay/node_drain.py`.
+The eviction of a node's pods is in `kschedctl/replay/node_drain.py`. Pending pods that can run only on the drained
+nodes, whatever room is made elsewhere, are stranded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 
 import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import Position
+from kschedctl.api.arrays import Bools, Position
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_health import NodeHealth
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import find_controller
+from kschedctl.api.ownership import find_controller, find_owner
+from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated_taint
 from kschedctl.cluster import Cluster
 from kschedctl.commands.drain.report import DisplacedWorkload, Drain, QuotaOutcome
-from kschedctl.commands.drain.stranded_pods import find_stranded_pods
 from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
 from kschedctl.replay.controllers.admissions import Admissions
-from kschedctl.replay.down_nodes import find_down_nodes
 from kschedctl.replay.edits import cordon_nodes, find_nodes
 from kschedctl.replay.kubectl import render_command
 from kschedctl.replay.node_drain import (
     NodeDrain,
     compute_unplaced_spreads,
     count_always_unplaced_pods,
+    find_pinned_volumes,
     iter_moved_pods,
     list_pods_asking_to_stay,
     list_pods_with_local_data,
     merge_proven_unplaced_counts,
 )
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_seeds
-from kschedctl.replay.pinned_volumes import find_pinned_volumes
+from kschedctl.replay.pending_pods import is_pending
 from kschedctl.replay.placements import (
     compute_headroom,
     count_pods_by_place,
@@ -54,11 +55,14 @@ from kschedctl.replay.placements import (
 )
 from kschedctl.replay.pools import find_unready_nodes
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
+from kschedctl.replay.terminating_pods import find_down_nodes
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.placements import select_displaced_pods
 from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
+from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
+from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 
@@ -336,3 +340,56 @@ def _build_simulation_without_pods(shared: _CordonedNodes, positions: Sequence[P
     simulation = Simulation(shared.scheduler)
     simulation.remove(positions)
     return simulation
+
+
+CORDON_PLUGINS = (NodeUnschedulable.name, TaintToleration.name)
+"""The plugins that reject a node because it is cordoned."""
+
+
+def find_stranded_pods(simulation: Simulation, nodes: Collection[str], pods: Iterable[Pod]) -> tuple[str, ...]:
+    """Return the keys of the pending pods that can run on some of these cordoned nodes, but on no other node.
+
+    A node counts as one where the pod can run if only room is missing there. Pods of DaemonSets are left out. So are
+    pods that no filter looks at, because they are gated, wait for a claim, or have another scheduler.
+    """
+    rows = [simulation.view.nodes.index[name] for name in nodes]
+    drained = np.zeros(len(simulation.view.nodes), np.bool_)
+    drained[rows] = True
+
+    # Pods with the same spec share a PodInfo, and so the answer
+    is_stranded: dict[tuple[int, str], bool] = {}
+    stranded = []
+    for pod in pods:
+        if not is_pending(pod) or find_owner(pod).kind == "DaemonSet":
+            continue
+        position = Position(simulation.view.pods.index[pod.key])
+        template = int(simulation.view.pods.info[position]), pod.spec.scheduler_name
+        if template not in is_stranded:
+            is_stranded[template] = _can_run_only_on_drained_nodes(simulation, position, pod, drained)
+        if is_stranded[template]:
+            stranded.append(pod.key)
+    return tuple(stranded)
+
+
+def _can_run_only_on_drained_nodes(simulation: Simulation, position: Position, pod: Pod, drained: Bools) -> bool:
+    """Return whether the pod can run on a node in the mask `drained` (N,), but on no other node."""
+    if simulation.framework(position) is None:
+        return False
+    cycle = simulation.run_cycle(position)
+    if cycle.error is not None or cycle.gated or cycle.pre_filter.status.rejected:
+        return False
+    if (cycle.considered & ~cycle.filter.unresolvable).any():
+        return False  # another node may take the pod, or the pod tolerates the cordon
+
+    # The nodes that nothing but a taint or the cordon excludes
+    eligible = cycle.considered & drained
+    for plugin, verdict in cycle.filter.verdicts.items():
+        if plugin not in CORDON_PLUGINS:
+            eligible &= ~verdict.unresolvable
+    return any(_tolerates_other_taints(simulation, pod, int(row)) for row in np.flatnonzero(eligible))
+
+
+def _tolerates_other_taints(simulation: Simulation, pod: Pod, row: int) -> bool:
+    """Return whether the pod tolerates all taints of the node at `row` except the one of the cordon."""
+    taints = [t for t in simulation.view.nodes.objects[row].spec.taints if t.key != UNSCHEDULABLE_TAINT.key]
+    return find_untolerated_taint(taints, pod.spec.tolerations, HARD_EFFECTS) is None

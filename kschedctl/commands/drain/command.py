@@ -34,7 +34,9 @@ def drain(
     nodes: Annotated[list[str] | None, typer.Argument(metavar="[NODE]…", help="Names of the nodes to drain.")] = None,
     selector: Annotated[
         str,
-        typer.Option("-l", "--selector", metavar="SELECTOR", help="Drain the nodes that match this label selector."),
+        typer.Option(
+            "-l", "--selector", metavar="SELECTOR", help="Label selector of the nodes to drain, such as pool=spot."
+        ),
     ] = "",
 ) -> Answer:
     """Where would the pods of these nodes go, and what blocks the drain?

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column, CsvTable
 from kschedctl.reports.document import Document
-from kschedctl.reports.down_nodes import DownNode, describe_down_nodes
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import (
     BlockedPod,
+    DownNode,
     EvictedPod,
     EvictionChain,
     Headroom,
@@ -24,6 +24,7 @@ from kschedctl.reports.placements import (
     Spread,
     UnplacedPods,
     describe_data_on_nodes,
+    describe_down_nodes,
     describe_evictions,
     describe_fates_of_evicted,
     list_displaced_pods,

@@ -21,6 +21,7 @@ from kschedctl.scheduler.framework.declaration import NextStep
 from kschedctl.scheduler.plugins.dynamic_resources.facts import DevicesUnfit
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import LOOK_AT_DEVICES, DynamicResources
 from kschedctl.scheduler.plugins.helper.volumes.hints import LOOK_AT_CLAIM
+from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import PodInTheWay
 from kschedctl.scheduler.plugins.node_resources.fit import Insufficient
 from kschedctl.scheduler.plugins.node_unschedulable import Cordoned
 from kschedctl.scheduler.plugins.pod_topology_spread.filtering import TooSkewed
@@ -37,6 +38,7 @@ from kschedctl.scheduler.plugins.volume_restrictions import ClaimInUse
 from kschedctl.scheduler.plugins.volume_zone import VolumeInOtherZone
 from kschedctl.scheduler.registry.in_tree import IN_TREE, AnyFact
 from kschedctl.scheduler.scheduler import Framework, Scheduler
+from kschedctl.snapshot.nodes import HOSTNAME
 from kschedctl.text.counts import counted
 
 CAUSES_ADVISED = 3
@@ -255,8 +257,8 @@ def _iter_distinct_advice(suggestions: Iterable[Advice | None]) -> Iterator[Advi
 def _advise_on_cause(cause: Cause) -> Advice | None:
     """Return advice on a single cause, or None if there is none.
 
-    There is special advice on a resource request that exceeds every node, and on a topology spread constraint.
-    Otherwise the advice is the next step that the cause's plugin suggests.
+    There is special advice on a resource request that exceeds every node, on a topology spread constraint, and on
+    anti-affinity. Otherwise the advice is the next step that the cause's plugin suggests.
     """
     if isinstance(cause.fact_data, Insufficient) and cause.fact_data.exceeds_every_node:
         return _TOO_LARGE
@@ -264,6 +266,8 @@ def _advise_on_cause(cause: Cause) -> Advice | None:
         spread_advice = _advise_on_spread_constraint(cause.fact_data)
         if spread_advice is not None:
             return spread_advice
+    if isinstance(cause.fact_data, PodInTheWay) and cause.fact_data.key:
+        return _advise_on_anti_affinity(cause.fact_data)
     step = _EXTENDER if cause.plugin == EXTENDER else _find_next_step(cause)
     if step is None:
         return None
@@ -296,6 +300,18 @@ def _advise_on_spread_constraint(fact: TooSkewed) -> Advice | None:
         text = f"Set {fact.emptiest.policy}: Honor in the constraint, so that {fact.emptiest.domain} does not count"
         return Advice("HonorPolicy", text)
     return None
+
+
+def _advise_on_anti_affinity(fact: PodInTheWay) -> Advice:
+    """Return the advice to keep pods apart in smaller domains, or in more of them.
+
+    >>> _advise_on_anti_affinity(PodInTheWay("d/p", 0, "topology.kubernetes.io/zone", "a")).text[42:91]
+    'add a node in another topology.kubernetes.io/zone'
+    """
+    new_node = "add a node" if fact.key == HOSTNAME else f"add a node in another {fact.key}"
+    term = f"the anti-affinity term of {fact.pod}" if fact.of_existing_pod else "its anti-affinity term"
+    text = f"The pod fits only where no such pod runs: {new_node}, reduce replicas, or make {term} preferred"
+    return Advice("KeepApartLess", text)
 
 
 def _find_next_step(cause: Cause) -> NextStep | None:

@@ -56,11 +56,11 @@ class Supposed:
 
     priority: Annotated[
         int | None,
-        typer.Option("--as-if-priority", metavar="NUMBER", help="Replay the pod as if its priority were NUMBER."),
+        typer.Option("--as-if-priority", metavar="NUMBER", help="Priority with which to replay the pod."),
     ] = None
     priority_class: Annotated[
         str,
-        typer.Option("--as-if-priority-class", metavar="NAME", help="Replay the pod as if it had this PriorityClass."),
+        typer.Option("--as-if-priority-class", metavar="NAME", help="PriorityClass with which to replay the pod."),
     ] = ""
     words: Annotated[
         list[str],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
@@ -12,8 +13,7 @@ from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes, explain_too_large_requests
 from kschedctl.fixes.proposals import iter_fixes_at_node, iter_node_independent_fixes
 from kschedctl.fixes.queue_checks import QueueChecks
-from kschedctl.fixes.ranking import CheckedFix, RankedFix, move_holding_fixes_forward, rank_trials
-from kschedctl.fixes.rollouts import Rollouts
+from kschedctl.fixes.ranking import CheckedFix, RankedFix, Rollouts, move_holding_fixes_forward, rank_trials
 from kschedctl.fixes.search import RemedySearch, RemedyWishes
 from kschedctl.fixes.trial.trials import Trials, build_stored_pod
 from kschedctl.replay.controllers.target_pod import TargetPod
@@ -122,12 +122,17 @@ def should_search_fixes(report: Explanation, target: TargetPod) -> bool:
 
 
 def search_fixes(
-    target: TargetPod, wishes: RemedyWishes, progress: Callable[[int], None] = lambda _: None
+    target: TargetPod,
+    wishes: RemedyWishes,
+    progress: Callable[[int], None] = lambda _: None,
+    *,
+    deadline: float = math.inf,
 ) -> tuple[RemedySearch, list[RankedFix]]:
     """Search for fixes, and return the search and the fixes, best first.
 
     If the target's workload has no pods yet, all of its replicas are pending, and fixes are checked with all of them.
-    `progress` is called with 1 for each set of changes that is tried.
+    `progress` is called with 1 for each set of changes that is tried. The search ends at the `deadline` by the
+    monotonic clock.
     """
     if target.workload is not None:
         from kschedctl.replay.controllers.other_replicas import add_other_replicas  # noqa: PLC0415 - not for a pod
@@ -138,6 +143,7 @@ def search_fixes(
         iter_fixes_at_node,
         iter_node_independent_fixes,
         wishes,
+        deadline=deadline,
         progress=progress,
     )
     return search, rank_trials(search.run())

@@ -16,7 +16,7 @@ def build_new_node_section(new: NewNode | None, style: Style) -> Page:
         return ()
     message = new.message if style.wide else shorten_error(new.message)
     return section(
-        "Would a new node come?",
+        "Would a new node be added?",
         paragraph(new.answer),
         *(paragraph(Marked("Not certain:", Tone.WARNING), doubt) for doubt in new.doubts),
         *([paragraph(Marked(message, Tone.VERBATIM))] if message else ()),
@@ -63,7 +63,7 @@ def build_growth_section(growth: NodeGrowth, style: Style) -> Page:
     )
     pools = build_struct_table(growth.pools, style, full=False)
     return section(
-        "Would new nodes come?",
+        "Would new nodes be added?",
         paragraph(sentence),
         *_build_uncertainty_lines(growth),
         *pools,

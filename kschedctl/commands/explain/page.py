@@ -61,6 +61,8 @@ from kschedctl.reports.plugin_answers import StatusReport
 from kschedctl.reports.unknown import NOT_CERTAIN, VERDICT, describe_doubt, describe_verdict_doubts
 from kschedctl.text.counts import capitalize
 
+WOULD_REJECT = "would also be rejected by"
+"""The heading or introduction of plugins other than the first one that rejects a node."""
 GROUPS_SHOWN = 10
 COVERED_BY_FIXES = frozenset(
     [
@@ -221,9 +223,7 @@ def _build_rejection_sections(report: Explanation, style: Style) -> Page:
         return ()
     reasons = build_eliminations_table(report.eliminations, style, nearest=False)
     chart = _plot_rejections(report, style)
-    nodes = (
-        _build_node_table(report, style) if style.lists_all_nodes else _build_node_groups_table(report.groups, style)
-    )
+    nodes = _build_node_table(report, style) if style.lists_all_nodes else _build_node_groups_table(report, style)
     return (*reasons, *chart, *nodes)
 
 
@@ -277,36 +277,51 @@ def _build_elimination_row(elimination: Elimination, stacked: bool) -> Row:
     return (nodes, only, Stack((reason, Marked(closest, Tone.FAINT))))
 
 
-def _build_node_groups_table(groups: tuple[NodeGroup, ...], style: Style) -> Page:
-    """Build the table of node groups, each with the same reasons for rejection."""
+def _build_node_groups_table(report: Explanation, style: Style) -> Page:
+    """Build the table of the groups of rejected nodes, each with the same reasons for rejection.
+
+    If no rejected node was evaluated, only the plugins that would reject the nodes are listed.
+    """
+    evaluated = any(group.refusals[0].plugin for group in report.groups)
+    if evaluated:
+        title = "Rejected nodes, closest to fitting first"
+    elif any(node.feasible for node in report.nodes):
+        title = "Nodes that were not evaluated, closest to fitting first"
+    else:
+        title = "No node was evaluated: PreFilter already ruled all of them out"
     columns = [*number_columns("nodes")]
     if style.width >= WIDE_WIDTH:
-        columns += [Column("pool"), Column("examples"), Column("rejected by", keep=True)]
-        columns += [Column("reason"), Column("also rejected by")]
+        columns += [Column("pool"), Column("examples")]
+        columns += [Column("rejected by", keep=True), Column("reason")] if evaluated else []
+        columns.append(Column(WOULD_REJECT))
     else:
-        columns += [Column("pool, examples"), Column("plugin, reason")]
+        columns += [Column("pool, examples"), Column("plugin, reason" if evaluated else WOULD_REJECT)]
     return build_table(
-        groups,
+        report.groups,
         columns,
-        partial(_build_node_group_row, style=style),
+        partial(_build_node_group_row, style=style, evaluated=evaluated),
         style,
-        title="Rejected nodes, closest to fitting first",
+        title=title,
         limit=GROUPS_SHOWN,
         full=False,
         each_node=True,
     )
 
 
-def _build_node_group_row(group: NodeGroup, style: Style) -> Row:
+def _build_node_group_row(group: NodeGroup, style: Style, *, evaluated: bool) -> Row:
     """Build the row of one group of nodes. Unless the page is wide, details are stacked below other cells.
 
     The facts are about the group's first node. If the group has several nodes, the first node is named before the
-    facts.
+    facts. If no node was `evaluated`, the row only has the plugins that would reject the nodes.
     """
     node_count = f"{group.nodes:,}"
     names = ", ".join(group.such_as) + (", …" if group.nodes > len(group.such_as) else "")
     pools = ", ".join(group.pools)
+    location = (Marked(pools, Tone.FAINT), names)
     texts = _describe_refusals(group.refusals, style)
+    if not evaluated:
+        also = texts.also or "no other plugin"
+        return (node_count, pools, names, also) if style.width >= WIDE_WIDTH else (node_count, Stack(location), also)
     if not group.refusals[0].plugin:
         texts = texts._replace(fact="")  # why nodes were not evaluated is already in the headline
     elif texts.fact and group.nodes > 1:
@@ -314,7 +329,7 @@ def _build_node_group_row(group: NodeGroup, style: Style) -> Row:
 
     if style.width >= WIDE_WIDTH:
         return (node_count, pools, names, texts.plugin, texts.fact, Marked(texts.also, Tone.FAINT))
-    return (node_count, Stack((Marked(pools, Tone.FAINT), names)), _stack_refusals(texts))
+    return (node_count, Stack(location), _stack_refusals(texts))
 
 
 class _RefusalTexts(NamedTuple):
@@ -325,12 +340,12 @@ class _RefusalTexts(NamedTuple):
     fact: str
     """The facts of that plugin; empty if it gives none."""
     also: str
-    """The other plugins that reject the node; empty if there are none."""
+    """The other plugins that would reject the node; empty if there are none."""
 
 
 def _stack_refusals(texts: _RefusalTexts) -> Stack:
     """Stack the facts and further plugins below the first plugin's name."""
-    also = f"also {texts.also}" if texts.also else ""
+    also = f"{WOULD_REJECT} {texts.also}" if texts.also else ""
     details = f"{texts.fact} ({also})" if texts.fact and also else texts.fact or also
     return Stack((texts.plugin, Marked(details, Tone.FAINT)))
 
@@ -363,7 +378,7 @@ def _build_node_table(report: Explanation, style: Style) -> Page:
     """Build the table of all nodes: feasible nodes, then rejected nodes, the closest to fitting first."""
     nodes = [node for node in report.nodes if node.refusals or node.feasible]
     columns = [Column("node", keep=True), Column("zone/pool", keep=True), Column("rejected by", keep=True)]
-    columns += [Column("reason"), Column("also rejected by")]
+    columns += [Column("reason"), Column(WOULD_REJECT)]
     if style.narrow:
         columns = [Column("node", keep=True), Column("rejected by")]
     return build_table(nodes, columns, partial(_build_node_row, style=style), limit=None, title="All nodes", full=False)

@@ -8,7 +8,7 @@ pkg/controller/volume/attachdetach (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +30,9 @@ from kschedctl.replay.terminating_pods import LingeringPods, add_stand_ins
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.plugins.helper.volumes.listers import READ_WRITE_ONCE_POD, get_listers, iter_claim_volumes
+from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import do_terms_select_pod
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
+from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import find_infos_matching_term
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kschedctl.scheduler.plugins.volume_restrictions import VolumeRestrictions
 from kschedctl.scheduler.scheduler import Scheduler
@@ -255,8 +257,12 @@ def find_waiting_pods(
     interrupted.
     """
     late = lost.late
-    placed = [outcome.position for outcome in outcomes if outcome.row >= 0 and outcome.position not in late]
-    rules = _find_rules_that_matter(shared, lost, placed)
+    placed_in_the_end = [outcome.position for outcome in outcomes if outcome.row >= 0]
+    placed = [position for position in placed_in_the_end if position not in late]
+    # Pods that fit nowhere in the end make no difference, unless they stay on their nodes before
+    terminating = lost.late_by_reason[LateReason.CONTROLLER_WAITS]
+    differing = (late - frozenset(terminating)) | late.intersection(placed_in_the_end)
+    rules = _find_rules_that_matter(shared, lost, placed, differing)
     if not rules:
         return ()
     counts_terminating = not rules <= {WaitingRule.SPREAD, WaitingRule.LATE_PODS} or _affect_scores(shared, lost)
@@ -295,8 +301,10 @@ class _Demands(NamedTuple):
     spread_selectors: tuple[Selector, ...]
     """The selectors of all hard spread constraints."""
     namespace: str
-    affinity: bool
-    """Whether the pod requires affinity to others, which Terminating pods satisfy as well."""
+    affinity: tuple[AffinityTerm, ...]
+    """Its terms of required affinity, which Terminating pods satisfy as well."""
+    selects_itself: bool
+    """Whether these terms select the pod itself, so that it may go anywhere as long as they select no other pod."""
     anti_affinity_keys: frozenset[str]
     """The topology keys of its required anti-affinity."""
     terms: tuple[AffinityTerm, ...]
@@ -316,7 +324,8 @@ def _find_demands(view: Fork, info: PodInfo) -> _Demands:
         frozenset(c.topology_key for c in constraints if c.node_taints_policy != "Honor"),
         tuple(selector_from_api(constraint.label_selector) for constraint in constraints),
         info.namespace,
-        bool(info.required_affinity),
+        info.required_affinity,
+        do_terms_select_pod(info.required_affinity, info),
         frozenset(term.topology_key for term in info.required_anti_affinity),
         (
             *info.required_affinity,
@@ -339,29 +348,60 @@ def _get_demands_by_info(shared: SharedCluster) -> dict[int, _Demands]:
     return {}
 
 
-def _find_rules_that_matter(shared: SharedCluster, lost: LostPods, placed: Sequence[Position]) -> set[WaitingRule]:
+def _get_nodes_by_term(shared: SharedCluster) -> dict[AffinityTerm, Bools]:
+    """Return masks of nodes (N,) that were found so far, by the affinity term that selects pods there."""
+    return {}
+
+
+def _find_rules_that_matter(
+    shared: SharedCluster, lost: LostPods, placed: Sequence[Position], late: Collection[Position]
+) -> set[WaitingRule]:
     """Return the rules that may keep placed pods from their nodes as long as the lost nodes exist.
+
+    `late` are the pods that are not replaced before, and get a node later or stay on their nodes before.
 
     Spreading counts an unreachable node's domain as empty unless nodeTaintsPolicy is Honor, which matters if the domain
     has no other nodes. Late pods matter if spreading would count them. Anti-affinity to and of pods on lost nodes
-    matters if their domain has other nodes.
+    matters if their domain has other nodes. Affinity matters if it selects pods on lost nodes only in such a domain, or
+    late pods, or no pod on the remaining nodes.
     """
     view = shared.scheduler.view
-    late_infos = np.unique(view.pods.info[np.array(list(lost.late), np.int64)])
+    late_infos = np.unique(view.pods.info[np.array(list(late), np.int64)])
 
     def matches_late_pods(demands: _Demands) -> bool:
         """Return whether spreading would count pods that are not replaced yet."""
         namespaces = frozenset((demands.namespace,))
         return any(view.pods.match_infos(each, namespaces)[late_infos].any() for each in demands.spread_selectors)
 
-    rules = set()
     domains = _LostDomains(view, lost.is_lost_node)
+
+    def select_nodes(term: AffinityTerm) -> Bools:
+        """Return a mask (N,) of the nodes with pods that the term selects."""
+        nodes_by_term = shared.get_cached(_get_nodes_by_term)
+        if term not in nodes_by_term:
+            nodes_by_term[term] = np.zeros(len(view.nodes), np.bool_)
+            rows = view.node[_find_matching_infos(view, term)[view.pods.info]]
+            nodes_by_term[term][rows[rows >= 0]] = True
+        return nodes_by_term[term]
+
+    def affinity_matters(demands: _Demands) -> bool:
+        """Return whether pods on lost nodes make a difference for the required affinity of a pod."""
+        if not demands.affinity:
+            return False
+        if any(domains.is_any_left_without(term.topology_key, select_nodes(term)) for term in demands.affinity):
+            return True
+        masks = [_find_matching_infos(view, term) for term in demands.affinity]
+        if any(mask[late_infos].any() for mask in masks):
+            return True
+        return demands.selects_itself and not _is_any_pod_selected(view, demands.affinity, ~lost.is_lost_node)
+
+    rules = set()
     for demands in _iter_demands(shared, np.array(placed, np.int64)):
         if any(map(domains.is_any_lost, demands.spread_keys)):
             rules.add(WaitingRule.SPREAD)
         if len(late_infos) and matches_late_pods(demands):
             rules.add(WaitingRule.LATE_PODS)
-        if demands.affinity or any(map(domains.is_any_shared, demands.anti_affinity_keys)):
+        if affinity_matters(demands) or any(map(domains.is_any_shared, demands.anti_affinity_keys)):
             rules.add(WaitingRule.AFFINITY)
         if demands.exclusive_claim:
             rules.add(WaitingRule.CLAIM_IN_USE)
@@ -372,6 +412,19 @@ def _find_rules_that_matter(shared: SharedCluster, lost: LostPods, placed: Seque
         if any(any(map(domains.is_any_shared, demands.anti_affinity_keys)) for demands in all_demands):
             rules.add(WaitingRule.AFFINITY)
     return rules
+
+
+def _find_matching_infos(view: Fork, term: AffinityTerm) -> Bools:
+    """Return a mask over the PodInfos whose pods the term selects."""
+    return find_infos_matching_term(term.with_selected_namespaces(view.namespace_labels, replaced=True), view)
+
+
+def _is_any_pod_selected(view: Fork, terms: Sequence[AffinityTerm], nodes: Bools) -> bool:
+    """Return whether all of the terms select a pod on a node of the mask (N,) that has their topology labels."""
+    is_selected = np.logical_and.reduce([_find_matching_infos(view, term) for term in terms])
+    is_labelled = np.logical_and.reduce([view.nodes.label(term.topology_key).present for term in terms])
+    pods = _find_pods_on(view, nodes & is_labelled)
+    return bool(is_selected[view.pods.info[pods]].any())
 
 
 def _affect_scores(shared: SharedCluster, lost: LostPods) -> bool:
@@ -412,6 +465,16 @@ class _LostDomains:
     def is_any_shared(self, key: str) -> bool:
         """Return whether a domain of this topology key has lost and other nodes."""
         return self._classify_domains(key)[1]
+
+    def is_any_left_without(self, key: str, nodes: Bools) -> bool:
+        """Return whether a domain has lost and other nodes, but of the nodes in the mask (N,) only lost ones."""
+        if not self.is_any_shared(key):
+            return False
+        codes = self._view.nodes.label(key).codes
+        left_without = set(codes[nodes & self._is_lost_node].tolist()) - set(
+            codes[nodes & ~self._is_lost_node].tolist()
+        )
+        return bool((left_without - {-1}).intersection(codes[~self._is_lost_node].tolist()))
 
     def _classify_domains(self, key: str) -> tuple[bool, bool]:
         """Return whether a domain has only lost nodes, and whether a domain has lost and other nodes."""
@@ -487,20 +550,17 @@ def _find_pods_that_matter(view: Fork, deleted: Sequence[Position], placed: Sequ
     of a placed pod matches.
     """
     infos = view.pods.infos
+    matters = np.zeros(len(infos), np.bool_)
     terms: dict[AffinityTerm, None] = {}
     for number in np.unique(view.pods.info[np.array(placed, np.int64)]).tolist():
         terms |= dict.fromkeys(_find_demands(view, infos[number]).terms)
-
-    def matters(info: PodInfo) -> bool:
-        """Return whether a pod like `info` matters to others."""
-        labels = view.namespace_labels.get(info.namespace, {})
-        demands = _find_demands(view, info)
-        is_matched = any(term.matches(info.namespace, info.labels, labels) for term in terms)
-        return bool(demands.terms) or demands.exclusive_claim or is_matched
-
-    numbers = view.pods.info[np.array(deleted, np.int64)].tolist()
-    matters_by_info = {number: matters(infos[number]) for number in set(numbers)}
-    return [position for position, number in zip(deleted, numbers, strict=True) if matters_by_info[number]]
+    for term in terms:
+        matters |= _find_matching_infos(view, term)
+    positions = np.array(deleted, np.int64)
+    for number in np.unique(view.pods.info[positions]).tolist():
+        demands = _find_demands(view, infos[number])
+        matters[number] |= bool(demands.terms) or demands.exclusive_claim
+    return _select(positions, matters[view.pods.info[positions]])
 
 
 def _put_stand_ins(view: Fork, lingering: LingeringPods, rows: Mapping[Position, Row]) -> None:

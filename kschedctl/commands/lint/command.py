@@ -124,20 +124,20 @@ class RuleOptions(LintFilters):
     ] = None
     select: Annotated[
         list[str],
-        typer.Option("--select", metavar="RULE,…", help="Run only these rules; * matches any characters, as in pdb-*."),
+        typer.Option(
+            "--select", metavar="RULE,…", help="Rules to run, and no others; * matches any characters, as in pdb-*."
+        ),
     ] = field(default_factory=list)
     ignore: Annotated[
         list[str],
-        typer.Option(
-            "--ignore", metavar="RULE,…", help="Do not run these rules; * matches any characters, as in pdb-*."
-        ),
+        typer.Option("--ignore", metavar="RULE,…", help="Rules not to run; * matches any characters, as in pdb-*."),
     ] = field(default_factory=list)
     fail_on: Annotated[
         Severity | None,
         typer.Option(
             "--fail-on",
             metavar="error|warning|note",
-            help="Exit with 1 if there are findings of this severity or worse.  [default: warning]",
+            help="Lowest severity of findings at which to exit with 1.  [default: warning]",
         ),
     ] = None
     baseline: Annotated[

@@ -119,7 +119,7 @@ class LintFilters:
             "-n",
             "--namespace",
             metavar="NAME",
-            help="Report only objects of this namespace. Manifests without a namespace belong to it.",
+            help="Namespace whose objects to report. Manifests without a namespace belong to it.",
         ),
     ] = None
     selector: Annotated[
@@ -128,7 +128,7 @@ class LintFilters:
             "-l",
             "--selector",
             metavar="SELECTOR",
-            help="Report only objects whose labels, or whose pods' labels, match this selector.",
+            help="Label selector, such as app=web: report only objects whose labels or whose pods' labels match.",
         ),
     ] = None
     exclude: Annotated[

@@ -64,7 +64,7 @@ def make_room(
         ),
     ] = 3,
     keep: Annotated[
-        str, typer.Option("--keep", metavar="SELECTOR", help="Do not move pods that match this label selector.")
+        str, typer.Option("--keep", metavar="SELECTOR", help="Label selector of pods not to move, such as tier=db.")
     ] = "",
     pool: Annotated[
         str,

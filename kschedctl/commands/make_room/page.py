@@ -10,6 +10,7 @@ from kschedctl.render.page import Bullets, Command, Marked, Page, Style, paragra
 from kschedctl.render.sections import build_caveats, build_interruption_line, build_pools_before_and_after
 from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
+from kschedctl.reports.remedy import chain_commands
 from kschedctl.text.counts import agreeing, counted, first_few
 
 
@@ -73,10 +74,10 @@ def _build_commands_section(report: MakeRoom) -> Page:
     if not report.moves:
         is_overdue = report.terminating_room is not None and report.terminating_room.overdue
         title = "Find out what keeps the terminating pods" if is_overdue else "Wait for"
-        return section(title, *map(Command, report.commands)) if report.commands else ()
+        return section(title, *map(Command, chain_commands(report.commands))) if report.commands else ()
     return section(
         "Commands; before each further eviction or uncordon, wait until the replacement of the evicted pod runs",
-        *map(Command, report.commands),
+        *map(Command, chain_commands(report.commands)),
     )
 
 

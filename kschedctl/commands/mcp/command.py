@@ -50,7 +50,8 @@ def mcp(
         typer.Option(
             "--http",
             metavar="HOST:PORT",
-            help="Serve over HTTP at this address, under /mcp, instead of on stdin and stdout.",
+            help="Address at which to serve over HTTP, under /mcp, instead of over stdin and stdout, such as "
+            "127.0.0.1:8000.",
         ),
     ] = "",
     token_file: Annotated[

@@ -336,7 +336,7 @@ _DECLARED_TOOLS = (
     Tool(
         "lint_cluster",
         "What in the cluster breaks scheduling?",
-        "Applies lint's rules to all objects of the cluster that scheduling reads.",
+        "Applies lint's rules to all objects of the cluster that matter for scheduling.",
         arguments={},
         build_report=lambda call, arguments: kschedctl.lint(cluster=call.cluster),
         command="lint",

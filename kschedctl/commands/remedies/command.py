@@ -46,7 +46,7 @@ from kschedctl.commands.explain.report import FINE
 from kschedctl.commands.remedies import find_remedies_with_room, manifest_remedies, pending_remedies
 from kschedctl.commands.remedies.report import Remedies, RemediesOfMany
 from kschedctl.errors import UsageError
-from kschedctl.fixes.search import RemedyWishes
+from kschedctl.fixes.search import MAX_SEARCH_SECONDS, RemedyWishes
 from kschedctl.fixes.trial.fix_kinds import FixKind, PoolFixKind
 from kschedctl.replay.controllers.creation_fix_steps import StepKind
 from kschedctl.replay.controllers.manifests import locate_errors
@@ -126,6 +126,16 @@ def remedies(
         str,
         typer.Option("--without", metavar="KIND,…", help="Kinds of changes not to suggest, such as Tolerate,AddNode."),
     ] = "",
+    seconds: Annotated[
+        int,
+        typer.Option(
+            "--search-seconds",
+            metavar="NUMBER",
+            min=1,
+            help="Stop searching after this many seconds. Without that, a number of replays limits the search, so that "
+            "its result does not depend on the machine.",
+        ),
+    ] = int(MAX_SEARCH_SECONDS),
 ) -> Answer:
     """What are the smallest changes that would let this pod schedule? Each is verified by replay.
 
@@ -139,6 +149,7 @@ def remedies(
         by=by or "",
         only=_parse_change_kinds(only, "--only"),
         without=_parse_change_kinds(without, "--without"),
+        seconds=seconds,
     )
     pod_arguments = tuple(pods or ())
     autoscaler_kinds = Autoscalers(source, karpenter, node_groups).live
@@ -160,7 +171,15 @@ def remedies(
             pod_report, code = _build_pod_report_and_exit_code(targets[0], wishes, now, node_groups, karpenter)
             if not pod_arguments:
                 pod_report, code = _add_new_resources(pod_report, code, inquiry)
-            return view.answer(pod_report, code)
+            next_command = ""
+            if pod_report.lacks_fixes and wishes.is_restricted:
+                next_command = "remedies"
+            elif pod_report.searched is None and not pod_report.remedies and pod_report.verdict not in FINE:
+                next_command = "explain"
+            if not next_command:
+                return view.answer(pod_report, code)
+            suggestion = build_command(source, next_command, *pod_arguments, _list_scope_options(scope))
+            return view.answer(pod_report, code, {"": suggestion})
         if pod_arguments:
             hint = "name one of them, or none for all of them"
             raise UsageError(f"the names refer to {len(targets):,} different pods", hint=hint)
@@ -171,8 +190,18 @@ def remedies(
             manifest_report, code = _add_new_resources(manifest_report, code, inquiry)
             return view.answer(manifest_report, code)
         report, code = _find_pending_fixes(inquiry, with_context_namespace(scope, source, inquiry.cluster), wishes)
-        next_commands = {"": build_command(source, "remedies", "-A")} if report.elsewhere else {}
+        next_commands = {}
+        if report.elsewhere:
+            next_commands[""] = build_command(source, "remedies", "-A")
+        elif report.waiting and not report.chosen and wishes.is_restricted:
+            next_commands[""] = build_command(source, "remedies", _list_scope_options(scope))
         return view.answer(report, code, next_commands)
+
+
+def _list_scope_options(scope: Scope) -> list[str]:
+    """Return the command-line options that select the same pods."""
+    selector = ["-l", scope.selector] if scope.selector else []
+    return [*scope.to_namespace_arguments(), *selector, *scope.to_cli_options()]
 
 
 def _read_inquiry(source: Source, scope: Scope, pod_arguments: tuple[str, ...], autoscaler_kinds: LiveKinds) -> Inquiry:

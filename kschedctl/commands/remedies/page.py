@@ -53,6 +53,7 @@ def build_remedies_page(report: Remedies, style: Style) -> Page:
         *_build_incomplete_note(report),
         *_build_unchecked_note(report),
         *_build_waiting_elsewhere(report, style),
+        *build_next_section(style, "All fixes" if report.lacks_fixes else "Next"),
     )
 
 
@@ -108,6 +109,7 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
         *not_created,
         *_build_still_waiting_table(report.left, style),
         *_build_waiting_elsewhere(report, style),
+        *build_next_section(style, "All changes"),
     )
 
 
@@ -130,7 +132,8 @@ def _build_still_waiting_table(helpless_pods: Sequence[HelplessPods], style: Sty
 def _build_waiting_row(pods: HelplessPods, style: Style) -> Row:
     """Build the table row for similar pods that still wait: number, workload, kube-scheduler's message, and own fix."""
     workload = Marked(pods.workload, Tone.STRONG)
-    own_fix = (f"Fix for this workload only: {pods.alone}",) if pods.alone else ()
+    taken = ", but other waiting pods take its room first" if pods.alone_is_taken else ""
+    own_fix = (f"Fix for this workload only: {pods.alone}{taken}",) if pods.alone else ()
     return (f"{len(pods.pods):,}", Stack((workload, *describe_message(pods.message, style, len(pods.pods)), *own_fix)))
 
 

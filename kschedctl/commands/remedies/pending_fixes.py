@@ -1,5 +1,7 @@
 """Choose the few fixes that clear most waiting pods, greedily: at each step the fix that leaves the fewest waiting.
 
+Fixes that give up a guarantee or lose something are chosen only if no other fix helps any more.
+
 The fixes to choose from are the smallest fixes of each group of similar waiting pods. Changes that the author makes are
 made for the whole group. The effect of a fix is simulated: all pending pods pass the queue of the changed cluster. A
 fix is not simulated again if it cleared fewer pods before than another clears now, since it is assumed to clear no more
@@ -12,6 +14,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import ceil
+from typing import NamedTuple
 
 from msgspec import structs
 
@@ -23,14 +26,19 @@ from kschedctl.commands.explain.fixes import find_uncalled_extenders, search_fix
 from kschedctl.commands.remedies.report import ChosenRemedy, HelplessPods, RemediesOfMany
 from kschedctl.fixes.document import build_remedy, find_author
 from kschedctl.fixes.impossible import explain_impossible_fixes
-from kschedctl.fixes.ranking import RankedFix, build_cost_key, harms_nobody
+from kschedctl.fixes.ranking import (
+    RankedFix,
+    Rollouts,
+    build_cost_key,
+    get_trial_price,
+    gives_up_guarantees,
+    harms_nobody,
+)
 from kschedctl.fixes.rollout_replay import RolloutResult
-from kschedctl.fixes.rollouts import Rollouts
-from kschedctl.fixes.search import RemedyWishes
-from kschedctl.fixes.trial.changes import EditedObject, apply_fixes, build_object_reader
+from kschedctl.fixes.search import RemedyWishes, count_affordable_replays
+from kschedctl.fixes.trial.changes import EditedObject, Fix, apply_fixes, build_object_reader
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.trials import Trials, apply_edits_to_cluster
-from kschedctl.fixes.ways.new_nodes import build_added_nodes_fix
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
@@ -47,10 +55,10 @@ GUESSED_PODS_PER_NODE = 10
 """The guessed number of pods that one node takes, by which the first change to try is chosen."""
 MAX_ADDED_NODES = 64
 """The maximum number of nodes that one change adds."""
-SEARCH_SECONDS = 15.0
-"""The time for the search for remedies of all groups. The report says if it was not enough."""
-SIMULATION_SECONDS = 30.0
-"""The time for the greedy choice. The report says if it was not enough."""
+SEARCH_BUDGET = 10_000
+"""The replays that the searches of all groups may cost: about 15 seconds. The report says if they were not enough."""
+SIMULATION_BUDGET = 15_000
+"""The cost of all simulations of the greedy choice: about 30 seconds. The report says if they were not enough."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,8 @@ class SimilarWaitingPods:
     fixes: tuple[RankedFix, ...] = ()
     impossible: tuple[str, ...] = ()
     """The reasons why kinds of fixes cannot exist."""
+    replays: int = 1
+    """The number of cycles that were replayed to find the fixes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +87,13 @@ class Proposal:
         """The key of the pod for which the fix was found."""
         return ObjectKey.of(self.pods[0])
 
+    @property
+    def special_nodes(self) -> int:
+        """The number of added nodes that only some pods need."""
+        if all(fix.needs_special_node is None for fix in self.fix.trial.changes):
+            return 0
+        return sum(key.kind == "Node" and edit.before is None for key, edit in self.fix.trial.edits.items())
+
     def with_node_count(self, count: int) -> Proposal | None:
         """Return the proposal with `count` added nodes instead of one, replayed again.
 
@@ -88,11 +105,8 @@ class Proposal:
         if count < 2 or trial.cycle is None or not only_adds_node:
             return None
         (adding_fix,) = trial.changes
-        (node_edit, *_) = adding_fix.edits
-
-        view = trial.scheduler.view
-        model_node = view.nodes.objects[view.nodes.index[node_edit.like]]
-        multiplied_fix = build_added_nodes_fix(view, model_node, min(count, MAX_ADDED_NODES))
+        assert adding_fix.with_node_count is not None
+        multiplied_fix = adding_fix.with_node_count(min(count, MAX_ADDED_NODES))
         multiplied_trial = Trials(trial.scheduler, self.pods[0]).replay_changes((multiplied_fix,))
         return replace(self, fix=self.fix._replace(trial=multiplied_trial))
 
@@ -135,39 +149,45 @@ class GreedyChoice:
     """The chosen proposals, each with the keys of the pods that it cleared."""
     cleared: dict[Proposal, int] = field(default_factory=dict)
     """The number of pods that each proposal cleared when it was last tried."""
+    fruitless: set[frozenset[Fix]] = field(default_factory=set)
+    """The changes of proposals that placed none of the pods for which they were found when they were last tried."""
+    simulations: int = 0
+    """The number of simulated proposals."""
     outside: frozenset[str] = frozenset()
     """Waiting pods that take part in the queue but are not the pods to help."""
     complete: bool = True
+    timed_out: bool = False
     interrupted: bool = False
 
-    def choose_proposals(self, max_changes: int, seconds: float) -> None:
-        """Choose proposals that together have at most `max_changes` changes, within the time in seconds.
+    def choose_proposals(self, max_changes: int, max_simulations: int, deadline: float) -> None:
+        """Choose proposals that together have at most `max_changes` changes, in at most `max_simulations` simulations.
 
-        Ends early if no relevant pod waits or no proposal helps. If the user interrupts, the proposals chosen so far
-        remain. The first choice gets the largest share of the time, because it has the most proposals to try.
+        The choice ends early if no relevant pod waits, if no proposal helps, or at the deadline by the monotonic clock.
+        If the user interrupts, the proposals chosen so far remain. The first choice gets the largest share of the
+        simulations, because it has the most proposals to try.
         """
-        begin = time.monotonic()
         for number in range(1, max_changes + 1):
             remaining_changes = max_changes - sum(len(chosen.fix.trial.changes) for chosen, _ in self.chosen)
             if not remaining_changes or not self._count_relevant_pods(self.settled.waiting):
                 return
-            # The first choice may take a bit more than half of the time, and each further one an equal share. With N
-            # changes, choice K ends after (N + K) / 2N of the time.
-            deadline = begin + seconds * (max_changes + number) / (2 * max_changes)
+            # The first choice may take a bit more than half of the simulations, and each further one an equal share.
+            # With N changes, choice K ends after (N + K) / 2N of them.
+            simulation_limit = max_simulations * (max_changes + number) // (2 * max_changes)
             try:
-                if not self._choose_next_proposal(remaining_changes, deadline):
+                if not self._choose_next_proposal(remaining_changes, simulation_limit, deadline):
                     return
             except KeyboardInterrupt:
                 self.interrupted = True
                 self.complete = False
                 return
 
-    def _choose_next_proposal(self, remaining_changes: int, deadline: float) -> bool:
+    def _choose_next_proposal(self, remaining_changes: int, simulation_limit: int, deadline: float) -> bool:
         """Choose the harmless proposal of at most `remaining_changes` changes that leaves the fewest pods waiting.
 
         Return whether a proposal was chosen. Proposals that cannot be better than the best one so far are not
-        simulated. A proposal that adds a node is also tried with several nodes. If the deadline passes or the user
-        interrupts, `complete` becomes False.
+        simulated. A proposal that adds a node is also tried with several nodes. Special nodes are chosen only if they
+        place as many of the pods that need them. The choice is not `complete` if the simulations or the time is used
+        up, or if the user interrupts.
         """
         best: tuple[Proposal, UnexplainedSettling] | None = None  # with the cluster after the proposal
         queue = self._rank_promising_proposals(remaining_changes)
@@ -177,10 +197,12 @@ class GreedyChoice:
             proposal = queue.pop(0)
             if best and self._cannot_be_better(proposal, *best):
                 continue
-            if time.monotonic() > deadline:
+            self.timed_out = self.timed_out or time.monotonic() > deadline
+            if self.timed_out or self.simulations >= simulation_limit:
                 self.complete = False
                 break
             after = self._settle_with_proposal(proposal)
+            self.simulations += 1
             if after.simulation.interrupted:
                 self.interrupted = True
                 self.complete = False
@@ -191,9 +213,15 @@ class GreedyChoice:
             waiting_after = self._count_relevant_pods(after.waiting)
             cleared = self._count_relevant_pods(self.settled.waiting) - waiting_after
             self.cleared[proposal] = cleared
-            is_better = cleared > 0 and (best is None or not self._is_no_better(proposal, waiting_after, *best))
+            helped = sum(key in self.settled.waiting and key not in after.waiting for key in proposal.may_help)
+            if not helped:
+                self.fruitless.add(frozenset(proposal.fix.trial.changes))
+            is_worthwhile = cleared > 0 and helped >= proposal.special_nodes
+            is_better = is_worthwhile and (best is None or not self._is_no_better(proposal, waiting_after, *best))
             if is_better and self.rollouts.is_harmless(proposal.fix.trial):
                 best = proposal, after
+            if proposal.special_nodes and not helped:
+                continue  # more nodes of this kind would be taken by pods that do not need them
             multiplied = self._multiply_nodes(proposal, cleared, after)
             if multiplied is not None:
                 queue.append(multiplied)
@@ -290,7 +318,7 @@ class GreedyChoice:
             if len(proposal.fix.trial.changes) <= remaining_changes and self._count_waiting_pods_to_help(proposal)
         ]
 
-        def build_sort_key(proposal: Proposal) -> tuple[int, Price, float]:
+        def build_sort_key(proposal: Proposal) -> _ProposalRank:
             """Return the rank of the proposal. Clearing many pods ranks like leaving few pods waiting."""
             return _get_proposal_sort_key(proposal, waiting=-self._estimate_cleared_pods(proposal))
 
@@ -315,10 +343,21 @@ class GreedyChoice:
         return edits
 
 
-def _get_proposal_sort_key(proposal: Proposal, waiting: int) -> tuple[int, Price, float]:
-    """Return the sort key of a proposal, smallest for the best: how many pods wait afterwards, its price, its cost."""
+class _ProposalRank(NamedTuple):
+    """The sort key of a proposal, smallest for the best. Earlier fields decide before later ones."""
+
+    gives_up_guarantees: bool
+    waiting: int
+    """The number of pods that wait afterwards."""
+    price: Price
+    """The price of the dearest change."""
+    cost: float
+
+
+def _get_proposal_sort_key(proposal: Proposal, waiting: int) -> _ProposalRank:
+    """Return the sort key of a proposal after which `waiting` pods wait."""
     prices, cost = build_cost_key(proposal.fix.trial.changes)
-    return waiting, prices[0], cost
+    return _ProposalRank(gives_up_guarantees(proposal.fix.trial), waiting, prices[0], cost)
 
 
 def build_edits_for_all_pods(
@@ -369,25 +408,27 @@ def find_remedies_of_many(
     """Find up to `wishes.max_changes` changes that clear most of the waiting pods with these keys (`namespace/name`).
 
     `scope` describes the pods in words. `tried` is called for each searched group and for each simulated fix.
-    `manifest_by_pod` has the manifests of pods that do not exist yet, by the pods' keys. The report says if time ran
-    out or the user interrupted.
+    `manifest_by_pod` has the manifests of pods that do not exist yet, by the pods' keys. The report says if the
+    search was cut short or the user interrupted.
     """
+    deadline = time.monotonic() + wishes.seconds
     initial = settle(cluster, call_extender=call_extender)
     scheduler = Scheduler(initial.cluster, call_extender)
     waiting = [key for key in initial.waiting if key in keys]
     pending_keys = {pod.key for pod in find_pending_pods(cluster, None)}.intersection(keys)
 
-    # Find the fixes of each group, as far as the time suffices.
+    # Find the fixes of each group, as far as the replays suffice.
     groups = [] if initial.interrupted else _group_similar_pods(scheduler, waiting)
-    deadline = time.monotonic() + SEARCH_SECONDS
+    nodes = len(scheduler.view.nodes)
+    max_replays = count_affordable_replays(SEARCH_BUDGET, nodes)
     on_searched = progress.begin("searching remedies", len(groups))
     searched_groups: list[SimilarWaitingPods] = []
     interrupted = initial.interrupted
     try:
         for group in groups:
-            if time.monotonic() >= deadline:
+            if time.monotonic() >= deadline or sum(searched.replays for searched in searched_groups) >= max_replays:
                 break
-            searched_groups.append(_find_group_fixes(scheduler, group, wishes, tried))
+            searched_groups.append(_find_group_fixes(scheduler, group, wishes, tried, deadline))
             on_searched(1)
     except KeyboardInterrupt:
         interrupted = True
@@ -398,8 +439,9 @@ def find_remedies_of_many(
     proposals = merge_group_proposals(searched_groups)
     choice = GreedyChoice(cluster, proposals, initial, tried, progress, call_extender, outside=outside)
     if not interrupted:
-        choice.choose_proposals(wishes.max_changes, SIMULATION_SECONDS)
+        choice.choose_proposals(wishes.max_changes, _count_affordable_simulations(len(groups), nodes), deadline)
 
+    is_complete = choice.complete and not groups_without_search
     manifests = manifest_by_pod or {}
 
     # A later change can displace a pod that an earlier one cleared, and can place a pod that an earlier one evicted.
@@ -423,9 +465,10 @@ def find_remedies_of_many(
             )
             for proposal, cleared in choice.chosen
         ),
-        left=tuple(_iter_helpless_pods([*searched_groups, *groups_without_search], choice, manifests)),
+        left=tuple(_iter_helpless_pods([*searched_groups, *groups_without_search], choice, initial, manifests)),
         max_changes=wishes.max_changes,
-        complete=choice.complete and not groups_without_search,
+        complete=is_complete,
+        stopped_after=wishes.seconds if not is_complete and time.monotonic() > deadline else 0,
         interrupted=interrupted or choice.interrupted,
         **build_cluster_basis(unknown, scheduler),
     )
@@ -443,8 +486,20 @@ def _group_similar_pods(scheduler: Scheduler, keys: Iterable[str]) -> list[Simil
     return [SimilarWaitingPods(tuple(pods)) for pods in sorted(groups.values(), key=len, reverse=True)]
 
 
+def _count_affordable_simulations(groups: int, nodes: int) -> int:
+    """Return the most simulations of the greedy choice.
+
+    The cost of a simulation grows with the groups of similar waiting pods and with the nodes.
+    """
+    return SIMULATION_BUDGET // (10 + groups * (1000 + nodes) // 1000)
+
+
 def _find_group_fixes(
-    scheduler: Scheduler, group: SimilarWaitingPods, wishes: RemedyWishes, tried: Callable[[int], None]
+    scheduler: Scheduler,
+    group: SimilarWaitingPods,
+    wishes: RemedyWishes,
+    tried: Callable[[int], None],
+    deadline: float,
 ) -> SimilarWaitingPods:
     """Search for fixes of the group's first pod, and return the group with these fixes.
 
@@ -453,11 +508,12 @@ def _find_group_fixes(
     target = TargetPod(scheduler, scheduler.view.stored(group.pods[0]))
     if not should_search_fixes(explain_pod(scheduler, target.pod, nodes=False), target):
         return group
-    search, best = search_fixes(target, wishes)
+    search, best = search_fixes(target, wishes, deadline=deadline)
     if search.interrupted:
         raise KeyboardInterrupt
     tried(1)
-    return replace(group, fixes=tuple(best), impossible=explain_impossible_fixes(search))
+    replays = 1 + search.trials.replayed
+    return replace(group, fixes=tuple(best), impossible=explain_impossible_fixes(search), replays=replays)
 
 
 def _build_chosen_remedy(
@@ -487,12 +543,16 @@ def _build_chosen_remedy(
 
 
 def _iter_helpless_pods(
-    groups: Iterable[SimilarWaitingPods], choice: GreedyChoice, manifest_by_pod: Mapping[str, Struct]
+    groups: Iterable[SimilarWaitingPods],
+    choice: GreedyChoice,
+    initial: SettledCluster,
+    manifest_by_pod: Mapping[str, Struct],
 ) -> Iterable[HelplessPods]:
     """Yield the pods of each group that still wait with the chosen proposals, with kube-scheduler's message.
 
-    The best fix of the group is named if it is not chosen and if it harms nobody. `manifest_by_pod` has the manifests
-    of pods that do not exist yet.
+    The message is about the `initial` cluster, which lacks the nodes that the proposals add. The best fix of the group
+    is named if it is not chosen and if it harms nobody. A fix whose room other pods took when it was tried gives way to
+    another fix of no higher price. `manifest_by_pod` has the manifests of pods that do not exist yet.
     """
     waiting_messages = choice.settled.waiting
     chosen_changes = [frozenset(proposal.fix.trial.changes) for proposal, _ in choice.chosen]
@@ -500,17 +560,31 @@ def _iter_helpless_pods(
         waiting = tuple(pod.key for pod in group.pods if pod.key in waiting_messages)
         if not waiting:
             continue
-        best_fix = group.fixes[0] if group.fixes else None
+        best_fix = _choose_best_fix(group, choice.fruitless)
         is_offered = (
             best_fix is not None
             and frozenset(best_fix.trial.changes) not in chosen_changes
             and harms_nobody(best_fix.trial)
             and choice.rollouts.is_harmless(best_fix.trial)
         )
-        alone = ""
+        alone, is_room_taken = "", False
         if best_fix is not None and is_offered:
             alone = build_remedy(best_fix, ObjectKey.of(group.pods[0])).summary
+            is_room_taken = frozenset(best_fix.trial.changes) in choice.fruitless
         first_pod = group.pods[0]
         workload = str(find_author(first_pod, manifest_by_pod.get(first_pod.key)))
-        message = waiting_messages[waiting[0]]
-        yield HelplessPods(waiting, workload, message, group.impossible, alone)
+        message = initial.waiting[waiting[0]]
+        yield HelplessPods(waiting, workload, message, group.impossible, alone, is_room_taken)
+
+
+def _choose_best_fix(group: SimilarWaitingPods, fruitless: Collection[frozenset[Fix]]) -> RankedFix | None:
+    """Return the group's best fix, or a fix of no higher price if the best one is `fruitless` and the other one is not.
+
+    Return None if the group has no fixes.
+    """
+    if not group.fixes:
+        return None
+    best_fix = group.fixes[0]
+    highest_price = get_trial_price(best_fix.trial)
+    fruitful_fixes = (fix for fix in group.fixes if frozenset(fix.trial.changes) not in fruitless)
+    return next((fix for fix in fruitful_fixes if get_trial_price(fix.trial) <= highest_price), best_fix)

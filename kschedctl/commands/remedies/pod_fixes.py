@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
@@ -22,9 +23,8 @@ from kschedctl.commands.remedies.report import Remedies, SearchReport
 from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes
 from kschedctl.fixes.queue_checks import QueueChecks
-from kschedctl.fixes.ranking import CheckedFix, move_smallest_fix_first
+from kschedctl.fixes.ranking import CheckedFix, Rollouts, move_smallest_fix_first
 from kschedctl.fixes.rollout_replay import RolloutResult
-from kschedctl.fixes.rollouts import Rollouts
 from kschedctl.fixes.search import RemedyWishes
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
@@ -101,7 +101,8 @@ def _build_remedies_document(
         tried(number)
         on_tried(number)
 
-    search, ranking = search_fixes(target, wishes, count_tried_sets)
+    deadline = time.monotonic() + wishes.seconds
+    search, ranking = search_fixes(target, wishes, count_tried_sets, deadline=deadline)
     interrupted = search.interrupted
 
     # Check the found fixes against rollouts and against the other waiting pods, unless the user interrupts.
@@ -130,7 +131,8 @@ def _build_remedies_document(
             wishes.max_changes,
             search.trials.replayed,
             search.exhausted,
-            restricted=bool(wishes.by or wishes.only or wishes.without),
+            restricted=wishes.is_restricted,
+            stopped_after=wishes.seconds if search.timed_out else 0,
         ),
         unknown=merge_unknown_kinds((document.unknown, find_uncalled_extenders(fix.ranked for fix in checked_fixes))),
         interrupted=interrupted,

@@ -28,7 +28,9 @@ class SearchReport(Document, frozen=True):
     replays: int
     """The number of replayed sets."""
     complete: bool = True
-    """Whether time sufficed for all sets."""
+    """Whether all sets were tried."""
+    stopped_after: float = 0
+    """The seconds after which the time limit ended the search, 0 if it did not."""
     restricted: bool = False
     """Whether only the changes of one role or of some kinds were searched for."""
 
@@ -65,6 +67,8 @@ class Remedies(Report, frozen=True):
         headline = self.headline
         if self.waiting_elsewhere:
             headline += f"; {describe_state_counts(self.waiting_elsewhere)}"
+        if self.searched is not None:
+            headline += _describe_stop(self.searched.stopped_after)
         return (self.pod, f"{self.verdict}{describe_doubt(self.unknown)}:", headline)
 
     @property
@@ -113,6 +117,8 @@ class HelplessPods(Document, frozen=True):
     """The reasons why kinds of remedies cannot exist, with figures."""
     alone: str = ""
     """The best fix that was found for the first of them alone and not chosen; empty if there is none."""
+    alone_is_taken: bool = False
+    """Whether other waiting pods take the room that this fix makes."""
 
 
 class RemediesOfMany(Report, frozen=True):
@@ -133,6 +139,8 @@ class RemediesOfMany(Report, frozen=True):
     """Workloads with pods that could not be created, and so do not wait."""
     complete: bool = True
     """Whether all remedies found for single pods were tried."""
+    stopped_after: float = 0
+    """The seconds after which the time limit ended the search, 0 if it did not."""
     fitting: int = 0
     """The number of other pending pods, which get a node without any change."""
     max_changes: int = 0
@@ -171,7 +179,8 @@ class RemediesOfMany(Report, frozen=True):
         cleared = f"{self.cleared:,} of {counted(self.waiting, 'waiting pod')} {self.scope} {get} a node"
         fit = agreeing(self.fitting, "other pending pod fits already", "other pending pods fit already")
         fitting = f"; {self.fitting:,} {fit}" if self.fitting else ""
-        return (f"{cleared}{suffix}{fitting}{self._waiting_elsewhere_text}{describe_doubt(self.unknown)}",)
+        stop = _describe_stop(self.stopped_after)
+        return (f"{cleared}{suffix}{stop}{fitting}{self._waiting_elsewhere_text}{describe_doubt(self.unknown)}",)
 
     @property
     def ends_at_limit(self) -> bool:
@@ -198,3 +207,8 @@ class RemediesOfMany(Report, frozen=True):
             figures["elsewhere"] = self.elsewhere
         not_created = tuple(workload.short_form for workload in self.not_created)
         return replace(summary, subject=self.scope, fixes=fixes, pods=(*not_created, *helpless), figures=figures)
+
+
+def _describe_stop(seconds: float) -> str:
+    """Return a clause that says that the time limit ended the search, or "" if `seconds` is 0."""
+    return f"; the search was stopped after {seconds:g} s, so that there may be better fixes" if seconds else ""

@@ -98,7 +98,8 @@ class SimulateOptions:
             "--max-new-pending",
             metavar="NUMBER",
             min=0,
-            help="Exit with 1 if more than NUMBER of the simulated pods get no node.",
+            help="Number of simulated pods, and of running pods evicted for them, that may get no node; exit with 1 if "
+            "there are more.",
         ),
     ] = 0
     max_evictions: Annotated[
@@ -107,7 +108,7 @@ class SimulateOptions:
             "--max-evictions",
             metavar="NUMBER",
             min=0,
-            help="Exit with 1 if more than NUMBER pods are evicted.  [default: no limit]",
+            help="Number of pods that may be evicted; exit with 1 if there are more.  [default: no limit]",
         ),
     ] = None
     fail_on: Annotated[
@@ -115,15 +116,15 @@ class SimulateOptions:
         typer.Option(
             "--fail-on",
             metavar="|".join(FailOn),
-            help="Exit with 1 if there are findings of this severity or worse. An eviction is a warning.",
+            help="Lowest severity of findings at which to exit with 1. An eviction is a warning.",
         ),
     ] = FailOn.ERROR
 
     def is_acceptable(self, report: SimulationReport) -> bool:
         """Return whether all pods are created, and unplaced and evicted pods stay within the limits in every run.
 
-        Pods for which an autoscaler adds nodes do not count as unplaced. With `--fail-on never`, the result is always
-        True.
+        Running pods that are evicted and get no other node count as unplaced. Pods for which an autoscaler adds nodes
+        do not. With `--fail-on never`, the result is always True.
         """
         if self.fail_on is FailOn.NEVER:
             return True
@@ -134,7 +135,7 @@ class SimulateOptions:
             unplaced = report.variation.pending.most
             evicted = report.variation.evicted.most
         else:
-            unplaced = report.growth.unplaced_count if report.growth else report.unplaced
+            unplaced = report.growth.unplaced_count if report.growth else report.unplaced + report.homeless_pods
             evicted = report.evicted_pods
         max_evicted = self.max_evictions
         if max_evicted is None and self.fail_on is not FailOn.ERROR:  # any eviction is a warning

@@ -65,7 +65,7 @@ class WorkloadPlacement(Document, frozen=True):
     unavailable: int = 0
     """The maximum number of missing pods during the rollout."""
     may_be_unchanged: bool = False
-    """Whether the pods have the manifest's template already, as far as scheduling reads it, so that applying the
+    """Whether the pods have the manifest's template already, as far as it matters for scheduling, so that applying the
     manifest may replace none of them.
     """
 
@@ -321,7 +321,8 @@ class SimulationReport(Report, frozen=True):
             return ()
         have = agreeing(len(unchanged), "has its template", "have their templates")
         return (
-            f"{first_few(unchanged)} {have} already, as far as scheduling reads it: if nothing else changes, applying "
+            f"{first_few(unchanged)} {have} already, as far as it matters for scheduling: if nothing else changes, "
+            "applying "
             "the manifests replaces no pod (leave out --rollout)",
         )
 

@@ -38,7 +38,7 @@ def diff(before: Cluster, after: Cluster, names: tuple[str, str] = ("before", "a
 
     >>> import kschedctl
     >>> str(diff(kschedctl.Cluster.from_objects([]), kschedctl.Cluster.from_objects([])))
-    'No difference that scheduling reads'
+    'No difference that matters for scheduling'
     """
     changes = tuple(_build_change(difference) for difference in iter_object_differences(before, after))
     return SnapshotDiff(*names, changes, tuple(_iter_scheduler_changes(before, after)))

@@ -81,11 +81,11 @@ def save(
         typer.Option(
             "--mapping",
             metavar="FILE",
-            help="With --anonymize: also write the original name of each pseudonym to this file, as JSON.",
+            help="With --anonymize: JSON file to write the original name of each pseudonym to.",
         ),
     ] = None,
 ) -> Answer | int:
-    """Save what scheduling reads from a cluster, without env, secrets, config maps or unneeded annotations.
+    """Save what matters for scheduling from a cluster, without env, secrets, config maps or unneeded annotations.
 
     The file includes leases and scheduling events. The API server drops such events after an hour.
 

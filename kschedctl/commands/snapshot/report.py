@@ -75,5 +75,5 @@ class SnapshotDiff(Report, frozen=True):
     def build_first_line(self) -> tuple[str, ...]:
         """Return the number of differences and the names of the snapshots."""
         if not (self.changes or self.scheduler):
-            return "No difference", "that scheduling reads"
+            return "No difference", "that matters for scheduling"
         return counted(len(self.changes), "difference"), f"{self.before} → {self.after}"

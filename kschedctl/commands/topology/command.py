@@ -35,7 +35,8 @@ def topology(
         ),
     ] = None,
     namespace: Annotated[
-        str | None, typer.Option("-n", "--namespace", metavar="NAME", help="Include only workloads of this namespace.")
+        str | None,
+        typer.Option("-n", "--namespace", metavar="NAME", help="Namespace of the workloads.  [default: all]"),
     ] = None,
     key: Annotated[
         list[str] | None,

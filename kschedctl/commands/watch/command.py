@@ -76,7 +76,7 @@ def watch(
         typer.Option(
             "--metrics",
             metavar="HOST:PORT",
-            help="Serve the metrics over HTTP at this address, under /metrics, until interrupted.",
+            help="Address at which to serve the metrics over HTTP, under /metrics, until interrupted, such as :9090.",
         ),
     ] = "",
     room_for: Annotated[

@@ -36,7 +36,6 @@ from kschedctl.replay import edits as node_edits
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.manifests import build_error_names, locate_errors
 from kschedctl.replay.controllers.workload_change import WorkloadChange
-from kschedctl.replay.down_nodes import find_down_nodes
 from kschedctl.replay.edits import select_pods
 from kschedctl.replay.node_drain import NodeDrain
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_seeds
@@ -61,10 +60,11 @@ from kschedctl.replay.settling import (
     settle,
 )
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
+from kschedctl.replay.terminating_pods import find_down_nodes
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports import scenario as parts
-from kschedctl.reports.down_nodes import DownNode, describe_down_nodes
 from kschedctl.reports.not_created import NotCreated
+from kschedctl.reports.placements import DownNode, describe_down_nodes
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom

@@ -12,9 +12,8 @@ from msgspec.structs import replace
 from kschedctl.commands.explain.pending_report import ExplainedPods
 from kschedctl.reports.columns import Column, CsvTable, to_csv_table
 from kschedctl.reports.document import Document
-from kschedctl.reports.down_nodes import DownNode, describe_down_nodes
 from kschedctl.reports.not_created import NotCreated, describe_not_created
-from kschedctl.reports.placements import Spread
+from kschedctl.reports.placements import DownNode, Spread, describe_down_nodes
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import ShortPods, Summary

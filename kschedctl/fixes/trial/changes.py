@@ -6,8 +6,8 @@ pkg/apis/{core,storage,resource}/validation (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from msgspec.structs import asdict, replace
@@ -27,6 +27,7 @@ from kschedctl.api.objects import (
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.replay.edits import ObjectKey
+from kschedctl.snapshot.pod_info import PodInfo
 
 By = Literal["author", "operator"]
 """The person who can make a change: the author of the workload or the operator of the cluster."""
@@ -69,8 +70,20 @@ class Fix:
     """What the change costs those concerned; None for the price of its kind."""
     with_node_count: Callable[[int], Fix] | None = None
     """Returns the fix with this number of nodes instead of one, if it adds a node."""
+    needs_special_node: Callable[[PodInfo], bool] | None = None
+    """Returns whether a pod needs the added nodes rather than ordinary ones, if they are larger than their model or
+    have devices that most nodes lack. None for other fixes.
+    """
+    larger_amounts: Mapping[str, int] = field(default_factory=dict)
+    """What each added node offers of the resources of which its model has too little, in milli-CPUs for cpu."""
+    with_room_for: Callable[[Sequence[PodInfo]], Fix | None] | None = None
+    """Returns the fix with a node that is large enough for these pods, too, or None if no machine is so large. None
+    unless the fix adds a larger node.
+    """
     remaining_replicas: int | None = None
     """The number of replicas that the workload keeps, if the fix scales it down."""
+    deletes_claims: bool | None = False
+    """Whether the claims of the replicas that the fix removes are deleted with them; None if this is not known."""
     check_first: str = ""
     """What to find out before running the commands, as a clause; empty if there is nothing."""
     needs_values: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours, volumes, waiting
-from kschedctl.fixes.ways.neighbours import is_evictable, iter_scale_down_fixes
+from kschedctl.fixes.ways.neighbours import choose_maker, is_evictable, iter_scale_down_fixes
 from kschedctl.fixes.ways.waiting import build_deletion_edits, find_attached_volumes, find_driver_users
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
@@ -154,7 +154,7 @@ def iter_pod_stop_fixes(tried: TriedNode, position: Position) -> Iterator[Fix]:
         FixKind.STOP_POD,
         pod.key,
         text,
-        by="operator",
+        by=choose_maker(tried, pod.metadata.namespace),
         edits=build_deletion_edits(view, pod),
         cost=STOP,
         weakens=weakens,

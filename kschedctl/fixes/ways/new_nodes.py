@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 
@@ -25,6 +26,7 @@ from kschedctl.scheduler.framework import Rejection
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import HOSTNAME, ZONE, NodeColumns, get_region_and_zone
+from kschedctl.snapshot.pod_info import PodInfo
 
 ADD_NODE, OF_ANOTHER_SHAPE = 70, 75
 """The costs of a node like an existing one, and of a larger one."""
@@ -59,12 +61,30 @@ def iter_added_node_fixes(tried: TriedNode) -> Iterator[Fix]:
         return
     for node in accepting_models[:MOST_MODELS]:
         amounts = larger_amounts[node.metadata.name]
-        largest = {name: _find_largest_allocatable(view, name) for name in amounts}
-        if any(is_extended(name) and largest[name] >= amount for name, amount in amounts.items()):
+        if any(is_extended(name) and _find_largest_allocatable(view, name) >= amounts[name] for name in amounts):
             continue  # a copy of a node that has enough devices is offered instead
-        if all(is_plausible_machine_size(name, amount, largest[name]) for name, amount in amounts.items()):
-            unoffered_resources = frozenset(name for name in amounts if is_extended(name) and not largest[name])
-            yield build_added_nodes_fix(view, node, larger=amounts, unoffered_resources=unoffered_resources)
+        larger_node_fix = _build_larger_node_fix(tried, node, ())
+        if larger_node_fix is not None:
+            yield larger_node_fix
+
+
+def _build_larger_node_fix(tried: TriedNode, model: Node, other_pods: Sequence[PodInfo]) -> Fix | None:
+    """Build the fix that adds a node like the model, but with room for the pod and for the other pods.
+
+    Return None if a machine of that size is not plausible.
+    """
+    view = tried.cycle.view
+    amounts = _find_amounts_of_larger_node(tried, model, other_pods)
+    largest = {name: _find_largest_allocatable(view, name) for name in amounts}
+    if not all(is_plausible_machine_size(name, amount, largest[name]) for name, amount in amounts.items()):
+        return None
+    return build_added_nodes_fix(
+        view,
+        model,
+        larger=amounts,
+        unoffered_resources=frozenset(name for name in amounts if is_extended(name) and not largest[name]),
+        with_room_for=partial(_build_larger_node_fix, tried, model),
+    )
 
 
 def _would_new_node_accept_pod(tried: TriedNode, model: Node) -> bool:
@@ -162,10 +182,11 @@ def _find_rejections(tried: TriedNode, plugin: str) -> Sequence[Rejection]:
     return verdict.rejections if verdict else ()
 
 
-def _find_amounts_of_larger_node(tried: TriedNode, node: Node) -> Amounts:
+def _find_amounts_of_larger_node(tried: TriedNode, node: Node, other_pods: Sequence[PodInfo] = ()) -> Amounts:
     """Return how much a larger node must offer of each resource of which this node has too little.
 
-    An amount covers the pod and the node's DaemonSet pods. The result is empty if the node is large enough.
+    An amount covers the pod, the other pods and the node's DaemonSet pods. The result is empty if the node is large
+    enough.
     """
     view = tried.cycle.view
     row = view.nodes.index[node.metadata.name]
@@ -175,8 +196,11 @@ def _find_amounts_of_larger_node(tried: TriedNode, node: Node) -> Amounts:
     daemon_requests = np.zeros(len(view.resources), np.int64)
     if daemon_pods:
         daemon_requests = view.requests[view.pods.info[daemon_pods]].sum(axis=0)
+    requests: Counter[str] = Counter()
+    for info in (tried.cycle.info, *other_pods):
+        requests.update(info.incoming_requests)
     amounts = {}
-    for name, requested in tried.cycle.info.incoming_requests.items():
+    for name, requested in requests.items():
         column = view.resources.get(name)
         used = int(daemon_requests[column]) if column is not None else 0
         offered = int(view.allocatable[row, column]) if column is not None else 0
@@ -193,22 +217,37 @@ def build_added_nodes_fix(
     *,
     unoffered_resources: frozenset[str] = frozenset(),
     has_rare_devices: bool = False,
+    with_room_for: Callable[[Sequence[PodInfo]], Fix | None] | None = None,
 ) -> Fix:
     """Build the fix that adds `count` nodes like a model, with its DaemonSet pods, devices and volume limits.
 
-    `larger` are the amounts of some resources of which the new nodes offer more than the model. The last two arguments
-    only change the fix's text: `unoffered_resources` are the resources in `larger` that no node offers, and
-    `has_rare_devices` says that most nodes of the model's pool lack the model's devices.
+    `larger` are the amounts of some resources of which the new nodes offer more than the model. `unoffered_resources`
+    are the resources in `larger` that no node offers, and `has_rare_devices` says that most nodes of the model's pool
+    lack the model's devices. Both change the fix's text. `with_room_for` becomes a field of the fix.
     """
     name = model.metadata.name
     sizes: Resources = {
         resource: _format_amount_rounded_up(resource, amount) for resource, amount in (larger or {}).items()
     }
-    candidate_names = (f"{name}-more-{number}" for number in range(len(view.nodes) + count))
+    suffix = "larger" if sizes else "more"  # so that nodes of both kinds can be added together
+    candidate_names = (f"{name}-{suffix}-{number}" for number in range(len(view.nodes) + count))
     free_names = (candidate for candidate in candidate_names if candidate not in view.nodes.index)
     edits: list[ObjectEdit] = []
     for new_name in islice(free_names, count):
         edits += _iter_node_creation_edits(view, model, new_name, sizes)
+
+    row = view.nodes.index[name]
+    offered = {
+        resource: int(view.allocatable[row, view.resources[resource]]) if resource in view.resources else 0
+        for resource in larger or {}
+    }
+
+    def needs_special_node(info: PodInfo) -> bool:
+        """Return whether the pod requests more than the model offers, or the devices that most nodes lack."""
+        requests = info.incoming_requests
+        if offered:
+            return any(requests.get(resource, 0) > amount for resource, amount in offered.items())
+        return bool(info.spec.resource_claims) or any(map(is_extended, requests))
 
     # Describe the new nodes.
     nodes_text = "a node" if count == 1 else f"{count} nodes"
@@ -235,6 +274,9 @@ def build_added_nodes_fix(
         cost=count * (OF_ANOTHER_SHAPE if sizes else ADD_NODE),
         variant_of="node",
         where=where,
+        needs_special_node=needs_special_node if sizes or has_rare_devices else None,
+        larger_amounts=larger or {},
+        with_room_for=with_room_for,
         with_node_count=partial(
             build_added_nodes_fix,
             view,

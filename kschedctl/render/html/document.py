@@ -268,7 +268,8 @@ def _build_node_tiles(summary: Summary) -> list[Tile]:
 def _build_fix_tile(fix: ShortFix) -> Tile:
     """Build the tile of the best fix. Its drawbacks are shown below it, such as other pods that take the room first."""
     drawback = f"but {fix.but}" if fix.but else ""
-    return Tile("not enough" if fix.rival_count else "best fix", printable(fix.summary), detail=printable(drawback))
+    label = "not enough" if fix.rival_count else "not worth it" if fix.costs_more_pods else "best fix"
+    return Tile(label, printable(fix.summary), detail=printable(drawback))
 
 
 def _build_certainty_tile(summary: Summary, gaps: str) -> Tile:

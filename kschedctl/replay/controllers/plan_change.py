@@ -222,19 +222,21 @@ def _describe_scaling(name: str, pods: int) -> str:
     """
     them = agreeing(pods, "its pod is", f"its {pods:,} pods are")
     return (
-        f"{name}: only the number of its pods changes, as far as scheduling reads it, so no pod is replaced; if its"
+        f"{name}: only the number of its pods changes, as far as it matters for scheduling, so no pod is replaced; "
+        "if its"
         f" template changes in other fields, {them} replaced as well"
     )
 
 
 def _describe_needless_rollout(name: str, pods: int) -> str:
-    """Return a note that a forced rollout of `pods` pods changes nothing that scheduling reads.
+    """Return a note that a forced rollout of `pods` pods changes nothing that matters for scheduling.
 
     ``name`` is the workload's title.
     """
     have = agreeing(pods, "has", "have")
     return (
-        f"{name}: its {counted(pods, 'pod')} {have} this template already, as far as scheduling reads it; if nothing"
+        f"{name}: its {counted(pods, 'pod')} {have} this template already, as far as it matters for scheduling; if "
+        "nothing"
         " else in it changes, applying it replaces no pod (leave out --rollout)"
     )
 

@@ -122,7 +122,7 @@ def test_a_map_of_thousands_of_nodes_has_a_character_for_each() -> None:
 def test_comments_are_not_copied() -> None:
     told = ("# after finding out why\nkubectl uncordon n1", "  # then", "kubectl get nodes # all")
     remedy = Remedy("", "operator", None, (), told, ())
-    assert format_fix_commands(remedy) == "kubectl uncordon n1\nkubectl get nodes # all"
+    assert format_fix_commands(remedy) == "kubectl uncordon n1 &&\nkubectl get nodes # all"
     assert format_fix_commands(Remedy("", "operator", None, (), ("# call somebody",), ())) == ""
 
 

@@ -177,4 +177,4 @@ def test_an_explanation_ends_in_whether_a_node_would_come(run: Run, tmp_path: Pa
 def test_the_section_for_people(run: Run, tmp_path: Path) -> None:
     given = case("provisioning", "podErrors")["input"]
     out = run("explain", "-f", files(tmp_path, given)[1], "-A", "--assume-complete").out
-    assert "Would a new node come?" not in out  # of many pods a summary is given
+    assert "Would a new node be added?" not in out  # of many pods a summary is given

@@ -5,8 +5,9 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+import small
 from held_fixes import HeldFixes
-from waiting_worlds import waiting_world
+from waiting_worlds import Json, waiting_world
 
 from kschedctl import Cluster
 from kschedctl.commands.explain.one_pod import explain
@@ -16,14 +17,55 @@ from kschedctl.fixes.trial.trials import RemedyTrial
 
 
 def test_first_fixes_hold_in_random_clusters() -> None:
-    """95 % of the first fixes without rivals hold, and 90 % of the pods with fixes have one that does."""
-    held = HeldFixes()
+    """95 % of the first fixes without rivals hold, and 90 % of the pods with fixes have one that does.
+
+    Pods that are too large for every node are not judged by the second rule: the nodes that they need are taken by pods
+    that would do with smaller ones.
+    """
+    held, too_large = HeldFixes(), []
     for seed in range(70):
         documents, waiting = waiting_world(seed)
+        helpless = len(held.helpless)
         held.judge(documents, Random(seed).sample(waiting, 4), most=1)
+        too_large += [key for key in held.helpless[helpless:] if requests_of(documents, key)["cpu"] == "5"]
     assert len(held.helped) >= 42
     assert len(held.broken) <= 0.05 * len(held.promised), held.broken
-    assert len(held.helpless) <= 0.1 * len(held.helped), held.helpless
+    assert len(held.helpless) - len(too_large) <= 0.1 * len(held.helped), held.helpless
+
+
+def requests_of(documents: list[Json], key: str) -> Json:
+    """Return the requests of the pod with this key."""
+    namespace, _, name = key.partition("/")
+    (spec,) = (
+        document["spec"]
+        for document in documents
+        if document["kind"] == "Pod" and document["metadata"].items() >= {"name": name, "namespace": namespace}.items()
+    )
+    requests: Json = spec["containers"][0]["resources"]["requests"]
+    return requests
+
+
+def huge_world() -> list[Json]:
+    """Build a cluster with a full node, six waiting pods of 2 CPUs, and behind them one of 12 CPUs."""
+    waiting = [small.pod(f"w{i}", cpu="2", priority=10) for i in range(6)]
+    return [small.node("n1"), small.pod("full", "n1", cpu="4", priority=10), *waiting, small.pod("huge", cpu="12")]
+
+
+def test_pods_that_do_with_ordinary_nodes_are_no_reason_to_order_several_large_ones() -> None:
+    """Six nodes of 12 CPUs would hold, since each small pod takes one; 72 CPUs for 24 are no fix."""
+    for fix in explain(Cluster.from_objects(huge_world()), "d/huge", remedies=True).remedies:
+        assert "nodes like n1 (pool p), but with" not in fix.summary
+    (larger, *_) = (fix for fix in explain(Cluster.from_objects(huge_world()), "d/huge", remedies=True).remedies)
+    assert larger.holds is False or larger.summary.startswith("Add a node like n1 (pool p), but with")
+
+
+def test_a_larger_node_has_room_for_the_pods_ahead() -> None:
+    """With 5 CPUs, the pods ahead take the node. With 7, they and the large pod fit."""
+    ahead = [small.pod(f"w{i}", priority=10) for i in range(2)]
+    documents = [small.node("n1"), small.pod("full", "n1", cpu="4", priority=10), *ahead, small.pod("large", cpu="5")]
+    fixes = explain(Cluster.from_objects(documents), "d/large", remedies=True).remedies
+    larger = next(fix for fix in fixes if fix.kinds == ("AddNode",))
+    assert (larger.summary, larger.holds) == ("Add a node like n1 (pool p), but with 7 CPUs", True)
 
 
 def test_trying_the_concerned_pods_alone_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

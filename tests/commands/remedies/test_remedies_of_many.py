@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import count
+
 import pytest
 from applied import apply
 from small import HOSTNAME, Json, node, pod, replica
@@ -113,3 +116,78 @@ def test_pods_that_the_limit_leaves_waiting_are_told_their_own_fix() -> None:
     page = RENDERERS["table"](report, Style(width=120))
     assert "Fix for this workload only: Tolerate the taint team=yes:NoSchedule" in page
     assert "at most 1 change together" in page
+
+
+def test_a_reservation_is_given_up_only_if_nothing_harmless_helps() -> None:
+    """Without its taint, n1 takes three pods; a node like n2 takes one. Only one change may be made."""
+    documents = [node("n1", taints=[TEAM]), node("n2", cpu="1"), pod("full", "n2"), *(pod(f"r{i}") for i in range(3))]
+    wishes = RemedyWishes(max_changes=1, smallest=True, by="operator")
+    report = find_remedies_of_many(Cluster.from_objects(documents), {"d/r0", "d/r1", "d/r2"}, "here", wishes)
+    assert [chosen.remedy.kinds for chosen in report.chosen] == [("AddNode",)]
+    only_taint = replace(wishes, without=frozenset({"AddNode"}))
+    report = find_remedies_of_many(Cluster.from_objects(documents), {"d/r0", "d/r1", "d/r2"}, "here", only_taint)
+    (chosen,) = report.chosen
+    assert (chosen.remedy.kinds, chosen.remedy.drawbacks) == (("RemoveTaint",), (RESERVATION,))
+    brief = RENDERERS["brief"](report, Style(width=160))
+    assert f"but {RESERVATION}" in brief
+
+
+RESERVATION = "pods that do not tolerate it may run there, too"
+
+
+def test_a_larger_node_is_added_only_for_pods_that_need_it() -> None:
+    """Small pods ahead in the queue take a node of 13 CPUs, so that the large pod, which needs it, still waits."""
+    small = [pod(f"s{i}", cpu="4", priority=10) for i in range(3)]
+    documents = [node("n1"), pod("full", "n1", cpu="4", priority=10), *small, pod("large", cpu="13")]
+    chosen, cleared, waits = answer(documents)
+    assert (chosen, cleared, waits) == ([("Add 3 nodes like n1 (pool p)", 3)], 3, 4)
+    report = find_remedies_of_many(Cluster.from_objects(documents), waiting(documents), "here")
+    (large,) = report.left
+    assert (large.pods, large.alone, large.alone_is_taken) == (("d/large",), LARGER, True)
+    assert f"Fix for this workload only: {LARGER}, but other waiting pods take its room first" in RENDERERS["table"](
+        report, Style(width=160)
+    )
+
+    # Without the small pods, and with two large ones, two such nodes are added.
+    documents = [node("n1"), pod("full", "n1", cpu="4"), *(replica(f"l{i}", cpu="13") for i in range(2))]
+    assert answer(documents) == ([("Add 2 nodes like n1 (pool p), but with 13 CPUs", 2)], 2, 2)
+
+
+LARGER = "Add a node like n1 (pool p), but with 13 CPUs"
+
+
+def test_the_plan_depends_on_the_input_and_not_on_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that is a thousand times slower finds the same; only at the outer limit, the first line says so."""
+    documents = [node("n1", cpu="2"), pod("a", "n1", cpu="2"), node("n2", unschedulable=True)]
+    documents += [replica(f"r{i}") for i in range(9)]
+    cluster, keys = Cluster.from_objects(documents), {f"d/r{i}" for i in range(9)}
+    report = find_remedies_of_many(cluster, keys, "here")
+    assert (len(report.chosen), report.stopped_after) == (1, 0)
+    clock = count()
+    monkeypatch.setattr("time.monotonic", lambda: float(next(clock)))
+    assert find_remedies_of_many(cluster, keys, "here") == report
+    stopped = find_remedies_of_many(cluster, keys, "here", RemedyWishes(smallest=True, seconds=2))
+    assert (stopped.complete, stopped.stopped_after) == (False, 2)
+    assert "the search was stopped after 2 s" in stopped.build_first_line()[0]
+
+
+def test_a_budget_of_simulations_ends_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = [node("n1", cpu="2"), pod("a", "n1", cpu="2"), *(replica(f"r{i}") for i in range(5))]
+    cluster, keys = Cluster.from_objects(documents), waiting(documents)
+    monkeypatch.setattr("kschedctl.commands.remedies.pending_fixes.SIMULATION_BUDGET", 12)
+    report = find_remedies_of_many(cluster, keys, "here", RemedyWishes(max_changes=1, smallest=True))
+    assert (report.complete, report.stopped_after) == (False, 0)
+    monkeypatch.setattr("kschedctl.commands.remedies.pending_fixes.SEARCH_BUDGET", 0)
+    report = find_remedies_of_many(cluster, keys, "here")
+    assert (report.complete, report.chosen) == (False, ())
+
+
+def test_a_pod_that_still_waits_is_rejected_by_nodes_that_exist() -> None:
+    """The three added nodes are no nodes of the cluster yet."""
+    documents = [node("n1", cpu="2"), pod("a", "n1", cpu="2"), *(replica(f"r{i}") for i in range(5))]
+    documents.append(pod("lost", nodeSelector={HOSTNAME: "n9"}))
+    keys = waiting(documents)
+    wishes = RemedyWishes(max_changes=1, smallest=True)
+    report = find_remedies_of_many(Cluster.from_objects(documents), keys, "here", wishes)
+    (lost,) = report.left
+    assert (lost.pods, lost.message.split(" ")[0]) == (("d/lost",), "0/1")

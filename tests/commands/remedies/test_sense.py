@@ -326,7 +326,7 @@ def test_a_workload_is_scaled_down_once(cpu: str, count: int, lost: str) -> None
     assert all("pod-deletion-cost" in command for command in costs)
 
 
-def test_a_fix_that_costs_more_pods_than_it_places_comes_last_of_those_that_hold() -> None:
+def test_a_fix_that_costs_more_pods_than_it_places_comes_last() -> None:
     def fix(name: str, pending: int = 0, *, also: int = 0, holds: bool = True) -> Remedy:
         chain = EvictionChain(evicted=pending, moved=0, returned=0, pending=pending, lost=0) if pending else None
         places = tuple(f"d/{number}" for number in range(also))
@@ -340,8 +340,8 @@ def test_a_fix_that_costs_more_pods_than_it_places_comes_last_of_those_that_hold
         even,
         gainful,
         plain,
-        costly,
         failing,
+        costly,
     )
 
 

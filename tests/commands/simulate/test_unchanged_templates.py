@@ -114,7 +114,8 @@ def test_a_rollout_that_may_be_none_is_noted(cpu: str) -> None:
     report = simulate(Cluster.from_objects([*NODES, stored, *pods]), [changed], rollout=True)
     assert report.workloads[0].removed == 18
     note = (
-        "Deployment d/web: its 18 pods have this template already, as far as scheduling reads it; if nothing else in"
+        "Deployment d/web: its 18 pods have this template already, as far as it matters for scheduling; if nothing "
+        "else in"
         " it changes, applying it replaces no pod (leave out --rollout)"
     )
     assert (note in report.assumed) is (cpu == "1")

@@ -1,7 +1,7 @@
 """Section "packing": free capacity that no pod can use, and nodes that can be removed.
 
-`stranded` finds the capacity. `emptying` drains nodes on trial with `drains_in_turn`. `waiting_needs` finds the
-workloads whose need for nodes is not replayed.
+`stranded` finds the capacity. `emptying` drains nodes on trial with `drains_in_turn`, and finds the workloads whose
+need for nodes is not replayed.
 """
 
 from __future__ import annotations
@@ -14,10 +14,21 @@ import numpy as np
 
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
-from kschedctl.commands.audit.packing.emptying import EmptyingResult, TrialLimits, find_removable_nodes
-from kschedctl.commands.audit.packing.report import PackingSection, PoolRoom, PoolSavings, ResourceRoom, StrandedRoom
+from kschedctl.commands.audit.packing.emptying import (
+    EmptyingResult,
+    TrialLimits,
+    find_removable_nodes,
+    find_uncounted_workloads,
+)
+from kschedctl.commands.audit.packing.report import (
+    PackingSection,
+    PoolRoom,
+    PoolSavings,
+    ResourceRoom,
+    StrandedRoom,
+    describe_condition,
+)
 from kschedctl.commands.audit.packing.stranded import StrandedCapacity, find_stranded_capacity
-from kschedctl.commands.audit.packing.waiting_needs import describe_condition, find_uncounted_workloads
 from kschedctl.replay.audit_rules import NOTE, WARNING, AuditRule, build_verdict
 from kschedctl.replay.pools import (
     Pools,

@@ -24,7 +24,9 @@ from kschedctl.replay.node_drain import KINDS_NOT_EVICTED
 from kschedctl.replay.parallel import Progress
 from kschedctl.replay.pools import Pools, find_unready_nodes, select_reported_amounts
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
+from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
 from kschedctl.reports.unknown import UnknownKind
+from kschedctl.reports.waiting_elsewhere import WaitingState
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
@@ -199,3 +201,25 @@ def _iter_rows_within_limits(limits: TrialLimits, order: list[Row], movable: Row
         if exceeds_nodes or exceeds_pods:
             return
         yield row
+
+
+WAITING_STATES = (WaitingState.NOT_ADMITTED, WaitingState.ADMISSIBLE)
+
+
+def find_uncounted_workloads(scheduler: Scheduler, pending: Sequence[Position]) -> tuple[str, ...]:
+    """Return the waiting objects whose need for nodes is not replayed, such as "PodGroup ml/small".
+
+    These are Workloads, PodGroups and jobs in queues, and pending pods of other schedulers. `pending` has the positions
+    of the pending pods.
+    """
+    waiting = find_waiting_elsewhere(scheduler.view.cluster)
+    in_queues = (entry.resource for entry in waiting if entry.state in WAITING_STATES)
+    return tuple(dict.fromkeys((*in_queues, *_iter_pods_of_other_schedulers(scheduler, pending))))
+
+
+def _iter_pods_of_other_schedulers(scheduler: Scheduler, pending: Sequence[Position]) -> Iterator[str]:
+    """Yield the pending pods that no profile serves, such as "Pod ml/big-t-0"."""
+    for position in pending:
+        pods = scheduler.view.pods
+        if scheduler.framework(pods.infos[pods.info[position]].spec.scheduler_name) is None:
+            yield f"Pod {pods.objects[position].key}"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.placements import NO_POOL
 from kschedctl.reports.section import Section
+from kschedctl.text.counts import agreeing, first_few
 
 
 class ResourceRoom(Document, frozen=True):
@@ -111,3 +113,16 @@ class PackingSection(Section, frozen=True, kw_only=True, tag="packing"):
     """The objects that wait for nodes but whose pods are not placed: in queues or of other schedulers."""
     savings: tuple[PoolSavings, ...] = ()
     """The removable nodes by pool, both emptied and empty ones."""
+
+
+def describe_condition(uncounted: Sequence[str]) -> str:
+    """Return the condition that the answer depends on, as a clause that follows the answer, or "".
+
+    >>> describe_condition(("PodGroup ml/small",))
+    ', unless PodGroup ml/small needs the room (waiting, not replayed)'
+    """
+    return (
+        f", unless {first_few(uncounted)} {agreeing(len(uncounted), 'needs', 'need')} the room (waiting, not replayed)"
+        if uncounted
+        else ""
+    )

@@ -325,11 +325,17 @@ def _iter_constraint_findings(numbered: WorkloadConstraint, workloads: Workloads
         yield _build_stranded_finding(owner, constraint, worst_loss)
 
 
+PREFERENCE_ONLY = (
+    "Use DoNotSchedule if the spread matters; ScheduleAnyway is a preference that other scores may outweigh"
+)
+
+
 def _build_skew_finding(owner: Owner, constraint: SpreadPromise) -> Finding:
     """Build the finding that a constraint is violated. For ScheduleAnyway it is only a note.
 
     The proposed fix depends on the cause: too few domains, a domain that counts although pods cannot go there, or pods
-    that have become uneven over time.
+    that have become uneven over time. A restart is proposed only for DoNotSchedule, since other scores may outweigh
+    ScheduleAnyway again.
     """
     is_hard = constraint.when_unsatisfiable == HARD
     if constraint.min_domains_set and constraint.domains < constraint.min_domains:
@@ -343,7 +349,7 @@ def _build_skew_finding(owner: Owner, constraint: SpreadPromise) -> Finding:
         fix = f"Set {constraint.least_policy}: Honor in the constraint{hard_effect if is_hard else soft_effect}"
     else:
         cause = ""
-        fix = _format_restart_command(owner)
+        fix = _format_restart_command(owner) if is_hard else PREFERENCE_ONLY
     fullest = f"{constraint.most} has {counted(constraint.most_pods, 'pod')}"
     counts = f"{fullest}, {constraint.least} {constraint.least_pods:,}"
     constraint_name = f"{constraint.when_unsatisfiable} over {constraint.key}"

@@ -220,8 +220,9 @@ KP_NO_TYPE = Rule(
     ERROR,
     find_pools_without_instance_types,
     summary="A NodePool with requirements that no instance type meets",
-    why="The NodePool launches nothing. With --instance-types, all types of the file are checked; otherwise only EC2 "
-    "types, by what their names imply, such as arm64 for m7g.",
+    why="The NodePool launches nothing. The types in --instance-types FILE are checked. Without the file, only EC2 "
+    "types "
+    "are checked, as far as their names tell (m7g is arm64).",
     fix="Name other instance types, or correct the requirements",
     source="https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html",
 )

@@ -1,0 +1,53 @@
+"""Check that an answer without a fix, or with changes that are none, says so and names the next command."""
+
+from __future__ import annotations
+
+from command_line import Run, Write, node, pod
+
+from kschedctl.commands.remedies.report import Remedies, SearchReport
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
+from kschedctl.reports.placements import EvictionChain
+from kschedctl.reports.remedy import Remedy, sort_incomplete_and_costly_fixes_last
+
+
+def test_an_author_without_fixes_is_shown_the_command_for_all_fixes(run: Run, write: Write) -> None:
+    cluster = write(node("n1", unschedulable=True), pod("p", "2", "d", "p"))
+    for options in ([], ["--brief"]):
+        outcome = run("remedies", "d/p", "-f", cluster, "--by", "author", "--without", "Tolerate", *options)
+        assert f"kschedctl remedies d/p -f {cluster}" in outcome.out
+        assert "no fix was found" in outcome.out.lower()
+    many = write(node("n1", unschedulable=True), pod("p", "2", "d", "p"), pod("q", "3", "d", "q"))
+    outcome = run("remedies", "-A", "-f", many, "--by", "author", "--without", "Tolerate,LowerRequest")
+    assert f"kschedctl remedies -A -f {many}" in outcome.out
+
+
+def test_a_gated_pod_has_no_fixes_and_the_next_command_explains_it(run: Run, write: Write) -> None:
+    cluster = write(node("n1"), pod("p", "2", "d", "p", schedulingGates=[{"name": "example.com/wait"}]))
+    outcome = run("remedies", "d/p", "-f", cluster)
+    assert f"  kschedctl explain d/p -f {cluster}" in outcome.out
+
+
+def test_changes_that_cost_more_pods_than_they_place_are_no_fixes() -> None:
+    chain = EvictionChain(evicted=3, moved=1, returned=0, pending=1, lost=1)
+    evicting = Remedy(
+        "Use PriorityClass high", "author", None, ("n1",), ("kubectl patch",), (), holds=True, chain=chain
+    )
+    harmless = Remedy("Request less", "author", None, ("n1",), (), (), holds=True)
+    remedies = sort_incomplete_and_costly_fixes_last([evicting, harmless])
+    assert remedies == (harmless, evicting)
+    searched = SearchReport(max_changes=1, replays=9)
+    report = Remedies("d/p", "Unschedulable", "needs 2 CPUs", remedies, searched=searched)
+    page = RENDERERS["table"](report, Style(width=160))
+    fixes, losing = page.split("Not worth it: more pods lose their node than get one")
+    assert "1 Request less" in fixes
+    assert "2 Use PriorityClass high" in losing
+    assert "caveat: it places 1 pod, and 2 evicted pods stay without a node" in losing
+    assert "and 1 change that is not worth it" in RENDERERS["brief"](report, Style(width=160))
+    alone = Remedies("d/p", "Unschedulable", "needs 2 CPUs", (evicting,), searched=searched)
+    brief = RENDERERS["brief"](alone, Style(width=160))
+    assert "not worth it: Use PriorityClass high, but it places 1 pod, and 2 evicted pods stay without a node" in brief
+
+    # With two more pods placed, it is as good as any.
+    gains = Remedy("Use", "author", None, ("n1",), (), (), holds=True, chain=chain, also_places=("d/a", "d/b"))
+    assert sort_incomplete_and_costly_fixes_last([gains, harmless]) == (gains, harmless)

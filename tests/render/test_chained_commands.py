@@ -1,0 +1,48 @@
+"""Check that no command of a fix runs after another one failed, however the commands are copied."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kschedctl.commands.browse.answers import describe_remedy
+from kschedctl.commands.browse.session import format_fix_commands
+from kschedctl.commands.remedies.report import Remedies, SearchReport
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
+from kschedctl.reports.remedy import Remedy, chain_commands
+
+COMMANDS = ("kubectl cordon n1", "kubectl drain n1", "kubectl uncordon n1")
+FIX = Remedy("Empty n1", "operator", None, ("n1",), COMMANDS, (), holds=True)
+REPORT = Remedies("d/p", "Unschedulable", "needs 2 CPUs", (FIX,), searched=SearchReport(max_changes=1, replays=9))
+
+
+@pytest.mark.parametrize(
+    ("form", "and_then"), [("table", "&&"), ("brief", "&&"), ("markdown", "&&"), ("html", "&amp;")]
+)
+def test_each_form_for_people_joins_the_commands(form: str, and_then: str) -> None:
+    text = RENDERERS[form](REPORT, Style(width=120))
+    assert f"kubectl cordon n1 {and_then}" in text
+    assert f"kubectl drain n1 {and_then}" in text
+    assert f"kubectl uncordon n1 {and_then}" not in text
+
+
+def test_what_the_browser_shows_and_copies_is_joined() -> None:
+    assert format_fix_commands(FIX).splitlines() == list(chain_commands(COMMANDS))
+    assert describe_remedy(FIX)[-3:] == list(chain_commands(COMMANDS))
+
+
+def test_json_has_a_list() -> None:
+    assert json.loads(RENDERERS["json"](REPORT, Style()))["remedies"][0]["commands"] == list(COMMANDS)
+
+
+def test_a_shell_stops_at_the_first_failure(tmp_path: Path) -> None:
+    script = "\n".join(chain_commands(("# first", "touch one", "false | false", "# then", "touch two")))
+    subprocess.run(["bash", "-c", script], cwd=tmp_path, check=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["one"]
+    script = "\n".join(chain_commands(("touch one", "# then", "touch two", "# in the end")))
+    subprocess.run(["bash", "-c", script], cwd=tmp_path, check=True)
+    assert {path.name for path in tmp_path.iterdir()} == {"one", "two"}
