@@ -49,7 +49,7 @@ class StayingNode(Document, frozen=True):
     """The pod that keeps the node, if a pod does."""
     autoscaler: Annotated[str, Column("autoscaler")] = ""
     lets_run: tuple[str, ...] = ()
-    """The pending pods that fit there once the node's pods have moved (`namespace/name`)."""
+    """The pending pods that fit there once the node's pods have moved, or can run nowhere else (`namespace/name`)."""
 
     @property
     def short_why(self) -> str:
@@ -82,7 +82,7 @@ class NodeConsolidation(Report, frozen=True):
     removable: tuple[RemovableNode, ...] = ()
     """The nodes that can be removed in this order. Each was drained within budgets, with every pod placed again."""
     staying: tuple[StayingNode, ...] = ()
-    """The nodes that were tried but have to stay."""
+    """The nodes that have to stay: those that were tried, and cordoned ones without which a pending pod cannot run."""
     nodes: int = 0
     candidates: int = 0
     tried: int = 0

@@ -81,7 +81,7 @@ class KeptNode(Document, frozen=True):
     pool: Annotated[str, Column(keep=True, beneath="of pool", words=NO_POOL)]
     why: Annotated[str, Column("reason")]
     lets_run: tuple[str, ...] = ()
-    """The pending pods that fit there once the node's pods have moved (`namespace/name`)."""
+    """The pending pods that fit there once the node's pods have moved, or can run nowhere else (`namespace/name`)."""
 
 
 class PoolSavings(Document, frozen=True):
