@@ -222,17 +222,17 @@ def find_scaled_workloads(
     new_autoscalers = _find_new_autoscalers(reading, namespace)
     if not new_autoscalers:
         return []
-    from kschedctl.replay.controllers import autoscaled_workloads  # noqa: PLC0415 - only for autoscalers
+    from kschedctl.replay.controllers import stored_workloads  # noqa: PLC0415 - only for autoscalers
 
-    return autoscaled_workloads.find_autoscaled_workloads(cluster, new_autoscalers, applied)
+    return stored_workloads.find_autoscaled_workloads(cluster, new_autoscalers, applied)
 
 
 def _require_scale_targets(reading: ReadResult, cluster: Cluster, namespace: str | None) -> None:
     """Raise UsageError if there are new autoscalers in the files, whose targets the cluster does not have."""
     for autoscaler in _find_new_autoscalers(reading, namespace):
-        from kschedctl.replay.controllers import autoscaled_workloads, workload_pods  # noqa: PLC0415 - only for an error
+        from kschedctl.replay.controllers import stored_workloads, workload_pods  # noqa: PLC0415 - only for an error
 
-        target = autoscaled_workloads.get_scale_target(autoscaler)
+        target = stored_workloads.get_scale_target(autoscaler)
         suggestions = workload_pods.suggest_workloads(cluster, target.name, target.kind)
         did_you_mean = f"did you mean {' or '.join(suggestions[:3])}?" if suggestions else ""
         raise UsageError(

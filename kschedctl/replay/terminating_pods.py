@@ -1,18 +1,32 @@
-"""Stand-ins for pods that are still terminating while their replacements are placed."""
+"""Terminating pods: stand-ins for them in a replay, nodes whose kubelets cannot end them, and pods that are overdue.
+
+A pod that is deleted disappears once the kubelet has ended it. Without the kubelet it disappears if it is
+force-deleted, or if its node is deleted or has the out-of-service taint. A ReplicaSet replaces terminating pods at
+once. A StatefulSet replaces a pod only after the pod has disappeared, and so does a Job whose podReplacementPolicy is
+Failed. A pod is overdue if its grace period ended before the cluster was read: a finalizer, or a kubelet that does not
+respond, keeps it, so that waiting for it does not help. Upstream: pkg/controller/podgc/gc_controller.go,
+pkg/controller/statefulset/stateful_set_control.go (v1.36).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
 
 from kschedctl.api.arrays import Ints, Position, Row
+from kschedctl.api.node_health import NodeHealth, get_node_health, is_out_of_service
 from kschedctl.api.objects import Pod
+from kschedctl.api.ownership import find_controller
+from kschedctl.api.times import format_age, parse_microseconds
 from kschedctl.cluster import Cluster
-from kschedctl.replay.controllers.eviction import build_terminating_pod
+from kschedctl.errors import InputError
+from kschedctl.replay.controllers.eviction import ObjectNames, build_terminating_pod, find_jobs_awaiting_termination
 from kschedctl.replay.edits import change_pods
+from kschedctl.reports.placements import DownNode
 from kschedctl.snapshot.fork import Fork
+from kschedctl.text.counts import spell_age
 
 
 class LingeringPods(NamedTuple):
@@ -79,3 +93,55 @@ def add_stand_ins(cluster: Cluster, may_linger: Callable[[Pod], bool]) -> tuple[
         (stand_in.metadata.namespace, stand_in.metadata.name): stand_in for stand_in in stand_in_by_pod.values()
     }
     return change_pods(cluster, added_pods), {pod: stand_in.key for pod, stand_in in stand_in_by_pod.items()}
+
+
+OVERDUE_SECONDS = 60
+"""The time that a pod may outlive its grace period."""
+
+
+def describe_overdue(cluster: Cluster, pods: Iterable[Pod]) -> str:
+    """Return for how long the most overdue of the terminating pods should have been gone, such as ``9 days``.
+
+    Return "" if no pod is overdue, or if it is not known when the cluster was read. The grace period of a pod ends at
+    its metadata.deletionTimestamp.
+    """
+    read_at = cluster.provenance.read_at if cluster.provenance else ""
+    deadlines = [pod.metadata.deletion_timestamp for pod in pods if pod.metadata.deletion_timestamp]
+    if not read_at or not deadlines:
+        return ""
+    earliest = min(deadlines)
+    try:
+        late_microseconds = parse_microseconds(read_at) - parse_microseconds(earliest)
+    except InputError:
+        return ""
+    return spell_age(format_age(earliest, read_at)) if late_microseconds > OVERDUE_SECONDS * 10**6 else ""
+
+
+def find_down_nodes(view: Fork, deleted_pods: Iterable[Pod]) -> tuple[DownNode, ...]:
+    """Return the nodes of these pods whose kubelets cannot end them.
+
+    `deleted_pods` are bound pods that are evicted or already being deleted.
+    """
+    pods_by_node: dict[str, list[Pod]] = {}
+    for pod in deleted_pods:
+        pods_by_node.setdefault(pod.spec.node_name, []).append(pod)
+
+    waiting_jobs = find_jobs_awaiting_termination(view.cluster)
+    down_nodes = []
+    for name, pods in pods_by_node.items():
+        node = view.nodes.objects[view.nodes.index[name]]
+        health = get_node_health(node)
+        if health is NodeHealth.READY or is_out_of_service(node):
+            continue
+        not_replaced = tuple(pod.key for pod in pods if _is_replaced_after_its_end(pod, waiting_jobs))
+        down_nodes.append(DownNode(name, health, tuple(pod.key for pod in pods), not_replaced))
+    return tuple(down_nodes)
+
+
+def _is_replaced_after_its_end(pod: Pod, waiting_jobs: ObjectNames) -> bool:
+    """Return whether the pod's controller creates a replacement only once the pod has disappeared."""
+    controller = find_controller(pod.metadata)
+    if controller is None:
+        return False
+    is_of_waiting_job = controller.kind == "Job" and (pod.metadata.namespace, controller.name) in waiting_jobs
+    return controller.kind == "StatefulSet" or is_of_waiting_job

@@ -27,11 +27,11 @@ from kschedctl.commands.explain.eliminations import report_eliminations
 from kschedctl.commands.explain.reach import NEAR, find_obstacles, measure_node_closeness
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
-from kschedctl.replay.controllers.autoscaled_workloads import add_autoscaled_workloads, clamp_replicas_to_autoscaler
 from kschedctl.replay.controllers.creation import MAX_PODS, Creation, create_objects
 from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_manifests
 from kschedctl.replay.controllers.plan_change import ExistingPods
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
+from kschedctl.replay.controllers.stored_workloads import add_autoscaled_workloads, clamp_replicas_to_autoscaler
 from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
 from kschedctl.replay.edits import add_pods
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, build_spread, run_tasks

@@ -7,12 +7,13 @@ something changes. A replacement counts as healthy as soon as it has a node. If 
 back, and then the node is not empty. The pods of a node that is unreachable or not ready stay Terminating. Upstream:
 staging/src/k8s.io/kubectl/pkg/drain (v1.36).
 
-The eviction of a node's pods is in `kschedctl/replay/node_drain.py`.
+The eviction of a node's pods is in `kschedctl/replay/node_drain.py`. Pending pods that can run only on the drained
+nodes, whatever room is made elsewhere, are stranded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -26,23 +27,22 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_controller
 from kschedctl.cluster import Cluster
 from kschedctl.commands.drain.report import DisplacedWorkload, Drain, QuotaOutcome
-from kschedctl.commands.drain.stranded_pods import find_stranded_pods
 from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
 from kschedctl.replay.controllers.admissions import Admissions
-from kschedctl.replay.down_nodes import find_down_nodes
 from kschedctl.replay.edits import cordon_nodes, find_nodes
 from kschedctl.replay.kubectl import render_command
 from kschedctl.replay.node_drain import (
     NodeDrain,
     compute_unplaced_spreads,
     count_always_unplaced_pods,
+    find_pinned_volumes,
     iter_moved_pods,
     list_pods_asking_to_stay,
     list_pods_with_local_data,
     merge_proven_unplaced_counts,
 )
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_seeds
-from kschedctl.replay.pinned_volumes import find_pinned_volumes
+from kschedctl.replay.pending_pods import is_pending
 from kschedctl.replay.placements import (
     compute_headroom,
     count_pods_by_place,
@@ -52,8 +52,10 @@ from kschedctl.replay.placements import (
     report_evictions,
     summarize_evictions,
 )
+from kschedctl.replay.pod_homes import iter_pod_homes
 from kschedctl.replay.pools import find_unready_nodes
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
+from kschedctl.replay.terminating_pods import find_down_nodes
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.placements import select_displaced_pods
 from kschedctl.reports.unknown import ClusterBasis
@@ -198,7 +200,7 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
     evictable_pods = [simulation.view.pods.objects[position] for position in evictable]
     terminating = [pod for pod in evictable_pods if _is_terminating(pod)]
     nominated = _find_nominated_pods(simulation, shared.nodes)
-    stranded = find_stranded_pods(simulation, shared.nodes, shared.cluster.unbound_pods())
+    stranded = _find_stranded_pods(simulation, shared.nodes, shared.cluster.unbound_pods())
     node_drain.run(progress.begin("Draining", len(node_drain.evictable)))
 
     # What becomes of the pods
@@ -336,3 +338,16 @@ def _build_simulation_without_pods(shared: _CordonedNodes, positions: Sequence[P
     simulation = Simulation(shared.scheduler)
     simulation.remove(positions)
     return simulation
+
+
+def _find_stranded_pods(simulation: Simulation, nodes: Collection[str], pods: Iterable[Pod]) -> tuple[str, ...]:
+    """Return the keys of the pending pods that can run on some of these cordoned nodes, but on no other node.
+
+    A node counts as one where the pod can run if only room is missing there. A pod that tolerates the cordon can run on
+    the nodes all the same.
+    """
+    view = simulation.view
+    rows = [view.nodes.index[name] for name in nodes]
+    pending = (Position(view.pods.index[pod.key]) for pod in pods if is_pending(pod))
+    homes = iter_pod_homes(simulation, pending)
+    return tuple(home.pod for home in homes if home.cordoned[rows].any() and not home.open.any())

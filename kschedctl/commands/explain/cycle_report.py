@@ -96,22 +96,30 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
     else:
         report = _report_cycle_with_group(scheduler, framework, info, unread_by_profile, nodes=nodes)
 
+    explanation = replace(report, headline=build_full_headline(report, pod, scheduler))
+    if not nodes:
+        return explanation
+    return replace(explanation, advice=tuple(iter_advice(explanation, pod, scheduler, framework)))
+
+
+def build_full_headline(report: Explanation, pod: Pod, scheduler: Scheduler) -> str:
+    """Build the headline of the pod's explanation, which starts with the missing object if there is one.
+
+    This is the StorageClass of an unschedulable pod or the ResourceClaimTemplate of a pod that is held back.
+    """
     headline = build_headline(report, pod, scheduler.configuration.profiles)
     facts = [cause.fact_data for cause in report.causes]
     is_class_named = any(isinstance(fact, ClaimsUnbound) and fact.names_missing_class for fact in facts)
     if report.verdict == UNSCHEDULABLE and not is_class_named:
         missing = MissingStorageClasses(scheduler.cluster).find_missing_class(pod)
         if missing is not None:
-            headline = f"StorageClass {missing.name} does not exist: {headline}"
+            return f"StorageClass {missing.name} does not exist: {headline}"
     if report.verdict == "Gated":
         missing_templates = find_missing_claim_templates(pod, scheduler.cluster)
         if missing_templates:
             do = agreeing(len(missing_templates), "does", "do")
-            headline = f"ResourceClaimTemplate {first_few(missing_templates)} {do} not exist: {headline}"
-    explanation = replace(report, headline=headline)
-    if not nodes:
-        return explanation
-    return replace(explanation, advice=tuple(iter_advice(explanation, pod, scheduler, framework)))
+            return f"ResourceClaimTemplate {first_few(missing_templates)} {do} not exist: {headline}"
+    return headline
 
 
 def _report_cycle_with_group(

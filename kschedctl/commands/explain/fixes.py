@@ -13,8 +13,7 @@ from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes, explain_too_large_requests
 from kschedctl.fixes.proposals import iter_fixes_at_node, iter_node_independent_fixes
 from kschedctl.fixes.queue_checks import QueueChecks
-from kschedctl.fixes.ranking import CheckedFix, RankedFix, move_holding_fixes_forward, rank_trials
-from kschedctl.fixes.rollouts import Rollouts
+from kschedctl.fixes.ranking import CheckedFix, RankedFix, Rollouts, move_holding_fixes_forward, rank_trials
 from kschedctl.fixes.search import RemedySearch, RemedyWishes
 from kschedctl.fixes.trial.trials import Trials, build_stored_pod
 from kschedctl.replay.controllers.target_pod import TargetPod

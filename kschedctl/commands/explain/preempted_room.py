@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod
-from kschedctl.commands.explain.headline import describe_obstacle_to_room, describe_preemption_under_way
+from kschedctl.commands.explain.cycle_report import build_full_headline
+from kschedctl.commands.explain.headline import describe_obstacle_to_room
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.fixes.queue_replay import replay_queue_without_fix, replay_queue_without_pods
 from kschedctl.scheduler.scheduler import Scheduler
@@ -59,7 +60,7 @@ def mention_rivals_of_pods(
         if rivals:
             identity = id(report), rivals
             if identity not in corrected:
-                corrected[identity] = _add_rivals(report, rivals)
+                corrected[identity] = _add_rivals(scheduler, pod, report, rivals)
             mentioned[pod.key] = corrected[identity]
     return mentioned
 
@@ -86,16 +87,14 @@ def _find_rivals(scheduler: Scheduler, pod: Pod, report: Explanation, victims: f
     return tuple(key for key in node_by_pod if key not in placed_anyway)
 
 
-def _add_rivals(report: Explanation, rivals: tuple[str, ...]) -> Explanation:
+def _add_rivals(scheduler: Scheduler, pod: Pod, report: Explanation, rivals: tuple[str, ...]) -> Explanation:
     """Return the explanation with the rivals in its preemption, headline and advice."""
     assert report.preemption is not None
     preemption = replace(report.preemption, rivals=rivals)
+    with_rivals = replace(report, preemption=preemption)
     text = f"Waiting for them does not help: {describe_obstacle_to_room(preemption)}"
     return replace(
-        report,
-        preemption=preemption,
-        headline=report.headline.replace(
-            describe_preemption_under_way(report.preemption), describe_preemption_under_way(preemption)
-        ),
+        with_rivals,
+        headline=build_full_headline(with_rivals, pod, scheduler),
         advice=tuple(replace(item, text=text) if item.kind == "AwaitPreemption" else item for item in report.advice),
     )

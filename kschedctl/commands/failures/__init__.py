@@ -39,6 +39,7 @@ from kschedctl.replay.edits import get_zone, group_nodes, is_recreated_elsewhere
 from kschedctl.replay.node_drain import (
     compute_unplaced_spreads,
     count_always_unplaced_pods,
+    find_pinned_volumes,
     merge_proven_unplaced_counts,
     shuffle_returning_pods,
 )
@@ -51,7 +52,6 @@ from kschedctl.replay.parallel import (
     report_parts,
     run_tasks,
 )
-from kschedctl.replay.pinned_volumes import find_pinned_volumes
 from kschedctl.replay.placements import (
     count_pods_by_place,
     group_unplaced_pods,

@@ -8,7 +8,7 @@ pkg/controller/volume/attachdetach (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -257,8 +257,12 @@ def find_waiting_pods(
     interrupted.
     """
     late = lost.late
-    placed = [outcome.position for outcome in outcomes if outcome.row >= 0 and outcome.position not in late]
-    rules = _find_rules_that_matter(shared, lost, placed)
+    placed_in_the_end = [outcome.position for outcome in outcomes if outcome.row >= 0]
+    placed = [position for position in placed_in_the_end if position not in late]
+    # Pods that fit nowhere in the end make no difference, unless they stay on their nodes before
+    terminating = lost.late_by_reason[LateReason.CONTROLLER_WAITS]
+    differing = (late - frozenset(terminating)) | late.intersection(placed_in_the_end)
+    rules = _find_rules_that_matter(shared, lost, placed, differing)
     if not rules:
         return ()
     counts_terminating = not rules <= {WaitingRule.SPREAD, WaitingRule.LATE_PODS} or _affect_scores(shared, lost)
@@ -344,16 +348,25 @@ def _get_demands_by_info(shared: SharedCluster) -> dict[int, _Demands]:
     return {}
 
 
-def _find_rules_that_matter(shared: SharedCluster, lost: LostPods, placed: Sequence[Position]) -> set[WaitingRule]:
+def _get_nodes_by_term(shared: SharedCluster) -> dict[AffinityTerm, Bools]:
+    """Return masks of nodes (N,) that were found so far, by the affinity term that selects pods there."""
+    return {}
+
+
+def _find_rules_that_matter(
+    shared: SharedCluster, lost: LostPods, placed: Sequence[Position], late: Collection[Position]
+) -> set[WaitingRule]:
     """Return the rules that may keep placed pods from their nodes as long as the lost nodes exist.
+
+    `late` are the pods that are not replaced before, and get a node later or stay on their nodes before.
 
     Spreading counts an unreachable node's domain as empty unless nodeTaintsPolicy is Honor, which matters if the domain
     has no other nodes. Late pods matter if spreading would count them. Anti-affinity to and of pods on lost nodes
-    matters if their domain has other nodes, and so does affinity, which matters also if it selects late pods, or no pod
-    on the remaining nodes.
+    matters if their domain has other nodes. Affinity matters if it selects pods on lost nodes only in such a domain, or
+    late pods, or no pod on the remaining nodes.
     """
     view = shared.scheduler.view
-    late_infos = np.unique(view.pods.info[np.array(list(lost.late), np.int64)])
+    late_infos = np.unique(view.pods.info[np.array(list(late), np.int64)])
 
     def matches_late_pods(demands: _Demands) -> bool:
         """Return whether spreading would count pods that are not replaced yet."""
@@ -362,10 +375,21 @@ def _find_rules_that_matter(shared: SharedCluster, lost: LostPods, placed: Seque
 
     domains = _LostDomains(view, lost.is_lost_node)
 
+    def select_nodes(term: AffinityTerm) -> Bools:
+        """Return a mask (N,) of the nodes with pods that the term selects."""
+        nodes_by_term = shared.get_cached(_get_nodes_by_term)
+        if term not in nodes_by_term:
+            nodes_by_term[term] = np.zeros(len(view.nodes), np.bool_)
+            rows = view.node[_find_matching_infos(view, term)[view.pods.info]]
+            nodes_by_term[term][rows[rows >= 0]] = True
+        return nodes_by_term[term]
+
     def affinity_matters(demands: _Demands) -> bool:
         """Return whether pods on lost nodes make a difference for the required affinity of a pod."""
-        if not demands.affinity or any(domains.is_any_shared(term.topology_key) for term in demands.affinity):
-            return bool(demands.affinity)
+        if not demands.affinity:
+            return False
+        if any(domains.is_any_left_without(term.topology_key, select_nodes(term)) for term in demands.affinity):
+            return True
         masks = [_find_matching_infos(view, term) for term in demands.affinity]
         if any(mask[late_infos].any() for mask in masks):
             return True
@@ -441,6 +465,16 @@ class _LostDomains:
     def is_any_shared(self, key: str) -> bool:
         """Return whether a domain of this topology key has lost and other nodes."""
         return self._classify_domains(key)[1]
+
+    def is_any_left_without(self, key: str, nodes: Bools) -> bool:
+        """Return whether a domain has lost and other nodes, but of the nodes in the mask (N,) only lost ones."""
+        if not self.is_any_shared(key):
+            return False
+        codes = self._view.nodes.label(key).codes
+        left_without = set(codes[nodes & self._is_lost_node].tolist()) - set(
+            codes[nodes & ~self._is_lost_node].tolist()
+        )
+        return bool((left_without - {-1}).intersection(codes[~self._is_lost_node].tolist()))
 
     def _classify_domains(self, key: str) -> tuple[bool, bool]:
         """Return whether a domain has only lost nodes, and whether a domain has lost and other nodes."""

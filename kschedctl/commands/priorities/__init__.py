@@ -11,7 +11,6 @@ from kschedctl.commands.audit.priorities import build_priorities_section
 from kschedctl.commands.audit.priorities.report import PrioritiesSection
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.sources.cluster import get_read_time
 
 
 def priorities(
@@ -20,12 +19,15 @@ def priorities(
     """Return the priority tiers, the starving pods, and the pods that would be preempted first.
 
     `limits` set by how many pods which tier grows, and after how long pending pods count as starving. `now` is the RFC
-    3339 time of the cluster and defaults to the time at which it was read. Raises UsageError for an unknown tier.
+    3339 time of the cluster and defaults to the time at which it was read. If neither is known, no pod counts as
+    starving, and the section says that ages are unknown. Raises UsageError for an unknown tier.
 
     >>> import kschedctl
     >>> priorities(kschedctl.Cluster.from_objects([])).findings
     ()
     """
     thresholds = Thresholds(priorities=limits or PriorityLimits())
-    audited = AuditedCluster(Scheduler(cluster), now or get_read_time(cluster), thresholds, progress=progress)
+    if not now and cluster.provenance:
+        now = cluster.provenance.read_at
+    audited = AuditedCluster(Scheduler(cluster), now, thresholds, progress=progress)
     return build_priorities_section(audited)

@@ -26,9 +26,15 @@ from kschedctl.commands.explain.fixes import find_uncalled_extenders, search_fix
 from kschedctl.commands.remedies.report import ChosenRemedy, HelplessPods, RemediesOfMany
 from kschedctl.fixes.document import build_remedy, find_author
 from kschedctl.fixes.impossible import explain_impossible_fixes
-from kschedctl.fixes.ranking import RankedFix, build_cost_key, get_trial_price, gives_up_guarantees, harms_nobody
+from kschedctl.fixes.ranking import (
+    RankedFix,
+    Rollouts,
+    build_cost_key,
+    get_trial_price,
+    gives_up_guarantees,
+    harms_nobody,
+)
 from kschedctl.fixes.rollout_replay import RolloutResult
-from kschedctl.fixes.rollouts import Rollouts
 from kschedctl.fixes.search import RemedyWishes, count_affordable_replays
 from kschedctl.fixes.trial.changes import EditedObject, Fix, apply_fixes, build_object_reader
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price

@@ -30,7 +30,6 @@ from kschedctl.commands.simulate import report as reports
 from kschedctl.commands.simulate.report import SimulationReport
 from kschedctl.fixes.new_node import simulate_growth
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
-from kschedctl.replay.controllers.autoscaled_workloads import add_autoscaled_workloads, clamp_replicas_to_autoscaler
 from kschedctl.replay.controllers.creation import Creation, create_objects
 from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_manifests
 from kschedctl.replay.controllers.plan_change import ExistingPods, plan_change
@@ -42,6 +41,7 @@ from kschedctl.replay.controllers.rollout import (
     rename_replaced_pods,
     roll_out,
 )
+from kschedctl.replay.controllers.stored_workloads import add_autoscaled_workloads, clamp_replicas_to_autoscaler
 from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
 from kschedctl.replay.controllers.workload_change import WorkloadChange
 from kschedctl.replay.edits import add_pods, change_pods

@@ -12,6 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypedDict
 
+import numpy as np
+
+from kschedctl.api.arrays import Position
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kube_version import KubeVersion
@@ -38,9 +41,8 @@ from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.budget_statuses import with_current_budgets
 from kschedctl.replay.controllers.manifests import build_error_names, locate_errors
 from kschedctl.replay.controllers.workload_change import WorkloadChange
-from kschedctl.replay.down_nodes import find_down_nodes
-from kschedctl.replay.edits import select_pods
-from kschedctl.replay.node_drain import NodeDrain
+from kschedctl.replay.edits import find_pods_on_nodes, select_pods
+from kschedctl.replay.node_drain import NodeDrain, find_pinned_volumes
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_seeds
 from kschedctl.replay.scenarios import (
     FileReader,
@@ -63,11 +65,11 @@ from kschedctl.replay.settling import (
     settle,
 )
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
+from kschedctl.replay.terminating_pods import find_down_nodes
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports import scenario as parts
-from kschedctl.reports.down_nodes import DownNode, describe_down_nodes
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.reports.placements import BlockedPod
+from kschedctl.reports.placements import BlockedPod, DownNode, PinnedVolume, describe_down_nodes
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
@@ -131,6 +133,8 @@ class ScenarioRun:
     """Workloads with pods that admission denies."""
     down_nodes: list[DownNode] = field(default_factory=list)
     """The drained nodes whose pods stay Terminating."""
+    pinned_volumes: list[PinnedVolume] = field(default_factory=list)
+    """The volumes that can be used only from nodes that the steps delete."""
     admitted_namespaces: dict[str, bool] = field(default_factory=dict)
     """Namespace of pods that pass admission -> whether all of admission is replayed for it."""
     admitted: set[str] = field(default_factory=set)
@@ -188,6 +192,7 @@ class ScenarioRun:
             case parts.SomeNodes() if name == "drain":
                 return self._drain_nodes(step)
         edit = self.build_edit(name, step)
+        self.pinned_volumes += _find_volumes_on_deleted_nodes(self.settled.cluster, edit.cluster)
         is_scaled = isinstance(step, parts.ScaleWorkload)
         cluster = with_current_budgets(edit.resulting_cluster, self.settled.cluster, is_scaled=is_scaled)
         settled = settle(cluster, self.seed, self.sampling, self.call_extender)
@@ -342,6 +347,17 @@ class ScenarioRun:
             returned=returned,
             not_drained=[name for name in node_names if name in occupied_nodes],
         )
+
+
+def _find_volumes_on_deleted_nodes(before: Cluster, after: Cluster) -> tuple[PinnedVolume, ...]:
+    """Return the volumes of pods on deleted nodes, or of pending pods, that can be used only from deleted nodes."""
+    deleted_nodes = {node.metadata.name for node in before.nodes} - {node.metadata.name for node in after.nodes}
+    if not deleted_nodes or not before.persistent_volumes:
+        return ()
+    view = Scheduler(before).view
+    rows = np.array([view.nodes.index[name] for name in deleted_nodes], np.int64)
+    pods = [*find_pods_on_nodes(before, deleted_nodes), *before.unbound_pods()]
+    return find_pinned_volumes(view, rows, [Position(view.pods.index[pod.key]) for pod in pods if not pod.terminated])
 
 
 class SchedulerSetting(TypedDict, total=False):
@@ -661,6 +677,7 @@ def _build_what_if_report(question: Question, seed: int, before: SettledCluster,
         interrupted=after.interrupted,
         not_created=tuple(created.not_created),
         down_nodes=tuple(run.down_nodes),
+        pinned_volumes=tuple(run.pinned_volumes),
         **build_cluster_basis(
             merge_unknown_kinds((before.unknown, run.unknown)),
             scheduler_before,

@@ -12,9 +12,15 @@ from msgspec.structs import replace
 from kschedctl.commands.explain.pending_report import ExplainedPods
 from kschedctl.reports.columns import Column, CsvTable, to_csv_table
 from kschedctl.reports.document import Document
-from kschedctl.reports.down_nodes import DownNode, describe_down_nodes
 from kschedctl.reports.not_created import NotCreated, describe_not_created
-from kschedctl.reports.placements import BlockedPod, Spread
+from kschedctl.reports.placements import (
+    BlockedPod,
+    DownNode,
+    PinnedVolume,
+    Spread,
+    describe_data_on_nodes,
+    describe_down_nodes,
+)
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import ShortPods, Summary
@@ -179,6 +185,8 @@ class WhatIf(Report, frozen=True):
     """Which compared version is replayed from its sources only, and how many of its changes are not replayed."""
     down_nodes: tuple[DownNode, ...] = ()
     """The drained nodes that are unreachable or not ready, and whose pods stay Terminating."""
+    pinned_volumes: tuple[PinnedVolume, ...] = ()
+    """The volumes that can be used only from removed or failed nodes, of pods there and of pending pods."""
     kind: str = "WhatIf"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -293,7 +301,7 @@ class WhatIf(Report, frozen=True):
         return text
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the verdict, the blocked, newly pending and lost pods, the preemptions and the figures to the summary.
+        """Add the verdict, the blocked, newly pending and lost pods, lost data, preemptions and figures to the summary.
 
         The verdict is empty unless a drain cannot be completed.
         """
@@ -307,6 +315,7 @@ class WhatIf(Report, frozen=True):
             verdict=BLOCKED if self.incomplete_steps else "",
             warnings=(
                 *((f"lost for good, since no controller recreates them: {first_few(lost)}",) if lost else ()),
+                *describe_data_on_nodes(self.pinned_volumes),
                 *((f"{counted(evictions, 'pod')} preempted in the steps",) if evictions else ()),
             ),
             subject=self.name,

@@ -82,6 +82,8 @@ class Fix:
     """
     remaining_replicas: int | None = None
     """The number of replicas that the workload keeps, if the fix scales it down."""
+    deletes_claims: bool | None = False
+    """Whether the claims of the replicas that the fix removes are deleted with them; None if this is not known."""
     check_first: str = ""
     """What to find out before running the commands, as a clause; empty if there is nothing."""
     needs_values: tuple[str, ...] = ()

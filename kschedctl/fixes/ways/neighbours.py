@@ -300,9 +300,8 @@ def iter_scale_down_fixes(tried: TriedNode, position: Position) -> Iterator[Fix]
     remaining_count = _count_replicas_after_removal(tried, pod, owner)
     if remaining_count is None or owner == find_owner(tried.trial.pod):
         return
-    loss = f"{owner} loses one replica" if remaining_count else f"{owner} loses its last replica"
-    if owner.kind == "StatefulSet":
-        loss += _describe_claim_loss(tried, owner)
+    deletes_claims = owner.kind == "StatefulSet" and _deletes_claims_of_removed_replicas(tried, owner)
+    lost_replica = "one replica" if remaining_count else "its last replica"
     loses_data_or_service = not remaining_count or owner.kind == "StatefulSet"
     price = Price.LOSS if loses_data_or_service else None
     yield Fix(
@@ -312,12 +311,13 @@ def iter_scale_down_fixes(tried: TriedNode, position: Position) -> Iterator[Fix]
         by=choose_maker(tried, owner.namespace),
         edits=build_deletion_edits(tried.cycle.view, pod),
         cost=FEWER,
-        weakens=loss,
+        weakens=f"{owner} loses {lost_replica}{_describe_claim_loss(deletes_claims, 'that replica')}",
         price=price,
         commands=kubectl.render_scale_down(pod, owner, remaining_count),
         variant_of=owner,
         where=pod.key,
         remaining_replicas=remaining_count,
+        deletes_claims=deletes_claims,
     )
 
 
@@ -326,21 +326,25 @@ def choose_maker(tried: TriedNode, namespace: str) -> By:
     return "author" if namespace == tried.trial.pod.metadata.namespace else "operator"
 
 
-_LOSES_CLAIMS = "; its persistentVolumeClaimRetentionPolicy deletes the claims of that replica"
-_MAY_LOSE_CLAIMS = "; its persistentVolumeClaimRetentionPolicy may delete the claims of that replica"
+def _deletes_claims_of_removed_replicas(tried: TriedNode, owner: Owner) -> bool | None:
+    """Return whether the claims of a StatefulSet's replica are deleted when the StatefulSet is scaled down.
 
-
-def _describe_claim_loss(tried: TriedNode, owner: Owner) -> str:
-    """Return a clause on the claims that are deleted with a replica of the StatefulSet, or "" if they are retained.
-
-    If the StatefulSet was not read, the clause says that claims may be deleted.
+    Return None if the StatefulSet was not read.
     """
     stored_sets = tried.cycle.view.cluster.list_in_namespace("stateful_sets", owner.namespace)
     stored = next((stored for stored in stored_sets if stored.metadata.name == owner.name), None)
-    if stored is None:
-        return _MAY_LOSE_CLAIMS
-    policy = stored.spec.persistent_volume_claim_retention_policy
-    return _LOSES_CLAIMS if policy.when_scaled == "Delete" else ""
+    return None if stored is None else stored.spec.persistent_volume_claim_retention_policy.when_scaled == "Delete"
+
+
+def _describe_claim_loss(deletes_claims: bool | None, replicas: str) -> str:
+    """Return a clause on the claims that are deleted with these replicas, or "" if they are retained.
+
+    If `deletes_claims` is None, the clause says that claims may be deleted.
+    """
+    if deletes_claims is False:
+        return ""
+    verb = "deletes" if deletes_claims else "may delete"
+    return f"; its persistentVolumeClaimRetentionPolicy {verb} the claims of {replicas}"
 
 
 def merge_scale_downs(fixes: Sequence[Fix]) -> list[Fix]:
@@ -370,8 +374,7 @@ def _merge_scale_downs_of_workload(fixes: Sequence[Fix]) -> Fix:
     remaining = last.remaining_replicas or 0
     names = ", ".join(fix.where.rpartition("/")[2] for fix in fixes)
     lost = f"{len(fixes)} of its {len(fixes) + remaining} replicas" if remaining else f"all {len(fixes)} replicas"
-    claims = next((clause for clause in (_LOSES_CLAIMS, _MAY_LOSE_CLAIMS) if clause in first.weakens), "")
-    claims = claims.replace("that replica", "these replicas")
+    claims = _describe_claim_loss(first.deletes_claims, "these replicas")
     *_, scale = last.commands
     # The deletion costs choose the pods, unless all are removed.
     deletion_costs = [command for fix in fixes for command in fix.commands[:-1]] if remaining else []

@@ -29,11 +29,11 @@ from kschedctl.api.workloads import (
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
-from kschedctl.replay.controllers.autoscaled_workloads import clamp_replicas_to_autoscaler
 from kschedctl.replay.controllers.creation import Creation, create_objects
 from kschedctl.replay.controllers.plan_change import ExistingPods, looks_same_to_scheduler, plan_change
 from kschedctl.replay.controllers.pod_defaults import WorkloadNote
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
+from kschedctl.replay.controllers.stored_workloads import clamp_replicas_to_autoscaler
 from kschedctl.replay.controllers.target_pod import TargetPod, find_groups
 from kschedctl.replay.controllers.workload_change import get_ordinal
 from kschedctl.replay.edits import change_pods

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+import kschedctl
 from kschedctl.cli.main import main
 
 
@@ -38,3 +39,25 @@ def test_the_audit_has_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "--demo", "--section", "priorities", "-o", "json"]) == 1
     (section,) = json.loads(capsys.readouterr().out)["sections"]
     assert {**alone, "toolVersion": ""} == {**section, "toolVersion": ""}
+
+
+def test_no_pod_starves_in_files_of_unknown_time() -> None:
+    """Files do not say when the cluster was read, so the age of their pods is unknown."""
+    big = {
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": "4"}}}],
+        "priority": 10,
+        "preemptionPolicy": "Never",
+    }
+    small = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}], "priority": 0, "nodeName": "n1"}
+    created = {"creationTimestamp": "2026-01-01T00:00:00Z", "namespace": "shop"}
+    cluster = kschedctl.Cluster.from_objects(
+        [
+            {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4", "pods": "9"}}},
+            {"kind": "Pod", "metadata": {"name": "big", **created}, "spec": big},
+            {"kind": "Pod", "metadata": {"name": "small", **created}, "spec": small},
+        ]
+    )
+    section = kschedctl.priorities(cluster)
+    assert section.starving == ()
+    assert "Age" in {unknown.kind for unknown in section.unknown}
+    assert [starving.tier for starving in kschedctl.priorities(cluster, now="2026-01-02T00:00:00Z").starving] == ["10"]

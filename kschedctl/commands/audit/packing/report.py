@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.placements import NO_POOL
 from kschedctl.reports.section import Section
+from kschedctl.text.counts import agreeing, first_few
 
 
 class ResourceRoom(Document, frozen=True):
@@ -66,6 +68,10 @@ class EmptiedNode(Document, frozen=True):
     """The number of pods that move to other nodes."""
     saves: dict[str, int]
     """The allocatable resources of the node."""
+    loses_data: tuple[str, ...] = ()
+    """The pods that move and whose emptyDir volumes are deleted (`namespace/name`)."""
+    ask_to_stay: tuple[str, ...] = ()
+    """The pods that move although their annotations ask autoscalers not to evict them (`namespace/name`)."""
 
 
 class KeptNode(Document, frozen=True):
@@ -75,7 +81,7 @@ class KeptNode(Document, frozen=True):
     pool: Annotated[str, Column(keep=True, beneath="of pool", words=NO_POOL)]
     why: Annotated[str, Column("reason")]
     lets_run: tuple[str, ...] = ()
-    """The pending pods that fit there once the node's pods have moved (`namespace/name`)."""
+    """The pending pods that fit there once the node's pods have moved, or can run nowhere else (`namespace/name`)."""
 
 
 class PoolSavings(Document, frozen=True):
@@ -111,3 +117,16 @@ class PackingSection(Section, frozen=True, kw_only=True, tag="packing"):
     """The objects that wait for nodes but whose pods are not placed: in queues or of other schedulers."""
     savings: tuple[PoolSavings, ...] = ()
     """The removable nodes by pool, both emptied and empty ones."""
+
+
+def describe_condition(uncounted: Sequence[str]) -> str:
+    """Return the condition that the answer depends on, as a clause that follows the answer, or "".
+
+    >>> describe_condition(("PodGroup ml/small",))
+    ', unless PodGroup ml/small needs the room (waiting, not replayed)'
+    """
+    return (
+        f", unless {first_few(uncounted)} {agreeing(len(uncounted), 'needs', 'need')} the room (waiting, not replayed)"
+        if uncounted
+        else ""
+    )

@@ -17,12 +17,12 @@ from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     ClassVolumes,
     Listers,
+    VolumeReachability,
     format_claim_key,
     get_claim_class,
     parse_requested_storage,
     to_billionths,
 )
-from kschedctl.scheduler.plugins.helper.volumes.topology import VolumeReachability
 
 Matches = npt.NDArray[np.int32]
 """(N,) an index into the candidates, or NO_MATCH."""
