@@ -12,6 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypedDict
 
+import numpy as np
+
+from kschedctl.api.arrays import Position
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kube_version import KubeVersion
@@ -36,8 +39,8 @@ from kschedctl.replay import edits as node_edits
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.manifests import build_error_names, locate_errors
 from kschedctl.replay.controllers.workload_change import WorkloadChange
-from kschedctl.replay.edits import select_pods
-from kschedctl.replay.node_drain import NodeDrain
+from kschedctl.replay.edits import find_pods_on_nodes, select_pods
+from kschedctl.replay.node_drain import NodeDrain, find_pinned_volumes
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_seeds
 from kschedctl.replay.scenarios import (
     FileReader,
@@ -64,7 +67,7 @@ from kschedctl.replay.terminating_pods import find_down_nodes
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports import scenario as parts
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.reports.placements import DownNode, describe_down_nodes
+from kschedctl.reports.placements import DownNode, PinnedVolume, describe_down_nodes
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
@@ -122,6 +125,8 @@ class ScenarioRun:
     """Workloads with pods that admission denies."""
     down_nodes: list[DownNode] = field(default_factory=list)
     """The drained nodes whose pods stay Terminating."""
+    pinned_volumes: list[PinnedVolume] = field(default_factory=list)
+    """The volumes that can be used only from nodes that the steps delete."""
     admitted_namespaces: dict[str, bool] = field(default_factory=dict)
     """Namespace of pods that pass admission -> whether all of admission is replayed for it."""
     admitted: set[str] = field(default_factory=set)
@@ -176,6 +181,7 @@ class ScenarioRun:
             case parts.SomeNodes() if name == "drain":
                 return self._drain_nodes(step)
         edit = self.build_edit(name, step)
+        self.pinned_volumes += _find_volumes_on_deleted_nodes(self.settled.cluster, edit.cluster)
         self.settled = settle(edit.resulting_cluster, self.seed, self.sampling, self.call_extender)
         return StepEffect(edit.displaced_count, edit.notes)
 
@@ -306,6 +312,17 @@ class ScenarioRun:
         notes = [*describe_down_nodes(down_nodes)]
         notes += [f"{pod.pod} cannot be evicted: {pod.why}" for pod in drain.report_blocked_pods()]
         return StepEffect(len(drain.outcomes) + len(drain.denied) + len(drain.lost), notes)
+
+
+def _find_volumes_on_deleted_nodes(before: Cluster, after: Cluster) -> tuple[PinnedVolume, ...]:
+    """Return the volumes of pods on deleted nodes, or of pending pods, that can be used only from deleted nodes."""
+    deleted_nodes = {node.metadata.name for node in before.nodes} - {node.metadata.name for node in after.nodes}
+    if not deleted_nodes or not before.persistent_volumes:
+        return ()
+    view = Scheduler(before).view
+    rows = np.array([view.nodes.index[name] for name in deleted_nodes], np.int64)
+    pods = [*find_pods_on_nodes(before, deleted_nodes), *before.unbound_pods()]
+    return find_pinned_volumes(view, rows, [Position(view.pods.index[pod.key]) for pod in pods if not pod.terminated])
 
 
 class SchedulerSetting(TypedDict, total=False):
@@ -621,6 +638,7 @@ def _build_what_if_report(question: Question, seed: int, before: SettledCluster,
         interrupted=after.interrupted,
         not_created=tuple(created.not_created),
         down_nodes=tuple(run.down_nodes),
+        pinned_volumes=tuple(run.pinned_volumes),
         **build_cluster_basis(
             merge_unknown_kinds((before.unknown, run.unknown)),
             scheduler_before,

@@ -21,6 +21,7 @@ from kschedctl.render.plots.plot import MAX_PLACES, Plot, build_bar_plot
 from kschedctl.render.sections import (
     PODS,
     build_caveats,
+    build_data_warning,
     build_interruption_line,
     build_runs_section,
     build_unplaced_section,
@@ -46,6 +47,7 @@ def build_page(report: WhatIf, style: Style) -> Page:
         *build_interruption_line(report.interrupted),
         *_iter_summary_lines(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
+        *build_data_warning(report.pinned_volumes),
         *_build_step_tables(report, style),
         *(build_not_created_section(report.not_created, style) if report.not_created else ()),
         *_build_changes_section(report.changes, style),

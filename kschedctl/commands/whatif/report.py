@@ -13,7 +13,13 @@ from kschedctl.commands.explain.pending_report import ExplainedPods
 from kschedctl.reports.columns import Column, CsvTable, to_csv_table
 from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NotCreated, describe_not_created
-from kschedctl.reports.placements import DownNode, Spread, describe_down_nodes
+from kschedctl.reports.placements import (
+    DownNode,
+    PinnedVolume,
+    Spread,
+    describe_data_on_nodes,
+    describe_down_nodes,
+)
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import ShortPods, Summary
@@ -166,6 +172,8 @@ class WhatIf(Report, frozen=True):
     """Which compared version is replayed from its sources only, and how many of its changes are not replayed."""
     down_nodes: tuple[DownNode, ...] = ()
     """The drained nodes that are unreachable or not ready, and whose pods stay Terminating."""
+    pinned_volumes: tuple[PinnedVolume, ...] = ()
+    """The volumes that can be used only from removed or failed nodes, of pods there and of pending pods."""
     kind: str = "WhatIf"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -225,7 +233,7 @@ class WhatIf(Report, frozen=True):
         return text
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the newly pending pods, lost pods, preemptions, and the numbers of changes to the summary."""
+        """Add the newly pending pods, lost pods and data, preemptions, and the numbers of changes to the summary."""
         newly_pending = (change for change in self.changes if change.change == "NewlyPending")
         before, after = self.pending
         evictions = sum(step.evicted for step in self.steps)
@@ -234,6 +242,7 @@ class WhatIf(Report, frozen=True):
             summary,
             warnings=(
                 *((f"lost for good, since no controller recreates them: {first_few(lost)}",) if lost else ()),
+                *describe_data_on_nodes(self.pinned_volumes),
                 *((f"{counted(evictions, 'pod')} preempted in the steps",) if evictions else ()),
             ),
             subject=self.name,

@@ -43,6 +43,7 @@ def test_terminating_pods_and_pods_nominated_to_the_node_are_named() -> None:
     assert "1 pending pod loses its nominated node (d/p1)" in sentence
     assert report.build_first_line()[0].startswith("Can be drained, but ")
     assert not report.safe
+    assert "next: drain n1, but takes the nominated node of 1 pending pod (d/p1)" in RENDERERS["brief"](report, Style())
     assert "kubectl drain waits until they are gone" in RENDERERS["table"](report, Style(width=80))
 
 
@@ -131,6 +132,9 @@ def test_pending_pods_that_can_run_on_no_other_node_are_named() -> None:
         ("Pod d/here", "can run only on a drained node")
     ]
     assert "Pending, and can run on no other node" in RENDERERS["table"](report, Style(width=80))
+    (fix,) = report.summary().fixes
+    assert fix.but == "leaves 1 pending pod without any node (d/here)"
+    assert "next: drain n1, but leaves 1 pending pod without any node (d/here)" in RENDERERS["brief"](report, Style())
 
 
 def test_a_pending_pod_that_does_not_tolerate_the_taint_of_the_node_is_not_stranded() -> None:

@@ -16,6 +16,8 @@ from kschedctl.commands.whatif import build_configuration_settings, whatif
 from kschedctl.commands.whatif.one_more_node import is_harmless
 from kschedctl.commands.whatif.report import WhatIf
 from kschedctl.errors import InputError, KschedctlError
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
 from kschedctl.replay.parallel import Workers
 from kschedctl.replay.scenarios import load_scenario
 from kschedctl.reports.placements import Spread
@@ -82,6 +84,31 @@ def test_new_nodes_like_a_cordoned_one_take_pods() -> None:
 def test_new_nodes_by_a_template() -> None:
     step = {"addNodes": {"template": node("x", cpu="16"), "name": "big"}}
     assert changes(run(step, objects=[*CLUSTER, pod("p", cpu="10")])) == {("p", "NewlyScheduled", "", "big-0")}
+
+
+@pytest.mark.parametrize("steps", [("removeNodes",), ("fail",), ("drain", "removeNodes")])
+def test_deleted_nodes_lose_the_data_of_local_volumes(steps: tuple[str, ...]) -> None:
+    """The data is lost even if the pod left the node in an earlier step, and is then pending."""
+    claim = {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "c", "namespace": "d", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+        "spec": {"volumeName": "v"},
+    }
+    expression = {"key": HOSTNAME, "operator": "In", "values": ["n1"]}
+    terms = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+    volume_spec = {"nodeAffinity": terms, "local": {"path": "/data"}}
+    volume = {"kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": volume_spec}
+    mounted = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+    objects = [node("n1"), node("n2"), claim, volume, replica("db", "n1", volumes=mounted), replica("r2", "n2")]
+
+    report = run(*({step: {"nodes": ["n1"]}} for step in steps), objects=objects)
+    lost_data = "the data of local volume v (d/db) is lost if n1 is deleted"
+    assert report.summary().warnings == (lost_data,)
+    assert lost_data in " ".join(RENDERERS["table"](report, Style()).split())
+    assert [volume.volume for volume in report.pinned_volumes] == ["v"]
+
+    assert run({"removeNodes": {"nodes": ["n2"]}}, objects=objects).pinned_volumes == ()
+    assert run({"cordon": {"nodes": ["n1"]}}, objects=objects).pinned_volumes == ()
 
 
 def test_removed_nodes() -> None:
