@@ -75,13 +75,12 @@ def with_current_budgets(cluster: Cluster, before: Cluster, *, is_scaled: bool =
 
 def _find_changed_pods(before: Cluster, after: Cluster) -> Sequence[_ChangedPod]:
     """Return the pods that have another node than before, or that exist only before or after."""
-    old_nodes = dict(zip(before.pods.list_keys(), before.pods.node.texts(), strict=True))
-    new_nodes = dict(zip(after.pods.list_keys(), after.pods.node.texts(), strict=True))
-    return [
-        _ChangedPod(before.pods.find(*key), after.pods.find(*key))
-        for key in old_nodes.keys() | new_nodes.keys()
-        if old_nodes.get(key) != new_nodes.get(key)
-    ]
+    if before.pods is after.pods:
+        return []
+    old_nodes = set(zip(before.pods.list_keys(), before.pods.node.texts(), strict=True))
+    new_nodes = set(zip(after.pods.list_keys(), after.pods.node.texts(), strict=True))
+    changed_keys = {key for key, _ in old_nodes ^ new_nodes}
+    return [_ChangedPod(before.pods.find(*key), after.pods.find(*key)) for key in changed_keys]
 
 
 def _build_pod_filter(budget: PodDisruptionBudget) -> Callable[[Pod], bool]:
