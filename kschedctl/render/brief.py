@@ -264,7 +264,8 @@ def _iter_brief_parts(
     yield from _iter_fix_parts(summary)
     for entry in _list_summary_entries(summary)[:MAX_ENTRIES]:
         yield BriefText(entry, lines=2, rank=3, is_entry=True)
-    if _is_about_pod(summary) and not summary.fixes and summary.advice:
+    is_undone = _is_about_pod(summary) or summary.summarizes == "Drain"
+    if is_undone and not summary.fixes and summary.advice:
         yield BriefText(f"next: {summary.advice[0]}", lines=2, rank=3)
     fix_commands = _get_short_commands(summary)
     further_fixes = _count_further_fixes(summary)
