@@ -234,8 +234,11 @@ class PodTable(Sequence[Pod]):
     def _row_range_by_namespace(self) -> dict[str, tuple[int, int]]:
         """The first row of each namespace and the row after its last."""
         code_by_namespace: dict[str, int] = {}
-        codes = [code_by_namespace.setdefault(pod.metadata.namespace, len(code_by_namespace)) for pod in self.templates]
-        row_codes = np.array(codes, np.int64)[self.template]
+        code_of_template = [
+            code_by_namespace.setdefault(template.metadata.namespace, len(code_by_namespace))
+            for template in self.templates
+        ]
+        row_codes = np.array(code_of_template, np.int64)[self.template]
         # Rows are sorted by namespace, so a range starts wherever the code changes
         starts = np.flatnonzero(np.diff(row_codes, prepend=-1)).tolist()
         stops = [*starts[1:], len(self)]

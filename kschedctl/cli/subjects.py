@@ -177,7 +177,7 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
         find_fixes_for_report,
         replay_missing_pod_admission,
     )
-    from kschedctl.replay.controllers.stored_workloads import find_template  # noqa: PLC0415 - not for a pod
+    from kschedctl.replay.controllers.stored_workloads import find_owner_manifest  # noqa: PLC0415 - not for a pod
     from kschedctl.replay.controllers.workload_pods import find_targets  # noqa: PLC0415 - not for a pod
 
     scheduler = inquiry.scheduler
@@ -191,7 +191,7 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
     unread_kinds = find_unread_kinds(inquiry.cluster, owner.kind)
     fewer_reasons = explain_fewer_pods(inquiry.cluster, owner)
     waiting = find_blockers(inquiry.cluster, owner, inquiry.now)
-    template = manifest or find_template(inquiry.cluster, owner)
+    template = manifest or find_owner_manifest(inquiry.cluster, owner)
     replayed_failures = replay_missing_pod_admission(
         inquiry.cluster, owner, template, inquiry.find_stored_document(owner)
     )
@@ -205,7 +205,7 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
         not_created = replayed_failures
     if manifest is None and not_created and not not_created.past and owner.kind == "DaemonSet":
         # a running pod of the DaemonSet would not show why pods are missing on other nodes
-        manifest = find_template(inquiry.cluster, owner)
+        manifest = find_owner_manifest(inquiry.cluster, owner)
     try:
         first, *other_targets = find_targets(scheduler, owner, manifest)
     except (UsageError, InputError) as error:

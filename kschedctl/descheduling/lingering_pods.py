@@ -53,7 +53,7 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
         positions = self.find_evictable_pods(selected & self.seen.select_infos(self._has_selected_owner))
         matches = (
             self._pods_above_maximum_age
-            & self._pods_in_configured_states
+            & self._is_in_configured_state
             & self._pods_with_configured_exit_code
             & self._pods_with_matching_condition
         )
@@ -72,15 +72,15 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
         return (age >= 0) & (age // MICROSECONDS_PER_SECOND > max_seconds)
 
     @property
-    def _pods_in_configured_states(self) -> Bools:
+    def _is_in_configured_state(self) -> Bools:
         """A mask (P,) of the pods that are, or have a container, in one of the configured states.
 
         If no states are configured, all pods are in the mask.
         """
         states = self.arguments.states
         if not states:
-            return np.ones(len(self.seen.moved), np.bool_)
-        return find_pods_in_states(self.seen, states, self._has_container_in_configured_state, reasons=True)
+            return np.ones_like(self.seen.moved)
+        return find_pods_in_states(self.seen, states, self._has_container_in_configured_state, include_reasons=True)
 
     def _has_container_in_configured_state(self, containers: NotableContainers) -> bool:
         """Return whether a container is waiting or has terminated for one of the configured reasons."""

@@ -186,14 +186,15 @@ def find_pods_in_states(
     states: Collection[str],
     has_state: Callable[[NotableContainers], bool],
     *,
-    reasons: bool = False,
+    include_reasons: bool = False,
 ) -> Bools:
     """Return a (P,) mask of the pods whose phase is among the states or whose containers satisfy ``has_state``.
 
-    With ``reasons``, pods whose reason is among the states are included. Pods that earlier rounds moved are running.
+    With ``include_reasons``, pods whose reason is among the states are included.
+    Pods that earlier rounds moved are running.
     """
     has_pod_state = seen.select_infos(
-        lambda pod: pod.status.phase in states or (reasons and pod.status.reason in states)
+        lambda pod: pod.status.phase in states or (include_reasons and pod.status.reason in states)
     )
     is_in_pod_state = np.where(seen.moved, RUNNING in states, has_pod_state[seen.info])
     return is_in_pod_state | seen.measure_containers(has_state).astype(np.bool_)

@@ -53,7 +53,7 @@ def build_remedy(
     victims = rollout.victims if rollout else trial.victims
     changes = tuple(iter_object_changes(edits or _move_pod_edits_to_template(trial, pod_key, workload)))
     needs_values = tuple(dict.fromkeys(name for fix in fixes for name in fix.needs_values))
-    costs = [*_iter_fix_costs(fixes, needs_values), *_iter_replacement_costs(fixes)]
+    costs = [*_iter_fix_costs(fixes, needs_values), *_iter_uncordon_warning(fixes)]
     if victims:
         costs.append(_build_eviction_cost(trial, victims, rollout))
     costs += _iter_waiting_siblings_cost(find_author(trial.authored_pod, workload), rollout, result)
@@ -121,7 +121,7 @@ def _join_commands(fixes: Iterable[Fix]) -> tuple[str, ...]:
     return tuple(joined)
 
 
-def _iter_replacement_costs(fixes: Iterable[Fix]) -> Iterator[FixCost]:
+def _iter_uncordon_warning(fixes: Iterable[Fix]) -> Iterator[FixCost]:
     """Yield a warning if the fixes cordon nodes: uncordon them only once the replacements of evicted pods run."""
     cordoned_nodes = tuple(dict.fromkeys(fix.cordoned_node for fix in fixes if fix.cordoned_node))
     if cordoned_nodes:

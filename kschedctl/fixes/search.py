@@ -89,7 +89,7 @@ class RemedySearch:
     """Called with 1 for each set that is tried."""
     working_trials: list[RemedyTrial] = field(default_factory=list)
     """The trials of the minimal sets of changes that help."""
-    exhausted: bool = True
+    is_exhaustive: bool = True
     """Whether nothing was left out for lack of trials or time, because of too many node shapes or an interruption."""
     timed_out: bool = False
     """Whether the deadline ended the search."""
@@ -106,13 +106,13 @@ class RemedySearch:
         """Run the search, and return the trials of all minimal sets of changes that help, the smallest sets first.
 
         The search stops early at its limits, if the user interrupts, or after the smallest size that helps if only
-        these sets are wanted. `exhausted` says whether it is complete.
+        these sets are wanted. `is_exhaustive` says whether it is complete.
         """
         try:
             self._search_all_sizes()
         except KeyboardInterrupt:
             self.interrupted = True
-            self.exhausted = False
+            self.is_exhaustive = False
         return self.working_trials
 
     def _search_all_sizes(self) -> None:
@@ -130,10 +130,10 @@ class RemedySearch:
                     break
                 self._only_corrections = True  # a larger set may still correct the manifest
             self._tried_places: set[TriedPlace] = set()
-            for tried in self._iter_starting_points(self.trials.base, size):
+            for tried in self._iter_promising_nodes(self.trials.base, size):
                 self._try_changes(tried, size)
 
-    def _iter_starting_points(self, trial: RemedyTrial, remaining_changes: int) -> Iterator[TriedNode]:
+    def _iter_promising_nodes(self, trial: RemedyTrial, remaining_changes: int) -> Iterator[TriedNode]:
         """Yield each node whose rejections the remaining changes may clear, and an entry that stands for no node.
 
         At the entry without a node, changes are tried that do not depend on one. It comes first if only one change
@@ -149,8 +149,9 @@ class RemedySearch:
                 if tried.row is not None and _can_be_cleared(tried, remaining_changes)
             )
             yield from islice(clearable_nodes, MOST_NODES_OF_TRIAL)
-            if next(clearable_nodes, None) is not None:
-                self.exhausted = False
+            has_more_nodes = next(clearable_nodes, None) is not None
+            if has_more_nodes:
+                self.is_exhaustive = False
         if remaining_changes > 1:
             yield TriedNode(trial, None)
 
@@ -265,7 +266,7 @@ class RemedySearch:
             old_node_count = len(self.trials.scheduler.view.nodes)
             rows = [Row(row) for row in range(old_node_count, len(trial.cycle.view.nodes))]
         else:
-            return self._iter_starting_points(trial, remaining_changes)
+            return self._iter_promising_nodes(trial, remaining_changes)
 
         key_before = _build_first_rejection_key(tried)
         next_nodes = []
@@ -307,13 +308,13 @@ class RemedySearch:
         return self.wishes.allows(fix) and not (fix.kind == FixKind.USE_PRIORITY_CLASS and self.trials.can_preempt(()))
 
     def _has_reached_limit(self) -> bool:
-        """Return whether the trials or the time is used up. If so, set `exhausted` to False."""
+        """Return whether the trials or the time is used up. If so, set `is_exhaustive` to False."""
         nodes = len(self.trials.scheduler.view.nodes)
         most_trials = min(MOST_TRIALS, count_affordable_replays(SEARCH_BUDGET, nodes))
         self.timed_out = time.monotonic() > self.deadline
         must_stop = self.timed_out or self.trials.replayed > most_trials
         if must_stop:
-            self.exhausted = False
+            self.is_exhaustive = False
         return must_stop
 
 

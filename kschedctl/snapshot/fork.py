@@ -117,13 +117,14 @@ class Fork:
         # The new snapshot gives the pods the rows that their nodes have now, or -1 if the node is removed.
         fork = Fork(self.snapshot.without_nodes(removed, self.cluster, self.node))
         fork.pods = self.pods
-        fork._memo_of_pods = self._memo_of_pods
+        fork._memo_of_pods = self._memo_of_pods  # what is cached about the same pods stays valid
         fork.requested = self.requested[~removed]
         fork.nonzero_requested = self.nonzero_requested[~removed]
         rows = np.flatnonzero(~removed)
         row_in_part = np.full(len(removed), -1, np.int32)
         row_in_part[rows] = np.arange(len(rows))
-        fork.part_of = PartOfFork(self, rows, row_in_part, len(self.trail))
+        moves_before = len(self.trail)
+        fork.part_of = PartOfFork(self, rows, row_in_part, moves_before)
         return fork
 
     def with_changes(

@@ -203,10 +203,10 @@ def _decode_pods(data: bytes) -> PodTable:
     validate_stored_names(meta.namespace for meta in record.metadata)
     templates = _decode_distinct_pods(record)
     pod_count = len(record.names)
-    template = _decode_numbers(record.template)
-    _validate_codes(template, len(templates))
-    _validate_column_length(len(template), pod_count)
-    return PodTable(templates, template, record.names, _decode_columns(record, pod_count))
+    template_of_pod = _decode_numbers(record.template)
+    _validate_codes(template_of_pod, len(templates))
+    _validate_column_length(len(template_of_pod), pod_count)
+    return PodTable(templates, template_of_pod, record.names, _decode_columns(record, pod_count))
 
 
 def _decode_distinct_pods(record: _PodRecord) -> list[Pod]:

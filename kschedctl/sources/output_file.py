@@ -75,7 +75,9 @@ def _resolve_target(path: str) -> tuple[str, os.stat_result | None]:
         raise _build_write_error(path, error) from None
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
-    problem = _explain_uncreatable_file(path, folder) if status is None else _explain_irreplaceable_file(status, target)
+    problem = (
+        _explain_uncreatable_file(path, folder) if status is None else _explain_why_not_replaceable(status, target)
+    )
     if not problem and not os.access(folder, os.W_OK | os.X_OK):
         problem = "permission denied in its folder"
     if problem:
@@ -90,7 +92,7 @@ def _explain_uncreatable_file(path: str, folder: str) -> str:
     return "" if os.path.isdir(folder) else "no such folder"
 
 
-def _explain_irreplaceable_file(status: os.stat_result, target: str) -> str:
+def _explain_why_not_replaceable(status: os.stat_result, target: str) -> str:
     """Return why the existing file must not or cannot be replaced, or "" if it can."""
     if stat.S_ISDIR(status.st_mode):
         return "a folder"

@@ -43,7 +43,7 @@ HINTS = {SkipReason.CHART: "--helm renders them"}
 
 
 _LINE = re.compile(r"line (\d+)")
-_KUBERNETES = re.compile(r"^[ \t]*+(?:apiVersion|\"apiVersion\")\s*+:", re.MULTILINE)
+_API_VERSION_FIELD = re.compile(r"^[ \t]*+(?:apiVersion|\"apiVersion\")\s*+:", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\{\{|\$\{[A-Za-z_]|<%")
 _VARIABLE = re.compile(r"\$\([A-Za-z_]|\(\$[A-Za-z_]")
 _UPPER_NAME = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
@@ -149,10 +149,11 @@ class _RepositoryReader:
         """
         if text is not None and _ANY_PLACEHOLDER.search(text):
             self._record_skip(_classify_template(name), name)
-        elif text is not None and not _KUBERNETES.search(text):
+        elif text is not None and not _API_VERSION_FIELD.search(text):
             self._record_skip(SkipReason.FOREIGN, name)
         else:
-            line_match = _LINE.search(error.where.rpartition(": ")[2])
+            place_in_file = error.where.rpartition(": ")[2]  # of "path: document 2, line 7"
+            line_match = _LINE.search(place_in_file)
             line = int(line_match[1]) if line_match else 1
             self.broken.append(BrokenFile(name, line, error.what))
 

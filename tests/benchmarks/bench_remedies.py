@@ -160,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             trials = Trials(scheduler, make())
             search = RemedySearch(trials, iter_fixes_at_node, iter_node_independent_fixes, RemedyWishes(most))
             took = measure_seconds(search.run)
-            rest = "" if search.exhausted else ", not all tried"
+            rest = "" if search.is_exhaustive else ", not all tried"
             times = f"{took * 1000:8.0f} ms, {took / min(replays):6.0f} times as long, {trials.replayed} replays"
             print(f"  {most}: {times}, {len(search.working_trials)} found{rest}")
     measure_many_pods(cluster, options.pending)

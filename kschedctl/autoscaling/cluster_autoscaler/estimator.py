@@ -102,9 +102,11 @@ class Estimator:
             if self.remaining_nodes == 0:
                 return False
             self._add_template_copy()
-            if self.snapshot.place_pod_if_accepted(self.get_position(pod), self.added[-1]) is not None:
+            new_node = self.added[-1]
+            rejection = self.snapshot.place_pod_if_accepted(self.get_position(pod), new_node)
+            if rejection is not None:
                 return True
-            self._record_placement(pod, self.added[-1])
+            self._record_placement(pod, new_node)
         return True
 
     def _place_pod_preferring_last_node(self, pod: Pod) -> bool:

@@ -92,11 +92,11 @@ class Expanders:
             case "least-nodes":
                 return _select_options_with_largest(options, lambda option: -option.nodes)
             case "least-waste":
-                return _select_options_with_largest(options, lambda option: -self._compute_wasted_share(option))
+                return _select_options_with_largest(options, lambda option: -self._compute_waste_score(option))
             case _:
                 return self._filter_by_priority(options)
 
-    def _compute_wasted_share(self, option: Option) -> float:
+    def _compute_waste_score(self, option: Option) -> float:
         """Return the sum of the CPU share and the memory share that the new nodes would leave unused.
 
         The result is NaN for nodes without CPU or without memory.

@@ -67,14 +67,14 @@ def explain_new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: s
     if pod.key in report.filtered_out:
         return NewNode(NAME, existing_node=ROOM, doubts=doubts, sources=node_groups.sources)
     remaining = report.remaining.get(pod.key)
-    message = (remaining and remaining.message) or report.error or report.loop_error or ""
+    message = (remaining.message if remaining else "") or report.error or report.loop_error or ""
 
     def accepts_with_groups(changed: NodeGroupList, group: str, refused: Pod) -> bool:
         """Return whether the group would accept the pod in a new loop with the changed groups."""
         return would_group_accept_pod(begin_loop(changed), group, refused)
 
     # labels and resources that a tag or an annotation would have to declare for the group to grow
-    unhelped = [pods for pods in run.iter_unhelped_pods() if pod.key in pods.keys]
+    unhelped = [group for group in run.iter_unhelped_pods() if pod.key in group.keys]
     gaps = {gap.group: gap for gap in iter_template_gaps(groups, run.loop.nodes, unhelped, accepts_with_groups)}
     verdicts = tuple(
         verdict if verdict.pool not in gaps else replace(verdict, missing=(gaps[verdict.pool].sentence,))

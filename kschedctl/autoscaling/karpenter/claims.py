@@ -228,11 +228,13 @@ class NewClaim:
 
         The order of equal prices depends on the previous order, because Go's sort is not stable.
         """
-        initial_order = [index for group in self.groups for index in np.flatnonzero(group.types).tolist()]
-        previous_order = self.sorted_options or initial_order
-        remaining = [index for index in previous_order if self.options[index]]
-        prices = self.template.columns.compute_cheapest_prices(self.requirements)[remaining].tolist()
-        self.sorted_options = [remaining[index] for index in compute_go_sort_order(prices)]
+        previous_order = self.sorted_options
+        if not previous_order:
+            previous_order = [row for group in self.groups for row in np.flatnonzero(group.types).tolist()]
+        remaining_rows = [row for row in previous_order if self.options[row]]
+        price_by_row = self.template.columns.compute_cheapest_prices(self.requirements)
+        order = compute_go_sort_order(price_by_row[remaining_rows].tolist())
+        self.sorted_options = [remaining_rows[position] for position in order]
         return self.sorted_options
 
     def finalize_scheduling(self) -> None:

@@ -318,7 +318,8 @@ class _ObstacleSearch:
         """
         edited = _ObstacleSearch(self.setting, self.pod, self.existing, self.template)
         edited.replace_pool(pool)
-        if not edited.template.options.any():
+        has_types = edited.template.options.any()
+        if not has_types:
             return None
         run = self.setting.run_scheduler(
             [self.pod], self.existing, new_nodes_only=True, templates=[edited.template], pools=edited.pools
@@ -326,7 +327,8 @@ class _ObstacleSearch:
         if not run.claims:
             return None
         (claim,) = run.claims
-        types = [claim.template.columns.types[row] for row in np.flatnonzero(claim.options).tolist()]
+        type_rows = np.flatnonzero(claim.options).tolist()
+        types = [claim.template.columns.types[row] for row in type_rows]
         return min(types, key=lambda type: (type.capacity.get(CPU, ZERO), type.capacity.get(MEMORY, ZERO), type.name))
 
     def _describe_refusal(self, refusal: ClaimRefusal) -> str:

@@ -247,7 +247,7 @@ def report_cycle(cycle: Cycle, scheduler: Scheduler, framework: Framework, *, no
         message=message,
         permit=permit,
         not_replayed=doubts.find_unreplayed_parts(framework),
-        upstream_faults=tuple(iter_upstream_faults(cycle, framework)),
+        upstream_faults=tuple(iter_upstream_bugs(cycle, framework)),
         ignored=scheduler.list_ignored_fields((cycle.info.spec,)),
         node_order=cycle.view.nodes.names,
         feasible=cycle.passed.names,
@@ -518,7 +518,7 @@ def _sum_extender_scores(cycle: Cycle) -> dict[str, dict[str, int]]:
     return scores
 
 
-def iter_upstream_faults(cycle: Cycle, framework: Framework) -> Iterator[str]:
+def iter_upstream_bugs(cycle: Cycle, framework: Framework) -> Iterator[str]:
     """Yield a description of each kube-scheduler bug that affects this cycle.
 
     If the cycle can be run again without the bug, the bug counts only if the outcome then differs, and the description
@@ -528,7 +528,7 @@ def iter_upstream_faults(cycle: Cycle, framework: Framework) -> Iterator[str]:
         fault = plugin.find_upstream_fault(cycle) if has_upstream_fault(plugin) else None
         if fault is None:
             continue
-        if fault.without is None:
+        if fault.plugin_without_fault is None:
             yield fault.text
         elif difference := _describe_difference(cycle, _run_without_fault(fault, cycle, framework)):
             yield f"{fault.text}; {difference}"
@@ -536,8 +536,8 @@ def iter_upstream_faults(cycle: Cycle, framework: Framework) -> Iterator[str]:
 
 def _run_without_fault(fault: UpstreamFault, cycle: Cycle, framework: Framework) -> Cycle:
     """Run the cycle again with a corrected version of the plugin."""
-    assert fault.without is not None
-    return run_cycle(framework.without_extenders().with_plugin(fault.without), cycle.info, cycle.view)
+    assert fault.plugin_without_fault is not None
+    return run_cycle(framework.without_extenders().with_plugin(fault.plugin_without_fault), cycle.info, cycle.view)
 
 
 def _describe_difference(cycle: Cycle, corrected: Cycle) -> str:

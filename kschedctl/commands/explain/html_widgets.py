@@ -125,28 +125,27 @@ def build_plugin_matrix(report: Explanation) -> Matrix:
     plugins = tuple(dict.fromkeys(filter(None, (*rejected_by_plugin, *scorers))))
     best = set(report.best)
 
-    # The columns about the node
-    columns = [
-        GridColumn("pool and answer"),
-        GridColumn("node", keep=True),
-        GridColumn("zone", keep=True),
-        GridColumn("reason"),
-        GridColumn("total", has_numbers=True),
-    ]
-    cells: list[list[Tonal]] = [
-        [(f"{node.pool or 'no pool'}: {_choose_main_reason(node)}", "plain") for node in nodes],
-        [(node.name, _choose_tone(node)) for node in nodes],
-        [(node.zone, "plain") for node in nodes],
-        [(_join_refusals(node), "plain") for node in nodes],
-        [(_format_total(node, is_best=node.name in best), _choose_tone(node)) for node in nodes],
+    # The columns about the node, each with its cells
+    columns: list[tuple[GridColumn, list[Tonal]]] = [
+        (
+            GridColumn("pool and answer"),
+            [(f"{node.pool or 'no pool'}: {_choose_main_reason(node)}", "plain") for node in nodes],
+        ),
+        (GridColumn("node", keep=True), [(node.name, _choose_tone(node)) for node in nodes]),
+        (GridColumn("zone", keep=True), [(node.zone, "plain") for node in nodes]),
+        (GridColumn("reason"), [(_join_refusals(node), "plain") for node in nodes]),
+        (
+            GridColumn("total", has_numbers=True),
+            [(_format_total(node, is_best=node.name in best), _choose_tone(node)) for node in nodes],
+        ),
     ]
 
     # A column for each plugin
     for plugin in plugins:
-        columns.append(GridColumn(printable(plugin), has_numbers=True))
         rejected_nodes = rejected_by_plugin.get(plugin, set())
-        cells.append(_build_plugin_column(nodes, rejected_nodes, scorers.get(plugin, {})))
-    return Matrix(tuple(columns), tuple(cells))
+        cells = _build_plugin_column(nodes, rejected_nodes, scorers.get(plugin, {}))
+        columns.append((GridColumn(printable(plugin), has_numbers=True), cells))
+    return Matrix(tuple(column for column, _ in columns), tuple(cells for _, cells in columns))
 
 
 def _join_refusals(node: NodeReport) -> str:

@@ -38,11 +38,9 @@ def _build_autoscaler_event_line(new: NewNode) -> Page:
     return (paragraph(Marked(f"{new.autoscaler} reported otherwise{time}:", Tone.WARNING), event.message),)
 
 
-def build_growth_page(growth: NodeGrowth, style: Style) -> Page:
+def build_new_nodes_page(growth: NodeGrowth, style: Style) -> Page:
     """Build the page about the nodes that an autoscaler would add for all pending pods."""
-    never = build_struct_table(
-        growth.never, style, {"pods": lambda never: first_of(never.pods)}, title="Never scheduled"
-    )
+    never = build_struct_table(growth.never, style, {"pods": lambda row: first_of(row.pods)}, title="Never scheduled")
     return (
         *_build_uncertainty_lines(growth),
         *build_struct_table(growth.pools, style, title="New nodes"),

@@ -223,7 +223,7 @@ def _build_rejection_sections(report: Explanation, style: Style) -> Page:
         return ()
     reasons = build_eliminations_table(report.eliminations, style, nearest=False)
     chart = _plot_rejections(report, style)
-    nodes = _build_node_table(report, style) if style.lists_all_nodes else _build_node_groups_table(report, style)
+    nodes = _build_node_table(report, style) if style.lists_all_nodes else _build_rejected_nodes_table(report, style)
     return (*reasons, *chart, *nodes)
 
 
@@ -277,12 +277,12 @@ def _build_elimination_row(elimination: Elimination, stacked: bool) -> Row:
     return (nodes, only, Stack((reason, Marked(closest, Tone.FAINT))))
 
 
-def _build_node_groups_table(report: Explanation, style: Style) -> Page:
+def _build_rejected_nodes_table(report: Explanation, style: Style) -> Page:
     """Build the table of the rejected nodes, in which nodes with the same rejections share a row.
 
     If no rejected node was evaluated, only the plugins that would reject the nodes are listed.
     """
-    evaluated = any(group.refusals[0].plugin for group in report.groups)
+    evaluated = any(group.refusals[0].plugin for group in report.groups)  # other nodes have refusals without plugin
     if evaluated:
         title = "Rejected nodes, closest to fitting first"
     elif any(node.feasible for node in report.nodes):

@@ -148,13 +148,15 @@ def _iter_victim_ties(candidate: Candidate, view: Fork) -> Iterator[tuple[str, .
 
 def _build_victim_report(position: Position, violating: bool, view: Fork) -> VictimReport:
     """Build the report on a victim. If `violating`, it lists the PodDisruptionBudgets that the eviction violates."""
-    table = view.pods.objects.table  # building the Pod itself would take longer
-    row = int(view.pods.objects.rows[position])
-    owner = find_controller(table.get_template(row).metadata)
+    pods = view.pods
+    table = pods.objects.table  # building the Pod itself would take longer
+    table_row = int(pods.objects.rows[position])
+    info_number = pods.info[position]
+    owner = find_controller(table.get_template(table_row).metadata)
     return VictimReport(
-        pod=table.get_key(row),
-        priority=int(view.pods.priority[view.pods.info[position]]),
+        pod=table.get_key(table_row),
+        priority=int(pods.priority[info_number]),
         owner=f"{owner.kind}/{owner.name}" if owner else "",
-        start_time=table.started.text_of(row) or None,
+        start_time=table.started.text_of(table_row) or None,
         budgets=get_budgets(view).find_protecting_budgets(position) if violating else (),
     )

@@ -184,14 +184,16 @@ def _find_nodes_without_evictions(shared: SharedCluster, is_lost_node: Bools) ->
     It deletes none if all zones are down, or in a small zone of which a large part is down, but not all. Upstream:
     ComputeZoneState and handleDisruption in pkg/controller/nodelifecycle/node_lifecycle_controller.go (v1.36).
     """
-    zones = shared.get_cached(_code_zones)
+    zone_of_node = shared.get_cached(_code_zones)
     is_down = is_lost_node | shared.get_cached(_find_unready_nodes)
-    count = np.bincount(zones)
-    down = np.bincount(zones[is_down], minlength=len(count))
+    count = np.bincount(zone_of_node)
+    down = np.bincount(zone_of_node[is_down], minlength=len(count))
     if (down == count).all():
         return is_lost_node
-    is_partial = (down > 2) & (down < count) & (down / count >= UNHEALTHY_ZONE_THRESHOLD) & (count <= LARGE_ZONE)
-    return is_lost_node & is_partial[zones]
+    # upstream ignores up to two nodes that are down, however small their zone
+    is_partially_disrupted = (down > 2) & (down < count) & (down / count >= UNHEALTHY_ZONE_THRESHOLD)
+    has_no_evictions = is_partially_disrupted & (count <= LARGE_ZONE)
+    return is_lost_node & has_no_evictions[zone_of_node]
 
 
 def _code_zones(shared: SharedCluster) -> Rows:

@@ -130,7 +130,7 @@ def _build_remedies_document(
         searched=SearchReport(
             wishes.max_changes,
             search.trials.replayed,
-            search.exhausted,
+            search.is_exhaustive,
             restricted=wishes.is_restricted,
             stopped_after=wishes.seconds if search.timed_out else 0,
         ),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kschedctl.commands.explain.new_node_page import build_growth_page
+from kschedctl.commands.explain.new_node_page import build_new_nodes_page
 from kschedctl.commands.simulate.following_report import (
     BEST_OF_A_PART,
     DIFFERING_OUTCOMES,
@@ -86,7 +86,11 @@ def build_simulation_page(report: SimulationReport, style: Style) -> Page:
             report.workloads, style, "Workloads, before new nodes are added" if report.growth else "Workloads"
         ),
         *(build_not_created_section(report.not_created, style) if report.not_created else ()),
-        *(build_growth_page(report.growth, style) if report.growth else build_unplaced_section(report.pending, style)),
+        *(
+            build_new_nodes_page(report.growth, style)
+            if report.growth
+            else build_unplaced_section(report.pending, style)
+        ),
         *(build_held_back_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()),
         *build_retried_section(report.retried, style),
         *build_preempted_section(report.evicted, style, report.chain),

@@ -130,7 +130,8 @@ def _iter_affinity_term_fixes(tried: TriedNode, fact: NodeAffinityUnmet) -> Iter
             unmet = unmet_requirements[0]
             requirement = SelectorRequirement(unmet.key, unmet.operator, unmet.values or None)
             located = LocatedRequirement(number, unmet.field, requirement)
-            if not unmet.field:
+            is_label = not unmet.field  # otherwise, it is in matchFields
+            if is_label:
                 yield from _iter_label_mismatch_fixes(tried, located, unmet)
             if unmet.found is not None:
                 yield from _iter_allowed_value_fixes(tried, located, unmet, unmet.found)

@@ -288,7 +288,7 @@ class ClusterFacts:
         verdict = cycle.filter.verdicts.get(DynamicResources.name)
         return cycle.error is None and verdict is not None and bool(verdict.rejected.all())
 
-    def is_cluster_full_with_pods_on(self, workload: Workload, rows: Rows) -> bool:
+    def is_cluster_full_after_placing(self, workload: Workload, rows: Rows) -> bool:
         """Return whether no node has room for another of the workload's pods once there is one on each of `rows`.
 
         Other pods are ignored, except static pods and pods of DaemonSets. Returns False if no profile schedules the
@@ -300,8 +300,9 @@ class ClusterFacts:
         view, positions = self._fork_with_pods(workload, len(rows))
         for position, row in zip(positions, map(Row, rows.tolist()), strict=True):
             view.assume(position, row)
-        pod = view.merge_label_keys(view.stored(strip_references(workload.pod)))
-        cycle = run_cycle(framework, PodInfo(pod, view.settings.requests), view)
+        pod_without_references = strip_references(workload.pod)  # a missing claim, for instance, would reject all nodes
+        another_pod = view.merge_label_keys(view.stored(pod_without_references))
+        cycle = run_cycle(framework, PodInfo(another_pod, view.settings.requests), view)
         return cycle.error is None and not len(cycle.feasible)
 
     def count_placeable_pods(self, workload: Workload, count: int) -> int:

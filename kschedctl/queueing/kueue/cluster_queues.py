@@ -482,7 +482,7 @@ def build_empty_queue_cache(
         cache.cohorts[name] = CohortNode(name, quotas, weight)
         if parent:
             parents[name] = parent
-        if is_cohort_in_circle(name, parents):
+        if is_cohort_in_circle(name, parents):  # given the cohorts added so far, as upstream
             cache.problems.append(f"Cohort {name}: cohort has a cycle")
     cohort_names = {queue.metadata.name: queue.spec.cohort_name or queue.spec.cohort for queue in queues}
     for name in (*parents.values(), *cohort_names.values()):

@@ -250,9 +250,10 @@ def sync_admitted_condition(workload: WorkloadState, gates: FeatureGates, now: i
 
     if is_observable:
         is_unset = not {ConditionType.QUOTA_RESERVED, ConditionType.ADMITTED} & workload.conditions.keys()
-        if is_unset and Gate.UNADMITTED_EXPLICIT_STATUS not in gates:
-            return workload
-    elif workload.is_admitted == (has_quota and checks_ready and topology_ready):
+        is_current = is_unset and Gate.UNADMITTED_EXPLICIT_STATUS not in gates
+    else:
+        is_current = workload.is_admitted == (has_quota and checks_ready and topology_ready)
+    if is_current:
         return workload
 
     if not has_quota and not checks_ready and not is_observable:

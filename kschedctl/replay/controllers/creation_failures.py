@@ -113,7 +113,7 @@ class CreationFailures:
             object=uncreated_kind,
             past=failed[0].past,
         )
-        return add_headline(report)
+        return add_headline_and_reason(report)
 
     @cached_property
     def _failed_creators(self) -> list[_FailedCreator]:
@@ -290,7 +290,7 @@ def build_denied_pods_report(
     )
     existing = wanted - denied - creatable
     report = NotCreated(str(owner), "", wanted, there=existing, missing=denied, failures=failures, creatable=creatable)
-    return add_headline(replace(report, defaults=defaults))
+    return add_headline_and_reason(replace(report, defaults=defaults))
 
 
 def report_denied_pods(owner: Owner, messages_by_pod: Sequence[Sequence[str]], wanted: int) -> NotCreated:
@@ -306,10 +306,12 @@ def report_denied_pods(owner: Owner, messages_by_pod: Sequence[Sequence[str]], w
     if can_get_every_message:
         return build_denied_pods_report(owner, all_messages, wanted, denied)
     failures = tuple(CreationFailure(message, REPLAYED) for message in all_messages)
-    return add_headline(NotCreated(str(owner), "", wanted, there=wanted - denied, missing=denied, failures=failures))
+    return add_headline_and_reason(
+        NotCreated(str(owner), "", wanted, there=wanted - denied, missing=denied, failures=failures)
+    )
 
 
-def add_headline(not_created: NotCreated) -> NotCreated:
+def add_headline_and_reason(not_created: NotCreated) -> NotCreated:
     """Return the report with its headline and its reason.
 
     A headline reads like ``1 of 6 pods (6 wanted, 5 exist): exceeded quota: …``, or like ``some could not be created 5
@@ -319,6 +321,7 @@ def add_headline(not_created: NotCreated) -> NotCreated:
     newest, *older = not_created.failures
     message = shorten_api_message(newest.message)
     reason = f"{message or NO_REASON}{_describe_other_reasons(older)}"
+    # the denial may be about requests or limits that a LimitRange set
     if not_created.defaults and any(resource in message for resource in _DEFAULTED_RESOURCES):
         reason += f" ({'; '.join(not_created.defaults)})"
     if not_created.past:

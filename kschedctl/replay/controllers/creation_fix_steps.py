@@ -451,7 +451,7 @@ def _list_containers(spec: JsonObject) -> list[Writable]:
 
 def _suggest_resources(denied: DeniedPod) -> Iterator[FixStep]:
     """Yield the step that sets the nearest requests and limits that all LimitRanges allow, if any have to change."""
-    settings = find_settings_within_limit_ranges(denied.cluster, denied.namespace, denied.manifest)
+    settings = find_settings_to_fit_limit_ranges(denied.cluster, denied.namespace, denied.manifest)
     if settings:
         yield _build_resources_step(settings)
 
@@ -568,7 +568,7 @@ class _RequestAndLimit(NamedTuple):
     limit: Quantity | None
 
 
-def find_settings_within_limit_ranges(cluster: Cluster, namespace: str, manifest: JsonObject) -> list[ResourceSetting]:
+def find_settings_to_fit_limit_ranges(cluster: Cluster, namespace: str, manifest: JsonObject) -> list[ResourceSetting]:
     """Return the settings that containers have to change so that all LimitRanges allow the pod.
 
     The list is empty if nothing has to change or the LimitRanges are not known.
@@ -585,12 +585,8 @@ def find_settings_within_limit_ranges(cluster: Cluster, namespace: str, manifest
     }
     defaults.set_defaults(request)
     limit_ranger.add_default_resources(request)
-    amounts_by_container: dict[str, dict[str, Quantities]] = {}
-    for container in (*request.containers, *request.init_containers):
-        resources = container.get("resources") or {}
-        amounts = {part: parse_quantities(resources.get(part) or {}) for part in PARTS}
-        amounts_by_container[str(container.get("name", ""))] = amounts
-    original = copy.deepcopy(amounts_by_container)
+    amounts_by_container = _read_container_amounts(request)
+    original = _read_container_amounts(request)
 
     # Fit each container, then the sums of the regular containers
     items = [item for limit_range in ranges for item in limit_range.spec.limits]
@@ -601,6 +597,16 @@ def find_settings_within_limit_ranges(cluster: Cluster, namespace: str, manifest
         if item.type == limit_ranger.POD_TYPE:
             _fit_container_sums_to_limit_range(regular, item)
     return list(_iter_changed_settings(original, amounts_by_container, written))
+
+
+def _read_container_amounts(request: AdmissionRequest) -> dict[str, dict[str, Quantities]]:
+    """Return the requests and limits of each container and init container, by container name."""
+    amounts_by_container = {}
+    for container in (*request.containers, *request.init_containers):
+        resources = container.get("resources") or {}
+        amounts = {part: parse_quantities(resources.get(part) or {}) for part in PARTS}
+        amounts_by_container[str(container.get("name", ""))] = amounts
+    return amounts_by_container
 
 
 def _fit_container_to_limit_range(amounts: dict[str, Quantities], items: Iterable[LimitRangeItem]) -> None:

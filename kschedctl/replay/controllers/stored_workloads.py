@@ -1,6 +1,6 @@
 """Manifests of workloads that exist in the cluster, rebuilt from the stored objects that were read.
 
-`find_template` creates pods like those of a workload, and `build_current_manifest` changes nothing in it. A
+`find_owner_manifest` creates pods like those of a workload, and `build_current_manifest` changes nothing in it. A
 HorizontalPodAutoscaler brings the replicas of the workload that it scales within its bounds as soon as either of the
 two is applied. Upstream: pkg/controller/podautoscaler (v1.36).
 """
@@ -46,7 +46,7 @@ from kschedctl.replay.controllers.plan_change import ExistingPods, is_controlled
 from kschedctl.replay.controllers.workload_change import get_ordinal
 
 
-def find_template(cluster: Cluster, owner: Owner) -> Struct | None:
+def find_owner_manifest(cluster: Cluster, owner: Owner) -> Struct | None:
     """Return a manifest that creates pods like the owner's, or None if none was read.
 
     A Deployment's manifest is built from its newest ReplicaSet, if there is one. In all other cases, the manifest is

@@ -33,7 +33,11 @@ from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.creation import create_objects
 from kschedctl.replay.controllers.plan_change import is_controlled_by, is_pod_of_workload
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
-from kschedctl.replay.controllers.stored_workloads import find_template, get_creation_time, recover_claim_templates
+from kschedctl.replay.controllers.stored_workloads import (
+    find_owner_manifest,
+    get_creation_time,
+    recover_claim_templates,
+)
 from kschedctl.replay.controllers.target_creation import add_created_objects, create_targets
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_change import ORDINAL_LABELS, get_ordinal
@@ -76,7 +80,7 @@ def find_targets(scheduler: Scheduler, owner: Owner, manifest: Struct | None = N
         return [build_additional_pod(scheduler, owner, pods, f"one more pod of {owner}, none of which is pending")]
 
     # The first pod of the stored template
-    template = find_template(cluster, owner)
+    template = find_owner_manifest(cluster, owner)
     if template is not None:
         return create_targets(scheduler, [template])
     raise _build_not_found_error(cluster, owner)

@@ -368,7 +368,7 @@ class UpstreamFault(NamedTuple):
 
     text: str
     """One line that describes the bug."""
-    without: Plugin | None
+    plugin_without_fault: Plugin | None
     """The plugin without the bug; None if upstream crashes and the plugin gives the intended answer."""
 
 

@@ -220,22 +220,25 @@ class FeatureGates:
     @cached_property
     def _states(self) -> dict[str, bool]:
         """The state of each gate: True if it is on."""
-        return self._compute_states(GATE_STAGES)
+        return self._resolve_gates(GATE_STAGES)
 
-    def _compute_states(self, specs: Mapping[str, str]) -> dict[str, bool]:
+    def _resolve_gates(self, specs: Mapping[str, str]) -> dict[str, bool]:
         """Compute whether each gate in `specs` is on, including all overrides.
 
         `specs` has the format of GATE_STAGES. AllAlpha and AllBeta take precedence over the defaults, and overrides of
         single gates over AllAlpha and AllBeta. A gate that was merged into another gate has the state of that gate.
         """
         overrides = dict(self.overrides or {})
-        state_by_maturity = {_GROUP_GATES[name]: overrides.pop(name) for name in _GROUP_GATES if name in overrides}
+        state_by_maturity = {
+            maturity: overrides[group] for group, maturity in _GROUP_GATES.items() if group in overrides
+        }
+        gate_overrides = {name: state for name, state in overrides.items() if name not in _GROUP_GATES}
         stages = {}
         for name, spec in specs.items():
             minor = self.release.version_for(f"gate {name}").minor  # versions may be mixed
             stages[name] = find_stage(spec, minor)
         states = {name: state_by_maturity.get(stage.maturity, stage.on) for name, stage in stages.items()}
-        states.update(overrides)
+        states.update(gate_overrides)
         for name, successor in MERGED_GATES.items():
             if name in stages and stages[name].maturity == "removed":
                 states[name] = states[successor]
@@ -261,7 +264,7 @@ class FeatureGates:
 
         Dependencies on gates that the version does not have are ignored.
         """
-        states = self._compute_states(ALL_GATE_STAGES)
+        states = self._resolve_gates(ALL_GATE_STAGES)
         known_gates = {name for name in ALL_GATE_STAGES if get_stage(name, self.minor).known}
         dependencies = {**GATE_DEPENDENCIES, **UNREAD_GATE_DEPENDENCIES}
         dependencies["UserNamespacesHostNetworkSupport"] = HOST_NETWORK_NEEDS.at(self.release)

@@ -62,7 +62,7 @@ class CopyRanking:
         changed_row = None
         if new_moves:
             changed_row = self._trail.latest.row
-            self._update_row(changed_row)
+            self._rescore_row(changed_row)
             self._seen += 1
         if not self._feasible_count:
             return NO_ROWS, 0
@@ -89,21 +89,24 @@ class CopyRanking:
         _, number, sign = self._trail.latest
         return sign > 0 and number == self._consulted.info.number
 
-    def _update_row(self, row: int) -> None:
+    def _rescore_row(self, row: int) -> None:
         """Update the scores and the group of the node in this row after a copy was placed there.
 
         If the node has become infeasible, scores that are normalized among the feasible nodes are computed again.
         """
         self._local.bring_up_to_date(self._best_rows)
         local_score = self._local.scores[row]
-        self._groups.update_row(row, is_feasible=bool(local_score >= 0))
+        is_feasible = bool(local_score >= 0)
+        self._groups.update_row(row, is_feasible=is_feasible)
         self._ungrouped[row] = local_score + self._lasting[row]
-        if local_score < 0:
-            self._feasible_count -= 1
-            if self._consulted.fixed:
-                self._lasting = _sum_lasting_scores(self._consulted)
-                self._ungrouped = self._local.scores + self._lasting
-                self._group_scores = b""
+        if is_feasible:
+            return
+        self._feasible_count -= 1
+        has_normalized_scores = bool(self._consulted.fixed)
+        if has_normalized_scores:
+            self._lasting = _sum_lasting_scores(self._consulted)
+            self._ungrouped = self._local.scores + self._lasting
+            self._group_scores = b""  # so that all total scores are computed again
 
 
 def _sum_lasting_scores(consulted: ConsultedPlugins) -> Scores:

@@ -34,7 +34,7 @@ class Kustomizations:
         """The documents of each folder's kustomization."""
         self._bases: dict[str, tuple[str, ...]] = {}
         """The files and folders that each folder's kustomization uses directly."""
-        self._other_files: set[str] = set()
+        self._non_resource_files: set[str] = set()
         """The files that kustomizations use for other purposes than resources, such as patches and chart values."""
         self._labels: dict[str, dict[str, str]] = {}
         """The labels that kustomizations add to the selectors and pods of a file or folder."""
@@ -52,7 +52,7 @@ class Kustomizations:
         documents = read_kustomization(folder)
         self._documents[folder] = documents
         self._bases[folder] = tuple(_iter_bases(folder, documents))
-        self._other_files |= {
+        self._non_resource_files |= {
             os.path.abspath(os.path.join(folder, file)) for file in _iter_non_resource_files(documents)
         }
 
@@ -91,7 +91,7 @@ class Kustomizations:
         other object is a patch if it contains ``$patch``.
         """
         path = os.path.abspath(file)
-        if path in self._other_files or _PATCH_NAME.search(os.path.basename(path)):
+        if path in self._non_resource_files or _PATCH_NAME.search(os.path.basename(path)):
             return True
         spec = document.get("spec")
         if document.get("kind") in _KINDS_WITH_SELECTOR and isinstance(spec, dict) and "selector" not in spec:

@@ -33,7 +33,7 @@ def found(asked: Trials, most: int) -> list[RemedyTrial]:
     """Search for all fixes with up to this many changes, until all are tried."""
     search = RemedySearch(asked, iter_fixes_at_node, iter_node_independent_fixes, RemedyWishes(max_changes=most))
     result = search.run()
-    assert search.exhausted
+    assert search.is_exhaustive
     return result
 
 

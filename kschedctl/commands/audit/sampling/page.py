@@ -142,7 +142,7 @@ def _group_equal_points(profile: SampledProfile) -> list[list[SamplingPoint]]:
     groups: list[list[SamplingPoint]] = []
     for point in profile.curve:
         first = groups[-1][0] if groups else None
-        is_marked = bool(_list_marks(point, profile) or (first and _list_marks(first, profile)))
+        is_marked = bool(_list_percentage_marks(point, profile) or (first and _list_percentage_marks(first, profile)))
         if first and not is_marked and _build_point_cells(first) == _build_point_cells(point):
             groups[-1].append(point)
         else:
@@ -164,23 +164,24 @@ def _build_point_cells(point: SamplingPoint) -> tuple[str, ...]:
     return (f"{point.examined:,.0f}", f"{point.scored:,}", *costs)
 
 
-def _list_marks(point: SamplingPoint, profile: SampledProfile) -> list[str]:
+def _list_percentage_marks(point: SamplingPoint, profile: SampledProfile) -> list[str]:
     """Return the marks that apply to a percentage: current, advised, and default of 1.13.
 
     If the current percentage need not change, the advised one is marked as "enough".
     """
     advice = profile.advice
-    marks = {
+    must_change = advice.verdict in ("raise", "lower")
+    percentage_by_mark = {
         "now": profile.setting.effective,
-        "advised" if advice.verdict in ("raise", "lower") else "enough": advice.percentage,
+        "advised" if must_change else "enough": advice.percentage,
         "default of 1.13": DEFAULT_OF_1_13,
     }
-    return [mark for mark, percentage in marks.items() if percentage == point.percentage]
+    return [mark for mark, percentage in percentage_by_mark.items() if percentage == point.percentage]
 
 
 def _format_marks(point: SamplingPoint, profile: SampledProfile) -> Cell:
     """Return the marks of a percentage as a cell."""
-    labels = _list_marks(point, profile)
+    labels = _list_percentage_marks(point, profile)
     return Marked(", ".join(labels), Tone.GOOD if "advised" in labels else Tone.STRONG)
 
 

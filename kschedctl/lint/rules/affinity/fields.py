@@ -235,7 +235,7 @@ AF_ANTI_EVERYTHING = Rule(
 )
 
 
-def find_more_replicas_than_usual_domains(context: LintContext) -> Iterator[Problem]:
+def find_too_many_anti_affine_replicas(context: LintContext) -> Iterator[Problem]:
     """Yield a problem for required anti-affinity that needs more zones or regions than most clusters have.
 
     Only serving workloads are considered. If a cluster was read, ``af-anti-replicas-over-domains`` compares the
@@ -257,7 +257,7 @@ def find_more_replicas_than_usual_domains(context: LintContext) -> Iterator[Prob
 AF_ANTI_MANY_REPLICAS = Rule(
     "af-anti-many-replicas",
     WARNING,
-    find_more_replicas_than_usual_domains,
+    find_too_many_anti_affine_replicas,
     summary="Required anti-affinity across zones or regions with many replicas",
     why="Each domain takes one replica, and the surplus replicas stay Pending. Reported if the replicas need five "
     "zones or two regions; with a cluster, af-anti-replicas-over-domains counts the domains.",

@@ -267,7 +267,7 @@ def find_more_replicas_than_domains(context: LintContext) -> Iterator[Problem]:
                 continue
             if workload.highest_replicas <= len(rows):
                 continue
-            if facts.is_cluster_full_with_pods_on(workload, rows):
+            if facts.is_cluster_full_after_placing(workload, rows):
                 excess = workload.highest_replicas - len(rows)
                 domains = format_usable_domains(len(rows), term.key)
                 message = (
@@ -309,7 +309,7 @@ def find_more_replicas_than_hosts(context: LintContext) -> Iterator[Problem]:
         is_rollout_stuck = must_start_new_pod_first and workload.replicas == len(rows)
         excess = workload.highest_replicas - len(rows)
         has_too_few_nodes = excess > 0 or is_rollout_stuck
-        if not len(rows) or not has_too_few_nodes or not facts.is_cluster_full_with_pods_on(workload, rows):
+        if not len(rows) or not has_too_few_nodes or not facts.is_cluster_full_after_placing(workload, rows):
             continue
         nodes = counted(len(rows), "usable node")
         if is_rollout_stuck:
@@ -353,7 +353,7 @@ def find_rollout_deadlocks(context: LintContext) -> Iterator[Problem]:
             has_unlabelled_nodes = (eligible & ~facts.get_nodes_with_label(term.key)).any()
             if not term.selects_itself or not term.matches_all_revisions or has_unlabelled_nodes:
                 continue
-            if len(rows) and workload.replicas == len(rows) and facts.is_cluster_full_with_pods_on(workload, rows):
+            if len(rows) and workload.replicas == len(rows) and facts.is_cluster_full_after_placing(workload, rows):
                 domains = format_usable_domains(len(rows), term.key)
                 has_pod = agreeing(len(rows), "the only usable domain has", f"all {domains} have")
                 message = f"{has_pod} an old pod, and no old pod may stop before a new one runs: no rollout ever ends"

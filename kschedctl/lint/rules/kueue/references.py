@@ -55,6 +55,7 @@ def find_references_to_missing_objects(context: LintContext, references: Iterabl
         similar_name = ""
         if len(known_names) <= _MAX_COMPARED:
             similar_name = find_similar_name(name, known_names, MIN_LETTERS)
+        # a name that the manifests define is not misspelt, even if the object is in another namespace
         is_misspelt = bool(similar_name) and name not in context.list_manifest_names(kind)
         if not is_misspelt and not _are_all_objects_known(context, kind, namespace):
             continue

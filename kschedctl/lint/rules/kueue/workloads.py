@@ -392,12 +392,13 @@ def _iter_cluster_label_sets(context: LintContext, cluster: Cluster) -> Iterator
         has_ended = any(c.type in JOB_ENDED and c.status == "True" for c in job.status.conditions)
         if not has_ended and not job.metadata.owner_references:
             yield _build_label_set("Job", job.metadata)
-    for kind in ("Deployment", "StatefulSet", *filter(is_operated, KINDS)):
+    custom_kinds = [kind for kind in KINDS if is_operated(kind)]
+    for kind in ("Deployment", "StatefulSet", *custom_kinds):
         for item in getattr(cluster, FIELDS[kind]):
             has_ended = str(getattr(item, "phase", "")).lower() in _ENDED_PHASES
             if not has_ended and not item.metadata.owner_references:
                 yield _build_label_set(KINDS[kind].kind, item.metadata)
-    for workload in context.workloads:
+    for workload in context.workloads:  # these are neither finished nor owned
         if workload.kind == "Pod":
             yield _LabelSet(workload.subject, _WORKLOAD_LABELS, workload.labels)
 

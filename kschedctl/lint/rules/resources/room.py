@@ -208,8 +208,9 @@ def _sum_workload_requests_per_node(context: LintContext, workload: Workload) ->
     for pod in context.facts.pods_by_owner.get(workload.owner, ()):
         row = view.nodes.index.get(pod.spec.node_name)
         if row is not None:
-            info = view.pods.info[view.pods.index[pod.key]]
-            requests[row] += view.requests[info]
+            position = view.pods.index[pod.key]
+            info_number = view.pods.info[position]
+            requests[row] += view.requests[info_number]
     return requests
 
 

@@ -275,7 +275,7 @@ class Search:
             positions = [SearchPosition(claim_index, request_index, i) for i in range(len(alternatives))]
             for position in positions:
                 if self._get_request(position).mode == ALL:
-                    self.all_devices[position] = self._list_all_devices(position)
+                    self.all_devices[position] = self._list_devices_for_mode_all(position)
             min_devices += min((self._count_requested_devices(position) for position in positions), default=0)
         if min_devices > MAX_RESULTS:
             raise AllocationError(
@@ -292,22 +292,14 @@ class Search:
         """Return the number of devices that the request at a position asks for."""
         return len(self.all_devices[position]) if position in self.all_devices else self._get_request(position).count
 
-    def _list_all_devices(self, position: SearchPosition) -> list[tuple[Pool, PooledDevice]]:
+    def _list_devices_for_mode_all(self, position: SearchPosition) -> list[tuple[Pool, PooledDevice]]:
         """Return the devices, with their pools, that a request with mode All must get.
 
         These are the devices that match the request's selectors and have the requested capacity. Raises AllocationError
         if one of the node's pools is incomplete or invalid, or if a selector fails.
         """
         request = self._get_request(position)
-
-        # Versions before 1.36 apply the first alternative's selectors to the second one by mistake.
-        mixes_up_selectors = SELECTORS_OF_SECOND.at(self.features.release) is SelectorsOfSecond.FIRST
-        selector_position = position
-        if position.alternative == 1 and mixes_up_selectors:
-            first = position._replace(alternative=0)
-            if first in self.all_devices:
-                selector_position = first
-
+        selector_position = self._find_selector_position(position)
         devices = []
         for pool in self.pools:
             if not pool.usable:
@@ -319,6 +311,17 @@ class Search:
                 if self.is_selectable(selector_position, device) and self._is_large_enough(request, device):
                     devices.append((pool, device))
         return devices
+
+    def _find_selector_position(self, position: SearchPosition) -> SearchPosition:
+        """Return the position of the request whose selectors upstream applies with mode All at this position.
+
+        Versions before 1.36 apply the first alternative's selectors to the second one by mistake.
+        """
+        mixes_up_selectors = SELECTORS_OF_SECOND.at(self.features.release) is SelectorsOfSecond.FIRST
+        first = position._replace(alternative=0)
+        if position.alternative == 1 and mixes_up_selectors and first in self.all_devices:
+            return first
+        return position
 
     # -- the search: each step returns True if all later steps succeed, or undoes its changes --------------------------
 

@@ -68,7 +68,7 @@ def _list_claim_names(pod: Pod) -> set[str]:
     return {status.resource_claim_name for status in pod.status.node_allocatable_resource_claim_statuses}
 
 
-def list_insufficiency_rejections(evaluation: Evaluation, info: PodInfo, view: Fork, delta: Delta) -> Rejections:
+def list_missing_resource_rejections(evaluation: Evaluation, info: PodInfo, view: Fork, delta: Delta) -> Rejections:
     """Return the rejections of nodes that have devices for the pod but lack the node resources behind them.
 
     Each missing resource yields one rejection, so a node may be in several. If the pod's demand cannot be computed for

@@ -253,7 +253,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         for mask, outcome in node_allocatable.list_shared_claim_rejections(evaluation, view, delta):
             yield Rejection(mask & ~is_rejected, outcome.code, outcome.reason)
             is_rejected |= mask
-        insufficiencies = node_allocatable.list_insufficiency_rejections(evaluation, info, view, delta)
+        insufficiencies = node_allocatable.list_missing_resource_rejections(evaluation, info, view, delta)
         for mask, outcome in insufficiencies:  # one node can lack several resources, each of which is a reason
             yield Rejection(mask & ~is_rejected, outcome.code, outcome.reason)
         for mask, _ in insufficiencies:

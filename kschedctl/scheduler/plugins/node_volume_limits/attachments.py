@@ -261,7 +261,8 @@ class AttachedVolumes:
             rows, volumes = np.array(pairs, np.int64).reshape(-1, 2).T  # the shape matters if there are no pairs
             return rows, volumes
 
-        return view.objects.index((AttachedVolumes, "rows"), locate, of=(self, view.nodes.names))
+        inputs = (self, view.nodes.names)  # the cached arrays are valid while these stay the same objects
+        return view.objects.index((AttachedVolumes, "rows"), locate, of=inputs)
 
     def _add_volumes_of_new_infos(self, infos: Sequence[PodInfo]) -> None:
         """Look up and number the volumes of the pod infos that were added since the last call.

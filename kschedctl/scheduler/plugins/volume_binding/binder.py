@@ -285,7 +285,7 @@ class PodVolumes:
         for i, lacks_volume in nodes_without_volume:
             claim = self.claims[i]
             class_ = self.listers.classes[get_claim_class(claim)]
-            pools, capacity = self._find_storage_pools(claim, class_)
+            pools, capacity = self._find_first_fitting_pools(claim, class_)
 
             not_provisionable = lacks_volume & ~self._find_provisionable_nodes(class_)
             self.bind_conflict[undecided & not_provisionable] = i
@@ -303,7 +303,7 @@ class PodVolumes:
             return np.zeros(len(self._active), np.bool_)
         return self.listers.topology.find_allowed_nodes(class_.allowed_topologies)
 
-    def _find_storage_pools(
+    def _find_first_fitting_pools(
         self, claim: PersistentVolumeClaim, class_: StorageClass
     ) -> tuple[tuple[StoragePool, ...] | None, ClaimIndices]:
         """Return the class's storage pools and, for each node, the index of the first pool that can hold the claim.
