@@ -100,6 +100,23 @@ def test_budgets_that_allow_evictions_are_sound() -> None:
     assert (section.state, section.headline) == ("sound", "no drain is blocked now, with 1 PodDisruptionBudget")
 
 
+@pytest.mark.parametrize(("status", "adjective"), [("False", "not ready"), ("Unknown", "unreachable")])
+def test_a_node_that_is_not_ready_but_has_pods_is_an_error(status: str, adjective: str) -> None:
+    """n4 has a pod to evict. n5 has only a pod of a DaemonSet, so it is no finding."""
+    down = [node("n4"), node("n5")]
+    for each in down:
+        each["status"]["conditions"] = [{"type": "Ready", "status": status}]
+    agent = build_running_pod("agent", "n5")
+    agent["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "name": "x", "uid": "x", "controller": True}]
+    section = build_section(*down, build_running_pod("web", "n4"), agent)
+    (finding,) = section.findings
+    assert (finding.rule, finding.severity, finding.object) == ("audit-drains-unready-node", "error", "Node n4")
+    assert finding.message == f"is {adjective} and has 1 pod: default/web"
+    assert section.headline == "n4 is not ready but has pods; there are no PodDisruptionBudgets"
+    assert [unready.node for unready in section.unready] == ["n4"]
+    assert not section.is_not_judged
+
+
 def test_nothing_is_judged_without_budgets() -> None:
     assert build_section().is_not_judged
 
