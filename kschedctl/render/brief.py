@@ -279,7 +279,8 @@ def _iter_brief_parts(
         return
     is_first_fix_shown = bool(fix_commands) or (bool(summary.fixes) and bool(summary.fixes[0].edits))
     lacks_fix = bool(summary.fixes) and not is_first_fix_shown
-    if further_fixes > 0 or summary.left_out or lacks_fix:
+    explains_several = summary.summarizes == "Explanations"
+    if further_fixes > 0 or summary.left_out or lacks_fix or explains_several:
         if full_command:
             yield BriefText("", lines=0, rank=4, more=(f"{MORE}{full_command}",))
         else:

@@ -728,12 +728,22 @@ class Explanations(Report, frozen=True):
         return (subject, sentence + besides + describe_doubt(self.unknown))
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the headline of each pod's explanation to the summary."""
+        """Add the headline of each pod's explanation, and the fixes for pods without a node, to the summary."""
         pods = []
+        fixes = []
         for explained in self.explanations:
             counts = f"{explained.replicas.sentence}: " if explained.replicas else ""
             pods.append(ShortPods(1, explained.pod, explained.stands_for, f"{counts}{explained.headline}"))
-        return replace(summary, subject=counted(len(pods), "pod"), pods=tuple(pods), figures={"pods": len(pods)})
+            if not explained.is_fine:
+                own_fixes = explained.extend_summary(summary).fixes
+                fixes += [replace(fix, summary=f"for {explained.pod}: {fix.summary}") for fix in own_fixes]
+        return replace(
+            summary,
+            subject=counted(len(pods), "pod"),
+            pods=tuple(pods),
+            fixes=tuple(fixes),
+            figures={"pods": len(pods)},
+        )
 
     def build_csv_table(self) -> CsvTable:
         """Return the rows of all explanations."""
