@@ -108,9 +108,9 @@ class Quantity:
         """Return the amount rounded away from zero to a multiple of ``10**scale``."""
         if self.scale >= scale:
             return self
-        return replace(
-            self, mantissa=_multiply_by_power_of_ten(self.mantissa, self.scale - scale), scale=scale, written=""
-        )
+        # The power of ten is negative, so the product is a quotient, which the function rounds away from zero
+        rounded_mantissa = _multiply_by_power_of_ten(self.mantissa, self.scale - scale)
+        return replace(self, mantissa=rounded_mantissa, scale=scale, written="")
 
     def __eq__(self, other: object) -> bool:
         return self.cmp(other) == 0 if isinstance(other, Quantity) else NotImplemented

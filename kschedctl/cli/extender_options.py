@@ -113,25 +113,37 @@ def collect_pod_extras(
     a pod's workload if there is one, otherwise from the input files. For at most MAX_LIVE_PODS further pods, they are
     read from the live cluster. Nothing is collected unless extenders are actually called.
     """
-    if call is None:
+    if call is None or not inquiry.scheduler.extenders:
         return
-    from kschedctl.sources.extender_recording import PodExtras, Recorder  # noqa: PLC0415
+    from kschedctl.sources.extender_recording import Recorder  # noqa: PLC0415
 
-    # Recorded answers are replayed without the pods' fields. Only a Recorder calls extenders.
-    if not isinstance(call, Recorder) or not inquiry.scheduler.extenders:
+    if not isinstance(call, Recorder):  # recorded answers are replayed, so no extender reads the fields
         return
     full_pods = call.full_pods
-    remaining_keys = []
+    keys = _add_extras_from_manifests(full_pods, targets, inquiry)
+    _add_extras_from_files(full_pods, keys, inquiry)
+    if _is_read_from_live_cluster(inquiry, source):
+        missing_keys = [key for key in keys if key not in full_pods]
+        _add_extras_from_cluster(full_pods, missing_keys[:MAX_LIVE_PODS], source)
+
+
+def _add_extras_from_manifests(
+    full_pods: MutableMapping[str, PodExtras], targets: Iterable[TargetPod], inquiry: Inquiry
+) -> list[str]:
+    """Add the fields that snapshots omit to ``full_pods``, for the targets whose workload has a manifest.
+
+    Return the keys of the existing pods whose workload has no manifest.
+    """
+    from kschedctl.sources.extender_recording import PodExtras  # noqa: PLC0415
+
+    keys_without_manifest = []
     for target in targets:
         written = inquiry.written.get(get_identity(target.workload)) if target.workload else None
         if written is not None:
             full_pods[target.pod.key] = PodExtras.from_document(get_pod_template(written.document))
         elif _is_existing_pod(target):
-            remaining_keys.append(target.pod.key)
-    _add_extras_from_files(full_pods, remaining_keys, inquiry)
-    if _is_read_from_live_cluster(inquiry, source):
-        missing_keys = [key for key in remaining_keys if key not in full_pods]
-        _add_extras_from_cluster(full_pods, missing_keys[:MAX_LIVE_PODS], source)
+            keys_without_manifest.append(target.pod.key)
+    return keys_without_manifest
 
 
 def _is_existing_pod(target: TargetPod) -> bool:

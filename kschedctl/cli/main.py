@@ -14,7 +14,7 @@ import shlex
 import shutil
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from itertools import groupby
@@ -229,23 +229,37 @@ def _load_command(name: str, program_name: str) -> object:
     with without_garbage_collection(freezes_objects=True):
         module = import_module(f"kschedctl.commands.{entry.module}.command")
     functions = getattr(module, entry.module)
-    examples = module.EXAMPLES
     application = _create_typer()
     if isinstance(functions, dict):
-        # The callback only carries the help of the command above its subcommands
-        application.callback(help=entry.summary, epilog=_build_epilog(examples[""], entry.exit_codes, program_name))(
-            lambda: None
-        )
-        for subcommand, function in functions.items():
-            epilog = _build_epilog(examples[subcommand], entry.exit_codes, program_name)
-            application.command(subcommand, cls=_GroupedOptions, epilog=epilog)(function)
+        _register_subcommands(application, entry, functions, module.EXAMPLES, program_name)
     else:
-        epilog = _build_epilog(examples, entry.exit_codes, program_name)
+        epilog = _build_epilog(module.EXAMPLES, entry.exit_codes, program_name)
         application.command(name, cls=_GroupedOptions, epilog=epilog)(functions)
+
     command = typer.main.get_command(application)
-    for single_command in (command, *getattr(command, "commands", {}).values()):
-        single_command.context_class = _HelpContext
+    subcommands = getattr(command, "commands", {}).values()
+    for command_or_subcommand in (command, *subcommands):
+        command_or_subcommand.context_class = _HelpContext
     return command
+
+
+def _register_subcommands(
+    application: typer.Typer,
+    entry: CommandEntry,
+    functions: Mapping[str, Callable[..., Any]],
+    examples: Mapping[str, Sequence[str]],
+    program_name: str,
+) -> None:
+    """Register the functions of a command's subcommands, and the help of the command itself.
+
+    ``examples`` has the example command lines of each subcommand, and those of the command itself under "".
+    """
+    # The callback does nothing, because it only carries the help of the command
+    epilog = _build_epilog(examples[""], entry.exit_codes, program_name)
+    application.callback(help=entry.summary, epilog=epilog)(lambda: None)
+    for subcommand, function in functions.items():
+        epilog = _build_epilog(examples[subcommand], entry.exit_codes, program_name)
+        application.command(subcommand, cls=_GroupedOptions, epilog=epilog)(function)
 
 
 def _build_epilog(examples: Iterable[str], codes: str, program_name: str) -> str:

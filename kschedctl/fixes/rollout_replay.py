@@ -95,7 +95,7 @@ def replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResult
     # The user deletes the old pods that the rollout neither keeps nor replaces.
     rollout_keys = {pod.key for pod in (*change.kept, *change.removed)}
     deleted = [pod for pod in old_pods if pod.key not in rollout_keys]
-    # Without existing pods, the rollout creates all pods anew, and the ones that an earlier replay placed count.
+    # If none of the pods exists yet, some may have a node from an earlier replay.
     placed_before = sum(bool(pod.spec.node_name) for pod in old_pods)
     scheduler = Scheduler(cluster, trial.scheduler.call_extender)
     return _run_rollout(owner, change, scheduler, deleted, placed_before)
@@ -134,7 +134,7 @@ def _add_evictions_to_result(
 
 
 def _explain_useless_eviction(rolled_out: RolloutResult) -> str:
-    """Describe that a pod still has no node although it evicted pods, and whether their replacements took the node."""
+    """Say which pods a pod evicts without getting a node, and whether the replacements of these pods take the node."""
     victims, chain = rolled_out.victims, rolled_out.chain
     evicts = f"it evicts {first_few(victims)}" if victims else "it evicts no pods"
     if chain is not None and chain.outrun:

@@ -66,20 +66,26 @@ def find_problems_within_applied_sets(rule: Rule, context: LintContext) -> Itera
         yield from problems
         return
 
+    yield from _find_problems_of_sets(rule, context, problems)
+    yield from (problem for problem in problems if not context.applied_sets.get(problem.subject))
+
+
+def _find_problems_of_sets(rule: Rule, context: LintContext, problems: Sequence[Problem]) -> Iterator[Problem]:
+    """Yield the problems that the rule finds within single applied sets, at the fields of `problems`."""
+    set_contexts: dict[LintContext, None] = {}  # a dict, so that the order is kept
+    for problem in problems:
+        set_contexts.update(dict.fromkeys(context.iter_applied_set_contexts(problem.subject)))
+
     fields_with_problem = {(problem.subject, problem.path) for problem in problems}
-    set_contexts = dict.fromkeys(
-        set_context for problem in problems for set_context in context.iter_applied_set_contexts(problem.subject)
-    )
-    reporting_sets: dict[tuple[Subject, Path], LintContext] = {}
+    first_set_by_field: dict[tuple[Subject, Path], LintContext] = {}
     for set_context in set_contexts:
         for problem in rule.check(set_context):
             field = problem.subject, problem.path
             if field not in fields_with_problem:
                 continue
-            # The first set with a problem at the field reports it, and other sets do not repeat it
-            if reporting_sets.setdefault(field, set_context) is set_context:
+            first_set = first_set_by_field.setdefault(field, set_context)
+            if set_context is first_set:
                 yield problem
-    yield from (problem for problem in problems if not context.applied_sets.get(problem.subject))
 
 
 def build_findings(

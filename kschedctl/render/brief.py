@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -101,7 +102,8 @@ def _choose_brief_parts(document: Document, style: Style) -> list[tuple[BriefTex
     """
     summary = build_summary(document, style)
     lists_causes = isinstance(document, PlainReport) and document.headline_lists_causes
-    parts = list(_iter_brief_parts(summary, style.full_command, headline_lists_causes=lists_causes))
+    answer = _find_answer_after_verdict(document, summary)
+    parts = list(_iter_brief_parts(summary, answer, style.full_command, headline_lists_causes=lists_causes))
     wrapped = [_wrap_part(part, style.width) for part in parts]
     shown = _choose_shown_parts(parts, wrapped, style.width)
     entry_count = len(_list_summary_entries(summary)) + summary.left_out.get(_get_list_field(summary), 0)
@@ -225,23 +227,43 @@ def build_summary(document: Document, style: Style) -> Summary:
     return Summary(summarizes=get_document_kind(document), subject="", verdict="", headline=headline).shorten()
 
 
-def _iter_brief_parts(summary: Summary, full_command: str, *, headline_lists_causes: bool) -> Iterator[BriefText]:
+def _find_answer_after_verdict(document: Document, summary: Summary) -> str:
+    """Return what the first line says after the subject and the verdict, or "" if these two are not parts of it.
+
+    Only in an explanation may other parts, which the brief form shows by themselves, come before the subject.
+    """
+    first_line = [part for part in document.build_first_line() if part] if isinstance(document, PlainReport) else []
+    for number, parts in enumerate(pairwise(first_line)):
+        is_at_start = number == 0 or _is_about_pod(summary)
+        if is_at_start and parts == (summary.subject, f"{summary.verdict}:"):
+            return " ".join(first_line[number + 2 :])
+    return ""
+
+
+def _iter_brief_parts(
+    summary: Summary, answer: str, full_command: str, *, headline_lists_causes: bool
+) -> Iterator[BriefText]:
     """Yield the parts of the brief form from top to bottom.
 
     These are the verdict, causes, doubts, warnings, the first fix with its commands, entries of the summary's list, and
     how to see more. For this, `full_command` is the command line without `--brief`, or "" if it is not known.
+    `answer` is the headline after the subject and the verdict, or "" if the headline does not begin with them.
     `headline_lists_causes` says whether the headline of an Explanation repeats its causes.
     """
     if _is_about_pod(summary):
         yield from _iter_verdict_parts(summary)
-        yield from _iter_cause_parts(summary, headline_lists_causes=headline_lists_causes)
+        headline = answer or summary.headline
+        yield from _iter_cause_parts(summary, headline, headline_lists_causes=headline_lists_causes)
     else:
-        yield BriefText(_describe_headline(summary), lines=3)
+        # The verdict is replaced by the words that people read
+        verdict = f"{summary.subject} {describe_verdict(summary.verdict)}"
+        yield BriefText(f"{verdict}: {answer}" if answer else summary.headline, lines=3)
     yield from _iter_warning_parts(summary)
     yield from _iter_fix_parts(summary)
     for entry in _list_summary_entries(summary)[:MAX_ENTRIES]:
         yield BriefText(entry, lines=2, rank=3, is_entry=True)
-    if _is_about_pod(summary) and not summary.fixes and summary.advice:
+    is_undone = _is_about_pod(summary) or summary.summarizes == "Drain"
+    if is_undone and not summary.fixes and summary.advice:
         yield BriefText(f"next: {summary.advice[0]}", lines=2, rank=3)
     fix_commands = _get_short_commands(summary)
     further_fixes = _count_further_fixes(summary)
@@ -261,14 +283,6 @@ def _iter_brief_parts(summary: Summary, full_command: str, *, headline_lists_cau
             yield BriefText("", lines=0, rank=4, more=(f"{MORE}{full_command}",))
         else:
             yield BriefText("more: the same command without --brief", lines=1, rank=4)
-
-
-def _describe_headline(summary: Summary) -> str:
-    """Return the headline. A verdict after the subject is replaced by the words that people read."""
-    subject = f"{summary.subject} "
-    if not summary.verdict or not summary.headline.startswith(f"{subject}{summary.verdict}:"):
-        return summary.headline
-    return subject + describe_verdict(summary.headline.removeprefix(subject))
 
 
 def _is_about_pod(summary: Summary) -> bool:
@@ -421,15 +435,15 @@ def _has_node(summary: Summary) -> bool:
     return bool(summary.best) and summary.verdict != "Gated"
 
 
-def _iter_cause_parts(summary: Summary, *, headline_lists_causes: bool) -> Iterator[BriefText]:
+def _iter_cause_parts(summary: Summary, headline: str, *, headline_lists_causes: bool) -> Iterator[BriefText]:
     """Yield the two most important causes in plain words, unless the pod fits.
 
     A conflict between demands comes before the causes. Without a conflict, the headline comes before them, unless it
-    only lists the causes. If the pod is gated or has no causes, only the headline is yielded.
+    only lists the causes. If the pod is gated or has no causes, only the headline is yielded. `headline` is the
+    summary's headline without the pod and the verdict, if it begins with them.
     """
     if _has_node(summary):
         return
-    _, _, headline = summary.headline.rpartition(f"{summary.subject} {summary.verdict}: ")
     if not summary.causes or summary.verdict == "Gated":
         yield BriefText(headline, lines=3)
         return

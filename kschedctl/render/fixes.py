@@ -61,7 +61,10 @@ def build_best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
 
 
 def _list_drawbacks_after_label(remedy: Remedy) -> tuple[str, ...]:
-    """Return the drawbacks of a fix, as clauses. That it is not verified is left out, since the label says so."""
+    """Return the drawbacks of a fix as clauses, except what its label "Not verified:" already says.
+
+    For a fix that needs values from the user, the first clause names these values.
+    """
     if not remedy.needs_values:
         return remedy.drawbacks
     other_costs = (cost for cost in remedy.all_costs if cost.kind is not CostKind.NEEDS_VALUES)
@@ -112,13 +115,22 @@ def build_fixes_section(
     if note:
         page.append(paragraph(Marked(note, Tone.FAINT)))
     if impossible:
-        if gets_new_node and not remedies:
-            page.append(paragraph("No fix is needed: a new node would come"))
-        title_of_impossible = (
-            "What would not help" if remedies or gets_new_node else "No fix was found; these changes would not help"
-        )
-        page += section(title_of_impossible, Bullets(tuple(impossible)))
+        page += _build_impossible_section(impossible, has_fixes=bool(remedies), gets_new_node=gets_new_node)
     return tuple(page)
+
+
+def _build_impossible_section(impossible: Sequence[str], *, has_fixes: bool, gets_new_node: bool) -> Page:
+    """Build the section that lists the changes that cannot help.
+
+    If there are no fixes either, the title says so or, if the pod gets a new node, a line says that no fix is needed.
+    """
+    changes = Bullets(tuple(impossible))
+    if has_fixes:
+        return section("What would not help", changes)
+    if gets_new_node:
+        hint = paragraph("No fix is needed: a new node would come")
+        return (hint, *section("What would not help", changes))
+    return section("No fix was found; these changes would not help", changes)
 
 
 def _get_section_title(remedy: Remedy, title_of_verified: str) -> str:

@@ -39,12 +39,14 @@ from kschedctl.reports.placements import (
     EvictionChain,
     EvictionFate,
     Headroom,
+    PinnedVolume,
     PodCount,
     PoolChange,
     RetriedPods,
     Spread,
     UnplacedPods,
     Variation,
+    describe_data_on_nodes,
     describe_victims,
 )
 from kschedctl.reports.plugin_answers import SearchedNodes, SearchStart
@@ -136,6 +138,11 @@ def build_interruption_line(interrupted: bool, description: str = "a partial res
 
 
 REPLAYED = "Next (a replay of this leaves no pod without a node)"
+
+
+def build_data_warning(volumes: Iterable[PinnedVolume]) -> Page:
+    """Build the warning about local volumes, whose data is lost if their nodes are deleted, or () without any."""
+    return tuple(paragraph(Marked("Local data:", Tone.WARNING), f"{text}.") for text in describe_data_on_nodes(volumes))
 
 
 def build_next_section(style: Style, title: str = "Next") -> Page:

@@ -108,7 +108,7 @@ class _GroupFields(TypedDict, total=False):
 
 
 def _build_group_fields(loop: QueueReplay, record: GroupRecord | None) -> _GroupFields:
-    """Build the report fields about a pod group. For the cycle of a single pod, there are none."""
+    """Build the report fields about a pod group. Return {} for the cycle of a single pod."""
     if record is None:
         return {}
     get_key = _build_key_getter(loop)

@@ -66,9 +66,10 @@ def summarize_unknowns(unknowns: Iterable[Unknown], affected: Mapping[Effect, st
     """
     unknown_kinds = []
     for unknown in unknowns:
-        affects = affected.get(unknown.dependency.effect)
-        if affects:
-            unknown_kinds.append(UnknownKind(unknown.dependency.kind, unknown.gap.why, affects))
+        part = affected.get(unknown.dependency.effect)
+        if part:
+            unknown_kinds.append(UnknownKind(kind=unknown.dependency.kind, why=unknown.gap.why, affects=part))
+    # Of the entries of a kind, only the entry with the most important part is kept
     return merge_unknown_kinds([unknown_kinds])
 
 
@@ -119,7 +120,8 @@ SEARCH_UNFINISHED = "on node {} were not searched to the end (limit: {:,} steps)
 def iter_cycle_uncertainties(cycle: Cycle, framework: Framework) -> Iterator[Unknown]:
     """Yield the uncertainties of a cycle.
 
-    These are extenders that were not called, doubtful nominations, and a device search that was not finished.
+    These are extenders that were not called, doubtful nominations, and the first node on which a device search reached
+    its step limit.
     """
     yield from cycle.consultation.unknown
     yield from unsure_nominations.iter_cycle_unknown(cycle, framework.without_extenders())

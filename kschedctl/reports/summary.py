@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 import msgspec
 from msgspec.structs import replace
 
 from kschedctl.reports.document import Document, RootDocument
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import counted, first_few
 
 MOST_BYTES = 12_000
 """The maximum length of the JSON."""
@@ -255,6 +255,23 @@ def build_restart_costs(restarts: int, owner: str) -> tuple[FixCost, ...]:
         return ()
     of_owner = f" of {owner}" if owner else ""
     return (FixCost(CostKind.RESTARTS, f"restarts {counted(restarts, 'running pod')}{of_owner}", restarts),)
+
+
+def list_eviction_costs(loses_data: Sequence[str], ask_to_stay: Sequence[str]) -> tuple[FixCost, ...]:
+    """Return what evictions cost: data in emptyDir volumes, and pods whose annotations ask not to be evicted.
+
+    >>> [cost.text for cost in list_eviction_costs((), ["shop/web-1"])]
+    ['evicts shop/web-1, whose annotations ask not to be evicted']
+    """
+    costs = []
+    if loses_data:
+        text = f"deletes the emptyDir data of {first_few(loses_data)}"
+        short = f"deletes emptyDir data of {first_few(loses_data, 1)}"
+        costs.append(FixCost(CostKind.LOSES, text, short=short))
+    if ask_to_stay:
+        text = f"evicts {first_few(ask_to_stay)}, whose annotations ask not to be evicted"
+        costs.append(FixCost(CostKind.GIVES_UP, text))
+    return tuple(costs)
 
 
 def list_clauses(costs: Iterable[FixCost]) -> tuple[str, ...]:

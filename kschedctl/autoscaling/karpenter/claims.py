@@ -195,8 +195,8 @@ class NewClaim:
     def _find_holdable_reservations(self, options: Bools, requirements: Requirements) -> tuple[str, ...] | ClaimRefusal:
         """Return the ids of the free reservations that the claim would hold with these instance types.
 
-        Strict settings return a refusal in two cases. The claim could use reserved capacity, but no reservation is
-        free. Or the claim would lose the reservations that it holds.
+        With strict settings, return a refusal if the claim could use reserved capacity but no reservation is free, or
+        if the claim would lose the reservations that it holds.
         """
         columns, settings = self.template.columns, self.settings
         if not settings.reserved_capacity or not columns.reserved.any():
@@ -246,11 +246,12 @@ class NewClaim:
         if self.held_reservations:
             self.requirements[CAPACITY_TYPE] = LabelRequirement.from_operator(CAPACITY_TYPE, IN, (RESERVED,))
             self.requirements.add([LabelRequirement.from_operator(RESERVATION_ID, IN, self.held_reservations)])
-        overhead: Quantities = {}
+        smallest_overhead: Quantities = {}
         for group in self.groups:
-            if (group.types & self.options).any():
-                overhead = _find_common_smaller_amounts(overhead, group.overhead)
-        self.requests = sum_quantities(self.requests, overhead)
+            has_remaining_type = (group.types & self.options).any()
+            if has_remaining_type:
+                smallest_overhead = _find_common_smaller_amounts(smallest_overhead, group.overhead)
+        self.requests = sum_quantities(self.requests, smallest_overhead)
 
 
 def describe_untolerated_taints(taints: Sequence[Taint], pod: Pod) -> str:
@@ -295,7 +296,10 @@ class Reservations:
         return reservation in self.held.get(host, ()) or self.remaining[reservation] > 0
 
     def set_held_reservations(self, host: str, reservations: Iterable[str]) -> None:
-        """Make a host hold exactly these reservations, and adjust the remaining capacity of those that change."""
+        """Make a host hold exactly these reservations.
+
+        The remaining capacity of each gained or lost reservation is adjusted.
+        """
         requested = set(reservations)
         previous = self.held.get(host, set())
         for reservation in requested - previous:

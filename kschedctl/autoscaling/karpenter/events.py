@@ -17,6 +17,9 @@ from kschedctl.reports.karpenter import KarpenterEvent
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
 
+_NANOSECONDS_PER_MICROSECOND = 1000
+_MICROSECONDS_PER_SECOND = 1_000_000
+
 
 class EventLog:
     """The distinct events in the order in which they were first written."""
@@ -74,21 +77,25 @@ class EventLog:
         annotation = pod.metadata.annotations.do_not_disrupt
         if annotation is None or annotation == "true":
             return
-        length = parse_protection_duration(annotation)
-        started = pod.status.start_time
-        if length <= 0:
+        duration = parse_protection_duration(annotation)
+        is_invalid = duration <= 0
+        if is_invalid:
             fault = _describe_duration_error(annotation)
             message = f"Invalid karpenter.sh/do-not-disrupt annotation: {fault}, ignoring annotation"
             self._write_event("Pod", pod.key, "InvalidDoNotDisruptAnnotation", message)
-        elif started is not None:
-            end = parse_microseconds(started) + length // 1000
-            if now < end:
-                moment = datetime.fromtimestamp(end // 1_000_000, UTC).isoformat().replace("+00:00", "Z")
-                message = f"The karpenter.sh/do-not-disrupt grace period will elapse at {moment}"
-                self._write_event("Pod", pod.key, "DoNotDisruptUntil", message)
-            else:
-                message = "The karpenter.sh/do-not-disrupt grace period has elapsed, pod is now disruptable"
-                self._write_event("Pod", pod.key, "DoNotDisruptGracePeriodElapsed", message)
+            return
+
+        started = pod.status.start_time
+        if started is None:
+            return
+        end = parse_microseconds(started) + duration // _NANOSECONDS_PER_MICROSECOND
+        if now < end:
+            moment = datetime.fromtimestamp(end // _MICROSECONDS_PER_SECOND, UTC).isoformat().replace("+00:00", "Z")
+            message = f"The karpenter.sh/do-not-disrupt grace period will elapse at {moment}"
+            self._write_event("Pod", pod.key, "DoNotDisruptUntil", message)
+        else:
+            message = "The karpenter.sh/do-not-disrupt grace period has elapsed, pod is now disruptable"
+            self._write_event("Pod", pod.key, "DoNotDisruptGracePeriodElapsed", message)
 
     def _write_for_node_and_claim(self, state: StateNode, reason: str, message: str) -> None:
         """Write an event about the node and an event about its NodeClaim, if they exist."""

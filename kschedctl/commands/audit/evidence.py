@@ -253,7 +253,7 @@ def build_priorities_evidence(report: PrioritiesSection, style: Style) -> Page:
     """Build tables of priority tiers, pods that a growing tier would evict, recent preemptions and exposed pods.
 
     The highest tier comes first. Exposed pods are behind Services and may be preempted by higher tiers. Pods that wait
-    too long have a table only in wide output, since findings already give their figures.
+    too long have a table only in wide output, since findings already report these pods.
     """
     exposed_title = "Pods behind Services that higher tiers may preempt"
     exposed = build_struct_table(report.exposed, style, title=exposed_title, limit=ROWS_SHOWN // 2)
@@ -312,10 +312,10 @@ def _build_growth_section(report: PrioritiesSection, style: Style) -> Page:
     verb = agreeing(grown.placed, "finds", "find")
     outcome = f"{grown.placed:,} of {count(grown.asked, 'more pod')} like {grown.like} ({grown.workload}) {verb} a node"
     if grown.message:
-        others = grown.asked - grown.placed
+        unplaced = grown.asked - grown.placed
         forms = ("the other one", "the others") if grown.placed else ("it", "they")
-        subject = agreeing(others, *forms)
-        outcome += f"; {describe_misfit(subject, grown.message, others)}"
+        subject = agreeing(unplaced, *forms)
+        outcome += f"; {describe_misfit(subject, grown.message, unplaced)}"
 
     columns = (
         Column("preempted", keep=True),

@@ -72,12 +72,12 @@ def _build_node_pod_entry(scheduler: Scheduler, position: int) -> PodOfNode:
     """Build the entry for the pod at index `position` of the view's pods, for the list of a node's pods."""
     view = scheduler.view
     pod = view.pods.objects[position]
-    info = int(view.pods.info[position])
-    amounts = {name: int(view.requests[info, column]) for name, column in view.resources.items()}
+    info_index = int(view.pods.info[position])
+    amounts = {name: int(view.requests[info_index, column]) for name, column in view.resources.items()}
     return PodOfNode(
         pod=pod.key,
         workload=str(find_owner(pod)),
-        priority=view.pods.infos[info].priority,
+        priority=view.pods.infos[info_index].priority,
         requests={name: amount for name, amount in amounts.items() if amount},
     )
 
@@ -90,13 +90,13 @@ def _find_pod_obstacles(
     Equal pods are tried once. `row` is the node's row in the view. `checkpoint` is called before each try.
     """
     pods = scheduler.view.pods
-    infos = [int(pods.info[pods.index[pod.key]]) for pod in pending]
-    answer_by_info: dict[int, str] = {}
-    for info, pod in zip(infos, pending, strict=True):
-        if info not in answer_by_info:
+    info_indices = [int(pods.info[pods.index[pod.key]]) for pod in pending]  # equal for equal pods
+    obstacle_by_info: dict[int, str] = {}
+    for info_index, pod in zip(info_indices, pending, strict=True):
+        if info_index not in obstacle_by_info:
             checkpoint()
-            answer_by_info[info] = _find_obstacle(scheduler, row, pod)
-    return [answer_by_info[info] for info in infos]
+            obstacle_by_info[info_index] = _find_obstacle(scheduler, row, pod)
+    return [obstacle_by_info[info_index] for info_index in info_indices]
 
 
 def _find_obstacle(scheduler: Scheduler, row: int, pod: Pod) -> str:
@@ -129,7 +129,7 @@ def build_workload_pods_report(scheduler: Scheduler, owner: Owner, causes: Mappi
     zone_by_node = {node.metadata.name: _get_zone(node) for node in scheduler.cluster.nodes}
     bare_pod = scheduler.cluster.pod(owner.namespace, owner.name) if owner.kind == "Pod" else None
     stored_pods = find_pods(scheduler.cluster, owner) if bare_pod is None else [bare_pod]
-    pods = [_build_pod_of_workload(pod, zone_by_node, causes) for pod in stored_pods]
+    pods = [_build_workload_pod_entry(pod, zone_by_node, causes) for pod in stored_pods]
     pods.sort(key=lambda pod: (bool(pod.node), pod.pod))
 
     bound_pods = [pod for pod in pods if pod.node]
@@ -151,7 +151,7 @@ def _get_zone(node: Node) -> str:
     return zone
 
 
-def _build_pod_of_workload(pod: Pod, zone_by_node: Mapping[str, str], causes: Mapping[str, str]) -> PodOfWorkload:
+def _build_workload_pod_entry(pod: Pod, zone_by_node: Mapping[str, str], causes: Mapping[str, str]) -> PodOfWorkload:
     """Build the entry for a pod of the workload. A pod without a phase counts as pending."""
     return PodOfWorkload(
         pod=pod.key,
@@ -164,7 +164,7 @@ def _build_pod_of_workload(pod: Pod, zone_by_node: Mapping[str, str], causes: Ma
 
 
 def compare_explanations(before: Explanation, after: Explanation) -> ChangedAnswer:
-    """Compare the explanation without assumptions with the one under assumptions.
+    """Compare the explanation without assumptions with the explanation under assumptions.
 
     Reasons are reported only if the number of nodes that they reject has changed.
     """

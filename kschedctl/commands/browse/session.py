@@ -167,8 +167,8 @@ class BrowseSession:
     def search(self, text: str) -> SearchHits:
         """Search for pending pods by name or cause, and for nodes and workloads by name, ignoring case.
 
-        All matching pods are returned, but at most MAX_HITS nodes and as many workloads, with the numbers of further
-        ones.
+        All matching pods are returned. At most MAX_HITS nodes and MAX_HITS workloads are returned, with the numbers of
+        further nodes and workloads that match.
         """
         lowered = text.lower()
         pods = {pod for pod, cause in self.causes.items() if lowered in pod.lower() or lowered in cause.lower()}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from kschedctl.commands.drain.report import Drain
 from kschedctl.commands.failures.page import NUMBER_DESCRIPTIONS
-from kschedctl.render.page import Command, Marked, Page, Paragraph, Style, paragraph, section
+from kschedctl.render.page import Bullets, Command, Marked, Page, Paragraph, Style, paragraph, section
 from kschedctl.render.sections import (
     REPLAYED,
     build_caveats,
+    build_data_warning,
     build_headroom_section,
     build_interruption_line,
     build_next_section,
@@ -21,7 +22,6 @@ from kschedctl.render.sections import (
 from kschedctl.render.tables import build_struct_table
 from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Tone
-from kschedctl.reports.placements import describe_data_on_nodes
 
 LOST = "Lost: no controller recreates them, and kubectl evicts them only with --force"
 DELAYED = "Can be evicted only once replacements of other pods are ready"
@@ -38,7 +38,7 @@ def build_page(report: Drain, style: Style) -> Page:
         *build_interruption_line(report.interrupted),
         _build_verdict_line(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
-        *_build_data_warning(report),
+        *build_data_warning(report.pinned_volumes),
         *(paragraph(Marked("Another order:", Tone.WARNING), f"{text}.") for text in report.describe_safe_order()),
         *(paragraph(Marked("The drain", Tone.WARNING), f"{harm}.") for harm in report.list_harms()),
         *build_pods_section(LOST, report.lost, style),
@@ -49,6 +49,8 @@ def build_page(report: Drain, style: Style) -> Page:
         *build_pods_section(RETURNED, report.returned, style),
         *(build_not_created_section(report.not_created, style) if report.not_created else ()),
         *build_struct_table(report.blocked, style, title="Cannot be evicted"),
+        *(paragraph(f"{text}.") for text in report.describe_blocked_command()),
+        *(section("To drain it all the same", Bullets(report.budget_fixes)) if report.budget_fixes else ()),
         *build_struct_table(report.delayed, style, title=DELAYED),
         *build_unplaced_section(report.unplaced, style),
         *build_preempted_section(report.evicted, style, report.chain),
@@ -61,12 +63,6 @@ def build_page(report: Drain, style: Style) -> Page:
         *(section("Command", *map(Command, report.commands)) if report.commands else ()),
         *build_next_section(style, REPLAYED),
     )
-
-
-def _build_data_warning(report: Drain) -> Page:
-    """Build the warning about local volumes, whose data is lost if their nodes are deleted, or () without any."""
-    texts = describe_data_on_nodes(report.pinned_volumes)
-    return tuple(paragraph(Marked("Local data:", Tone.WARNING), f"{text}.") for text in texts)
 
 
 def _build_verdict_line(report: Drain) -> Paragraph:

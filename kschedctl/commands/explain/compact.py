@@ -139,8 +139,14 @@ def _to_compact_nodes(index_by_name: Mapping[str, int], nodes: Iterable[NodeRepo
         """Build the column of a field of NodeReport."""
         return _group_equal_answers(index_by_name, {node.name: getattr(node, name) for node in nodes})
 
-    order = tuple(index_by_name[node.name] for node in nodes)
-    return CompactNodes(order, *map(build_column, ("zone", "pool", "feasible", "refusals", "total")))
+    return CompactNodes(
+        order=tuple(index_by_name[node.name] for node in nodes),
+        zone=build_column("zone"),
+        pool=build_column("pool"),
+        feasible=build_column("feasible"),
+        refusals=build_column("refusals"),
+        total=build_column("total"),
+    )
 
 
 def _group_equal_answers(index_by_name: Mapping[str, int], answers: Mapping[str, Any]) -> tuple[NodesAlike[Any], ...]:

@@ -96,7 +96,7 @@ def measure_distance(obstacles_of_reason: Sequence[Obstacle]) -> Distances:
 
 
 def find_fact(obstacles_of_reason: Iterable[Obstacle], row: int) -> AnyFact | None:
-    """Return the figures behind a reason for the node at `row`, or None if there are none."""
+    """Return the fact behind a reason for the node at `row`, or None if there is no fact."""
     for obstacle in obstacles_of_reason:
         if obstacle.fact and obstacle.mask[row]:
             return obstacle.fact(row)
@@ -153,7 +153,7 @@ def group_rejected_nodes(nodes: Iterable[NodeReport]) -> tuple[NodeGroup, ...]:
 def _build_node_group(members: Sequence[NodeReport]) -> NodeGroup:
     """Build the group of rejected nodes that have the same reasons.
 
-    `members` starts with the closest node, whose figures represent the group. Only the first NODES_NAMED nodes are
+    `members` starts with the closest node, whose refusals represent the group. Only the first NODES_NAMED nodes are
     named.
     """
     return NodeGroup(
@@ -181,10 +181,10 @@ class Reason(NamedTuple):
 def find_causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...]:
     """Choose a small set of reasons that together explain why every eligible node is rejected.
 
-    Eligible are the nodes that are least out of reach. The reason that rejects most of them comes first, and reasons
-    that reject all of them are always included. If all nodes are out of the pod's reach and two demands of the pod
-    conflict, the first cause says so. If a PreFilter plugin rejects the pod, only its reasons are causes. Return () for
-    a cluster without nodes.
+    The eligible nodes are the nodes that are least out of reach. The reason that rejects most of these nodes comes
+    first, and reasons that reject all of them are always included. If all nodes are out of the pod's reach and two
+    demands of the pod conflict, the first cause says so. If a PreFilter plugin rejects the pod, only its reasons are
+    causes. Return () for a cluster without nodes.
     """
     if cycle.pre_filter.status.rejected:
         unexamined = (obstacle for obstacle in obstacles if not obstacle.looked_at)
@@ -198,22 +198,7 @@ def find_causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...
     closeness = measure_node_closeness(obstacles, nodes)
     lowest_level = int(closeness.level.min())
     eligible = closeness.level == lowest_level
-    reasons = [
-        Reason(obstacles_of_reason, _find_rejected_nodes(obstacles_of_reason, obstacles, NEAR) & eligible)
-        for obstacles_of_reason in group_obstacles_by_reason(obstacles)
-    ]
-
-    # Few reasons that account for all eligible nodes, counted only where they are as severe as the node's level
-    candidates = [
-        Reason(reason.obstacles, _find_rejected_nodes(reason.obstacles, obstacles, lowest_level) & reason.mask)
-        for reason in reasons
-    ]
-    chosen = _choose_covering_reasons(candidates, eligible)
-
-    # Then the reasons that apply to every eligible node
-    chosen_keys = {reason.key for reason in chosen}
-    chosen += [reason for reason in reasons if reason.mask.sum() == eligible.sum() and reason.key not in chosen_keys]
-
+    chosen = _choose_reasons(obstacles, eligible, lowest_level)
     eligible_count = 0 if lowest_level == OUT_OF_REACH else int(eligible.sum())
     full = _find_full_nodes(obstacles, nodes)
     causes = [
@@ -222,6 +207,31 @@ def find_causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...
     if lowest_level == OUT_OF_REACH and (conflict := find_label_conflict(chosen, cycle)):
         causes[0] = replace(causes[0], conflict=conflict)
     return tuple(causes)
+
+
+def _choose_reasons(obstacles: Sequence[Obstacle], eligible: Bools, lowest_level: int) -> list[Reason]:
+    """Choose few reasons that account for all eligible nodes, followed by the reasons that apply to every such node.
+
+    `eligible` is a mask (N,). `lowest_level` is the level of the eligible nodes.
+    """
+    reasons = [
+        Reason(obstacles_of_reason, _find_rejected_nodes(obstacles_of_reason, obstacles, NEAR) & eligible)
+        for obstacles_of_reason in group_obstacles_by_reason(obstacles)
+    ]
+
+    # A reason accounts for a node only if it is as severe as the node's level
+    candidates = [
+        Reason(reason.obstacles, _find_rejected_nodes(reason.obstacles, obstacles, lowest_level) & reason.mask)
+        for reason in reasons
+    ]
+    chosen = _choose_covering_reasons(candidates, eligible)
+
+    chosen_keys = {reason.key for reason in chosen}
+    for reason in reasons:
+        applies_to_all = reason.mask.sum() == eligible.sum()
+        if applies_to_all and reason.key not in chosen_keys:
+            chosen.append(reason)
+    return chosen
 
 
 def _find_rejected_nodes(
@@ -305,10 +315,10 @@ def _build_cause(
 def _describe_cause(
     cause: Cause, rows: Rows, obstacles_of_reason: list[Obstacle], cycle: Cycle, full: Bools | None
 ) -> str:
-    """Describe the cause in a sentence: its figures, or else its reason, and the nodes to which it applies.
+    """Describe the cause in a sentence: its fact, or else its reason, and the nodes to which it applies.
 
     `rows` are the rows of the nodes that are rejected for the reason. `full` (N,) marks the nodes that can run no more
-    pods. The figures of such a node are described only if there is no other node in `rows`.
+    pods. The fact about a full node is described only if all nodes in `rows` are full.
     """
     node_count = len(cycle.view.nodes)
     fact = cause.fact_data
@@ -321,16 +331,17 @@ def _describe_cause(
     if not fact.names_best_node:
         return fact.describe_cause(cause.nearest, cause.describe_scope(node_count))
 
-    return _describe_best_figures(cause, rows, obstacles_of_reason, cycle, full)
+    return _describe_cause_by_best_node(cause, rows, obstacles_of_reason, cycle, full)
 
 
-def _describe_best_figures(
+def _describe_cause_by_best_node(
     cause: Cause, rows: Rows, obstacles_of_reason: list[Obstacle], cycle: Cycle, full: Bools | None
 ) -> str:
-    """Describe the cause by the node with the best figures for its reason, which need not be the closest node.
+    """Describe the cause by the node that comes closest to passing the check of this reason.
 
-    `full` (N,) marks the nodes that can run no more pods. If such a node has the best figures, the best of the other
-    nodes in `rows` is described instead. The full node is then mentioned as well, unless both have equal figures.
+    This node need not be the closest node overall, because other checks may reject it as well. `full` (N,) marks the
+    nodes that can run no more pods. If the best node is full, the best of the other nodes in `rows` is described
+    instead. The full node is then mentioned as well, unless both nodes have the same free amount.
     """
     names = cycle.view.nodes.names
     distance = measure_distance(obstacles_of_reason)
@@ -343,7 +354,7 @@ def _describe_best_figures(
     if not isinstance(best_fact, Insufficient) or not len(usable_rows) or has_best_usable_node:
         return best_fact.describe_cause(names[best_row], scope)
 
-    # The node with the best figures is full: describe the best of the other nodes
+    # The best node is full: describe the best of the other nodes
     usable_row = int(usable_rows[np.argmin(distance[usable_rows])])
     usable_fact = find_fact(obstacles_of_reason, usable_row)
     if not isinstance(usable_fact, Insufficient) or usable_fact.free == best_fact.free:
@@ -358,14 +369,17 @@ def _mark_requirements_for_absent_nodes(fact: AnyFact | None, cycle: Cycle) -> A
     """
     if not isinstance(fact, NodeAffinityUnmet):
         return fact
-    existing = cycle.view.nodes.index
+    existing_names = cycle.view.nodes.index
 
     def mark(wanted: Wanted) -> Wanted:
-        """Mark a requirement on the name if no node has one of its names."""
-        is_name = wanted.field and wanted.operator == "In"
-        return replace(wanted, absent=is_name and not any(name in existing for name in wanted.values))
+        """Mark a requirement if it is on the node's name and no node has one of its names."""
+        is_on_name = wanted.field and wanted.operator == "In"
+        if not is_on_name or any(name in existing_names for name in wanted.values):
+            return wanted
+        return replace(wanted, absent=True)
 
-    return replace(fact, terms=tuple(tuple(map(mark, term)) for term in fact.terms))
+    terms = tuple(tuple(mark(wanted) for wanted in term) for term in fact.terms)
+    return replace(fact, terms=terms)
 
 
 def _choose_typical_node(

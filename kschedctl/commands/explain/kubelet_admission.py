@@ -58,10 +58,15 @@ def _iter_kubelet_rejections(view: Fork, framework: Framework, info: PodInfo, ro
         try:
             state = plugin.pre_filter(info, view).state if offers(plugin, PreFilterPlugin) else None
             for rejection in plugin.filter(info, view, state, NO_CHANGE):
-                fact = rejection.fact(row) if rejection.fact and rejection.mask[row] else None
-                # The kubelet does not know the profile's own affinity, and ignores resources that its node lacks
-                if rejection.mask[row] and rejection.reason != REASON_ENFORCED and not _is_missing_resource(fact):
-                    yield fact.describe() if isinstance(fact, Fact) else fact or rejection.reason
+                # The kubelet does not know the profile's own affinity
+                if not rejection.mask[row] or rejection.reason == REASON_ENFORCED:
+                    continue
+                fact = rejection.fact(row) if rejection.fact else None
+                # The kubelet ignores resources that its node lacks
+                if _is_missing_resource(fact):
+                    continue
+                description = fact.describe() if isinstance(fact, Fact) else fact
+                yield description or rejection.reason
         except PluginError:
             continue
 

@@ -266,7 +266,7 @@ def build_eliminations_table(eliminations: tuple[Elimination, ...], style: Style
 def _build_elimination_row(elimination: Elimination, stacked: bool) -> Row:
     """Build the row of one reason for rejection. With `stacked`, plugin, reason and closest node share a cell.
 
-    Otherwise the closest node, with its figures, is the last cell.
+    Otherwise the closest node, with its fact, is the last cell.
     """
     nodes = f"{elimination.nodes:,}"
     only = Marked(f"{elimination.only:,}", Tone.STRONG if elimination.only else Tone.FAINT)
@@ -312,8 +312,8 @@ def _build_node_groups_table(report: Explanation, style: Style) -> Page:
 def _build_node_group_row(group: NodeGroup, style: Style, *, evaluated: bool) -> Row:
     """Build the row of one group of nodes. Unless the page is wide, details are stacked below other cells.
 
-    The figures are about the group's first node. If the group has several nodes, the first one is named before the
-    figures. If no node was `evaluated`, the row only has the plugins that would reject the nodes.
+    The facts are about the group's first node. If the group has several nodes, the first node is named before the
+    facts. If no node was `evaluated`, the row only has the plugins that would reject the nodes.
     """
     node_count = f"{group.nodes:,}"
     names = ", ".join(group.such_as) + (", …" if group.nodes > len(group.such_as) else "")
@@ -339,13 +339,13 @@ class _RefusalTexts(NamedTuple):
     plugin: str
     """The plugin that rejects the node first."""
     fact: str
-    """The figures of that plugin; empty if it gives none."""
+    """The facts of that plugin; empty if it gives none."""
     also: str
     """The other plugins that would reject the node; empty if there are none."""
 
 
 def _stack_refusals(texts: _RefusalTexts) -> Stack:
-    """Stack the figures and further plugins below the first plugin's name."""
+    """Stack the facts and further plugins below the first plugin's name."""
     also = f"{WOULD_REJECT} {texts.also}" if texts.also else ""
     details = f"{texts.fact} ({also})" if texts.fact and also else texts.fact or also
     return Stack((texts.plugin, Marked(details, Tone.FAINT)))
@@ -354,24 +354,24 @@ def _stack_refusals(texts: _RefusalTexts) -> Stack:
 def _describe_refusals(refusals: Sequence[Refusal], style: Style) -> _RefusalTexts:
     """Split a node's refusals into the first plugin, its facts, and the other plugins.
 
-    With -o wide, the other plugins come with their facts, too. A fact that is missing is replaced by the reason. A node
-    that no plugin evaluated is described as "not evaluated", with the reason as its fact.
+    With -o wide, each of the other plugins comes with its fact or, without a fact, with its reason. A node that no
+    plugin evaluated is described as "not evaluated", with the reason as its fact.
     """
     first_plugin = refusals[0].plugin
-    facts = []
-    also = []
-    for refusal in refusals:
-        if refusal.plugin != first_plugin:
-            also.append(f"{refusal.plugin}: {refusal.fact or refusal.reason}" if style.wide else refusal.plugin)
-        elif first_plugin:
-            facts.append(refusal.fact)
-        else:
-            facts.append(refusal.fact or refusal.reason)
+    first_refusals = [refusal for refusal in refusals if refusal.plugin == first_plugin]
+    other_refusals = [refusal for refusal in refusals if refusal.plugin != first_plugin]
+
+    is_evaluated = bool(first_plugin)
+    facts = [refusal.fact if is_evaluated else refusal.fact or refusal.reason for refusal in first_refusals]
+    if style.wide:
+        other_texts = [f"{refusal.plugin}: {refusal.fact or refusal.reason}" for refusal in other_refusals]
+    else:
+        other_texts = [refusal.plugin for refusal in other_refusals]
     separator = "; " if style.wide else ", "
     return _RefusalTexts(
-        plugin=first_plugin or "not evaluated",
+        plugin=first_plugin if is_evaluated else "not evaluated",
         fact="; ".join(filter(None, facts)),
-        also=separator.join(dict.fromkeys(also)),
+        also=separator.join(dict.fromkeys(other_texts)),
     )
 
 
@@ -388,7 +388,7 @@ def _build_node_table(report: Explanation, style: Style) -> Page:
 def _build_node_row(node: NodeReport, style: Style) -> Row:
     """Build the row of one node, which is rejected or fits.
 
-    In narrow tables, location and figures are stacked below other cells.
+    In narrow tables, location and facts are stacked below other cells.
     """
     location = "/".join(part for part in (node.zone, node.pool) if part)
     texts = _describe_refusals(node.refusals, style) if node.refusals else None

@@ -20,6 +20,7 @@ from kschedctl.render.sections import (
     PODS,
     REPLAYED,
     build_caveats,
+    build_data_warning,
     build_next_section,
     build_pods_before_and_after,
     build_pods_section,
@@ -30,7 +31,6 @@ from kschedctl.render.sections import (
 from kschedctl.render.tables import Row, build_table, number_columns
 from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.placements import describe_data_on_nodes
 from kschedctl.text.counts import agreeing
 
 NUMBER_DESCRIPTIONS = {
@@ -73,9 +73,7 @@ def _build_worst_failure_sections(worst: Failure, runs: int, style: Style) -> Pa
     They show the pods that are denied, lost, unplaced or evicted, and the number of pods by place. After several runs,
     they also show which results depend on the order of the pods.
     """
-    reasons: Page = ()
-    for text in describe_data_on_nodes(worst.pinned_volumes):
-        reasons += (paragraph(Marked("Local data:", Tone.WARNING), f"{text}."),)
+    reasons = build_data_warning(worst.pinned_volumes)
     if worst.not_created:
         reasons += build_not_created_section(worst.not_created, style)
     reasons += build_pods_section("Lost for good: no controller recreates them", worst.lost_pods, style)

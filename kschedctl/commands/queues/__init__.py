@@ -254,6 +254,7 @@ def _report_waiting_workloads(
         if selected is not None and queue not in selected:
             continue
         reason = find_wait_reason(workload, waiting_queues)
+        is_queue_in_own_column = reason.queue in ("", queue)
         reports.append(
             QueuedWorkload(
                 queue=queue,
@@ -261,7 +262,7 @@ def _report_waiting_workloads(
                 workload=key,
                 priority=workload_outlook.priority,
                 pods=sum(pod_set.count for pod_set in workload.spec.pod_sets),
-                waits=_shorten_headline(reason.headline, queue),
+                waits=(reason.cause if is_queue_in_own_column else "") or reason.headline,
                 flavors=_list_flavors(workload_outlook),
                 victims=tuple(workload_outlook.victims),
                 holders=tuple(reason.holders)[:_MOST_HOLDERS],
@@ -269,11 +270,6 @@ def _report_waiting_workloads(
             )
         )
     return tuple(sorted(reports, key=lambda report: (report.queue, report.place or 0, report.workload)))
-
-
-def _shorten_headline(headline: str, queue: str) -> str:
-    """Remove what other columns of the table say from the beginning of a headline: the queue, and that it waits."""
-    return headline.removeprefix(f"waits for quota in ClusterQueue {queue}: ").removeprefix("waits: ")
 
 
 def _list_flavors(outlook: WorkloadOutlook) -> tuple[str, ...]:

@@ -359,19 +359,22 @@ def _replace_removed_nodes(
     pods still wait after MAX_REFILLS refills.
     """
     program = search.program
-    max_waiting = len(program.group_of)
+    max_waiting = len(program.group_of)  # all pods: the first refill has no limit
     for _ in range(MAX_REFILLS):
         is_cheaper = program.compute_cost(counts) <= cost_limit - NEGLIGIBLE_SHARE * cost_limit
         if not is_cheaper or not any(counts.values()):
             return None
-        waiting = {
+        takers_by_pod = {
             key: takers for key, takers in search.sets.find_pods_without_node(counts).items() if key not in homeless
         }
-        if not waiting:
+        if not takers_by_pod:
             return {name: number for name, number in counts.items() if number}
-        if not all(waiting.values()) or len(waiting) > max_waiting:
+        has_pod_without_takers = not all(takers_by_pod.values())
+        if has_pod_without_takers or len(takers_by_pod) > max_waiting:
             return None
-        max_waiting = len(waiting) // 2
-        replacements = search.packing.pack(program.restrict_to_pods(waiting), program.names)
-        counts = {name: counts.get(name, 0) + replacements.get(name, 0) for name in {**counts, **replacements}}
+        max_waiting = len(takers_by_pod) // 2
+
+        new_nodes = search.packing.pack(program.restrict_to_pods(takers_by_pod), program.names)
+        names = dict.fromkeys((*counts, *new_nodes))
+        counts = {name: counts.get(name, 0) + new_nodes.get(name, 0) for name in names}
     return None

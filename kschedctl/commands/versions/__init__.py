@@ -118,19 +118,19 @@ def _add_default_switch(
 ) -> VersionChange:
     """Add the release that switched the default of a gate or plugin, if its default differs between the versions.
 
-    From this release on, the default is that of the newer version. For a gate, also add whether the second version no
+    From this release on, the default is the newer version's default. For a gate, also add whether the second version no
     longer has it. Return changes of other aspects unchanged.
     """
     get_default = DEFAULT_GETTERS.get((aspect.sort, aspect.values.what))
     if get_default is None:
         return change
     oldest, newest = sorted((first_version, second_version))
-    is_on_in = {minor: get_default(aspect.where, minor) for minor in range(oldest.minor, newest.minor + 1)}
+    is_on_by_minor = {minor: get_default(aspect.where, minor) for minor in range(oldest.minor, newest.minor + 1)}
     is_removed = aspect.sort == "gate" and get_stage(aspect.where, second_version.minor).maturity == "removed"
-    if is_on_in[oldest.minor] == is_on_in[newest.minor]:
+    if is_on_by_minor[oldest.minor] == is_on_by_minor[newest.minor]:
         return replace(change, is_removed=is_removed)
-    *_, last_different = (minor for minor, is_on in is_on_in.items() if is_on != is_on_in[newest.minor])
-    is_on = is_on_in[second_version.minor]
+    *_, last_different = (minor for minor, is_on in is_on_by_minor.items() if is_on != is_on_by_minor[newest.minor])
+    is_on = is_on_by_minor[second_version.minor]
     return replace(change, switched=f"1.{last_different + 1}", is_on=is_on, is_removed=is_removed)
 
 

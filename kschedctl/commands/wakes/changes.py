@@ -149,15 +149,18 @@ def _find_existing_object(document: JsonObject, view: Fork) -> JsonObject | None
     kind = get_kind(document)
     if kind not in FIELDS:
         return None
-    identified: Any = convert_document(document)
+    wanted: Any = convert_document(document)
     if kind not in CLUSTER_SCOPED:
-        identified = fill_namespace(identified)
-    key = get_object_key(identified)
-    for existing in getattr(view.cluster, FIELDS[kind]):
-        if get_object_key(existing) == key:
-            type_fields = {name: document[name] for name in ("kind", "apiVersion") if name in document}
-            return {**type_fields, **msgspec.to_builtins(existing)}
-    return None
+        wanted = fill_namespace(wanted)
+    wanted_key = get_object_key(wanted)
+
+    objects_of_kind = getattr(view.cluster, FIELDS[kind])
+    existing = next((item for item in objects_of_kind if get_object_key(item) == wanted_key), None)
+    if existing is None:
+        return None
+    # Typed objects are decoded without their kind and apiVersion
+    type_fields = {name: document[name] for name in ("kind", "apiVersion") if name in document}
+    return {**type_fields, **msgspec.to_builtins(existing)}
 
 
 def apply_object_defaults(kind: str, obj: Any, view: Fork) -> Any:
@@ -182,8 +185,9 @@ def apply_object_defaults(kind: str, obj: Any, view: Fork) -> Any:
 def apply_change_to_view(view: Fork, change: ChangedObject) -> Fork:
     """Return the cluster as queueing hints see it after the change.
 
-    Changes of nodes and pods are not applied, because hints receive them with the event. Changes of pods of a group are
-    applied, because the group is scheduled as a whole. Other deleted objects stay in the view.
+    Changes of nodes, and of pods outside of groups, are not applied, because hints receive them with the event. The
+    change of a pod of a group is applied, because the group is scheduled as a whole. Other objects stay in the view
+    after they are deleted.
     """
     if change.kind == "Pod" and get_group_key(change.object) is not None:
         changed = change_pods(view.cluster, {get_object_key(change.object): change.new})

@@ -221,24 +221,34 @@ def iter_unbound_claim_specs(
     - a template of a StatefulSet whose first replica has a bound claim.
     """
     for subject, claim in claims:
-        is_bound = f"{subject.namespace or 'default'}/{subject.name}" in bound_names or claim.status.phase == "Bound"
         is_manifest = bool(subject.document)  # a manifest has no phase, unlike the claims of a cluster
-        may_be_unbound = is_manifest or claim.status.phase == "Pending"
-        if may_be_unbound and not is_bound and not claim.spec.volume_name:
+        is_pending = is_manifest or claim.status.phase == "Pending"
+        is_bound = f"{subject.namespace or 'default'}/{subject.name}" in bound_names
+        if is_pending and not is_bound and not claim.spec.volume_name:
             yield ClaimSpec(subject, ("spec",), claim.spec.storage_class_name is not None)
     for workload in workloads:
-        for i, volume in enumerate(workload.spec.volumes):
-            template = volume.ephemeral.volume_claim_template if volume.ephemeral else None
-            if template is not None and template.spec is not None and not template.spec.volume_name:
-                path = workload.get_path("volumes", i, "ephemeral", "volumeClaimTemplate", "spec")
-                yield ClaimSpec(workload.subject, path, template.spec.storage_class_name is not None)
+        yield from _iter_ephemeral_claim_specs(workload)
         if workload.kind == "StatefulSet":
-            for i, claim_template in enumerate(array_at(workload.subject.document, "spec", "volumeClaimTemplates")):
-                name = f"{text_at(claim_template, 'metadata', 'name')}-{workload.subject.name}-0"
-                if f"{workload.namespace}/{name}" not in bound_names:
-                    class_name = field_at(claim_template, "spec", "storageClassName")
-                    path = ("spec", "volumeClaimTemplates", i, "spec")
-                    yield ClaimSpec(workload.subject, path, class_name is not None)
+            yield from _iter_claim_template_specs(workload, bound_names)
+
+
+def _iter_ephemeral_claim_specs(workload: Workload) -> Iterator[ClaimSpec]:
+    """Yield the specs of the claim templates in a workload's ephemeral volumes, unless a spec names a volume."""
+    for i, volume in enumerate(workload.spec.volumes):
+        template = volume.ephemeral.volume_claim_template if volume.ephemeral else None
+        if template is not None and template.spec is not None and not template.spec.volume_name:
+            path = workload.get_path("volumes", i, "ephemeral", "volumeClaimTemplate", "spec")
+            yield ClaimSpec(workload.subject, path, template.spec.storage_class_name is not None)
+
+
+def _iter_claim_template_specs(stateful_set: Workload, bound_names: Collection[str]) -> Iterator[ClaimSpec]:
+    """Yield the specs in a StatefulSet's volumeClaimTemplates, unless the claim of the first replica is bound."""
+    subject = stateful_set.subject
+    for i, template in enumerate(array_at(subject.document, "spec", "volumeClaimTemplates")):
+        name_of_first_claim = f"{text_at(template, 'metadata', 'name')}-{subject.name}-0"
+        if f"{stateful_set.namespace}/{name_of_first_claim}" not in bound_names:
+            is_class_given = field_at(template, "spec", "storageClassName") is not None
+            yield ClaimSpec(subject, ("spec", "volumeClaimTemplates", i, "spec"), is_class_given)
 
 
 def iter_storage_class_names(
@@ -252,12 +262,18 @@ def iter_storage_class_names(
         if claim.status.phase != "Bound" and not claim.spec.volume_name:
             yield subject, ("spec", "storageClassName"), claim.spec.storage_class_name or ""
     for workload in workloads:
-        for i, volume in enumerate(workload.spec.volumes):
-            template = volume.ephemeral.volume_claim_template if volume.ephemeral else None
-            if template is not None and template.spec is not None:
-                path_in_spec = ("volumes", i, "ephemeral", "volumeClaimTemplate", "spec", "storageClassName")
-                yield workload.subject, workload.get_path(*path_in_spec), template.spec.storage_class_name or ""
-        if workload.kind == "StatefulSet":
-            for i, claim_template in enumerate(array_at(workload.subject.document, "spec", "volumeClaimTemplates")):
-                path = ("spec", "volumeClaimTemplates", i, "spec", "storageClassName")
-                yield workload.subject, path, text_at(claim_template, "spec", "storageClassName")
+        for path, class_name in _iter_class_names_in_templates(workload):
+            yield workload.subject, path, class_name
+
+
+def _iter_class_names_in_templates(workload: Workload) -> Iterator[tuple[Path, str]]:
+    """Yield the StorageClass name of each claim template of a workload, or "" if the template names none."""
+    for i, volume in enumerate(workload.spec.volumes):
+        template = volume.ephemeral.volume_claim_template if volume.ephemeral else None
+        if template is not None and template.spec is not None:
+            path_in_spec = ("volumes", i, "ephemeral", "volumeClaimTemplate", "spec", "storageClassName")
+            yield workload.get_path(*path_in_spec), template.spec.storage_class_name or ""
+    if workload.kind == "StatefulSet":
+        for i, claim_template in enumerate(array_at(workload.subject.document, "spec", "volumeClaimTemplates")):
+            path = ("spec", "volumeClaimTemplates", i, "spec", "storageClassName")
+            yield path, text_at(claim_template, "spec", "storageClassName")

@@ -41,10 +41,11 @@ def draw_plot(plot: Plot, max_width: int, ascii_only: bool = False) -> Iterator[
     if plotext is not installed.
     """
     width = min(max_width, WIDEST)
-    shown = _draw_bar_plot(plot, width, ascii_only) if plot.has_bars else _draw_line_plot(plot, width, ascii_only)
-    if shown:
+    draw = _draw_bar_plot if plot.has_bars else _draw_line_plot
+    lines = draw(plot, width, ascii_only)
+    if lines:
         yield Text(printable(plot.title), "bold")
-        yield from shown
+        yield from lines
 
 
 # -- lines -------------------------------------------------------------------------------------------------------------
@@ -56,9 +57,12 @@ def _draw_line_plot(plot: Plot, width: int, ascii_only: bool) -> list[Text]:
     if len({x for points in lines for x, _ in points}) < 2:
         return []
     marks = ASCII_MARKS if ascii_only else MARKS
-    field = _draw_axes(plot, lines, width, marks)
-    painted = [_color_marks(line.translate(FRAME) if ascii_only else line, marks) for line in field]
-    return [_build_legend(plot, marks), *painted, Text(printable(plot.x.title).center(width).rstrip())]
+    drawing = _draw_axes(plot, lines, width, marks)
+    if ascii_only:
+        drawing = [line.translate(FRAME) for line in drawing]
+    colored_drawing = [_color_marks(line, marks) for line in drawing]
+    x_title = Text(printable(plot.x.title).center(width).rstrip())
+    return [_build_legend(plot, marks), *colored_drawing, x_title]
 
 
 def _build_legend(plot: Plot, marks: str) -> Text:
@@ -169,9 +173,11 @@ def _draw_bar(pieces: Bar, columns_per_unit: float, fills: str) -> Text:
     ``columns_per_unit`` is the number of columns that an amount of 1 takes, and ``fills`` has the series' characters.
     """
     bar = Text()
-    reached = 0.0
+    start = 0.0
     for series, amount in pieces:
-        cells = round((reached + max(amount, 0)) * columns_per_unit) - round(reached * columns_per_unit)
+        end = start + max(amount, 0)  # negative amounts are not drawn
+        # The ends are rounded rather than the lengths, so that rounding errors do not add up
+        cells = round(end * columns_per_unit) - round(start * columns_per_unit)
         bar.append(fills[series % len(fills)] * cells, COLORS[series % len(COLORS)])
-        reached += max(amount, 0)
+        start = end
     return bar

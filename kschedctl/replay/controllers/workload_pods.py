@@ -93,10 +93,7 @@ def find_pods(cluster: Cluster, owner: Owner) -> list[Pod]:
         replica_sets = {stored.metadata.name for stored in cluster.replica_sets if is_controlled_by(owner, stored)}
 
     def is_controlled(pod: Pod) -> bool:
-        """Return whether the owner controls the pod.
-
-        It may do so through a ReplicaSet or, for a CronJob, through a Job.
-        """
+        """Return whether the owner controls the pod directly, through a ReplicaSet or, for a CronJob, through a Job."""
         if is_pod_of_workload(pod, kind, namespace, name):
             return True
         pod_owner = find_owner(pod)
@@ -180,14 +177,14 @@ def _build_not_found_error(cluster: Cluster, owner: Owner) -> UsageError:
 def suggest_workloads(cluster: Cluster, name: str, kind: str = "") -> list[str]:
     """Suggest workloads that the user may have meant, such as `job/train -n ml`, best first.
 
-    Workloads of the `kind` with the name come first, followed by those with a similar name. If there are neither,
-    workloads of other kinds with the name are suggested.
+    Workloads of the `kind` with the name come first, followed by workloads of the `kind` with a similar name. If no
+    such workload exists, workloads of other kinds with the name are suggested.
     """
     candidates = dict.fromkeys((*iter_workloads(cluster), *_iter_held_back_objects(cluster)))
     of_kind = [candidate for candidate in candidates if candidate.kind == kind]
     similar_names = [name, *get_close_matches(name, {candidate.name for candidate in of_kind})]
     similar = [candidate for candidate in of_kind if candidate.name in similar_names]
-    similar.sort(key=lambda candidate: candidate.name != name)
+    similar.sort(key=lambda candidate: candidate.name != name)  # equal names first
     of_other_kinds = [candidate for candidate in candidates if candidate.name == name and candidate.kind != "Pod"]
     suggested = similar or of_other_kinds
     return [f"{candidate.kind.lower()}/{candidate.name} -n {candidate.namespace}" for candidate in suggested]
@@ -237,7 +234,7 @@ def build_additional_pod(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]
 def _copy_as_bare_pod(pod: Pod) -> Pod:
     """Return a new pending pod with the labels, annotations and controller of the pod, but without its node.
 
-    It has the name that its controller would generate. The pod must have a controller.
+    The new pod has the name that its controller would generate. The pod must have a controller.
     """
     meta = pod.metadata
     owner = next(reference.name for reference in meta.owner_references if reference.controller)
@@ -257,7 +254,10 @@ def _build_unplaced_spec(pod: Pod) -> PodSpec:
 
 
 def _build_stateful_set_with_next_pod(cluster: Cluster, owner: Owner, pod: Pod) -> StatefulSet:
-    """Build a StatefulSet that creates only the pod after this one."""
+    """Build a StatefulSet that creates only the pod with the ordinal after `pod`.
+
+    The claims of the new pod are like the claims of `pod`.
+    """
     labels = {key: value for key, value in pod.metadata.labels.items() if key not in ORDINAL_LABELS}
     claims = dict(recover_claim_templates(cluster, pod))
     volumes = tuple(volume for volume in pod.spec.volumes if volume.name not in claims)

@@ -73,6 +73,15 @@ class WaitReason(NamedTuple):
     """Facts behind the headline."""
     holders: Sequence[str] = ()
     """Workloads that hold the quota."""
+    cause: str = ""
+    """The headline without the words that the Workload waits, and for which quota; empty for the whole headline."""
+    queue: str = ""
+    """The ClusterQueue that the headline names and the cause does not; empty if there is none."""
+
+    @classmethod
+    def from_cause(cls, cause: str) -> WaitReason:
+        """Return the reason of a Workload that waits because of this cause."""
+        return cls(f"waits: {cause}", cause=cause)
 
 
 def iter_waiting_workloads(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
@@ -159,19 +168,19 @@ def find_quota_owner(workload: KueueWorkload, cluster: Cluster) -> Owner | None:
 
 def build_workload_report(workload: KueueWorkload, queues: WaitingQueues, now: str) -> WaitingElsewhere:
     """Build the report on a waiting Workload. ``now`` is the RFC 3339 time for its age, or empty."""
-    headline, details, holders = find_wait_reason(workload, queues)
+    reason = find_wait_reason(workload, queues)
     job = find_quota_owner(workload, queues.cluster)
     return build_waiting_entry(
         "Workload",
         workload.metadata,
         WaitingState.NOT_ADMITTED,
-        headline,
+        reason.headline,
         now=now,
         pods=sum(pod_set.count for pod_set in workload.spec.pod_sets),
         decides=KUEUE,
-        details=[*details, *queues.describe_outlook(workload)],
+        details=[*reason.details, *queues.describe_outlook(workload)],
         conditions=workload.status.conditions,
-        holders=holders,
+        holders=reason.holders,
         part_of=(job,) if job else (),
     )
 
@@ -194,14 +203,14 @@ def find_wait_reason(workload: KueueWorkload, queues: WaitingQueues) -> WaitReas
         details = f": {'; '.join(states)}" if states else ""
         return WaitReason(f"has quota and waits for admission checks{details}")
     if not spec.queue_name:
-        return WaitReason("waits: it names no LocalQueue")
+        return WaitReason.from_cause("it names no LocalQueue")
     namespace = workload.metadata.namespace
     local_queue = queues.find_local_queue(namespace, spec.queue_name)
     if local_queue is not None:
         return _find_reason_in_queue(workload, local_queue, queues)
     if queues.cluster.find_gap("LocalQueue"):
         return WaitReason(_build_status_headline(workload))
-    return WaitReason(f"waits: LocalQueue {namespace}/{spec.queue_name} does not exist")
+    return WaitReason.from_cause(f"LocalQueue {namespace}/{spec.queue_name} does not exist")
 
 
 def _find_reason_in_queue(workload: KueueWorkload, local_queue: LocalQueue, queues: WaitingQueues) -> WaitReason:
@@ -213,13 +222,14 @@ def _find_reason_in_queue(workload: KueueWorkload, local_queue: LocalQueue, queu
     cluster, name = queues.cluster, local_queue.spec.cluster_queue
     cluster_queue = queues.find_cluster_queue(name)
     if cluster_queue is None:
-        missing = cluster.find_gap("ClusterQueue") is None
-        return WaitReason(f"waits: ClusterQueue {name} does not exist" if missing else _build_status_headline(workload))
+        if cluster.find_gap("ClusterQueue"):
+            return WaitReason(_build_status_headline(workload))
+        return WaitReason.from_cause(f"ClusterQueue {name} does not exist")
     for kind, queue in (("LocalQueue", local_queue), ("ClusterQueue", cluster_queue)):
         if queue.spec.stop_policy in _STOPPED:
-            return WaitReason(f"waits: {kind} {queue.metadata.name} is stopped ({queue.spec.stop_policy})")
+            return WaitReason.from_cause(f"{kind} {queue.metadata.name} is stopped ({queue.spec.stop_policy})")
     if problem := queues.find_inactive_reason(name):
-        return WaitReason(f"waits: ClusterQueue {name} is inactive: {problem}")
+        return WaitReason.from_cause(f"ClusterQueue {name} is inactive: {problem}")
     try:
         return _explain_quota_wait(workload, cluster_queue, queues)
     except QuantityError as error:
@@ -251,7 +261,8 @@ def _explain_quota_wait(workload: KueueWorkload, queue: ClusterQueue, queues: Wa
     headline = f"waits for quota in ClusterQueue {queue.metadata.name}: {descriptions}"
     short_resources = {(flavor, shortage.resource) for shortage in shortages for flavor in shortage.flavors}
     holders = list(_iter_quota_holders(reservations, short_resources))
-    return WaitReason(headline, _describe_cohort_quota(queue, queues), holders)
+    details = _describe_cohort_quota(queue, queues)
+    return WaitReason(headline, details, holders, cause=descriptions, queue=queue.metadata.name)
 
 
 def _explain_wait_despite_free_quota(workload: KueueWorkload, queue: ClusterQueue, queues: WaitingQueues) -> WaitReason:

@@ -443,38 +443,49 @@ def _build_outlook_from_workloads(
 
     The report shows the first Workload that waits or, if none does, the first one.
     """
-    predicted = queues.outlook.workloads if queues.outlook is not None else {}
-    admitted_by_key: dict[str, WorkloadOutlook] = {}
-    waiting: list[KueueWorkload] = []
-    for workload in workloads:
-        key = format_key(workload)
-        outlook = predicted.get(key)
-        if outlook is not None and outlook.admission is not None:
-            admitted_by_key[key] = outlook
-        else:
-            waiting.append(workload)
-    admitted = tuple(admitted_by_key.values())
+    admitted, waiting = _split_by_admission(workloads, queues)
     is_admitted = len(admitted) == len(workloads)
-    shown = next(iter(waiting or workloads), None)
-    parts = "replicas" if owner.kind == "LeaderWorkerSet" else "pods"
-    reason = _find_job_wait_reason(shown, queues)
-    pods = sum(pod_set.count for workload in workloads for pod_set in workload.spec.pod_sets)
+    reported_workload = next(iter(waiting or workloads), None)
+    reason = _find_job_wait_reason(reported_workload, queues)
+    details = [*reason.details]
+    if reported_workload is not None:
+        details += queues.describe_outlook(reported_workload)
+
+    required_count = len(workloads) or 1  # a job without Workloads needs at least one
+    unit = "replicas" if owner.kind == "LeaderWorkerSet" else "pods"
     # An admission that depends on assumptions does not count as replayed
     is_certain = not is_admitted or not queues.assumptions
     report = build_waiting_entry(
         owner.kind,
         job.metadata,  # type: ignore[attr-defined]
         WaitingState.ADMISSIBLE if is_admitted else WaitingState.NOT_ADMITTED,
-        _build_job_headline(reason, len(admitted), len(workloads) or 1, parts),
+        _build_job_headline(reason, len(admitted), required_count, unit),
         now=now,
-        pods=pods,
+        pods=sum(pod_set.count for workload in workloads for pod_set in workload.spec.pod_sets),
         decides=KUEUE,
-        details=[*reason.details, *(queues.describe_outlook(shown) if shown is not None else ())],
+        details=details,
         holders=reason.holders,
         conditions=_get_conditions(job),
         replayed=queues.outlook is not None and is_certain,
     )
     return JobOutlook(owner, job, report, admitted, len(workloads), reason=reason.headline)
+
+
+def _split_by_admission(
+    workloads: Sequence[KueueWorkload], queues: WaitingQueues
+) -> tuple[tuple[WorkloadOutlook, ...], list[KueueWorkload]]:
+    """Return the outlooks of the Workloads that the replay admits, and the Workloads that still wait."""
+    outlook_by_key = queues.outlook.workloads if queues.outlook is not None else {}
+    admitted_by_key: dict[str, WorkloadOutlook] = {}
+    waiting: list[KueueWorkload] = []
+    for workload in workloads:
+        key = format_key(workload)
+        outlook = outlook_by_key.get(key)
+        if outlook is not None and outlook.admission is not None:
+            admitted_by_key[key] = outlook
+        else:
+            waiting.append(workload)
+    return tuple(admitted_by_key.values()), waiting
 
 
 def _find_job_wait_reason(shown: KueueWorkload | None, queues: WaitingQueues) -> WaitReason:

@@ -183,12 +183,15 @@ class _GroupAttempt:
             for group in self.queued
         ]
         if self.tree:
-            root_result = results[self.tree.key]
             root_record = GroupRecord(
-                self.tree.pod_group, tuple(self.order), root_result, condition=None, below=tuple(records)
+                key=self.tree.pod_group,
+                order=tuple(self.order),
+                result=results[self.tree.key],
+                condition=None,
+                below=tuple(records),
             )
         else:
-            (root_record,) = records
+            (root_record,) = records  # without a tree, the attempt has a single group
         self.run.record.group = root_record
 
         # Apply the results.
@@ -205,7 +208,8 @@ class _GroupAttempt:
         release = self.run.scheduler.gates.release
         group = find_pod_group(self.run.view, key)
         condition = find_new_condition(result, group, release) if writes_condition else None
-        return GroupRecord(key, tuple(pod.position for pod in self.queued[key]), result, condition)
+        order = tuple(pod.position for pod in self.queued[key])
+        return GroupRecord(key=key, order=order, result=result, condition=condition)
 
     def _bind_or_requeue_members(self, record: GroupRecord) -> None:
         """Bind the placed pods of a group, and put its other pods back into the queue.

@@ -310,13 +310,16 @@ class SchedulingQueue:
         """
         if not pod.rejectors.all or pod.position in self.rules.in_groups:
             return AFTER_BACKOFF
-        first_event = self._in_flight.get(pod.position, len(self._in_flight_events))
-        strategies = (
-            self._find_strategy(pod, occurrence, in_flight=True)
-            for occurrence, concerned in self._in_flight_events[first_event:]
-            if concerned in (None, pod.position)
-        )
-        return max(strategies, key=STRENGTH.__getitem__, default=SKIP)
+        if pod.position not in self._in_flight:
+            return SKIP
+        events_before_attempt = self._in_flight[pod.position]
+        strongest = SKIP
+        for occurrence, concerned_pod in self._in_flight_events[events_before_attempt:]:
+            concerns_pod = concerned_pod is None or concerned_pod == pod.position
+            if concerns_pod:
+                strategy = self._find_strategy(pod, occurrence, in_flight=True)
+                strongest = max(strongest, strategy, key=STRENGTH.__getitem__)
+        return strongest
 
     def _find_strategy(
         self, pod: QueuedPod, occurrence: Occurrence | None, in_flight: bool = False

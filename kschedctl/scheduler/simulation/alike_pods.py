@@ -383,11 +383,12 @@ class AlikePods:
     def _iter_constant_filters(self, pre_filter: PreFilterOutcome) -> Iterator[FilterPlugin]:
         """Yield the Filter plugins whose verdict about the identical pods never changes."""
         for plugin in self._list_plugins("filter"):
-            result = pre_filter.results.get(plugin.name)
-            if offers(plugin, FilterPlugin):
-                ignores_pods = _get_answer_reads(plugin, result) is Reads.NODES
-                if ignores_pods:
-                    yield plugin
+            if not offers(plugin, FilterPlugin):
+                continue
+            pre_filter_result = pre_filter.results.get(plugin.name)
+            depends_only_on_nodes = _get_answer_reads(plugin, pre_filter_result) is Reads.NODES
+            if depends_only_on_nodes:
+                yield plugin
 
     @cached_property
     def allowed_nodes(self) -> Bools:

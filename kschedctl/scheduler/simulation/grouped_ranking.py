@@ -158,12 +158,11 @@ class GroupedRanking:
         Each group has the current local score of its nodes, which is INFEASIBLE if the pods never fit there.
         """
         consulted = self.consulted
-        local = (
-            consulted.local.scores
-            if consulted.constant_scores is None
-            else consulted.local.scores + consulted.constant_scores
-        )
+        local_scores = consulted.local.scores
+        if consulted.constant_scores is not None:
+            local_scores = local_scores + consulted.constant_scores
 
+        # Nodes are in one group if all the distinctions have equal values for them
         distinctions: list[Distinction] = []
         for verdicts in self.verdicts:
             distinctions += verdicts.distinctions
@@ -171,7 +170,12 @@ class GroupedRanking:
             distinctions += scores.distinctions
         if self.rejections:
             distinctions += self.rejections.distinctions
-        return RankedGroups(local, [fixed.raw for fixed in consulted.fixed], distinctions, consulted.local.view.trail)
+        return RankedGroups(
+            score=local_scores,
+            fixed=[fixed_score.raw for fixed_score in consulted.fixed],
+            distinctions=distinctions,
+            trail=consulted.local.view.trail,
+        )
 
     @property
     def max_groups(self) -> int:

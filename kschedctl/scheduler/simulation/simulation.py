@@ -207,6 +207,8 @@ class SettlingLoop(SchedulingLoop):
             for waiting in self.waiting.park_gangs():
                 self.pods.take_back(waiting.pod.position)
             self.view.gang_history = None
+
+        # The attempts outlive the loop and must not use its gangs or call its queue
         self.attempts.search.gang_pods = frozenset()
         self.pods.nominations.before_loss = None
 

@@ -189,22 +189,25 @@ def _build_single_domain_finding(
     workloads: Workloads,
     view: Fork,
 ) -> Finding:
-    """Build the finding about a workload whose pods are all in one domain.
-
-    The finding says how many other domains would take the pods. If taints and node selection leave the pods no other
-    domain, it says so and how to add one.
-    """
+    """Build the finding about a workload whose pods are all in one domain, which may be their only possible domain."""
     number, placement = single_domain
-    main_info = workloads.infos_by_workload[number][0]
-    other_domains = _count_reachable_domains(main_info, placement, view) - 1
-    if not other_domains:
-        widest_placement = _choose_widest_placement(single_domain, placements, workloads, view)
-        hard_constraint = _find_hard_constraint(number, widest_placement.domains.key, constraints)
-        return _build_only_domain_finding(number, widest_placement, hard_constraint, workloads, view)
-    rule, domain_word = _find_domain_rule(placement.domains.key)
+    other_domains = _count_reachable_domains(workloads.get_main_info(number), placement, view) - 1
+    if other_domains:
+        return _build_avoidable_domain_finding(single_domain, other_domains, workloads)
+    widest_placement = _choose_widest_placement(single_domain, placements, workloads, view)
+    hard_constraint = _find_hard_constraint(number, widest_placement.domains.key, constraints)
+    return _build_only_domain_finding(number, widest_placement, hard_constraint, workloads, view)
+
+
+def _build_avoidable_domain_finding(
+    single_domain: SingleDomainWorkload, other_domains: int, workloads: Workloads
+) -> Finding:
+    """Build the finding about a workload whose pods share a domain although they may also use `other_domains`."""
+    number, placement = single_domain
     owner = workloads.owners[number]
     pods = int(workloads.pods[number])
     domain = placement.build_report(number, pods).most
+    rule, domain_word = _find_domain_rule(placement.domains.key)
     noun = domain_word if domain_word in ("node", "zone") else "domain"
     other_domains_text = f"taints and node selection also allow {counted(other_domains, f'other {noun}')}"
     message = f"{_name_all_pods(pods)} are in {domain_word} {domain}; {other_domains_text}"
@@ -229,7 +232,7 @@ def _choose_widest_placement(
     Otherwise return the placement of `single_domain`.
     """
     number, placement = single_domain
-    main_info = workloads.infos_by_workload[number][0]
+    main_info = workloads.get_main_info(number)
     for candidate in placements:
         if (
             candidate.domains.key == ZONE
@@ -273,7 +276,7 @@ def _build_only_domain_finding(
     domain_text = f"{domain_word} {domain}, the only {only_noun} that taints and node selection allow"
     message = f"{_name_all_pods(pods)} are in {domain_text}: losing it is an outage"
 
-    main_info = workloads.infos_by_workload[number][0]
+    main_info = workloads.get_main_info(number)
     node_selector = view.pods.infos[main_info].spec.node_selector
     selected_labels = ",".join(f"{name}={value}" for name, value in node_selector.items() if name != key)
     new_nodes = "a second node" if key == HOSTNAME else f"nodes in a second {domain_word}"

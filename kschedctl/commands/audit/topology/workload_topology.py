@@ -195,6 +195,10 @@ class Workloads:
     def __len__(self) -> int:
         return len(self.owners)
 
+    def get_main_info(self, workload: int) -> int:
+        """Return the number of the PodInfo that most pods of a workload have."""
+        return self.infos_by_workload[workload][0]
+
 
 def _find_replicated_owners(view: Fork) -> list[Owner | None]:
     """Return the owner of each PodInfo, or None if no controller would recreate the pods or they are terminating."""
@@ -206,12 +210,14 @@ def _find_replicated_owners(view: Fork) -> list[Owner | None]:
     return owners
 
 
-def _group_infos_by_workload(info: Ints, workload_by_pod: Rows, workload_count: int) -> tuple[tuple[int, ...], ...]:
+def _group_infos_by_workload(
+    info_by_pod: Ints, workload_by_pod: Rows, workload_count: int
+) -> tuple[tuple[int, ...], ...]:
     """Return the numbers of the PodInfos of each workload, the PodInfo with the most pods first.
 
-    `info` and `workload_by_pod` have the PodInfo and the workload of each pod.
+    `info_by_pod` and `workload_by_pod` have the PodInfo and the workload of each pod.
     """
-    numbers, first_pods, counts = np.unique(info, return_index=True, return_counts=True)
+    numbers, first_pods, counts = np.unique(info_by_pod, return_index=True, return_counts=True)
     infos_by_workload: list[list[int]] = [[] for _ in range(workload_count)]
     for index in np.argsort(-counts, kind="stable").tolist():
         workload = workload_by_pod[first_pods[index]]  # all pods with a PodInfo belong to the same workload

@@ -20,7 +20,7 @@ from kschedctl.lint.analysis.placement import (
     iter_required_anti_affinity,
 )
 from kschedctl.lint.context import LintContext
-from kschedctl.lint.objects.subject import Problem
+from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import SERVING_KINDS, Workload, compile_selector
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.rules.affinity.fields import find_anti_affinity_without_matches
@@ -98,7 +98,7 @@ def find_misspelt_affinity_labels(context: LintContext) -> Iterator[Problem]:
     if context.cluster is not None:
         return
     reported = {(problem.subject, problem.path) for problem in find_anti_affinity_without_matches(context)}
-    all_labels = {
+    labels_by_namespace = {
         namespace: _TemplateLabels(workloads) for namespace, workloads in context.workloads_by_namespace.items()
     }
     for workload in context.workloads:
@@ -106,14 +106,23 @@ def find_misspelt_affinity_labels(context: LintContext) -> Iterator[Problem]:
             selector_path = (*path, "labelSelector")
             if (workload.subject, workload.get_path(*selector_path)) in reported:
                 continue
-            own_namespace_only = not term.namespaces and term.namespace_selector is None
-            namespaces = [workload.namespace] if own_namespace_only else list(all_labels)
             # A term for other namespaces is compared with the labels in all namespaces
-            term_labels = {namespace: all_labels[namespace] for namespace in namespaces}
-            for label, similar_label, owner in _iter_misspelt_labels(context, workload, term, term_labels):
-                pods = "the workload's own pods" if owner is workload else f"the pods of {owner.subject}"
-                message = f"no pods have the label {label}, but {pods} have {similar_label}"
-                yield workload.build_problem(selector_path, message, f"Write {similar_label}")
+            selects_own_namespace = not term.namespaces and term.namespace_selector is None
+            compared_labels = (
+                {workload.namespace: labels_by_namespace[workload.namespace]}
+                if selects_own_namespace
+                else labels_by_namespace
+            )
+            for misspelt in _iter_misspelt_labels(context, workload, term, compared_labels):
+                yield _build_misspelling_problem(workload, selector_path, misspelt)
+
+
+def _build_misspelling_problem(workload: Workload, selector_path: Path, misspelt: _MisspeltLabel) -> Problem:
+    """Build the problem about a misspelt label in the selector of a workload's affinity term."""
+    label, similar_label, owner = misspelt
+    pods = "the workload's own pods" if owner is workload else f"the pods of {owner.subject}"
+    message = f"no pods have the label {label}, but {pods} have {similar_label}"
+    return workload.build_problem(selector_path, message, f"Write {similar_label}")
 
 
 AF_MISSPELT = Rule(
@@ -209,7 +218,7 @@ def _selects_no_workload(context: LintContext, workload: Workload, term: Require
 def find_terms_for_other_namespaces(context: LintContext) -> Iterator[Problem]:
     """Find required affinity terms that match only pods of another namespace, which the term does not include.
 
-    With a cluster, nothing is reported.
+    Nothing is reported if a cluster is given, because pods of the cluster may match the term.
     """
     if context.cluster is not None:
         return
@@ -304,8 +313,8 @@ def find_more_replicas_than_hosts(context: LintContext) -> Iterator[Problem]:
             continue
         nodes = counted(len(rows), "usable node")
         if is_rollout_stuck:
-            in_use = agreeing(len(rows), "the only usable node", f"all {nodes}")
-            message = f"the port is in use on {in_use}, so a rollout has no room for its first new pod"
+            all_nodes = agreeing(len(rows), "the only usable node", f"all {nodes}")
+            message = f"the port is in use on {all_nodes}, so a rollout has no room for its first new pod"
         else:
             message = (
                 f"{workload.highest_replicas_text}, but only {nodes} with room for one each: at least {excess} "
@@ -330,7 +339,7 @@ HP_HOSTPORT_OVER_NODES = Rule(
 def find_rollout_deadlocks(context: LintContext) -> Iterator[Problem]:
     """Find Deployments whose rollout cannot start because an old pod is in every domain, confirmed by a replay.
 
-    Only manifests of Deployments are considered that have to start a new pod before an old one stops.
+    Only Deployments in manifests are considered, and only if they have to start a new pod before an old pod stops.
     """
     facts = context.facts
     for workload in context.workloads:

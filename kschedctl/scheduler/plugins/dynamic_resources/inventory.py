@@ -446,7 +446,7 @@ class ClassDevices(NamedTuple):
     """The number of devices on each node (N,)."""
     faulty: Bools
     """Mask of nodes (N,) with a device for which a selector fails."""
-    rows: dict[DeviceId, list[Rows]]
+    rows_by_device: dict[DeviceId, list[Rows]]
     """The rows of the nodes on which each device is available."""
 
 
@@ -464,7 +464,7 @@ def count_class_devices(inventory: Inventory, device_class: DeviceClass) -> tupl
     state = inventory.state
     allocated = np.zeros(len(inventory.nodes), np.int64)
     for device in state.dedicated | state.shared | state.consumed.keys():
-        for rows in class_devices.rows.get(device, ()):
+        for rows in class_devices.rows_by_device.get(device, ()):
             allocated[rows] += 1
     return np.where(class_devices.faulty, 0, class_devices.total), np.where(class_devices.faulty, 0, allocated)
 
@@ -477,17 +477,20 @@ def _find_class_devices(inventory: Inventory, device_class: DeviceClass) -> Clas
     holder = f"class {device_class.metadata.name}"
     selectors = [Expression(holder, s.cel.expression) for s in device_class.spec.selectors if s.cel is not None]
     num_nodes = len(inventory.nodes)
-    class_devices = ClassDevices(np.zeros(num_nodes, np.int64), np.zeros(num_nodes, np.bool_), {})
+    total = np.zeros(num_nodes, np.int64)
+    faulty = np.zeros(num_nodes, np.bool_)
+    rows_by_device: dict[DeviceId, list[Rows]] = {}
     for indexed_slice in inventory.slices:
         for device in indexed_slice.devices:
             rows = np.flatnonzero(_find_nodes_with_device(inventory, device))
             try:
+                # As in upstream's scoring, selectors do not see whether the device allows multiple allocations
                 if all(inventory.matches_selector(selector, device, shares=False) for selector in selectors):
-                    class_devices.total[rows] += 1
-                    class_devices.rows.setdefault(device.id, []).append(rows)
+                    total[rows] += 1
+                    rows_by_device.setdefault(device.id, []).append(rows)
             except AllocationError:
-                class_devices.faulty[rows] = True
-    return class_devices
+                faulty[rows] = True
+    return ClassDevices(total=total, faulty=faulty, rows_by_device=rows_by_device)
 
 
 def find_device_nodes(inventory: Inventory) -> Bools:

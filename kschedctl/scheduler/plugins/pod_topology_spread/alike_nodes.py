@@ -71,7 +71,7 @@ class EquallySpreadNodes:
         if self._are_groups_outdated:
             self._prepare_feasible_groups()
         raw = round_half_away(reduce(add, self._iter_constraint_scores()))
-        self._scores[self._feasible_groups] = normalize_scores(raw, None)
+        self._scores[self._feasible_groups] = normalize_scores(raw, ignored=None)
         return self._scores
 
     def update_row(self, row: int, is_feasible: bool) -> None:
