@@ -159,12 +159,16 @@ class Summary(RootDocument, frozen=True):
     kind: str = "Summary"
 
     def shorten(self) -> Summary:
-        """Shorten the lists, and finally drop commands, until the JSON fits into MOST_BYTES."""
-        summary = self._limit_entries_and_texts(MOST_ENTRIES)
+        """Return a copy whose JSON fits into MOST_BYTES, with shorter lists and texts.
+
+        If lists with one entry each are still too long, the commands of fixes and the next steps are dropped. This last
+        version is returned whatever its size.
+        """
+        summary = self
         for entries in range(MOST_ENTRIES, 0, -1):
+            summary = summary._limit_entries_and_texts(entries)
             if len(msgspec.json.encode(summary)) <= MOST_BYTES:
                 return summary
-            summary = summary._limit_entries_and_texts(entries)
         return replace(summary, fixes=tuple(replace(fix, commands=()) for fix in summary.fixes), next=())
 
     def _limit_entries_and_texts(self, entries: int) -> Summary:

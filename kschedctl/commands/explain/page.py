@@ -279,7 +279,7 @@ def _build_elimination_row(elimination: Elimination, stacked: bool) -> Row:
 
 
 def _build_node_groups_table(report: Explanation, style: Style) -> Page:
-    """Build the table of the groups of rejected nodes, each with the same reasons for rejection.
+    """Build the table of the rejected nodes, in which nodes with the same rejections share a row.
 
     If no rejected node was evaluated, only the plugins that would reject the nodes are listed.
     """
