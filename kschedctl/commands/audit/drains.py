@@ -8,10 +8,16 @@ import numpy as np
 
 from kschedctl.api.arrays import Position, find_positions
 from kschedctl.api.ownership import find_owner
-from kschedctl.api.unhealthy_pods import explain_strict_budget
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.report import BlockedDrains, DrainsSection
 from kschedctl.replay.audit_rules import WARNING, AuditRule, build_verdict
+from kschedctl.replay.controllers.budget_fixes import (
+    ALLOW_ONE,
+    RUN_ONE_MORE,
+    SEPARATE_BUDGETS,
+    choose_budget_fix,
+    find_strict_budgets,
+)
 from kschedctl.replay.controllers.eviction import Evictions
 from kschedctl.replay.node_drain import KINDS_NOT_EVICTED
 from kschedctl.reports.findings import Finding
@@ -25,7 +31,7 @@ NEVER = AuditRule(
     WARNING,
     "A PodDisruptionBudget never allows an eviction",
     "A drain of a node with one of its pods never ends, and neither does an upgrade or a scale-down of the node.",
-    "Let the budget allow one disruption, for example with maxUnavailable: 1",
+    ALLOW_ONE,
     source=UPSTREAM_SOURCE,
 )
 NOW = AuditRule(
@@ -33,7 +39,7 @@ NOW = AuditRule(
     WARNING,
     "A PodDisruptionBudget allows no eviction now",
     "A drain of a node with one of its pods hangs until more of its pods are healthy.",
-    "Run one more replica than the budget requires, and repair pods that are not Ready, if there are any",
+    RUN_ONE_MORE,
     source=UPSTREAM_SOURCE,
 )
 OVERLAP = AuditRule(
@@ -41,7 +47,7 @@ OVERLAP = AuditRule(
     WARNING,
     "Several PodDisruptionBudgets select the same pods",
     "The eviction API answers with an error for these pods, so a drain of their nodes never ends.",
-    "Change the selectors so that only one budget selects each pod",
+    SEPARATE_BUDGETS,
     source=UPSTREAM_SOURCE,
 )
 RULES = (NEVER, NOW, OVERLAP)
@@ -55,7 +61,7 @@ def build_drains_section(audited: AuditedCluster) -> DrainsSection:
     evictions = Evictions(Simulation(audited.scheduler))
     blocked = tuple(_iter_blocked_drains(evictions))
     budgets = audited.cluster.pod_disruption_budgets
-    strict_budgets = {get_budget_key(budget) for budget in budgets if explain_strict_budget(budget)}
+    strict_budgets = find_strict_budgets(evictions)
     return DrainsSection(
         title="Drains that budgets block",
         headline=_build_headline(blocked, len(budgets), len(audited.cluster.nodes)),
@@ -87,7 +93,11 @@ def _iter_blocked_drains(evictions: Evictions) -> Iterator[BlockedDrains]:
         pods = [objects[position] for position in positions]
         nodes = dict.fromkeys(pod.spec.node_name for pod in pods)
         yield BlockedDrains(
-            budgets=budgets, reason=reason, pods=tuple(pod.key for pod in pods), nodes=tuple(sorted(nodes))
+            budgets=budgets,
+            reason=reason,
+            pods=tuple(pod.key for pod in pods),
+            nodes=tuple(sorted(nodes)),
+            fix=choose_budget_fix(evictions, positions, budgets),
         )
 
 
@@ -125,7 +135,7 @@ def _build_finding(drains: BlockedDrains, strict_budgets: set[str]) -> Finding:
         reason = drains.reason
     message = f"{reason}; {counted(len(drains.pods), 'pod')} on {first_few(drains.nodes)} cannot be evicted"
     namespace, _, _ = budget.partition("/")
-    return rule.build_finding(f"PodDisruptionBudget {budget}", message, namespace=namespace)
+    return rule.build_finding(f"PodDisruptionBudget {budget}", message, drains.fix, namespace=namespace)
 
 
 def _build_headline(blocked: Sequence[BlockedDrains], budget_count: int, node_count: int) -> str:

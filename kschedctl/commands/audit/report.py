@@ -184,6 +184,8 @@ class BlockedDrains(Document, frozen=True, kw_only=True):
     pods: tuple[str, ...]
     nodes: tuple[str, ...]
     """The nodes that cannot be drained because of these pods, by name."""
+    fix: str
+    """What lets a drain of these nodes go on."""
 
 
 class QueueSection(Section, frozen=True, kw_only=True, tag="queue"):

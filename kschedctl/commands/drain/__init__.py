@@ -29,6 +29,8 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.drain.report import DisplacedWorkload, Drain, QuotaOutcome
 from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
 from kschedctl.replay.controllers.admissions import Admissions
+from kschedctl.replay.controllers.budget_fixes import choose_budget_fix
+from kschedctl.replay.controllers.eviction import Evictions
 from kschedctl.replay.edits import cordon_nodes, find_nodes
 from kschedctl.replay.kubectl import render_command
 from kschedctl.replay.node_drain import (
@@ -62,6 +64,7 @@ from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
 from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.text.counts import first_few
 
 
 def drain(
@@ -274,6 +277,7 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
         evicted_elsewhere=list_evicted_elsewhere(simulation, frozenset(shared.nodes)),
         lost_victims=lost_victims,
         pinned_volumes=pinned,
+        budget_fixes=_choose_budget_fixes(shared, [pod.pod for pod in blocked]) if blocked else (),
         commands=_build_commands(shared.nodes, node_drain, evictable_pods) if is_drained else (),
     )
 
@@ -294,6 +298,21 @@ def _build_commands(nodes: Sequence[str], node_drain: NodeDrain, pods: Sequence[
         options.append("--force")
     later = {delayed.node for delayed in node_drain.report_delayed_pods()}
     return (render_command("drain", *sorted(nodes, key=lambda name: name in later), *options),)
+
+
+def _choose_budget_fixes(shared: _CordonedNodes, blocked_pods: Sequence[str]) -> tuple[str, ...]:
+    """Return the advice for each budget that denies the eviction of some of these pods before the drain begins."""
+    evictions = Evictions(Simulation(shared.scheduler))
+    positions_by_budgets: dict[tuple[str, ...], list[Position]] = {}
+    for key in blocked_pods:
+        position = Position(evictions.simulation.view.pods.index[key])
+        if evictions.find_denial(position):
+            positions_by_budgets.setdefault(evictions.find_budgets(position), []).append(position)
+    return tuple(
+        f"PodDisruptionBudget {first_few(budgets)}: {choose_budget_fix(evictions, positions, budgets)}"
+        for budgets, positions in positions_by_budgets.items()
+        if budgets
+    )
 
 
 def _is_terminating(pod: Pod) -> bool:

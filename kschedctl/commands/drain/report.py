@@ -158,6 +158,8 @@ class Drain(Report, frozen=True):
     """The drained nodes that are unreachable or not ready, and whose pods stay Terminating."""
     drain_first: tuple[str, ...] = ()
     """Other nodes with unhealthy pods that use up budgets. If they are drained before the nodes, the drain is safe."""
+    budget_fixes: tuple[str, ...] = ()
+    """What lets the drain go on, for each PodDisruptionBudget that allows no eviction from the start."""
     commands: tuple[str, ...] = ()
     """The command that drains the nodes, or () if they cannot be drained."""
     kind: str = "Drain"
@@ -266,6 +268,20 @@ class Drain(Report, frozen=True):
         first, *others = self.blocked
         more = f" and {counted(len(others), 'more pod')}" if others else ""
         return "; ".join([*describe_down_nodes(self.down_nodes), f"{first.why} ({first.pod}{more})"])
+
+    def describe_blocked_command(self) -> tuple[str, ...]:
+        """Return a text on what `kubectl drain` would do, or () if no pod is blocked.
+
+        kubectl retries evictions that a budget denies, but not those of pods that several budgets select.
+        Upstream: staging/src/k8s.io/kubectl/pkg/drain/drain.go (v1.36).
+        """
+        if not self.blocked:
+            return ()
+        evicted = self._moved_count + len(self.lost) + self._unplaced_count - self._unplaced_evicted_count
+        others = f"evict {counted(evicted, 'other pod')}" if evicted else "evict no pod"
+        retries = any(len(pod.budgets) == 1 for pod in self.blocked)
+        end = "retry for ever, unless it has a --timeout" if retries else "end with an error"
+        return (f"kubectl drain would cordon {first_few(self.nodes)}, {others}, and then {end}",)
 
     def _describe_lost_pods(self) -> tuple[str, ...]:
         """Return texts that name the evicted and the preempted pods that no controller recreates."""
@@ -401,8 +417,10 @@ class Drain(Report, frozen=True):
             pods=(*blocked, *(pods.short_form for pods in self.unplaced)),
             fixes=self._build_short_fixes(),
             victims=list_displaced_pods(self.evicted),
+            advice=self.budget_fixes,
             warnings=(
                 *((outcomes,) if self.blocked else ()),
+                *self.describe_blocked_command(),
                 *self._describe_lost_pods(),
                 *self._describe_drain_order(),
                 *self.describe_safe_order(),

@@ -57,6 +57,23 @@ def test_an_unhealthy_pod_uses_up_the_budget() -> None:
     assert (blocked.pods, blocked.nodes) == (("default/web-1",), ("n1",))
 
 
+@pytest.mark.parametrize(("selected", "helps"), [({}, True), ({"kubernetes.io/hostname": "n1"}, False)])
+def test_one_more_replica_is_proposed_only_if_another_node_has_room_for_it(selected: Json, helps: bool) -> None:
+    running = build_running_pod("web", "n1")
+    running["spec"]["nodeSelector"] = selected
+    section = build_section(running, build_budget("web", "web", minAvailable=1))
+    (finding,) = section.findings
+    assert finding.fix.startswith("Run one more replica" if helps else "Lower the minAvailable of the budget, or scale")
+    assert finding.fix.endswith("no node other than n1 has room for it") is not helps
+    assert section.blocked[0].fix == finding.fix
+
+
+def test_one_more_replica_is_no_advice_for_a_budget_that_counts_unavailable_pods() -> None:
+    pods = [build_running_pod("web-1", "n1", "web"), build_running_pod("web-2", "n2", "web", ready="False")]
+    (finding,) = build_section(*pods, build_budget("web", "web", maxUnavailable=1)).findings
+    assert finding.fix.startswith("Repair the pods that are not Ready, or raise the maxUnavailable")
+
+
 def test_two_budgets_for_the_same_pod() -> None:
     section = build_section(
         build_running_pod("web", "n1"), build_budget("one", "web", maxUnavailable=1), build_budget("two", "web")
