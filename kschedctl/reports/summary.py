@@ -128,6 +128,8 @@ class Summary(RootDocument, frozen=True):
     """How the explained pod differs from the pod that was asked about, such as `cpu=500m`; usually empty."""
     stands_for: str = ""
     """How the explained pod stands for a workload, such as `one more pod of Deployment d`; usually empty."""
+    replicas: str = ""
+    """How many pods of its workload get a node and which pods they evict; empty if all get one without evictions."""
     undecided: bool = False
     causes: tuple[ShortCause, ...] = ()
     """What stands against the pod, or why nodes are rejected."""
@@ -157,12 +159,16 @@ class Summary(RootDocument, frozen=True):
     kind: str = "Summary"
 
     def shorten(self) -> Summary:
-        """Shorten the lists, and finally drop commands, until the JSON fits into MOST_BYTES."""
-        summary = self._limit_entries_and_texts(MOST_ENTRIES)
+        """Return a copy whose JSON fits into MOST_BYTES, with shorter lists and texts.
+
+        If lists with one entry each are still too long, the commands of fixes and the next steps are dropped. This last
+        version is returned whatever its size.
+        """
+        summary = self
         for entries in range(MOST_ENTRIES, 0, -1):
+            summary = summary._limit_entries_and_texts(entries)
             if len(msgspec.json.encode(summary)) <= MOST_BYTES:
                 return summary
-            summary = summary._limit_entries_and_texts(entries)
         return replace(summary, fixes=tuple(replace(fix, commands=()) for fix in summary.fixes), next=())
 
     def _limit_entries_and_texts(self, entries: int) -> Summary:
