@@ -44,4 +44,4 @@ def test_hooks_run_what_decides_whether_a_change_lands() -> None:
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
     commands = re.findall(r'^"\$bin/([\w-]+)"( \w+)?', (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
     asked = {" ".join(hook["entry"].split()[:2]).removesuffix(" --fix") for hook in hooks}
-    assert asked == {tool + verb for tool, verb in commands}
+    assert asked == {tool + verb for tool, verb in commands if tool != "python"}  # python runs the tests

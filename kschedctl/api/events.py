@@ -195,9 +195,9 @@ def _match_prefix(message: str) -> re.Match[str]:
 
 
 def shorten_api_message(message: str) -> str:
-    """Return the API server's message without its beginning, which names the pod.
+    """Return the API server's message without the name of the pod, which differs between attempts.
 
-    The name of a pod differs between attempts. Other objects are named briefly.
+    Objects of other kinds keep a short name.
 
     >>> shorten_api_message('pods "web-5d5f-x2x4z" is forbidden: exceeded quota: rq')
     'exceeded quota: rq'

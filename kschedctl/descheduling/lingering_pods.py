@@ -73,9 +73,9 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
 
     @property
     def _pods_in_configured_states(self) -> Bools:
-        """The pods in a configured state or with a container in a configured state, as a (P,) mask.
+        """A mask (P,) of the pods that are, or have a container, in one of the configured states.
 
-        Without configured states, the mask has all pods.
+        If no states are configured, all pods are in the mask.
         """
         states = self.arguments.states
         if not states:

@@ -122,7 +122,7 @@ def _join_commands(fixes: Iterable[Fix]) -> tuple[str, ...]:
 
 
 def _iter_replacement_costs(fixes: Iterable[Fix]) -> Iterator[FixCost]:
-    """Yield the warning that replacements of moved pods have to run before their old nodes are uncordoned."""
+    """Yield a warning if the fixes cordon nodes: uncordon them only once the replacements of evicted pods run."""
     cordoned_nodes = tuple(dict.fromkeys(fix.cordoned_node for fix in fixes if fix.cordoned_node))
     if cordoned_nodes:
         text = f"uncordon {first_few(cordoned_nodes)} only once the replacements of evicted pods run"

@@ -134,10 +134,11 @@ class RemedySearch:
                 self._try_changes(tried, size)
 
     def _iter_starting_points(self, trial: RemedyTrial, remaining_changes: int) -> Iterator[TriedNode]:
-        """Yield the nodes whose rejections the remaining changes may clear, and the trial without a particular node.
+        """Yield each node whose rejections the remaining changes may clear, and an entry that stands for no node.
 
-        If only one change remains, the trial without a node comes first, otherwise last. At most `MOST_NODES_OF_TRIAL`
-        nodes are yielded. If there are more, the search is no longer exhaustive.
+        At the entry without a node, changes are tried that do not depend on one. It comes first if only one change
+        remains, otherwise last. At most `MOST_NODES_OF_TRIAL` nodes are yielded. If there are more, the search is no
+        longer exhaustive.
         """
         if remaining_changes == 1:
             yield TriedNode(trial, None)

@@ -57,7 +57,7 @@ def count_by_node(view: Fork, rows: Ints) -> dict[str, int]:
 
 
 def find_topology_keys(view: Fork, pod: Pod | None) -> list[str]:
-    """Return the topology keys that matter for a pod: the zone and the keys of its constraints, without hostnames.
+    """Return the topology keys that matter for a pod: the zone and the keys of its constraints, except the hostname.
 
     The zone is left out if no node has one. Without a pod, only the zone counts.
     """

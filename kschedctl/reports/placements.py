@@ -211,6 +211,8 @@ class Variation(Document, frozen=True):
     """The number of different outcomes."""
     placed: Spread
     pending: Spread
+    new_pending: Spread
+    """Pods without a node, apart from those that waited before."""
     evicted: Spread
     workloads: tuple[WorkloadVariation, ...] = ()
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 import msgspec
 from msgspec.structs import replace
 
 from kschedctl.reports.document import Document, RootDocument
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import counted, first_few
 
 MOST_BYTES = 12_000
 """The maximum length of the JSON."""
@@ -128,6 +128,8 @@ class Summary(RootDocument, frozen=True):
     """How the explained pod differs from the pod that was asked about, such as `cpu=500m`; usually empty."""
     stands_for: str = ""
     """How the explained pod stands for a workload, such as `one more pod of Deployment d`; usually empty."""
+    replicas: str = ""
+    """How many pods of its workload get a node and which pods they evict; empty if all get one without evictions."""
     undecided: bool = False
     causes: tuple[ShortCause, ...] = ()
     """What stands against the pod, or why nodes are rejected."""
@@ -157,12 +159,16 @@ class Summary(RootDocument, frozen=True):
     kind: str = "Summary"
 
     def shorten(self) -> Summary:
-        """Shorten the lists, and finally drop commands, until the JSON fits into MOST_BYTES."""
-        summary = self._limit_entries_and_texts(MOST_ENTRIES)
+        """Return a copy whose JSON fits into MOST_BYTES, with shorter lists and texts.
+
+        If lists with one entry each are still too long, the commands of fixes and the next steps are dropped. This last
+        version is returned whatever its size.
+        """
+        summary = self
         for entries in range(MOST_ENTRIES, 0, -1):
+            summary = summary._limit_entries_and_texts(entries)
             if len(msgspec.json.encode(summary)) <= MOST_BYTES:
                 return summary
-            summary = summary._limit_entries_and_texts(entries)
         return replace(summary, fixes=tuple(replace(fix, commands=()) for fix in summary.fixes), next=())
 
     def _limit_entries_and_texts(self, entries: int) -> Summary:
@@ -253,6 +259,23 @@ def build_restart_costs(restarts: int, owner: str) -> tuple[FixCost, ...]:
         return ()
     of_owner = f" of {owner}" if owner else ""
     return (FixCost(CostKind.RESTARTS, f"restarts {counted(restarts, 'running pod')}{of_owner}", restarts),)
+
+
+def list_eviction_costs(loses_data: Sequence[str], ask_to_stay: Sequence[str]) -> tuple[FixCost, ...]:
+    """Return what evictions cost: data in emptyDir volumes, and pods whose annotations ask not to be evicted.
+
+    >>> [cost.text for cost in list_eviction_costs((), ["shop/web-1"])]
+    ['evicts shop/web-1, whose annotations ask not to be evicted']
+    """
+    costs = []
+    if loses_data:
+        text = f"deletes the emptyDir data of {first_few(loses_data)}"
+        short = f"deletes emptyDir data of {first_few(loses_data, 1)}"
+        costs.append(FixCost(CostKind.LOSES, text, short=short))
+    if ask_to_stay:
+        text = f"evicts {first_few(ask_to_stay)}, whose annotations ask not to be evicted"
+        costs.append(FixCost(CostKind.GIVES_UP, text))
+    return tuple(costs)
 
 
 def list_clauses(costs: Iterable[FixCost]) -> tuple[str, ...]:

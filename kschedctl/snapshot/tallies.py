@@ -43,7 +43,7 @@ class Tally:
         return copied
 
     def bring_up_to_date(self, trail: Trail) -> Counts:
-        """Include all moves of the trail, and return the sums, which are valid until the next move."""
+        """Apply the trail's new moves and return the sums, which are valid until the next move."""
         new_moves = len(trail) - self.seen
         if new_moves == 1:
             self._add_move(trail.latest)
@@ -91,7 +91,7 @@ class SparseTally(Tally):
         return copied
 
     def bring_up_to_date(self, trail: Trail) -> Counts:
-        """Include all moves of the trail, and return the sums as a new array."""
+        """Apply the trail's new moves and return the sums as a new array."""
         if self.seen != len(trail):
             for move in trail.iter_moves_of_infos(self._weights, self.seen):
                 self._add_move(move)
@@ -162,7 +162,7 @@ class PartTally(Tally):
         return self
 
     def bring_up_to_date(self, trail: Trail) -> Counts:
-        """Include all moves of the trail, and return the sums, which are valid until the next move."""
+        """Apply the trail's new moves and return the sums, which are valid until the next move."""
         new_moves = len(trail) - self.seen
         if new_moves == 1:
             self._add_move(trail.latest)

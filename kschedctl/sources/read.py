@@ -110,9 +110,9 @@ def read_paths(
 
 
 def load_configuration_file(path: str, stdin: BinaryIO | None = None) -> JsonObject:
-    """Return the only document of a file, which should be a KubeSchedulerConfiguration.
+    """Return the KubeSchedulerConfiguration in a file, without validating its fields.
 
-    The fields of the document are validated later. Raises InputError if the file cannot be read or parsed.
+    Raises InputError if the file cannot be read or parsed, or does not hold exactly one mapping.
     """
     documents = load_documents(path, stdin)
     if len(documents) != 1:

@@ -14,7 +14,7 @@ import pytest
 import kschedctl
 from kschedctl.commands.schema import build_schema
 from kschedctl.reports.report import PlainReport
-from kschedctl.reports.summary import MOST_BYTES, Summary
+from kschedctl.reports.summary import MOST_BYTES, ShortFix, Summary
 
 MANY = 5_000
 EVENT = {
@@ -51,6 +51,12 @@ def test_of_thousands_of_nodes_it_has_what_decides_in_12_kilobytes() -> None:
     assert (cause.reason, cause.nodes, cause.of_nodes) == ("Insufficient cpu", MANY * 4 // 5, MANY * 4 // 5)
     assert cause.fact.startswith("needs 64 CPUs; 13 of ")  # 1000 + 999 * 12
     assert summary.figures == {"feasibleNodes": 0, "nodes": MANY}
+
+
+def test_commands_are_kept_if_one_entry_of_each_list_fits() -> None:
+    fix = ShortFix("a", "app", commands=("x" * (MOST_BYTES * 2 // 3),))
+    shortened = Summary("Explanation", "shop/large", "Unschedulable", "", fixes=(fix, fix)).shorten()
+    assert (shortened.fixes, shortened.left_out) == ((fix,), {"fixes": 1})
 
 
 def test_of_a_pod_that_fits_it_names_the_best() -> None:

@@ -26,6 +26,7 @@ from kschedctl.api.field_errors import (
 )
 from kschedctl.api.labels import SelectorError, selector_from_api
 from kschedctl.api.objects import LabelSelector, PersistentVolumeClaimVolumeSource, Struct
+from kschedctl.api.quantity import INT64_MAX, INT64_MIN
 from kschedctl.api.validation import ValidationOptions, names, written
 from kschedctl.api.validation.names import validate_label_selector, validate_object_meta
 from kschedctl.api.validation.pods import validate_pod, validate_template
@@ -397,13 +398,18 @@ def validate_at_most_100_percent(value: int | str, path: Path) -> ValidationErro
 
 
 def _parse_int_or_percent(value: int | str) -> int:
-    """Return a number, or the number in a percentage, or 0 for any other text."""
+    """Return the number in an int, a percentage or the text of an integer, or 0 for any other text.
+
+    Like Go's strconv.Atoi, which upstream uses, limit numbers in text to 64 bits.
+    """
     if isinstance(value, int):
         return value
-    digits = value.removesuffix("%")
-    is_number = digits.isascii() and digits.isdecimal()
-    fits_int64 = len(digits) < len(str(2**63))
-    return int(digits) if is_number and fits_int64 else 0
+    if not re.fullmatch(r"[0-9]+%|[+-]?[0-9]+", value):
+        return 0
+    digits = value.strip("+-%").lstrip("0") or "0"
+    fits = len(digits) <= len(str(INT64_MAX))  # int() would raise ValueError for thousands of digits
+    magnitude = int(digits) if fits else INT64_MAX + 1
+    return max(-magnitude, INT64_MIN) if value.startswith("-") else min(magnitude, INT64_MAX)
 
 
 def _to_printed_number(value: int | str) -> int | TypedString:

@@ -187,11 +187,10 @@ def _build_pods_in_queue(group: Sequence[AuditedQueuePod], audited: AuditedClust
 
 
 def _find_back_off_end(group: Sequence[AuditedQueuePod], audited: AuditedCluster) -> str:
-    """Return the time at which all pods of the group have left back-off at the latest.
+    """Return the latest time at which a pod of the group may leave back-off.
 
-    A back-off doubles with each attempt, up to the configured maximum. A pod therefore leaves at the latest this
-    maximum after its last attempt. Return "" if no pod is in back-off, or if the last attempt of one of them is
-    unknown.
+    A back-off doubles with each attempt, up to the configured maximum, so a pod leaves no later than this maximum after
+    its last attempt. Return "" if no pod is in back-off, or if the last attempt of one of them is unknown.
     """
     last_attempts = []
     for queued_pod in group:

@@ -264,6 +264,9 @@ class ConsolidationRun:
 
         Otherwise the returned trial says why, and the drain is undone.
         """
+        removed = [Row(gone) for gone in np.flatnonzero(self.ready_workers & ~self.remaining).tolist()]
+        if stranded := self.candidates.find_stranded_pods([*removed, row]):
+            return NodeTrial.kept_for(stranded)
         trial = self.drains.drain_unneeded_node(row, [*self.pending, *self.candidates.displaced])
         if trial.why:
             return trial
@@ -356,10 +359,11 @@ class ConsolidationRun:
         unknown = merge_unknown_kinds([self.candidates.unknown, self.drains.unknown, *self.unknown])
         moved_keys = dict.fromkeys(move.pod for node in self.removable for move in node.moves)
         moved_pods = [view.pods.objects[Position(view.pods.index[key])] for key in moved_keys]
+        cordoned_empty, cordoned_needed = self._split_cordoned_empty_nodes(excluded.get(CORDONED, ()), rows)
         known_prices = [prices[node.node] for node in self.removable if node.node in prices]
         return NodeConsolidation(
             removable=tuple(_add_price_and_verdict(node, prices, verdicts) for node in self.removable),
-            staying=tuple(_add_autoscaler_verdict(node, verdicts) for node in self.staying),
+            staying=tuple(_add_autoscaler_verdict(node, verdicts) for node in (*self.staying, *cordoned_needed)),
             nodes=len(view.nodes),
             candidates=len(order),
             tried=self.tried,
@@ -370,9 +374,7 @@ class ConsolidationRun:
                 for reason, rows in excluded.items()
                 if reason != OF_ANOTHER_POOL
             },
-            cordoned_empty=tuple(
-                view.nodes.names[row] for row in excluded.get(CORDONED, ()) if self._is_empty(Row(row))
-            ),
+            cordoned_empty=tuple(cordoned_empty),
             saves=select_reported_amounts(view, view.allocatable[rows].sum(axis=0)) if rows else {},
             price=sum(known_prices) if known_prices else None,
             fitting=int(np.count_nonzero((self.scheduler.view.node < 0) & (view.node >= 0))),
@@ -401,6 +403,29 @@ class ConsolidationRun:
         states_before = compute_pool_states(view_before, ready_pools)
         states_after = compute_pool_states(view_after, ready_pools, is_kept)
         return compare_pool_states(states_before, states_after)
+
+    def _split_cordoned_empty_nodes(
+        self, cordoned: Sequence[int], removed: Sequence[Row]
+    ) -> tuple[list[str], list[StayingNode]]:
+        """Return the names of the cordoned empty nodes that can be removed as well, and those that pending pods need.
+
+        `removed` are the rows of the removable nodes.
+        """
+        gone = list(removed)
+        removable = []
+        needed = []
+        for row in map(Row, cordoned):
+            if not self._is_empty(row):
+                continue
+            name = self.view.nodes.names[row]
+            trial = NodeTrial.kept_for(self.candidates.find_stranded_pods([*gone, row]))
+            if trial.lets_run:
+                pool = self.pools.names[self.pools.code[row]]
+                needed.append(StayingNode(name, pool, trial.why, lets_run=trial.lets_run))
+            else:
+                gone.append(row)
+                removable.append(name)
+        return removable, needed
 
     def _is_empty(self, row: Row) -> bool:
         """Return whether the node has only pods of DaemonSets and static pods."""

@@ -11,7 +11,7 @@ from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.placements import NO_POOL, MovedPod, PoolChange
 from kschedctl.reports.report import Report
-from kschedctl.reports.summary import CostKind, FixCost, ShortFix, ShortPods, Summary
+from kschedctl.reports.summary import CostKind, FixCost, ShortFix, ShortPods, Summary, list_eviction_costs
 from kschedctl.reports.unknown import VERDICT, UnknownKind, describe_doubt
 from kschedctl.text.counts import agreeing, counted, first_few, format_price
 from kschedctl.text.printable import describe_misfit, rewrite_fit_error
@@ -49,7 +49,7 @@ class StayingNode(Document, frozen=True):
     """The pod that keeps the node, if a pod does."""
     autoscaler: Annotated[str, Column("autoscaler")] = ""
     lets_run: tuple[str, ...] = ()
-    """The pending pods that fit there once the node's pods have moved (`namespace/name`)."""
+    """The pending pods that fit there once the node's pods have moved, or can run nowhere else (`namespace/name`)."""
 
     @property
     def short_why(self) -> str:
@@ -82,7 +82,7 @@ class NodeConsolidation(Report, frozen=True):
     removable: tuple[RemovableNode, ...] = ()
     """The nodes that can be removed in this order. Each was drained within budgets, with every pod placed again."""
     staying: tuple[StayingNode, ...] = ()
-    """The nodes that were tried but have to stay."""
+    """The nodes that have to stay: those that were tried, and cordoned ones without which a pending pod cannot run."""
     nodes: int = 0
     candidates: int = 0
     tried: int = 0
@@ -193,15 +193,7 @@ class NodeConsolidation(Report, frozen=True):
 
     def list_costs(self) -> tuple[FixCost, ...]:
         """Return what the drains cost besides evictions: deleted data, and pods that ask not to be evicted."""
-        costs = []
-        if self.loses_data:
-            text = f"deletes the emptyDir data of {first_few(self.loses_data)}"
-            short = f"deletes emptyDir data of {first_few(self.loses_data, 1)}"
-            costs.append(FixCost(CostKind.LOSES, text, short=short))
-        if self.ask_to_stay:
-            text = f"evicts {first_few(self.ask_to_stay)}, whose annotations ask not to be evicted"
-            costs.append(FixCost(CostKind.GIVES_UP, text))
-        return tuple(costs)
+        return list_eviction_costs(self.loses_data, self.ask_to_stay)
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with one fix that removes all removable nodes, and the staying nodes with their reasons.

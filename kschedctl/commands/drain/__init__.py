@@ -20,16 +20,17 @@ from random import Random
 import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import Bools, Position
+from kschedctl.api.arrays import Position
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_health import NodeHealth
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import find_controller, find_owner
-from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated_taint
+from kschedctl.api.ownership import find_controller
 from kschedctl.cluster import Cluster
 from kschedctl.commands.drain.report import DisplacedWorkload, Drain, QuotaOutcome
 from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
 from kschedctl.replay.controllers.admissions import Admissions
+from kschedctl.replay.controllers.budget_fixes import choose_budget_fix
+from kschedctl.replay.controllers.eviction import Evictions
 from kschedctl.replay.edits import cordon_nodes, find_nodes
 from kschedctl.replay.kubectl import render_command
 from kschedctl.replay.node_drain import (
@@ -53,6 +54,7 @@ from kschedctl.replay.placements import (
     report_evictions,
     summarize_evictions,
 )
+from kschedctl.replay.pod_homes import iter_pod_homes
 from kschedctl.replay.pools import find_unready_nodes
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.terminating_pods import find_down_nodes
@@ -61,9 +63,8 @@ from kschedctl.reports.placements import select_displaced_pods
 from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
-from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
-from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.text.counts import first_few
 
 
 def drain(
@@ -202,7 +203,7 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
     evictable_pods = [simulation.view.pods.objects[position] for position in evictable]
     terminating = [pod for pod in evictable_pods if _is_terminating(pod)]
     nominated = _find_nominated_pods(simulation, shared.nodes)
-    stranded = find_stranded_pods(simulation, shared.nodes, shared.cluster.unbound_pods())
+    stranded = _find_stranded_pods(simulation, shared.nodes, shared.cluster.unbound_pods())
     node_drain.run(progress.begin("Draining", len(node_drain.evictable)))
 
     # What becomes of the pods
@@ -276,6 +277,7 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
         evicted_elsewhere=list_evicted_elsewhere(simulation, frozenset(shared.nodes)),
         lost_victims=lost_victims,
         pinned_volumes=pinned,
+        budget_fixes=_choose_budget_fixes(shared, [pod.pod for pod in blocked]) if blocked else (),
         commands=_build_commands(shared.nodes, node_drain, evictable_pods) if is_drained else (),
     )
 
@@ -296,6 +298,21 @@ def _build_commands(nodes: Sequence[str], node_drain: NodeDrain, pods: Sequence[
         options.append("--force")
     later = {delayed.node for delayed in node_drain.report_delayed_pods()}
     return (render_command("drain", *sorted(nodes, key=lambda name: name in later), *options),)
+
+
+def _choose_budget_fixes(shared: _CordonedNodes, blocked_pods: Sequence[str]) -> tuple[str, ...]:
+    """Return the advice for each budget that denies the eviction of some of these pods before the drain begins."""
+    evictions = Evictions(Simulation(shared.scheduler))
+    positions_by_budgets: dict[tuple[str, ...], list[Position]] = {}
+    for key in blocked_pods:
+        position = Position(evictions.simulation.view.pods.index[key])
+        if evictions.find_denial(position):
+            positions_by_budgets.setdefault(evictions.find_budgets(position), []).append(position)
+    return tuple(
+        f"PodDisruptionBudget {first_few(budgets)}: {choose_budget_fix(evictions, positions, budgets)}"
+        for budgets, positions in positions_by_budgets.items()
+        if budgets
+    )
 
 
 def _is_terminating(pod: Pod) -> bool:
@@ -342,54 +359,14 @@ def _build_simulation_without_pods(shared: _CordonedNodes, positions: Sequence[P
     return simulation
 
 
-CORDON_PLUGINS = (NodeUnschedulable.name, TaintToleration.name)
-"""The plugins that reject a node because it is cordoned."""
-
-
-def find_stranded_pods(simulation: Simulation, nodes: Collection[str], pods: Iterable[Pod]) -> tuple[str, ...]:
+def _find_stranded_pods(simulation: Simulation, nodes: Collection[str], pods: Iterable[Pod]) -> tuple[str, ...]:
     """Return the keys of the pending pods that can run on some of these cordoned nodes, but on no other node.
 
-    A node counts as one where the pod can run if only room is missing there. Pods of DaemonSets are left out. So are
-    pods that no filter looks at, because they are gated, wait for a claim, or have another scheduler.
+    A node counts as one where the pod can run if only room is missing there. A pod that tolerates the cordon can run on
+    the nodes all the same.
     """
-    rows = [simulation.view.nodes.index[name] for name in nodes]
-    drained = np.zeros(len(simulation.view.nodes), np.bool_)
-    drained[rows] = True
-
-    # Pods with the same spec share a PodInfo, and so the answer
-    is_stranded: dict[tuple[int, str], bool] = {}
-    stranded = []
-    for pod in pods:
-        if not is_pending(pod) or find_owner(pod).kind == "DaemonSet":
-            continue
-        position = Position(simulation.view.pods.index[pod.key])
-        template = int(simulation.view.pods.info[position]), pod.spec.scheduler_name
-        if template not in is_stranded:
-            is_stranded[template] = _can_run_only_on_drained_nodes(simulation, position, pod, drained)
-        if is_stranded[template]:
-            stranded.append(pod.key)
-    return tuple(stranded)
-
-
-def _can_run_only_on_drained_nodes(simulation: Simulation, position: Position, pod: Pod, drained: Bools) -> bool:
-    """Return whether the pod can run on a node in the mask `drained` (N,), but on no other node."""
-    if simulation.framework(position) is None:
-        return False
-    cycle = simulation.run_cycle(position)
-    if cycle.error is not None or cycle.gated or cycle.pre_filter.status.rejected:
-        return False
-    if (cycle.considered & ~cycle.filter.unresolvable).any():
-        return False  # another node may take the pod, or the pod tolerates the cordon
-
-    # The nodes that nothing but a taint or the cordon excludes
-    eligible = cycle.considered & drained
-    for plugin, verdict in cycle.filter.verdicts.items():
-        if plugin not in CORDON_PLUGINS:
-            eligible &= ~verdict.unresolvable
-    return any(_tolerates_other_taints(simulation, pod, int(row)) for row in np.flatnonzero(eligible))
-
-
-def _tolerates_other_taints(simulation: Simulation, pod: Pod, row: int) -> bool:
-    """Return whether the pod tolerates all taints of the node at `row` except the one of the cordon."""
-    taints = [t for t in simulation.view.nodes.objects[row].spec.taints if t.key != UNSCHEDULABLE_TAINT.key]
-    return find_untolerated_taint(taints, pod.spec.tolerations, HARD_EFFECTS) is None
+    view = simulation.view
+    rows = [view.nodes.index[name] for name in nodes]
+    pending = (Position(view.pods.index[pod.key]) for pod in pods if is_pending(pod))
+    homes = iter_pod_homes(simulation, pending)
+    return tuple(home.pod for home in homes if home.cordoned[rows].any() and not home.open.any())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kschedctl.commands.drain.report import Drain
 from kschedctl.commands.failures.page import NUMBER_DESCRIPTIONS
-from kschedctl.render.page import Command, Marked, Page, Paragraph, Style, paragraph, section
+from kschedctl.render.page import Bullets, Command, Marked, Page, Paragraph, Style, paragraph, section
 from kschedctl.render.sections import (
     REPLAYED,
     build_caveats,
@@ -49,6 +49,8 @@ def build_page(report: Drain, style: Style) -> Page:
         *build_pods_section(RETURNED, report.returned, style),
         *(build_not_created_section(report.not_created, style) if report.not_created else ()),
         *build_struct_table(report.blocked, style, title="Cannot be evicted"),
+        *(paragraph(f"{text}.") for text in report.describe_blocked_command()),
+        *(section("To drain it all the same", Bullets(report.budget_fixes)) if report.budget_fixes else ()),
         *build_struct_table(report.delayed, style, title=DELAYED),
         *build_unplaced_section(report.unplaced, style),
         *build_preempted_section(report.evicted, style, report.chain),

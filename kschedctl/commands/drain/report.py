@@ -33,7 +33,7 @@ from kschedctl.reports.placements import (
 )
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
-from kschedctl.reports.summary import CostKind, FixCost, ShortFix, ShortPods, Summary
+from kschedctl.reports.summary import CostKind, FixCost, ShortFix, ShortPods, Summary, list_eviction_costs
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import agreeing, counted, first_few
 
@@ -158,6 +158,8 @@ class Drain(Report, frozen=True):
     """The drained nodes that are unreachable or not ready, and whose pods stay Terminating."""
     drain_first: tuple[str, ...] = ()
     """Other nodes with unhealthy pods that use up budgets. If they are drained before the nodes, the drain is safe."""
+    budget_fixes: tuple[str, ...] = ()
+    """What lets the drain go on, for each PodDisruptionBudget that allows no eviction from the start."""
     commands: tuple[str, ...] = ()
     """The command that drains the nodes, or () if they cannot be drained."""
     kind: str = "Drain"
@@ -267,6 +269,20 @@ class Drain(Report, frozen=True):
         more = f" and {counted(len(others), 'more pod')}" if others else ""
         return "; ".join([*describe_down_nodes(self.down_nodes), f"{first.why} ({first.pod}{more})"])
 
+    def describe_blocked_command(self) -> tuple[str, ...]:
+        """Return a text on what `kubectl drain` would do, or () if no pod is blocked.
+
+        kubectl retries evictions that a budget denies, but not those of pods that several budgets select.
+        Upstream: staging/src/k8s.io/kubectl/pkg/drain/drain.go (v1.36).
+        """
+        if not self.blocked:
+            return ()
+        evicted = self._moved_count + len(self.lost) + self._unplaced_count - self._unplaced_evicted_count
+        others = f"evict {counted(evicted, 'other pod')}" if evicted else "evict no pod"
+        retries = any(len(pod.budgets) == 1 for pod in self.blocked)
+        end = "retry for ever, unless it has a --timeout" if retries else "end with an error"
+        return (f"kubectl drain would cordon {first_few(self.nodes)}, {others}, and then {end}",)
+
     def _describe_lost_pods(self) -> tuple[str, ...]:
         """Return texts that name the evicted and the preempted pods that no controller recreates."""
         texts = []
@@ -278,12 +294,7 @@ class Drain(Report, frozen=True):
 
     def list_harms(self) -> tuple[str, ...]:
         """Return texts on the data that the drain deletes, and on evicted pods that ask not to be evicted."""
-        harms = []
-        if self.loses_data:
-            harms.append(f"deletes the emptyDir data of {first_few(self.loses_data)}")
-        if self.ask_to_stay:
-            harms.append(f"evicts {first_few(self.ask_to_stay)}, whose annotations ask not to be evicted")
-        return tuple(harms)
+        return tuple(cost.text for cost in list_eviction_costs(self.loses_data, self.ask_to_stay))
 
     def _describe_drain_order(self) -> tuple[str, ...]:
         """Return a text that says which nodes to drain later than others, or () if the order does not matter."""
@@ -312,22 +323,7 @@ class Drain(Report, frozen=True):
         """
         if not self.commands or self.remedy:
             return ()
-        costs = []
-        if self._unplaced_count:
-            costs.append(FixCost(CostKind.PARTIAL, f"leaves {counted(self._unplaced_count, 'pod')} without a node"))
-        if self._lost_count:
-            lost = first_few([*self.lost, *self.lost_victims])
-            costs.append(FixCost(CostKind.LOSES, f"loses {lost} for good"))
-        if self.loses_data:
-            text = f"deletes the emptyDir data of {first_few(self.loses_data)}"
-            costs.append(
-                FixCost(CostKind.LOSES, text, short=f"deletes emptyDir data of {first_few(self.loses_data, 1)}")
-            )
-        if self.ask_to_stay:
-            text = f"evicts {first_few(self.ask_to_stay)}, whose annotations ask not to be evicted"
-            costs.append(FixCost(CostKind.GIVES_UP, text))
-        if displaced := select_displaced_pods(self.evicted):
-            costs.append(FixCost(CostKind.EVICTS, f"preempts {counted(len(displaced), 'pod')}", len(displaced)))
+        costs = self._list_costs()
         drawback = "; ".join(cost.text for cost in costs)
         return (
             ShortFix(
@@ -336,9 +332,38 @@ class Drain(Report, frozen=True):
                 but=drawback,
                 nodes=self.nodes[:3],
                 commands=self.commands,
-                costs=tuple(costs),
+                costs=costs,
             ),
         )
+
+    def _list_costs(self) -> tuple[FixCost, ...]:
+        """Return everything that makes the drain unsafe, and the data and wishes that it disregards."""
+        costs = []
+        if down_nodes := [down.node for down in self.down_nodes]:
+            pods = counted(sum(len(down.pods) for down in self.down_nodes), "pod")
+            costs.append(FixCost(CostKind.PARTIAL, f"may leave {pods} Terminating on {first_few(down_nodes)}"))
+        without_node = (
+            (self._unplaced_count, "without a node"),
+            (self._waiting_count, "waiting for quota of Kueue"),
+            (self._not_created_count, "without a replacement"),
+        )
+        for number, state in without_node:
+            if number:
+                costs.append(FixCost(CostKind.PARTIAL, f"leaves {counted(number, 'pod')} {state}"))
+        if self.stranded:
+            pods = counted(len(self.stranded), "pending pod")
+            costs.append(FixCost(CostKind.PARTIAL, f"leaves {pods} without any node ({first_few(self.stranded, 1)})"))
+        if losing_nomination := [pod for pod in self.nominated if pod not in self.stranded]:
+            pods = counted(len(losing_nomination), "pending pod")
+            text = f"takes the nominated node of {pods} ({first_few(losing_nomination, 1)})"
+            costs.append(FixCost(CostKind.PARTIAL, text))
+        if self._lost_count:
+            lost = first_few([*self.lost, *self.lost_victims])
+            costs.append(FixCost(CostKind.LOSES, f"loses {lost} for good"))
+        costs += list_eviction_costs(self.loses_data, self.ask_to_stay)
+        if displaced := select_displaced_pods(self.evicted):
+            costs.append(FixCost(CostKind.EVICTS, f"preempts {counted(len(displaced), 'pod')}", len(displaced)))
+        return tuple(costs)
 
     @property
     def _lost_count(self) -> int:
@@ -392,8 +417,10 @@ class Drain(Report, frozen=True):
             pods=(*blocked, *(pods.short_form for pods in self.unplaced)),
             fixes=self._build_short_fixes(),
             victims=list_displaced_pods(self.evicted),
+            advice=self.budget_fixes,
             warnings=(
                 *((outcomes,) if self.blocked else ()),
+                *self.describe_blocked_command(),
                 *self._describe_lost_pods(),
                 *self._describe_drain_order(),
                 *self.describe_safe_order(),

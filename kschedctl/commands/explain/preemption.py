@@ -147,7 +147,7 @@ def _iter_victim_ties(candidate: Candidate, view: Fork) -> Iterator[tuple[str, .
 
 
 def _build_victim_report(position: Position, violating: bool, view: Fork) -> VictimReport:
-    """Build the report on a victim. If it is `violating`, the violated PodDisruptionBudgets are named."""
+    """Build the report on a victim. If `violating`, it lists the PodDisruptionBudgets that the eviction violates."""
     table = view.pods.objects.table  # building the Pod itself would take longer
     row = int(view.pods.objects.rows[position])
     owner = find_controller(table.get_template(row).metadata)

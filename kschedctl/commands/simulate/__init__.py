@@ -230,16 +230,17 @@ def run_once(
     reported_pods = _find_reported_pods(shared, simulation)
     outcomes = [outcome for outcome in carried_out.outcomes if outcome.position in reported_pods]
     placed = {view.pods.objects[outcome.position].key: outcome for outcome in outcomes if outcome.row >= 0}
+    all_pods = {view.pods.objects[outcome.position].key for outcome in outcomes}
     evicted = report_evictions(simulation)
     waiting_pods = _find_waiting_pods(shared)
-    waiting_placed = len(waiting_pods & placed.keys())
+    unplaced = group_unplaced_pods(simulation, outcomes, shared.workload_by_pod, with_queues=True)
     report = reports.SimulationReport(
         seed=seed,
         sampling=shared.sampling is not None,
         placed=len(placed),
         unplaced=len(outcomes) - len(placed),
         workloads=tuple(_build_workload_placement(rollout, simulation) for rollout in carried_out.rollouts),
-        pending=group_unplaced_pods(simulation, outcomes, shared.workload_by_pod, with_queues=True),
+        pending=tuple(sorted(unplaced, key=lambda group: waiting_pods.issuperset(group.pods))),
         retried=group_retried_pods(simulation, outcomes, shared.workload_by_pod),
         explained=_explain_unplaced_pods(shared, seed, simulation, outcomes),
         evicted=evicted,
@@ -258,9 +259,8 @@ def run_once(
         violated_budgets=_find_violated_budgets(shared.cluster, evicted),
         outages=() if simulation.interrupted else tuple(_iter_workload_outages(simulation, evicted)),
         left_out=shared.left_out,
-        waiting_placed=waiting_placed,
-        waiting_unplaced=len({view.pods.objects[outcome.position].key for outcome in outcomes} & waiting_pods)
-        - waiting_placed,
+        waiting_placed=len(waiting_pods & placed.keys()),
+        still_waiting=tuple(sorted(waiting_pods & (all_pods - placed.keys()))),
         autoscaled=tuple(shared.autoscaled),
     )
     return _add_simulated_growth(report, shared, simulation)
@@ -678,6 +678,7 @@ def compare_runs(runs: Sequence[SimulationReport]) -> Variation:
         outcomes=len({_build_outcome_key(run) for run in runs}),
         placed=build_spread(run.placed for run in runs),
         pending=build_spread(run.unplaced for run in runs),
+        new_pending=build_spread(len(run.new_pending_pods) for run in runs),
         evicted=build_spread(run.evicted_pods for run in runs),
         workloads=tuple(_compare_workload(runs, i) for i in range(len(runs[0].workloads))),
     )

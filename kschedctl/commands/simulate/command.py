@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as replace_options
 from typing import Annotated, NamedTuple
 
 import typer
@@ -99,7 +100,7 @@ class SimulateOptions:
             metavar="NUMBER",
             min=0,
             help="Number of simulated pods, and of running pods evicted for them, that may get no node; exit with 1 if "
-            "there are more.",
+            "there are more. With manifests, pods that waited before do not count.",
         ),
     ] = 0
     max_evictions: Annotated[
@@ -123,20 +124,19 @@ class SimulateOptions:
     def is_acceptable(self, report: SimulationReport) -> bool:
         """Return whether all pods are created, and unplaced and evicted pods stay within the limits in every run.
 
-        Running pods that are evicted and get no other node count as unplaced. Pods for which an autoscaler adds nodes
-        do not. With `--fail-on never`, the result is always True.
+        Running pods that are evicted and get no other node count as unplaced. Pods for which an autoscaler adds nodes,
+        and pods that waited before the manifests were applied, do not. With `--fail-on never`, the result is always
+        True.
         """
         if self.fail_on is FailOn.NEVER:
             return True
         if report.not_created or has_unadmitted(report.waiting_elsewhere):
             return False
 
-        if report.variation:
-            unplaced = report.variation.pending.most
-            evicted = report.variation.evicted.most
-        else:
-            unplaced = report.growth.unplaced_count if report.growth else report.unplaced + report.homeless_pods
-            evicted = report.evicted_pods
+        unplaced = report.most_unplaced
+        evicted = report.variation.evicted.most if report.variation else report.evicted_pods
+        if not report.variation and not report.growth:
+            unplaced += report.homeless_pods
         max_evicted = self.max_evictions
         if max_evicted is None and self.fail_on is not FailOn.ERROR:  # any eviction is a warning
             max_evicted = 0
@@ -336,14 +336,17 @@ def _suggest_commands(
 ) -> Iterator[str]:
     """Yield up to two commands to run next.
 
-    If pods do not fit or cannot be created, the first command says what would help. The second command repeats the
+    If pods do not fit or cannot be created, the first command says what would help. If only pods that waited before do
+    not fit, it explains these. The second command repeats the
     simulation with ``--rollout`` if old pods are replaced at once, or with ``--pending`` if waiting pods were left out
     and some pods were scheduled. Options that the simulation already had are kept.
     """
     options = [*(["-n", namespace] if namespace else []), *extending.to_cli_options()]
-    if report.pending or report.not_created:
+    if report.new_pending_pods or report.not_created:
         scope = [] if report.workloads or report.not_created else ["-A"]  # without manifests, all waiting pods
         yield from build_command(source, "remedies", *scope, options=options)
+    elif report.still_waiting:
+        yield from _suggest_explaining_waiting_pods(report.still_waiting, source, extending)
 
     has_old_pods = any(workload.removed and workload.created and not workload.rollout for workload in report.workloads)
     further_options = []
@@ -354,3 +357,17 @@ def _suggest_commands(
     takes_room = report.left_out and report.placed + report.unplaced
     if takes_room or has_old_pods:
         yield from build_command(source, "simulate", options=[*options, *further_options])
+
+
+def _suggest_explaining_waiting_pods(
+    still_waiting: Sequence[str], source: Source, extending: Extending
+) -> tuple[str, ...]:
+    """Return the command that explains why pods of the cluster still wait.
+
+    If the files may have the cluster as well as the manifests, it is about the first pod only, since `explain -A` would
+    be about the manifests.
+    """
+    extender_options = extending.to_cli_options()
+    if source.demo or source.snapshot:
+        return build_command(replace_options(source, filename=[]), "explain", "-A", options=extender_options)
+    return build_command(source, "explain", still_waiting[0], options=extender_options)

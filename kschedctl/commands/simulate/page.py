@@ -108,7 +108,7 @@ def _build_verdict_lines(report: SimulationReport) -> Page:
         return build_interruption_line(interrupted=True, description="nothing was known by then")
     if report.most_unplaced or report.not_created:
         tone = Tone.BAD
-    elif (report.undecided and total) or report.waiting_elsewhere or report.homeless_pods:
+    elif (report.undecided and total) or report.waiting_elsewhere or report.homeless_pods or report.unplaced:
         tone = Tone.WARNING
     else:
         tone = Tone.GOOD

@@ -125,8 +125,8 @@ class SimulationReport(Report, frozen=True):
     """The number of pods that already wait in the cluster and take no part."""
     waiting_placed: int = 0
     """The number of placed pods that were already waiting and belong to no workload of the manifests."""
-    waiting_unplaced: int = 0
-    """The number of unplaced pods that were already waiting and belong to no workload of the manifests."""
+    still_waiting: tuple[str, ...] = ()
+    """The unplaced pods that were already waiting and belong to no workload of the manifests."""
     autoscaled: tuple[str, ...] = ()
     """Notes on workloads whose replicas a HorizontalPodAutoscaler changes at once."""
     missing_namespaces: dict[str, str] = msgspec.field(default_factory=dict)
@@ -148,20 +148,32 @@ class SimulationReport(Report, frozen=True):
         sentence += describe_doubt(self.unknown)
         if self.not_created:
             return ("Not created:", f"{describe_not_created(self.not_created)}; {sentence}")
-        unplaced = str(self.variation.pending) if self.variation else f"{self.unplaced:,}"
+        unplaced = str(self.variation.new_pending) if self.variation else f"{len(self.new_pending_pods):,}"
         if unplaced == "0" and self.homeless_pods:
             pods = counted(self.homeless_pods, "running pod loses its node", "running pods lose their nodes")
             return (f"{pods}:", sentence)
         if unplaced == "0":
-            return ("Scheduled:" if waiting else "All scheduled:", sentence)
-        only_waiting = self._compares_new_and_waiting and self.unplaced == self.waiting_unplaced
-        noun = "waiting pod" if only_waiting else "pod"
-        return (f"{unplaced} {noun}{'' if unplaced == '1' else 's'} not scheduled:", sentence)
+            return ("Scheduled:" if waiting or self.unplaced else "All scheduled:", sentence)
+        return (f"{unplaced} pod{'' if unplaced == '1' else 's'} not scheduled:", sentence)
+
+    @property
+    def new_pending_pods(self) -> tuple[str, ...]:
+        """The pods without a node, apart from those that waited before the manifests were applied.
+
+        Without manifests, all pods without a node count.
+        """
+        waited_before = self._waited_before
+        return tuple(pod for group in self.pending for pod in group.pods if pod not in waited_before)
+
+    @property
+    def _waited_before(self) -> frozenset[str]:
+        """The pods without a node that waited before the manifests were applied. Without manifests, there are none."""
+        return frozenset(self.still_waiting if self.workloads else ())
 
     @property
     def _compares_new_and_waiting(self) -> bool:
         """Whether the first line counts the pods of the manifests apart from the pods that were already waiting."""
-        waiting = self.waiting_placed + self.waiting_unplaced
+        waiting = self.waiting_placed + len(self.still_waiting)
         return not self.variation and 0 < waiting < self.placed + self.unplaced
 
     def _describe_waiting_objects(self) -> str:
@@ -200,20 +212,45 @@ class SimulationReport(Report, frozen=True):
         get = "gets" if total == 1 or placed == "1" else "get"
         sentence = f"{placed} of {counted(total, 'pod')} {get} a node"
         if self._compares_new_and_waiting:
-            waiting = self.waiting_placed + self.waiting_unplaced
-            new = f"{self.placed - self.waiting_placed:,} of {counted(total - waiting, 'pod')} of the manifests"
-            sentence = f"{new} and {self.waiting_placed:,} of {counted(waiting, 'waiting pod')} get a node"
-        sentence += self._side_effects_text
+            sentence = self._describe_new_and_waiting_pods(total)
+        else:
+            if self.variation and self.variation.pending.most and not self.variation.new_pending.most:
+                sentence += ", and the others waited before"
+            sentence += self._side_effects_text
         if self.admitted:
             sentence = f"admitted in {', '.join(dict.fromkeys(self.admitted.values()))}, {sentence}"
         return sentence
 
+    def _describe_new_and_waiting_pods(self, total: int) -> str:
+        """Return how many of the `total` pods get a node, and the side effects.
+
+        The pods of the manifests and those that waited before are counted apart.
+        """
+        still_waiting = len(self.still_waiting)
+        waiting = self.waiting_placed + still_waiting
+        new_placed, new = self.placed - self.waiting_placed, total - waiting
+        pods = f"{new_placed:,} of {counted(new, 'pod')} of the manifests"
+        if not still_waiting:
+            placed = f"{self.waiting_placed:,} of {counted(waiting, 'waiting pod')}"
+            return f"{pods} and {placed} get a node{self._side_effects_text}"
+        if new_placed == new:
+            pods = f"all {new:,} pods of the manifests" if new > 1 else "the pod of the manifests"
+        still_wait = f"still {agreeing(still_waiting, 'waits', 'wait')}"
+        return (
+            f"{pods} {agreeing(new_placed, 'gets', 'get')} a node{self._side_effects_text}; "
+            f"{still_waiting:,} of {counted(waiting, 'waiting pod')} {still_wait}"
+        )
+
     @property
     def most_unplaced(self) -> int:
-        """The number of pods without a node: after all new nodes came, or in the worst run of several."""
+        """The number of pods without a node, apart from those that waited before the manifests were applied.
+
+        It is the number after all new nodes came, or in the worst run of several.
+        """
         if self.growth:
-            return self.growth.unplaced_count
-        return self.variation.pending.most if self.variation else self.unplaced
+            waited_before = self._waited_before
+            return sum(pod not in waited_before for never in self.growth.never for pod in never.pods)
+        return self.variation.new_pending.most if self.variation else len(self.new_pending_pods)
 
     @property
     def good(self) -> bool:
@@ -225,8 +262,13 @@ class SimulationReport(Report, frozen=True):
         now = f"{counted(self.placed, 'pod')} now{self._side_effects_text}"
         later = f"{len(growth.placements):,} with {growth.sentence}" if growth.nodes else growth.sentence
         verdict = "All scheduled:"
-        if growth.unplaced_count:
-            verdict = f"{counted(growth.unplaced_count, 'pod')} never scheduled:"
+        still_waiting = growth.unplaced_count - self.most_unplaced
+        if self.most_unplaced:
+            verdict = f"{counted(self.most_unplaced, 'pod')} never scheduled:"
+        elif still_waiting:
+            verdict = "All pods of the manifests scheduled:"
+        if still_waiting:
+            later += f"; {counted(still_waiting, 'waiting pod')} never scheduled"
         return (verdict, f"{now}, {later}{self._conditions_text}{describe_doubt(self.unknown)}")
 
     @property
@@ -349,10 +391,12 @@ class SimulationReport(Report, frozen=True):
         """
         if self.not_created:
             return "Not all created"
-        if self.unplaced:
+        if self.new_pending_pods:
             return "Not all scheduled"
         if self.homeless_pods and not self.growth:
             return "Scheduled, but running pods lose their nodes"
+        if self.unplaced:
+            return "Scheduled, waiting pods still wait"
         return "Scheduled, others wait elsewhere" if self.waiting_elsewhere else "All scheduled"
 
     def build_csv_table(self) -> CsvTable:
@@ -375,9 +419,10 @@ class SimulationReport(Report, frozen=True):
 
     def find_ci_gate_problems(self) -> list[GateProblem]:
         """Return a problem for each workload or pod that is not created, not admitted, not placed, or evicted."""
+        waited_before = self._waited_before
         return [
             *(workload.gate_problem for workload in self.not_created),
-            *(group.gate_problem for group in self.pending),
+            *(group.gate_problem for group in self.pending if not waited_before.issuperset(group.pods)),
             *(entry.gate_problem for entry in find_unadmitted_objects(self.waiting_elsewhere)),
             *(pod.gate_problem for pod in select_displaced_pods(self.evicted)),
         ]

@@ -267,9 +267,9 @@ def replay_queueing_hints(
 
 
 def _apply_updates_to_pod_info(info: PodInfo, occurrences: Iterable[Occurrence]) -> PodInfo:
-    """Return the PodInfo after the events. It is `info` unless an event updates the pod itself."""
+    """Return the PodInfo after the update of the pod itself, or `info` if no event updates the pod."""
     for occurrence in occurrences:
-        if occurrence.itself:
+        if occurrence.itself:  # all events about the pod itself come from one change, so the first is enough
             return PodInfo(occurrence.change.new, info.options)
     return info
 

@@ -18,6 +18,7 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kube_version import KubeVersion
+from kschedctl.api.node_health import NodeHealth
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.cluster import Cluster
@@ -32,11 +33,12 @@ from kschedctl.commands.whatif.comparison import (
     group_message_changes,
     iter_pod_changes,
 )
-from kschedctl.commands.whatif.report import PodChange, StepReport, WhatIf
+from kschedctl.commands.whatif.report import BLOCKED, PodChange, StepReport, WhatIf
 from kschedctl.commands.whatif.rescheduling import compare_replacements
 from kschedctl.errors import KschedctlError, UsageError
 from kschedctl.replay import edits as node_edits
 from kschedctl.replay.controllers.admissions import Admissions
+from kschedctl.replay.controllers.budget_statuses import with_current_budgets
 from kschedctl.replay.controllers.manifests import build_error_names, locate_errors
 from kschedctl.replay.controllers.workload_change import WorkloadChange
 from kschedctl.replay.edits import find_pods_on_nodes, select_pods
@@ -67,7 +69,7 @@ from kschedctl.replay.terminating_pods import find_down_nodes
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports import scenario as parts
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.reports.placements import DownNode, PinnedVolume, describe_down_nodes
+from kschedctl.reports.placements import BlockedPod, DownNode, PinnedVolume, describe_down_nodes
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
@@ -104,6 +106,12 @@ class StepEffect(NamedTuple):
     displaced: int
     """The number of pods that lost their node."""
     notes: Sequence[str]
+    blocked: Sequence[BlockedPod] = ()
+    """Pods that a drain cannot evict."""
+    returned: Sequence[str] = ()
+    """Evicted pods that are on a drained node again."""
+    not_drained: Sequence[str] = ()
+    """The nodes that a drain does not empty."""
 
 
 @dataclass
@@ -167,6 +175,9 @@ class ScenarioRun:
             pending=len(settled.waiting),
             evicted=settled.evicted,
             notes=tuple(effect.notes),
+            blocked=tuple(effect.blocked),
+            returned=tuple(effect.returned),
+            not_drained=tuple(effect.not_drained),
         )
         self.steps.append(report)
 
@@ -182,7 +193,10 @@ class ScenarioRun:
                 return self._drain_nodes(step)
         edit = self.build_edit(name, step)
         self.pinned_volumes += _find_volumes_on_deleted_nodes(self.settled.cluster, edit.cluster)
-        self.settled = settle(edit.resulting_cluster, self.seed, self.sampling, self.call_extender)
+        is_scaled = isinstance(step, parts.ScaleWorkload)
+        cluster = with_current_budgets(edit.resulting_cluster, self.settled.cluster, is_scaled=is_scaled)
+        settled = settle(cluster, self.seed, self.sampling, self.call_extender)
+        self.settled = replace(settled, cluster=with_current_budgets(settled.cluster, cluster))
         return StepEffect(edit.displaced_count, edit.notes)
 
     def build_edit(self, name: str, step: parts.Part) -> StepResult:
@@ -265,8 +279,10 @@ class ScenarioRun:
         simulation, rollouts, outcomes = carry_out_changes(shared, self.seed)
         self.not_created += find_not_created(shared, rollouts, self.seed)
 
-        # The cluster after the step, with what the new pods use of their quotas.
-        self.settled = build_settled_cluster(simulation, explain_with_victims(simulation, outcomes))
+        # The cluster after the step, with the healthy pods of budgets, and with what the new pods use of their quotas.
+        settled = build_settled_cluster(simulation, explain_with_victims(simulation, outcomes))
+        cluster = with_current_budgets(settled.cluster, self.settled.cluster, is_scaled=True)
+        self.settled = replace(settled, cluster=cluster)
         if rollouts and rollouts[0].creation:
             admissions = rollouts[0].creation.admissions
             self.settled = replace(self.settled, cluster=admissions.with_current_quotas(self.settled.cluster))
@@ -278,8 +294,9 @@ class ScenarioRun:
     def _drain_nodes(self, step: parts.SomeNodes) -> StepEffect:
         """Drain the step's nodes, settle the cluster, and return the effect.
 
-        The effect has notes on nodes that are down and on pods that cannot be evicted. Pods that are recreated pass
-        admission. Denied pods are added to `not_created`, and nodes that are down to `down_nodes`.
+        The effect has the pods that cannot be evicted or that come back, and notes on them and on nodes that are down.
+        Pods that are recreated pass admission. Denied pods are added to `not_created`, and nodes that are down to
+        `down_nodes`.
         """
         node_names = find_step_nodes(self.settled.cluster, step)
         scheduler = Scheduler(node_edits.cordon_nodes(self.settled.cluster, node_names), self.call_extender)
@@ -300,7 +317,8 @@ class ScenarioRun:
             [] if simulation.interrupted else schedule_with_victims(simulation, find_pods_still_pending(simulation))
         )
         settled = build_settled_cluster(simulation, [*drain.outcomes.values(), *later_outcomes])
-        settled = replace(settled, cluster=admissions.with_current_quotas(settled.cluster))
+        cluster = with_current_budgets(settled.cluster, self.settled.cluster)
+        settled = replace(settled, cluster=admissions.with_current_quotas(cluster))
         waiting = settled.waiting
         if simulation.interrupted:
             waiting = {**self.settled.waiting, **settled.waiting}
@@ -309,9 +327,26 @@ class ScenarioRun:
         self.settled = replace(settled, waiting=waiting, evicted=evicted, unknown=unknown)
         down_nodes = find_down_nodes(simulation.view, evicted_pods)
         self.down_nodes += down_nodes
+
+        # Report the pods that do not leave their nodes.
+        blocked = drain.report_blocked_pods()
+        returned_positions = drain.find_returned_pods()
+        returned = [pods[position].key for position in returned_positions]
         notes = [*describe_down_nodes(down_nodes)]
-        notes += [f"{pod.pod} cannot be evicted: {pod.why}" for pod in drain.report_blocked_pods()]
-        return StepEffect(len(drain.outcomes) + len(drain.denied) + len(drain.lost), notes)
+        notes += [f"{pod.pod} cannot be evicted: {pod.why}" for pod in blocked]
+        notes += [f"{pod} comes back: it tolerates the cordon" for pod in returned]
+        occupied_nodes = {
+            *(pod.node for pod in blocked),
+            *(simulation.view.nodes.names[simulation.view.node[position]] for position in returned_positions),
+            *(down.node for down in down_nodes if down.health is NodeHealth.UNREACHABLE),
+        }
+        return StepEffect(
+            len(drain.outcomes) + len(drain.denied) + len(drain.lost),
+            notes,
+            blocked=blocked,
+            returned=returned,
+            not_drained=[name for name in node_names if name in occupied_nodes],
+        )
 
 
 def _find_volumes_on_deleted_nodes(before: Cluster, after: Cluster) -> tuple[PinnedVolume, ...]:
@@ -372,7 +407,8 @@ class Question:
 
     def settle(self, cluster: Cluster, seed: int) -> SettledCluster:
         """Settle the cluster before the scenario begins, by scheduling its pending pods."""
-        return settle(cluster, seed, self.sampling, self.call_extender)
+        settled = settle(cluster, seed, self.sampling, self.call_extender)
+        return replace(settled, cluster=with_current_budgets(settled.cluster, cluster))
 
 
 def build_configuration_settings(documents: Mapping[str, JsonObject]) -> Settings:
@@ -474,7 +510,10 @@ def _answer_question_for_seeds(
     reports = results.completed
     if not reports:
         raise KeyboardInterrupt
-    numbers_of_changes = [Counter(change.outcome for change in report.changes) for report in reports]
+    numbers_of_changes = [
+        Counter([*(change.outcome for change in report.changes), *(BLOCKED for _ in report.pods_not_leaving)])
+        for report in reports
+    ]
     unknown = merge_unknown_kinds(report.unknown for report in reports)
     return replace(
         reports[0],

@@ -79,8 +79,9 @@ def whatif(
     and the differences are shown, with running pods that would get other best nodes if they were recreated. A
     comparison of versions also shows pending pods whose message changes.
 
-    Exits with 1 if pods become pending, are not created, are lost because no controller recreates them, or stay
-    Terminating because a drained node is unreachable or not ready.
+    Exits with 1 if a drain cannot be completed because pods cannot be evicted or come back, or if pods become pending,
+    are not created, are lost because no controller recreates them, or stay Terminating because a drained node is
+    unreachable or not ready.
     """
     _validate_options(scenario, comparison)
     steps = read_scenario(scenario) if scenario else ScenarioFile()

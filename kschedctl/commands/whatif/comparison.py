@@ -64,7 +64,7 @@ def _is_lost(gone_pod: Pod, objects: ClusterObjects) -> bool:
 
 
 def find_changed_messages(before: SettledCluster, after: SettledCluster) -> dict[str, tuple[str, str]]:
-    """Return the old and new messages of the pods that wait before and after with different messages, by key."""
+    """Return the old and new message, by pod key, of each pod that waits both before and after, if they differ."""
     changed_messages = {}
     for pod, old_message in sorted(before.waiting.items()):
         new_message = after.waiting.get(pod, old_message)

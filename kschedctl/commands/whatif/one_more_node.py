@@ -11,7 +11,7 @@ from kschedctl.api.node_pools import find_node_pool_name
 from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
 from kschedctl.commands.whatif import whatif
-from kschedctl.commands.whatif.report import LOST, WhatIf
+from kschedctl.commands.whatif.report import BLOCKED, LOST, WhatIf
 from kschedctl.errors import KschedctlError
 from kschedctl.replay.edits import change_pods
 from kschedctl.replay.scenarios import reject_file
@@ -122,11 +122,13 @@ def leaves_no_pod_pending(report: WhatIf) -> bool:
 def is_harmless(report: WhatIf) -> bool:
     """Return whether the report's pods are all created, and in no run a pod becomes pending or is lost for good.
 
-    No pod may stay Terminating because its node is unreachable or not ready.
+    All drains must be completed in every run, and no pod may stay Terminating because its node is unreachable or not
+    ready.
     """
-    lost = report.over_runs.get(LOST)
+    lost, blocked = report.over_runs.get(LOST), report.over_runs.get(BLOCKED)
+    is_any_blocked = bool(report.incomplete_steps or (blocked and blocked.most))
     is_any_lost = bool(report.lost_pods or (lost and lost.most))
-    return leaves_no_pod_pending(report) and not is_any_lost and not report.down_nodes
+    return leaves_no_pod_pending(report) and not (is_any_blocked or is_any_lost or report.down_nodes)
 
 
 def _choose_model_nodes(cluster: Cluster, taken_nodes: Sequence[str], deletes_nodes: bool) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kschedctl.commands.whatif.report import (
     CHANGES,
     LOST,
+    NUMBERS_OVER_RUNS,
     DomainBalance,
     MessageChange,
     PodChange,
@@ -54,7 +55,7 @@ def build_page(report: WhatIf, style: Style) -> Page:
         *_build_messages_table(report.messages, style),
         *_build_replacement_section(report.replacement, style),
         *_build_zones_section(report.balance, report.compared),
-        *build_runs_section(report.runs, report.over_runs, CHANGES),
+        *build_runs_section(report.runs, report.over_runs, NUMBERS_OVER_RUNS),
     )
 
 
@@ -74,7 +75,8 @@ def _build_step_tables(report: WhatIf, style: Style) -> Page:
 def _iter_summary_lines(report: WhatIf) -> Iterator[Paragraph]:
     """Yield the lines of the summary: the verdict, the number of pending pods, and the compared schedulers, if any."""
     verdict, *sentences = report.build_first_line()
-    if report.not_created or any(change.outcome in ("NewlyPending", LOST) for change in report.changes):
+    has_harmed_pods = any(change.outcome in ("NewlyPending", LOST) for change in report.changes)
+    if report.incomplete_steps or report.not_created or has_harmed_pods:
         tone = Tone.BAD
     elif report.undecided or report.messages or report.down_nodes:
         tone = Tone.WARNING

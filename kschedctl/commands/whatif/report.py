@@ -14,6 +14,7 @@ from kschedctl.reports.columns import Column, CsvTable, to_csv_table
 from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NotCreated, describe_not_created
 from kschedctl.reports.placements import (
+    BlockedPod,
     DownNode,
     PinnedVolume,
     Spread,
@@ -37,6 +38,10 @@ CHANGES = {
     "Moved": "moved",
 }
 """Outcome of a changed pod -> its words, most important first."""
+BLOCKED = "Blocked"
+"""The verdict if a drain cannot be completed, and the key of the number of pods that do not leave."""
+NUMBERS_OVER_RUNS = {BLOCKED: "cannot leave drained nodes", **CHANGES}
+"""Key of `WhatIf.over_runs` -> its words, most important first."""
 
 
 class StepReport(Document, frozen=True):
@@ -51,6 +56,12 @@ class StepReport(Document, frozen=True):
     """The number of pods that wait after the step."""
     evicted: Annotated[int, Column(above=0)]
     notes: Annotated[tuple[str, ...], Column("note", lines=True, place=1)] = ()
+    blocked: tuple[BlockedPod, ...] = ()
+    """The pods that a drain cannot evict."""
+    returned: tuple[str, ...] = ()
+    """The evicted pods that are on a drained node again, since they tolerate the cordon."""
+    not_drained: tuple[str, ...] = ()
+    """The nodes that a drain does not empty, since pods cannot be evicted, come back or stay Terminating."""
 
 
 class PodChange(Document, frozen=True):
@@ -161,7 +172,9 @@ class WhatIf(Report, frozen=True):
     search_start: SearchStart | None = None
     runs: int = 1
     over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)
-    """Change -> the smallest and the largest number of pods over several runs."""
+    """Change -> the smallest and the largest number of pods over several runs. `Blocked` counts pods that do not leave
+    drained nodes.
+    """
     not_created: tuple[NotCreated, ...] = ()
     """Workloads with pods that the API server denies."""
     waiting: int = 0
@@ -179,18 +192,27 @@ class WhatIf(Report, frozen=True):
     def build_first_line(self) -> tuple[str, ...]:
         """Return the verdict and the numbers of affected pods by change.
 
-        Pods that are not created come first, and then pods that are lost for good.
+        Drains that cannot be completed come first, then pods that are not created, and then pods that are lost for
+        good.
 
         If schedulers are compared, the end says how many messages change and how many running pods have other best
         nodes.
         """
         numbers = Counter(change.outcome for change in self.changes)
         lost_pods = self.lost_pods
-        if lost_pods and not self.not_created:
+        if lost_pods and not self.not_created and not self.incomplete_steps:
             del numbers[LOST]
         counts = ", ".join(f"{numbers[kind]:,} {word}" for kind, word in CHANGES.items() if numbers[kind])
+        doubt = f"{self._describe_further_differences()}{describe_doubt(self.unknown)}"
+        if self.incomplete_steps:
+            outcomes = list(self._describe_pods_not_leaving())
+            if self.not_created:
+                outcomes.append(f"not created: {describe_not_created(self.not_created)}")
+            if counts:
+                outcomes.append(counts)
+            return (f"{self._name_incomplete_steps()} cannot be completed:", f"{'; '.join(outcomes)}{doubt}")
         stuck = "".join(f"; {text}" for text in describe_down_nodes(self.down_nodes))
-        doubt = f"{stuck}{self._describe_further_differences()}{describe_doubt(self.unknown)}"
+        doubt = f"{stuck}{doubt}"
         if self.not_created:
             failures = describe_not_created(self.not_created)
             if counts:
@@ -209,6 +231,52 @@ class WhatIf(Report, frozen=True):
             pod = "pending pod" if self.compared and not self.steps else "pod"
             return (f"No {pod} ends up elsewhere{doubt}",)
         return ("Pods are affected:", f"{counts}{doubt}")
+
+    @property
+    def incomplete_steps(self) -> tuple[int, ...]:
+        """The numbers of the drains that do not empty their nodes."""
+        return tuple(number for number, step in enumerate(self.steps, 1) if step.not_drained)
+
+    @property
+    def blocked_pods(self) -> tuple[BlockedPod, ...]:
+        """The pods that drains cannot evict, each once, with the first reason."""
+        pods: dict[str, BlockedPod] = {}
+        for step in self.steps:
+            for blocked in step.blocked:
+                pods.setdefault(blocked.pod, blocked)
+        return tuple(pods.values())
+
+    @property
+    def returned_pods(self) -> tuple[str, ...]:
+        """The evicted pods that come back to a drained node, each once."""
+        return tuple(dict.fromkeys(pod for step in self.steps for pod in step.returned))
+
+    @property
+    def pods_not_leaving(self) -> tuple[str, ...]:
+        """The pods that cannot be evicted from a drained node or that come back to one."""
+        return tuple(dict.fromkeys([*(blocked.pod for blocked in self.blocked_pods), *self.returned_pods]))
+
+    def _name_incomplete_steps(self) -> str:
+        """Name the drains that cannot be completed by their numbers, such as `Step 1`."""
+        numbers = list(map(str, self.incomplete_steps))
+        return f"{agreeing(len(numbers), 'Step', 'Steps')} {first_few(numbers)}"
+
+    def _describe_pods_not_leaving(self) -> tuple[str, ...]:
+        """Describe the pods that keep drains from being completed. The first text begins with the nodes."""
+        texts = []
+        blocked, returned = [pod.pod for pod in self.blocked_pods], self.returned_pods
+        if blocked:
+            cannot = counted(len(blocked), "pod cannot be evicted", "pods cannot be evicted")
+            texts.append(f"{cannot} ({first_few(blocked)})")
+        if returned:
+            come = counted(
+                len(returned), "pod comes back: it tolerates the cordon", "pods come back: they tolerate the cordon"
+            )
+            texts.append(f"{come} ({first_few(returned)})")
+        texts += describe_down_nodes(self.down_nodes)
+        nodes = first_few(list(dict.fromkeys(node for step in self.steps for node in step.not_drained)))
+        first_text, *other_texts = texts
+        return (f"{nodes} – {first_text}", *other_texts)
 
     @property
     def lost_pods(self) -> tuple[str, ...]:
@@ -233,21 +301,36 @@ class WhatIf(Report, frozen=True):
         return text
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the newly pending pods, lost pods and data, preemptions, and the numbers of changes to the summary."""
+        """Add the verdict, the blocked, newly pending and lost pods, lost data, preemptions and figures to the summary.
+
+        The verdict is empty unless a drain cannot be completed.
+        """
+        blocked = self.blocked_pods
         newly_pending = (change for change in self.changes if change.change == "NewlyPending")
         before, after = self.pending
         evictions = sum(step.evicted for step in self.steps)
         lost = self.lost_pods
         return replace(
             summary,
+            verdict=BLOCKED if self.incomplete_steps else "",
             warnings=(
                 *((f"lost for good, since no controller recreates them: {first_few(lost)}",) if lost else ()),
                 *describe_data_on_nodes(self.pinned_volumes),
                 *((f"{counted(evictions, 'pod')} preempted in the steps",) if evictions else ()),
             ),
             subject=self.name,
-            pods=_group_newly_pending_pods(newly_pending),
-            figures={"pendingBefore": before, "pendingAfter": after, "changes": len(self.changes), "lost": len(lost)},
+            pods=(
+                *(ShortPods(1, pod.pod, pod.workload, pod.why) for pod in blocked),
+                *_group_newly_pending_pods(newly_pending),
+            ),
+            figures={
+                "pendingBefore": before,
+                "pendingAfter": after,
+                "changes": len(self.changes),
+                "blocked": len(blocked),
+                "returned": len(self.returned_pods),
+                "lost": len(lost),
+            },
         )
 
     def build_csv_table(self) -> CsvTable:
@@ -255,16 +338,20 @@ class WhatIf(Report, frozen=True):
         return to_csv_table(PodChange, self.changes)
 
     def list_pod_names(self) -> tuple[str, ...]:
-        """List the names of the newly pending pods."""
-        return tuple(change.pod for change in self.changes if change.change == "NewlyPending")
+        """List the names of the pods that drains cannot evict, and of the newly pending pods."""
+        newly_pending = (change.pod for change in self.changes if change.change == "NewlyPending")
+        return tuple(dict.fromkeys([*(blocked.pod for blocked in self.blocked_pods), *newly_pending]))
 
     def describe_good_answer(self) -> str:
         """Return in a clause what a good answer says, for questions about several clusters."""
-        return "no pod becomes pending or is lost"
+        return "no pod becomes pending or is lost, and no drain is blocked"
 
     def find_ci_gate_problems(self) -> list[GateProblem]:
-        """Return a problem for each newly pending, lost or endlessly terminating pod, for a CI gate to report."""
+        """Return a problem for a CI gate for each pod that does not leave or end, becomes pending, or is lost."""
+        returned = "comes back to a drained node: it tolerates the cordon"
         return [
+            *(GateProblem("eviction-blocked", f"Pod {blocked.pod}", blocked.why) for blocked in self.blocked_pods),
+            *(GateProblem("returned", f"Pod {pod}", returned) for pod in self.returned_pods),
             *(
                 GateProblem("not-scheduled", f"Pod {change.pod}", change.message or "becomes Pending")
                 for change in self.changes

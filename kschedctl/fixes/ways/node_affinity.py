@@ -121,9 +121,9 @@ def _iter_field_removal_fixes(tried: TriedNode) -> Iterator[Fix]:
 
 
 def _iter_affinity_term_fixes(tried: TriedNode, fact: NodeAffinityUnmet) -> Iterator[Fix]:
-    """Yield fixes for the first requirement in each term that the node does not meet.
+    """Yield fixes for each term's first requirement that the node does not meet.
 
-    They correct the label or add it to the node, allow the node's value, or drop the requirement.
+    They correct the label key or value in the term, label the node, allow the node's value, or drop the requirement.
     """
     for number, unmet_requirements in enumerate(fact.terms):
         if unmet_requirements:

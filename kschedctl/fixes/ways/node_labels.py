@@ -260,8 +260,8 @@ def _differ_only_in_number(first: str, second: str) -> bool:
 def iter_role_label_fixes(tried: TriedNode, key: str, value: str) -> Iterator[Fix]:
     """Yield the fix that adds the label to the node, if the value marks a role and another node has the label.
 
-    A value that describes a node gets no fix, because it would be wrong on another node. There is no fix either if the
-    node has the label with another value.
+    Values that are facts about one node, such as its zone, get no fix, because they would be wrong on another node.
+    There is no fix either if the node has the label with another value.
     """
     nodes = tried.cycle.view.nodes
     node = nodes.objects[tried.known_row]

@@ -93,7 +93,7 @@ def get_required_terms(pod: Pod, field: str) -> tuple[PodAffinityTerm, ...]:
 
 
 def _iter_topology_key_fixes(tried: TriedNode, field: str, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
-    """Yield fixes that replace a term's topology key, which no node has, by a similar or a usual key.
+    """Yield fixes that replace a term's topology key, which no node has, with a similar or a common key.
 
     `field` and `index` locate the term in the pod's spec.
     """
@@ -374,9 +374,9 @@ def _find_probable_words(word: str, known_words: Collection[str]) -> list[str]:
 
 
 def _iter_namespace_corrections(unmatched_term: _UnmatchedTerm) -> Iterator[_TermCorrection]:
-    """Yield corrections of the namespaces in which the term looks for pods.
+    """Yield corrections of the term's namespaces.
 
-    They replace unknown names or labels of namespaces by similar ones, or add a namespace with matching pods.
+    They replace unknown names or labels of namespaces with similar ones, or add a namespace with matching pods.
     """
     term, namespace_labels = unmatched_term.api_term, unmatched_term.view.namespace_labels
     for name in term.namespaces:

@@ -199,7 +199,7 @@ class CachedQueue:
         self.status = QueueStatus.PENDING if self.problems else QueueStatus.ACTIVE
 
     def _resolve_admission_checks(self, inventory: ReferencedObjects) -> None:
-        """Look up the queue's admission checks, and add the faults of their configuration to the problems.
+        """Look up the queue's admission checks, and record their misconfigurations as problems.
 
         Sets `uses_multikueue`, and `provisioning_flavors` to the flavors whose checks are ProvisioningRequests.
         """

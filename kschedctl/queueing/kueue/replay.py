@@ -385,9 +385,9 @@ def _group_limit_ranges_by_namespace(limit_ranges: Iterable[LimitRange]) -> dict
 
 
 def _read_workloads(cluster: Cluster, limit_ranges: Mapping[str, list[LimitRange]]) -> dict[str, WorkloadState]:
-    """Read the Workloads of a cluster, with default requests filled in, by namespace and name.
+    """Return the cluster's Workloads by key, with admission defaults, RuntimeClass overhead and priority resolved.
 
-    Raises InputError if one is malformed.
+    Raises InputError if a Workload is malformed.
     """
     priorities = {
         priority_class.metadata.name: priority_class.value for priority_class in cluster.workload_priority_classes

@@ -241,9 +241,8 @@ def read_topology_placement(assignment: TopologyAssignment | None) -> TopologyPl
 def sync_admitted_condition(workload: WorkloadState, gates: FeatureGates, now: int) -> WorkloadState:
     """Return the Workload with the Admitted condition that follows from its quota, checks and topology.
 
-    If the condition is false, it names the first of the three that is missing. The Workload is returned unchanged if
-    the condition is already right, or if a new Workload needs no explicit conditions yet. Upstream:
-    SyncAdmittedCondition of pkg/workload/admissionchecks.go.
+    A false condition names what is missing. The Workload is returned unchanged if the condition is already right, or if
+    a new Workload needs no explicit conditions yet. Upstream: SyncAdmittedCondition of pkg/workload/admissionchecks.go.
     """
     is_observable = Gate.UNADMITTED_OBSERVABILITY in gates
     has_quota, checks_ready = workload.has_quota, workload.are_checks_ready

@@ -312,9 +312,9 @@ def report_denied_pods(owner: Owner, messages_by_pod: Sequence[Sequence[str]], w
 def add_headline(not_created: NotCreated) -> NotCreated:
     """Return the report with its headline and its reason.
 
-    An example of a headline is ``1 of 6 pods (6 wanted, 5 exist): exceeded quota: …``. If the failures are past, an
-    example is ``some could not be created 5 min ago, all exist now: exceeded quota: …``. The reason is that of the
-    newest failure, followed by a clause about the older ones, if there are any.
+    A headline reads like ``1 of 6 pods (6 wanted, 5 exist): exceeded quota: …``, or like ``some could not be created 5
+    min ago, all exist now: exceeded quota: …`` if the failures are past. The reason is the part of the headline from
+    the newest failure's message on, or the whole headline if the failures are past.
     """
     newest, *older = not_created.failures
     message = shorten_api_message(newest.message)

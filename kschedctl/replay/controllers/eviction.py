@@ -174,8 +174,7 @@ def _with_computed_status(pdb: PodDisruptionBudget, simulation: Simulation) -> P
     """
     min_available = pdb.spec.min_available
     max_unavailable = pdb.spec.max_unavailable
-    has_status = bool(pdb.metadata.uid) or pdb.status != PodDisruptionBudgetStatus()
-    if has_status or (min_available is None and max_unavailable is None):
+    if has_status(pdb) or (min_available is None and max_unavailable is None):
         return pdb
 
     # Count the selected pods and the healthy ones among them, as the controller does
@@ -183,19 +182,34 @@ def _with_computed_status(pdb: PodDisruptionBudget, simulation: Simulation) -> P
     covered = simulation.budgets.find_selected_pods(get_budget_key(pdb))[view.pods.info]
     leaving = view.pods.terminating[view.pods.info] & (view.node < 0)
     pods = [view.pods.objects[position] for position in np.flatnonzero(covered & ~leaving).tolist()]
-    healthy = sum(
-        pod.spec.node_name != "" and pod.metadata.deletion_timestamp is None and is_ready(pod) for pod in pods
-    )
-    try:
-        if max_unavailable is None:
-            desired = resolve_share(min_available or 0, len(pods), round_up=True)
-        else:
-            desired = max(len(pods) - resolve_share(max_unavailable, len(pods), round_up=True), 0)
-    except InputError as error:
-        raise InputError(error.what, where=f"PodDisruptionBudget {get_budget_key(pdb)}") from None
+    healthy = sum(map(is_healthy, pods))
+    desired = compute_desired_healthy(pdb, len(pods))
     allowed = max(healthy - desired, 0) if pods else 0
     observed = pdb.metadata.generation
     return replace(pdb, status=PodDisruptionBudgetStatus(healthy, desired, allowed, observed_generation=observed))
+
+
+def has_status(pdb: PodDisruptionBudget) -> bool:
+    """Return whether the budget comes from a cluster or has a status, so that its status is not computed."""
+    return bool(pdb.metadata.uid) or pdb.status != PodDisruptionBudgetStatus()
+
+
+def compute_desired_healthy(pdb: PodDisruptionBudget, expected_count: int) -> int:
+    """Return how many of the expected pods have to be healthy for the budget.
+
+    Raises InputError if minAvailable or maxUnavailable is malformed.
+    """
+    try:
+        if pdb.spec.max_unavailable is None:
+            return resolve_share(pdb.spec.min_available or 0, expected_count, round_up=True)
+        return max(expected_count - resolve_share(pdb.spec.max_unavailable, expected_count, round_up=True), 0)
+    except InputError as error:
+        raise InputError(error.what, where=f"PodDisruptionBudget {get_budget_key(pdb)}") from None
+
+
+def is_healthy(pod: Pod) -> bool:
+    """Return whether budgets count the pod as healthy: it is ready on a node and is not being deleted."""
+    return pod.spec.node_name != "" and pod.metadata.deletion_timestamp is None and is_ready(pod)
 
 
 def is_ready(pod: Pod) -> bool:

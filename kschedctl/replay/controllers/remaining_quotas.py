@@ -114,9 +114,10 @@ class _ClaimCreation:
         return replace(pod, status=replace(pod.status, resource_claim_statuses=allowed))
 
     def _create_claim(self, status: PodResourceClaimStatus, namespace: str, workload: str) -> bool:
-        """Create the claim of an entry in the pod's status if quotas allow it, and return whether the claim exists.
+        """Create the claim that an entry of the pod's status names if quotas allow it, and return whether it exists.
 
-        Claims that were not created from templates exist already. The first denial of each workload becomes a note.
+        Only claims from claim templates are created here. All others exist already. The first denial of each workload
+        becomes a note.
         """
         claim = self._claims_by_key.get((namespace, status.resource_claim_name or ""))
         if claim is None:

@@ -47,10 +47,10 @@ from kschedctl.replay.controllers.workload_change import get_ordinal
 
 
 def find_template(cluster: Cluster, owner: Owner) -> Struct | None:
-    """Return a manifest that creates pods like the owner's, or None if nothing suitable was read.
+    """Return a manifest that creates pods like the owner's, or None if none was read.
 
-    The manifest of a Deployment is built from its youngest ReplicaSet. If there is none, and for all other kinds, the
-    manifest is built from the stored workload.
+    A Deployment's manifest is built from its newest ReplicaSet, if there is one. In all other cases, the manifest is
+    built from the stored workload.
     """
     kind, namespace, name = owner
     replica_sets = [stored for stored in cluster.replica_sets if is_controlled_by(owner, stored)]

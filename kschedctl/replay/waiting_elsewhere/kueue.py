@@ -186,10 +186,10 @@ def build_workload_report(workload: KueueWorkload, queues: WaitingQueues, now: s
 
 
 def find_wait_reason(workload: KueueWorkload, queues: WaitingQueues) -> WaitReason:
-    """Return the reason why a Workload waits. The first reason that applies counts.
+    """Return why a Workload is waiting.
 
-    In order, they are: the Workload is deactivated, waits for admission checks, names no existing LocalQueue, or waits
-    in its ClusterQueue. If LocalQueues were not read, the Workload's status gives the reason.
+    The first of these reasons counts: the Workload is deactivated, waits for admission checks, names no existing
+    LocalQueue, or waits in its ClusterQueue. If LocalQueues were not read, the Workload's status gives the reason.
     """
     spec, status = workload.spec, workload.status
     if spec.active is False:

@@ -145,12 +145,12 @@ class Sampling:
         failed: Bools | None = None,
         nominated_row: int | None = None,
     ) -> NodeSearch:
-        """Search the `offered` rows for enough feasible nodes, and advance the start of the next search.
+        """Return the nodes that kube-scheduler finds feasible, and advance the start of the next search.
 
-        `rejected` (N,) marks nodes that are not feasible. The search ends early at a node on which a plugin `failed`
-        (N,). `offered` has all rows unless PreFilter restricted them. Upstream leaves the order of restricted rows
-        undefined. `terms` decide how many nodes are enough. `nominated_row` is the row of the pod's nominated node,
-        which was examined before.
+        `rejected` (N,) marks nodes that are not feasible. `offered` has all rows unless PreFilter restricted them.
+        Upstream leaves the order of restricted rows undefined. `terms` says how many feasible nodes are enough and
+        which other nodes count as processed. The search ends early at a node that is marked in `failed` (N,), because a
+        plugin failed there. `nominated_row` is the row of the pod's nominated node, which was examined before.
         """
         # Find how many nodes are examined, in order from the start index on.
         start = self.start

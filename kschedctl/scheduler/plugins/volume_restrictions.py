@@ -188,9 +188,8 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
     def filter(self, info: PodInfo, view: Fork, state: RestrictionState | None, delta: Delta) -> Iterator[Rejection]:
         """Yield a rejection of nodes where a conflicting disk is mounted, then of nodes where a claim is in use.
 
-        If another pod uses a claim, the claim is in use on all nodes. A hypothetical pod change can free the claim only
-        on its own node. A hypothetical pod uses a claim only on its own node, too. Raises PluginError if PreFilter did
-        not run.
+        If another pod uses a claim, the claim is in use on all nodes. A pod in `delta`, however, uses or frees a claim
+        only on the node where `delta` adds or removes the pod. Raises PluginError if PreFilter did not run.
         """
         # Disks come first, as they need nothing from PreFilter.
         conflicts_with_disk = _find_infos_with_conflicting_disk(info, view)
@@ -323,7 +322,7 @@ def _find_disk_conflict(volume: Volume, other: Volume) -> str | None:
 def _build_disk_mounted_fact(info: PodInfo, view: Fork, row: int) -> DiskMounted:
     """Build the fact about the first pod on the node that has mounted a conflicting disk.
 
-    If no pod on the node has, a nominated pod uses the disk, and the fact names no pod.
+    The fact names no pod if only a nominated pod uses the disk.
     """
     for position in np.flatnonzero(view.node == row).tolist():
         disk = _describe_conflicting_disk(info, view.pods.infos[view.pods.info[position]])

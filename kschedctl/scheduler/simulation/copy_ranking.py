@@ -90,7 +90,7 @@ class CopyRanking:
         return sign > 0 and number == self._consulted.info.number
 
     def _update_row(self, row: int) -> None:
-        """Update the scores and the group of the node that got the latest copy.
+        """Update the scores and the group of the node in this row after a copy was placed there.
 
         If the node has become infeasible, scores that are normalized among the feasible nodes are computed again.
         """

@@ -115,10 +115,10 @@ _KEPT_CONFIGURATION = ("featureGates", "fairSharing", "manageJobsWithoutQueueNam
 
 
 def anonymize_kueue_configuration(config_map: ConfigMap, rewriter: Rewriter) -> ConfigMap:
-    """Return Kueue's ConfigMap with only the settings that affect an admission, and with resources renamed.
+    """Return Kueue's ConfigMap with only the settings that affect admission, and with resources renamed.
 
-    The selector for the namespaces with managed jobs is left out. A Configuration that is unreadable or not the only
-    entry counts as empty.
+    The selector for the namespaces with managed jobs is left out. A ConfigMap with several entries or unreadable YAML
+    counts as an empty Configuration.
     """
     import yaml  # noqa: PLC0415 - few clusters have such a ConfigMap
 

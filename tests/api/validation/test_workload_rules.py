@@ -134,6 +134,19 @@ def test_stateful_sets_mount_the_claims_that_they_make() -> None:
             {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": "0%"}},
             ['.rollingUpdate.maxUnavailable: Invalid value: "0%": may not be 0 when `maxSurge` is 0'],
         ),
+        ({"rollingUpdate": {"maxSurge": "9999999999999999999%", "maxUnavailable": 0}}, []),
+        ({"rollingUpdate": {"maxSurge": f"{10**100 - 1}%".zfill(5000), "maxUnavailable": 0}}, []),
+        (
+            {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": "-5"}},  # counts as -5, which is not 0
+            [
+                '.rollingUpdate.maxUnavailable: Invalid value: "-5": a valid percent string must be a numeric string '
+                "followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+            ],
+        ),
+        (
+            {"rollingUpdate": {"maxUnavailable": "9999999999999999999%"}},
+            ['.rollingUpdate.maxUnavailable: Invalid value: "9999999999999999999%": must not be greater than 100%'],
+        ),
         (
             {"rollingUpdate": {"maxUnavailable": "101%"}},
             ['.rollingUpdate.maxUnavailable: Invalid value: "101%": must not be greater than 100%'],
@@ -146,7 +159,19 @@ def test_stateful_sets_mount_the_claims_that_they_make() -> None:
             ],
         ),
     ],
-    ids=["default", "recreate", "both", "type", "stuck", "too many", "no percentage"],
+    ids=[
+        "default",
+        "recreate",
+        "both",
+        "type",
+        "stuck",
+        "huge surge",
+        "long surge",
+        "negative",
+        "huge",
+        "too many",
+        "no percentage",
+    ],
 )
 def test_strategies(strategy: Json, said: list[str]) -> None:
     assert refused(workload("Deployment", strategy=strategy)) == [f"spec.strategy{each}" for each in said]

@@ -52,7 +52,8 @@ def test_nodes_that_are_nominated_are_kept_and_those_that_pending_pods_need(audi
     assert tried | {"w8", "w9"} == {name for name, node in NODES.items() if not node["spec"].get("unschedulable")}
     assert found.emptied == ()
     kept_for_pods = {kept.node: kept.lets_run for kept in found.kept if kept.lets_run}
-    assert kept_for_pods == dict.fromkeys(("gpu1", "gpu2"), ("lab/p03-gpu", "lab/p30-combined"))
+    fit_there = dict.fromkeys(("gpu1", "gpu2"), ("lab/p03-gpu", "lab/p30-combined"))
+    assert kept_for_pods == {**fit_there, "w6": ("lab/p19-csi-limit",)}  # the pod selects w6
     assert drain_nodes(audited.cluster, ["gpu1"]).drained
 
 

@@ -329,3 +329,31 @@ def test_less_than_a_hundredth_is_not_a_finding() -> None:
     found = section([node("n1"), *pods("web", 1, "n1", "3970m", "8Gi")])
     assert [each.rule for each in found.findings if each.rule == "audit-packing-stranded"] == []
     assert found.headline.startswith("100% of the free CPU is stranded; ")
+
+
+def test_spare_nodes_name_the_data_and_the_wishes_that_their_drains_disregard() -> None:
+    """Node n1 is emptied: one of its pods has an emptyDir, the other asks Karpenter not to disrupt it."""
+    scratch, careful = pods("a", 2, "n1", "500m")
+    scratch["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]
+    careful["metadata"]["annotations"] = {"karpenter.sh/do-not-disrupt": "true"}
+    report = section([node("n1"), node("n2"), scratch, careful, *pods("b", 1, "n2", "2500m")])
+    (emptied,) = report.emptied
+    assert (emptied.loses_data, emptied.ask_to_stay) == (("d/a-n1-0",), ("d/a-n1-1",))
+    (finding,) = [finding for finding in report.findings if finding.rule == "audit-packing-spare-nodes"]
+    assert finding.message == (
+        "1 node can be emptied by moving 2 pods: n1, but this deletes the emptyDir data of d/a-n1-0 and "
+        "evicts d/a-n1-1, whose annotations ask not to be evicted"
+    )
+
+
+def test_an_empty_node_is_kept_if_a_pending_pod_can_run_nowhere_else() -> None:
+    """Both nodes are empty. The pending pod selects n1, where a DaemonSet leaves too little room for it."""
+    agent = pods("agent", 1, "n1", "2", kind="DaemonSet")
+    (big,) = pods("big", 1, "", "3")
+    big["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "n1"}
+    report = section([node("n1"), node("n2"), *agent, big])
+    assert report.empty == ("n2",)
+    assert [(kept.node, kept.why, kept.lets_run) for kept in report.kept] == [
+        ("n1", "1 pending pod can run nowhere else: d/big-pending-0", ("d/big-pending-0",))
+    ]
+    assert (report.tried, report.candidates) == (1, 1)

@@ -494,6 +494,31 @@ def test_nodes_that_were_not_tried_are_named_and_cordoned_empty_ones_can_go_as_w
     assert "2 nodes cordoned already: n2, n3" in RENDERERS["table"](report, Style())
 
 
+def test_the_only_node_where_a_pending_pod_can_run_is_kept_even_if_it_is_empty() -> None:
+    """d/big selects n2, where 1 cpu is missing. d/held selects the cordoned n3. n4 is of no use to either."""
+    web = {"kind": "ReplicaSet", "name": "web-5f"}
+    big = pod("big", "", "3", web, nodeSelector={"kubernetes.io/hostname": "n2"})
+    daemon = pod("agent", "n2", "2", {"kind": "DaemonSet", "name": "agent"})
+    held = pod("held", "", "1", web, nodeSelector={"kubernetes.io/hostname": "n3"})
+    nodes = [node("n1"), node("n2"), node("n3", unschedulable=True), node("n4", unschedulable=True)]
+    report = consolidated([*nodes, replica("a", "n1", "3"), daemon, big, held])
+    assert {kept.node: kept.lets_run for kept in report.staying} == {"n1": (), "n2": ("d/big",), "n3": ("d/held",)}
+    assert report.staying[-1].why == "1 pending pod can run nowhere else: d/held"
+    assert (names(report), report.cordoned_empty) == ([], ("n4",))
+    assert "n2, n3 are kept for pending pods; only n4, which is cordoned and empty, can be removed" in str(report)
+
+
+def test_one_of_two_nodes_where_a_pending_pod_can_run_is_kept() -> None:
+    """d/big selects zone a: n1 and n2, which are empty but too small for it because of DaemonSets."""
+    web = {"kind": "ReplicaSet", "name": "web-5f"}
+    daemons = [pod(f"agent-{name}", name, "2", {"kind": "DaemonSet", "name": "agent"}) for name in ("n1", "n2")]
+    big = pod("big", "", "3", web, nodeSelector={"topology.kubernetes.io/zone": "a"})
+    nodes = [node("n1", "a"), node("n2", "a"), node("n3", "b")]
+    report = consolidated([*nodes, replica("a", "n3", "4"), *daemons, big])
+    assert names(report) == ["n1"]
+    assert report.staying[0].lets_run == ("d/big",)
+
+
 def test_room_is_kept_for_pods_of_nodes_that_are_not_ready() -> None:
     """n1 is unreachable, so its pod needs n2 or n3, and neither counts what is free on n1."""
     unreachable = node("n1", taints=[{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}])

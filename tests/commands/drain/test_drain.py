@@ -43,6 +43,7 @@ def test_terminating_pods_and_pods_nominated_to_the_node_are_named() -> None:
     assert "1 pending pod loses its nominated node (d/p1)" in sentence
     assert report.build_first_line()[0].startswith("Can be drained, but ")
     assert not report.safe
+    assert "next: drain n1, but takes the nominated node of 1 pending pod (d/p1)" in RENDERERS["brief"](report, Style())
     assert "kubectl drain waits until they are gone" in RENDERERS["table"](report, Style(width=80))
 
 
@@ -131,6 +132,9 @@ def test_pending_pods_that_can_run_on_no_other_node_are_named() -> None:
         ("Pod d/here", "can run only on a drained node")
     ]
     assert "Pending, and can run on no other node" in RENDERERS["table"](report, Style(width=80))
+    (fix,) = report.summary().fixes
+    assert fix.but == "leaves 1 pending pod without any node (d/here)"
+    assert "next: drain n1, but leaves 1 pending pod without any node (d/here)" in RENDERERS["brief"](report, Style())
 
 
 def test_a_pending_pod_that_does_not_tolerate_the_taint_of_the_node_is_not_stranded() -> None:
@@ -318,6 +322,39 @@ def test_a_budget_that_the_drain_itself_uses_up_says_so() -> None:
     # A budget that allows none from the start says how many healthy pods it needs
     objects[-1] = budget(0)
     assert "allows no disruption now" in drained(objects, "n1", "n2").blocked[0].why
+
+
+def test_a_blocked_drain_says_what_kubectl_would_do_and_what_to_change() -> None:
+    """The budget needs one healthy pod. Another replica of the pod fits on n2, unless the pod selects n1."""
+    web = {"kind": "ReplicaSet", "name": "web-5f"}
+    minimum = budget(0)
+    minimum["spec"].pop("maxUnavailable", None)
+    minimum["spec"]["minAvailable"] = 1
+    other = pod("other", "n1", owner=web)
+    other["metadata"]["labels"] = {}
+    report = drained([node("n1"), node("n2"), replica("r1", "n1"), other, minimum], "n1")
+    (kubectl,) = report.describe_blocked_command()
+    assert kubectl == (
+        "kubectl drain would cordon n1, evict 1 other pod, and then retry for ever, unless it has a --timeout"
+    )
+    (fix,) = report.budget_fixes
+    assert fix.startswith("PodDisruptionBudget d/b: Run one more replica than the budget requires")
+    assert kubectl in RENDERERS["table"](report, Style())
+    assert f"next: {fix[:60]}" in RENDERERS["brief"](report, Style(width=200))
+
+    bound = replica("r1", "n1", nodeSelector={"kubernetes.io/hostname": "n1"})
+    (fix,) = drained([node("n1"), node("n2"), bound, minimum], "n1").budget_fixes
+    assert fix.startswith("PodDisruptionBudget d/b: Lower the minAvailable of the budget, or scale its workload to 0")
+
+
+def test_a_drain_of_a_pod_with_two_budgets_ends_with_an_error() -> None:
+    second = budget(1)
+    second["metadata"] = {**second["metadata"], "name": "second"}
+    report = drained([node("n1"), node("n2"), replica("r1", "n1"), budget(1), second], "n1")
+    assert report.describe_blocked_command() == (
+        "kubectl drain would cordon n1, evict no pod, and then end with an error",
+    )
+    assert "Change the selectors so that only one budget selects each pod" in report.budget_fixes[0]
 
 
 def test_the_command_has_the_options_without_which_kubectl_would_refuse() -> None:

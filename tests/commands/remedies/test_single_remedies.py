@@ -93,12 +93,12 @@ CASES: dict[str, tuple[str, Json, list[Json]]] = {
     ),
     "two effects of one taint": ("tolerate the taint team=data", asked(), [node("n1", "a", TEAM, BOTH)]),
     "a node that is not there": (
-        "require the name node-1 instead of the name node1",
+        "require node node-1 instead of node node1",
         asked(**named("node1")),
         [node("node-1")],
     ),
     "two names at once": (
-        "remove the name n2 from the required node affinity",
+        "remove node n2 from the required node affinity",
         asked(**named("n1", "n2")),
         [node("n1")],
     ),

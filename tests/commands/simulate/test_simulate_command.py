@@ -321,3 +321,33 @@ def test_an_autoscaler_in_the_state_of_the_cluster_scales_nothing_new(run: Run, 
     """It is no manifest, although this file has no UIDs."""
     found = run("simulate", "-f", write(*NODES, AUTOSCALER), "-f", write(deployment("api", 1), name="new.json"))
     assert found.out.startswith("All scheduled: 1 of 1 pod gets a node")
+
+
+def test_pods_that_waited_before_do_not_speak_against_the_manifests(run: Run, write: Write) -> None:
+    cluster = write(*NODES, pod("huge", cpu="99", uid="huge"))
+    small = write(deployment("web", 2), name="small.json")
+    code, out, _ = run("simulate", "-f", cluster, "-f", small, "--pending", "--assume-complete")
+    assert out.startswith("Scheduled: all 2 pods of the manifests get a node; 1 of 1 waiting pod still waits\n")
+    assert code == 0
+    (command,) = [line.split() for line in out.splitlines() if line.startswith("  kschedctl ")]
+    assert command[1:3] == ["explain", "default/huge"]
+    assert run(*command[1:]).out.startswith("default/huge Unschedulable")
+    for options in (["--runs", "2", "--jobs", "1"], ["-o", "junit"], ["-o", "json", "--summary"]):
+        found = run("simulate", "-f", cluster, "-f", small, "--pending", "--assume-complete", *options)
+        assert found.code == 0
+        assert "<failure" not in found.out
+        assert "Not all scheduled" not in found.out
+
+    large = write(deployment("web", 2, cpu="50"), name="large.json")
+    found = run("simulate", "-f", cluster, "-f", large, "--pending", "--assume-complete", "--brief")
+    first, cause, *_ = found.out.splitlines()
+    assert first == "2 pods not scheduled: 0 of 2 pods of the manifests get a node; 1 of 1 waiting pod still waits"
+    assert "default/web" in cause
+    assert found.code == 1
+
+
+def test_waiting_pods_of_the_cluster_are_explained_without_the_manifests(run: Run, write: Write) -> None:
+    small = write(deployment("small", 1, cpu="100m"), name="small.json")
+    found = run("simulate", "-f", small, "-n", "shop", "--demo", "--pending")
+    assert found.code == 0
+    assert found.out.endswith("Next\n  kschedctl explain -A --demo\n")

@@ -158,6 +158,19 @@ def test_whatif(run: Run, write: Write, tmp_path: Path) -> None:
     assert run("whatif", "-f", cluster).code == 2
 
 
+@pytest.mark.parametrize("form", [[], ["--brief"], ["-o", "json", "--summary"]], ids=["page", "brief", "summary"])
+def test_whatif_of_a_drain_that_a_budget_blocks(run: Run, write: Write, form: list[str]) -> None:
+    meta = {"name": "b", "namespace": "d"}
+    spec = {"maxUnavailable": 0, "selector": {}}
+    cluster = write(
+        *CLUSTER, {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta, "spec": spec}
+    )
+    found = run("whatif", "-f", cluster, '{"steps": [{"drain": {"nodes": ["n1"]}}]}', *form)
+    assert found.code == 1
+    assert "Step 1 cannot be completed: n1 – 1 pod cannot be evicted" in found.out
+    assert "never allows an eviction: its maxUnavailable is 0" in found.out
+
+
 def test_whatif_of_pods_that_are_not_created(run: Run, write: Write, tmp_path: Path) -> None:
     limits = {"hard": {"pods": "1"}}
     meta = {"name": "q", "namespace": "default"}

@@ -27,6 +27,9 @@ PIN = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator
 PINNED = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": PIN}}
 DAEMON = pod("agent-n1", "n1", "100m", {"kind": "DaemonSet", "name": "agent"}, affinity=PINNED)
 CLUSTER = [node("n1", "a"), node("n2", "b", "2"), replica("r1", "n1"), replica("r2", "n1"), DAEMON]
+DRAIN_N1 = {"drain": {"nodes": ["n1"]}}
+DRAIN_N2 = {"drain": {"nodes": ["n2"]}}
+UNCORDON_N1 = {"uncordon": {"nodes": ["n1"]}}
 
 
 def run(*steps: Json, objects: list[Json] = CLUSTER, **options: Any) -> WhatIf:
@@ -439,3 +442,119 @@ def test_the_report_follows_its_schema() -> None:
     document = run({"cordon": {"nodes": ["n1"]}}, {"drain": {"nodes": ["n1"]}}).to_dict()
     jsonschema.validate(document, build_schema(WhatIf))
     assert json.dumps(document)
+
+
+def test_a_drain_that_a_budget_blocks_is_not_completed() -> None:
+    """The pod of the budget stays on n1 and the other pod moves, as in `drain`."""
+    objects = [node("n1"), node("n2"), replica("guarded", "n1"), budget(0)]
+    other = replica("free", "n1")
+    other["metadata"]["labels"]["app"] = "other"
+    report = run({"cordon": {"nodes": ["n2"]}}, {"uncordon": {"nodes": ["n2"]}}, DRAIN_N1, objects=[*objects, other])
+    line = "Step 3 cannot be completed: n1 – 1 pod cannot be evicted (d/guarded); 1 moved"
+    assert " ".join(report.build_first_line()) == line
+    assert (report.steps[2].not_drained, [blocked.pod for blocked in report.steps[2].blocked]) == (
+        ("n1",),
+        ["d/guarded"],
+    )
+    assert [step.not_drained for step in report.steps[:2]] == [(), ()]
+    summary = report.summary()
+    assert (summary.verdict, summary.headline, summary.figures["blocked"]) == ("Blocked", line, 1)
+    assert [(pods.such_as, pods.why) for pods in summary.pods] == [("d/guarded", report.steps[2].blocked[0].why)]
+    assert [problem.rule for problem in report.find_ci_gate_problems()] == ["eviction-blocked"]
+    assert not is_harmless(report)
+    assert drain(Cluster.from_objects([*objects, other]), ["n1"]).summary().verdict == "Blocked"
+
+    # Over several runs, too, and with two blocked steps
+    twice = run(DRAIN_N1, DRAIN_N1, objects=objects, runs=2)
+    assert twice.build_first_line()[0] == "Steps 1, 2 cannot be completed:"
+    assert twice.over_runs["Blocked"] == Spread(1, 1)
+
+
+def test_a_drain_whose_pod_comes_back_is_not_completed() -> None:
+    """The pod tolerates the cordon and fits nowhere else."""
+    tolerates = replica("r", "n1", tolerations=[{"operator": "Exists"}], nodeSelector={HOSTNAME: "n1"})
+    report = run(DRAIN_N1, objects=[node("n1"), node("n2"), tolerates])
+    line = "Step 1 cannot be completed: n1 – 1 pod comes back: it tolerates the cordon (d/r)"
+    assert " ".join(report.build_first_line()) == line
+    assert report.steps[0].notes == ("d/r comes back: it tolerates the cordon",)
+    assert (report.summary().verdict, report.summary().figures["returned"]) == ("Blocked", 1)
+    assert not is_harmless(report)
+
+
+def guard(healthy: int, desired: int, **spec: Any) -> Json:
+    """Build a budget of app=web as the API server stores it."""
+    guarding = budget(max(healthy - desired, 0))
+    guarding["metadata"]["uid"] = "uid-b"
+    guarding["spec"] |= spec
+    guarding["status"] |= {"currentHealthy": healthy, "desiredHealthy": desired, "expectedPods": healthy}
+    return guarding
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "ReplicaSet"])
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_replacement_that_gets_a_node_in_a_later_step_is_healthy_again(kind: str, count: int) -> None:
+    """Each pod is pinned to its node, so its replacement waits until the node is uncordoned."""
+    nodes = [f"n{number}" for number in range(1, count + 1)]
+    pods = [
+        pod(f"web-{name}", name, owner={"kind": kind, "name": "web"}, nodeSelector={HOSTNAME: name}) for name in nodes
+    ]
+    objects = [*map(node, nodes), *pods, guard(count, count - 1, maxUnavailable=1)]
+    upgrade = [{step: {"nodes": [name]}} for name in nodes for step in ("drain", "uncordon")]
+    report = run(*upgrade, *upgrade, objects=objects)
+    assert report.incomplete_steps == ()
+    assert [step.displaced for step in report.steps] == [1, 0] * 2 * count
+    assert [step.placed for step in report.steps] == [0, 1] * 2 * count
+    assert is_harmless(report)
+
+
+def test_a_replacement_without_a_node_uses_up_the_budget_in_later_steps() -> None:
+    """Without the uncordon between the drains, the answer is that of a drain of both nodes."""
+    pods = [replica(f"r{number}", f"n{number}", nodeSelector={HOSTNAME: f"n{number}"}) for number in (1, 2, 3)]
+    objects = [node("n1"), node("n2"), node("n3"), *pods, guard(3, 2, maxUnavailable=1)]
+    assert [blocked.pod for blocked in drain(Cluster.from_objects(objects), ["n1", "n2"]).blocked] == ["d/r2"]
+    report = run(DRAIN_N1, DRAIN_N2, objects=objects)
+    assert report.incomplete_steps == (2,)
+    assert [blocked.pod for blocked in report.blocked_pods] == ["d/r2"]
+    assert "it needs 2 healthy pods and has 2; d/r1 waits for a node" in report.blocked_pods[0].why
+    assert run(DRAIN_N1, UNCORDON_N1, DRAIN_N2, objects=objects).incomplete_steps == ()
+
+
+@pytest.mark.parametrize("step", ["removeNodes", "fail"])
+def test_a_pod_that_loses_its_node_without_an_eviction_uses_up_the_budget(step: str) -> None:
+    pods = [replica(f"r{number}", f"n{number}", nodeSelector={HOSTNAME: f"n{number}"}) for number in (1, 2)]
+    objects = [node("n1"), node("n2"), *pods, guard(2, 1, maxUnavailable=1)]
+    report = run({step: {"nodes": ["n1"]}}, DRAIN_N2, objects=objects)
+    assert [blocked.pod for blocked in report.blocked_pods] == ["d/r2"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "replicas", "evicted_count"),
+    [
+        ({"minAvailable": 2}, 2, 0),
+        ({"minAvailable": 2}, 4, 2),  # 4 healthy pods, 2 of which have to stay
+        ({"minAvailable": "100%"}, 4, 0),
+        ({"maxUnavailable": 0}, 4, 0),
+    ],
+)
+def test_scaling_changes_the_numbers_of_a_budget(spec: Json, replicas: int, evicted_count: int) -> None:
+    """All pods run on n1, and no other node takes them."""
+    pods = [replica(f"r{number}", "n1", nodeSelector={HOSTNAME: "n1"}) for number in (1, 2)]
+    scale = {"scale": {"kind": "Deployment", "namespace": "d", "name": "web", "replicas": replicas}}
+    report = run(scale, DRAIN_N1, objects=[node("n1"), *pods, guard(2, 2, **spec)])
+    assert report.steps[1].displaced == evicted_count
+    assert len(report.steps[1].blocked) == replicas - evicted_count
+
+
+def test_scaling_up_leaves_a_budget_with_max_unavailable_as_it_is() -> None:
+    pods = [replica(f"r{number}", "n1", nodeSelector={HOSTNAME: "n1"}) for number in (1, 2)]
+    scale = {"scale": {"kind": "Deployment", "namespace": "d", "name": "web", "replicas": 4}}
+    report = run(scale, DRAIN_N1, objects=[node("n1"), *pods, guard(2, 1, maxUnavailable=1)])
+    assert (report.steps[1].displaced, len(report.steps[1].blocked)) == (1, 3)
+
+
+def test_a_budget_that_the_disruption_controller_failed_to_compute_allows_nothing_in_later_steps() -> None:
+    """It allows no disruption although 3 pods are healthy and 1 is desired."""
+    failed = guard(3, 1, maxUnavailable=1)
+    failed["status"]["disruptionsAllowed"] = 0
+    objects = [node("n1"), node("n2"), replica("r1", "n1"), replica("r2", "n2"), replica("waits"), failed]
+    assert run({"cordon": {"nodes": ["n2"]}}, DRAIN_N1, objects=objects).steps[1].displaced == 0

@@ -21,6 +21,7 @@ from kschedctl.commands.audit.packing.emptying import (
     find_uncounted_workloads,
 )
 from kschedctl.commands.audit.packing.report import (
+    EmptiedNode,
     PackingSection,
     PoolRoom,
     PoolSavings,
@@ -39,6 +40,7 @@ from kschedctl.replay.pools import (
 )
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.findings import Finding
+from kschedctl.reports.summary import list_eviction_costs
 from kschedctl.scheduler.plugins.node_unschedulable import REASON as CORDONED
 from kschedctl.snapshot.fork import Fork
 from kschedctl.text.counts import agreeing, counted, first_few, format_significant
@@ -383,10 +385,22 @@ def _iter_spare_findings(
         if emptied_nodes:
             moved = counted(sum(emptied.moved for emptied in emptied_nodes), "pod")
             emptied_names = first_few([emptied.node for emptied in emptied_nodes])
-            parts.append(f"{counted(len(emptied_nodes), 'node')} can be emptied by moving {moved}: {emptied_names}")
+            emptied_text = f"{counted(len(emptied_nodes), 'node')} can be emptied by moving {moved}: {emptied_names}"
+            parts.append(f"{emptied_text}{_describe_drain_costs(emptied_nodes)}")
             removal = "Drain and remove them one after the other" if pool.nodes > 1 else "Drain and remove it"
             fix = f"{removal}{condition}"
         yield SPARE.build_finding(_format_pool_object(pool.pool), "; ".join(parts), fix)
+
+
+def _describe_drain_costs(emptied_nodes: Sequence[EmptiedNode]) -> str:
+    """Describe the data that the drains of these nodes delete, and the moved pods that ask to stay, as a clause.
+
+    Return "" if the drains have no such cost. A pod that moves several times is named once.
+    """
+    loses_data = dict.fromkeys(pod for emptied in emptied_nodes for pod in emptied.loses_data)
+    ask_to_stay = dict.fromkeys(pod for emptied in emptied_nodes for pod in emptied.ask_to_stay)
+    costs = list_eviction_costs(tuple(loses_data), tuple(ask_to_stay))
+    return f", but this {' and '.join(cost.text for cost in costs)}" if costs else ""
 
 
 def _format_empty_nodes(empty: int, total: int) -> str:

@@ -222,7 +222,16 @@ class NodeTrial(NamedTuple):
     why: str = ""
     """The reason why that pod cannot leave or the node is needed, empty if the node was emptied."""
     lets_run: tuple[str, ...] = ()
-    """The pending pods for which the node is needed: they fit there once its pods have moved (`namespace/name`)."""
+    """The pending pods for which the node is needed (`namespace/name`).
+
+    They fit there once its pods have moved, or can run nowhere else.
+    """
+
+    @classmethod
+    def kept_for(cls, pods: tuple[str, ...]) -> NodeTrial:
+        """Return the result for a node that is kept untried, because pending pods can run nowhere else."""
+        can = agreeing(len(pods), "pending pod can", "pending pods can")
+        return cls(0, (), why=f"{len(pods):,} {can} run nowhere else: {first_few(pods)}", lets_run=pods)
 
 
 class _NeedsSeparateDrainError(Exception):

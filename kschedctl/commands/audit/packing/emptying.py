@@ -7,7 +7,7 @@ and so are the pods of nodes that are not ready. Nominated nodes are not tried, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,8 +20,9 @@ from kschedctl.api.resource_names import CPU, MEMORY, PODS
 from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn, NodeTrial
 from kschedctl.commands.audit.packing.report import EmptiedNode, KeptNode
 from kschedctl.replay.edits import is_recreated_elsewhere
-from kschedctl.replay.node_drain import KINDS_NOT_EVICTED
+from kschedctl.replay.node_drain import KINDS_NOT_EVICTED, list_pods_asking_to_stay, list_pods_with_local_data
 from kschedctl.replay.parallel import Progress
+from kschedctl.replay.pod_homes import PodHomes, iter_pod_homes
 from kschedctl.replay.pools import Pools, find_unready_nodes, select_reported_amounts
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
@@ -81,6 +82,14 @@ class EmptyingOrder(NamedTuple):
     """The unread data that the placements depend on."""
     displaced: Sequence[Position] = ()
     """The pods of nodes that are not ready, which controllers recreate on other nodes."""
+    homes: Sequence[PodHomes] = ()
+    """Where the pods that still wait can run."""
+
+    def find_stranded_pods(self, removed: Iterable[Row]) -> tuple[str, ...]:
+        """Return the pods that can run nowhere once the nodes at these rows are gone (`namespace/name`)."""
+        is_removed = np.zeros(len(self.view.nodes), np.bool_)
+        is_removed[list(removed)] = True
+        return tuple(home.pod for home in self.homes if home.are_lost_without(is_removed))
 
 
 def find_removable_nodes(
@@ -96,18 +105,24 @@ def find_removable_nodes(
     candidates = order_removal_candidates(scheduler, pools, pending)  # places the pending pods first
     view = candidates.view
     drains = DrainsInTurn(scheduler, view)
-    drains.remove_empty_nodes([Row(row) for row in candidates.empty.tolist()])
+    empty, kept = _split_empty_nodes(candidates, pools)
+    kept_empty_count = len(kept)
+    drains.remove_empty_nodes(empty)
     tried_rows = list(_iter_rows_within_limits(limits, candidates.order, candidates.movable))
     ready_count = int((pools.workers & ~find_unready_nodes(view)).sum())
-    is_all_empty = len(candidates.empty) == ready_count > 0
+    is_all_empty = len(empty) == ready_count > 0
     done = progress.begin("Emptying nodes", len(tried_rows))
     emptied: list[EmptiedNode] = []
-    kept: list[KeptNode] = []
+    removed = list(empty)
     interrupted = False
     try:
         for row in tried_rows:
-            is_last = len(candidates.empty) + len(emptied) + 1 == ready_count
-            trial = drains.drain_unneeded_node(row, [*pending, *candidates.displaced])
+            is_last = len(removed) + 1 == ready_count
+            stranded = candidates.find_stranded_pods([*removed, row])
+            if stranded:
+                trial = NodeTrial.kept_for(stranded)
+            else:
+                trial = drains.drain_unneeded_node(row, [*pending, *candidates.displaced])
             if is_last and not trial.why:
                 drains.undo()
                 trial = KEEPS_LAST
@@ -115,20 +130,44 @@ def find_removable_nodes(
             if trial.why:
                 kept.append(KeptNode(name, pool, trial.why, trial.lets_run))
             else:
-                saves = select_reported_amounts(view, view.allocatable[row])
-                emptied.append(EmptiedNode(name, pool, trial.evictable, saves))
+                removed.append(row)
+                moved_pods = [view.pods.objects[Position(view.pods.index[move.pod])] for move in trial.moved]
+                emptied.append(
+                    EmptiedNode(
+                        name,
+                        pool,
+                        trial.evictable,
+                        saves=select_reported_amounts(view, view.allocatable[row]),
+                        loses_data=list_pods_with_local_data(moved_pods),
+                        ask_to_stay=list_pods_asking_to_stay(moved_pods),
+                    )
+                )
             done(1)
     except KeyboardInterrupt:
         interrupted = True
     return EmptyingResult(
         emptied=tuple(emptied),
         kept=tuple(kept),
-        empty=candidates.empty,
-        candidates=len(candidates.order),
+        empty=np.array(empty, np.int64),
+        candidates=len(candidates.order) + kept_empty_count,
         unknown=merge_unknown_kinds([candidates.unknown, drains.unknown]),
         interrupted=interrupted,
-        last=view.nodes.names[candidates.empty[-1]] if is_all_empty else "",
+        last=view.nodes.names[empty[-1]] if is_all_empty else "",
     )
+
+
+def _split_empty_nodes(candidates: EmptyingOrder, pools: Pools) -> tuple[list[Row], list[KeptNode]]:
+    """Return the empty nodes that can be removed, and those without which a pending pod could run nowhere."""
+    removable: list[Row] = []
+    kept = []
+    for row in map(Row, candidates.empty.tolist()):
+        stranded = candidates.find_stranded_pods([*removable, row])
+        if stranded:
+            name, pool = candidates.view.nodes.names[row], pools.names[pools.code[row]]
+            kept.append(KeptNode(name, pool, NodeTrial.kept_for(stranded).why, stranded))
+        else:
+            removable.append(row)
+    return removable, kept
 
 
 def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequence[Position]) -> EmptyingOrder:
@@ -145,6 +184,7 @@ def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequen
     simulation.gone.difference_update(displaced)
     simulation.schedule_or_raise_interrupt([*pending, *displaced])
     view = simulation.view
+    waiting = [position for position in (*pending, *displaced) if view.node[position] < 0]
     movable_counts, movable_shares = _measure_movable_pods(view)
     nominated_rows, _ = view.nominations
     is_candidate = pools.workers & ~find_unready_nodes(view)
@@ -157,6 +197,7 @@ def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequen
         movable=movable_counts,
         unknown=find_simulation_unknowns(simulation),
         displaced=displaced,
+        homes=tuple(iter_pod_homes(simulation, waiting)),
     )
 
 

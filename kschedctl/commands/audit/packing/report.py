@@ -68,6 +68,10 @@ class EmptiedNode(Document, frozen=True):
     """The number of pods that move to other nodes."""
     saves: dict[str, int]
     """The allocatable resources of the node."""
+    loses_data: tuple[str, ...] = ()
+    """The pods that move and whose emptyDir volumes are deleted (`namespace/name`)."""
+    ask_to_stay: tuple[str, ...] = ()
+    """The pods that move although their annotations ask autoscalers not to evict them (`namespace/name`)."""
 
 
 class KeptNode(Document, frozen=True):
@@ -77,7 +81,7 @@ class KeptNode(Document, frozen=True):
     pool: Annotated[str, Column(keep=True, beneath="of pool", words=NO_POOL)]
     why: Annotated[str, Column("reason")]
     lets_run: tuple[str, ...] = ()
-    """The pending pods that fit there once the node's pods have moved (`namespace/name`)."""
+    """The pending pods that fit there once the node's pods have moved, or can run nowhere else (`namespace/name`)."""
 
 
 class PoolSavings(Document, frozen=True):

@@ -165,7 +165,7 @@ def _build_point_cells(point: SamplingPoint) -> tuple[str, ...]:
 
 
 def _list_marks(point: SamplingPoint, profile: SampledProfile) -> list[str]:
-    """Return the marks of a percentage that is the current one, the advised one or the default of 1.13.
+    """Return the marks that apply to a percentage: current, advised, and default of 1.13.
 
     If the current percentage need not change, the advised one is marked as "enough".
     """

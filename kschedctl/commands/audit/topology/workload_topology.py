@@ -340,9 +340,9 @@ def _iter_domain_losses(
 ) -> Iterator[BrokenDomain]:
     """Yield the effects of losing each domain that has pods.
 
-    If there are more than MAX_LOSSES domains, only the fullest is considered. `domains` are the numbers of the domains,
-    the fullest first, and `counts` are their numbers of pods. A pod is stranded if the constraint then keeps it from
-    getting a node, which only a hard constraint does.
+    If there are more than MAX_LOSSES domains, only the fullest is considered. `domains` holds indices into `names`, the
+    fullest domain first, and `counts` holds the number of pods in each of these domains. Pods are stranded if a hard
+    constraint then leaves them no node.
     """
     max_losses = len(counts) if len(counts) <= MAX_LOSSES else 1
     for i in np.flatnonzero(counts[:max_losses]).tolist():

@@ -236,9 +236,10 @@ AF_ANTI_EVERYTHING = Rule(
 
 
 def find_more_replicas_than_usual_domains(context: LintContext) -> Iterator[Problem]:
-    """Find required anti-affinity between more replicas than most clusters have zones or regions.
+    """Yield a problem for required anti-affinity that needs more zones or regions than most clusters have.
 
-    Only serving workloads are considered. With a cluster, ``af-anti-replicas-over-domains`` counts the domains instead.
+    Only serving workloads are considered. If a cluster was read, ``af-anti-replicas-over-domains`` compares the
+    replicas with the cluster's domains instead.
     """
     if context.cluster is not None:
         return

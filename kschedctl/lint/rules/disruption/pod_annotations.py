@@ -110,7 +110,10 @@ def _iter_node_annotations(context: LintContext) -> Iterator[tuple[Subject, Mapp
 
 
 def _find_node_annotation_flaw(key: str, value: str) -> _Flaw | None:
-    """Explain why a node's annotation has no effect, or return None if it has an effect or is not known."""
+    """Return why a node's annotation has no effect, because of a wrong value or a misspelt key.
+
+    Return None for correct annotations and for annotations with unrelated keys.
+    """
     if key == _SCALE_DOWN_DISABLED and value != "true":
         return _Flaw(f'"{value}" has no effect: only "true" keeps the node')
     if find_similar_name(key, (_SCALE_DOWN_DISABLED,)):

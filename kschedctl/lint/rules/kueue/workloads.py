@@ -384,7 +384,7 @@ _ENDED_PHASES = frozenset({"completed", "complete", "succeeded", "failed"})
 
 
 def _iter_cluster_label_sets(context: LintContext, cluster: Cluster) -> Iterator[_LabelSet]:
-    """Yield the labels of the cluster's Jobs, Deployments, StatefulSets, custom resources and single pods.
+    """Yield the labels of the cluster's Jobs, Deployments, StatefulSets, custom resources and bare pods.
 
     Finished objects and objects with an owner are left out.
     """

@@ -92,7 +92,7 @@ class Budgets:
         if budget not in self._selectors:
             spec = self._budgets[budget].spec
             key = "selector of a budget", budget
-            self._selectors[budget] = self.view.objects.index(key, lambda: _parse_selector(spec), of=(spec,))
+            self._selectors[budget] = self.view.objects.index(key, lambda: parse_budget_selector(spec), of=(spec,))
         return self._selectors[budget]
 
     def _find_protected_infos(self, budget: str) -> Bools:
@@ -261,7 +261,7 @@ def get_disruption_headroom(pdb: PodDisruptionBudget) -> int:
     return min(surplus, 0)  # a surplus that the status does not allow for disruptions is no headroom
 
 
-def _parse_selector(spec: PodDisruptionBudgetSpec) -> Selector:
+def parse_budget_selector(spec: PodDisruptionBudgetSpec) -> Selector:
     """Parse a PDB's selector. An invalid selector selects nothing."""
     try:
         return selector_from_api(spec.selector)

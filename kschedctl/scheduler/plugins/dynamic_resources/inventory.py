@@ -260,7 +260,7 @@ class VisibleDevices:
         return rows
 
     def get_node_selector(self, row: int) -> NodeSelector:
-        """Return a selector that matches only this node. Every call returns the same object."""
+        """Return a selector that matches only the node in this row. Repeated calls return the same object."""
         selector = self._selectors_by_row.get(row)
         if selector is None:
             has_name = SelectorRequirement("metadata.name", "In", (self.nodes.names[row],))

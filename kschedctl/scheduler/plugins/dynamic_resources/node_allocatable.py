@@ -71,8 +71,8 @@ def _list_claim_names(pod: Pod) -> set[str]:
 def list_insufficiency_rejections(evaluation: Evaluation, info: PodInfo, view: Fork, delta: Delta) -> Rejections:
     """Return the rejections of nodes that have devices for the pod but lack the node resources behind them.
 
-    A node is in one rejection for each resource that it lacks. If the pod's demand cannot be computed for some devices,
-    all nodes with these devices are rejected for that reason.
+    Each missing resource yields one rejection, so a node may be in several. If the pod's demand cannot be computed for
+    some devices, all nodes with these devices are rejected for that reason.
     """
     rows_by_verdict: dict[int, list[int]] = {}  # by identity, since equivalent nodes share a verdict
     for row, outcome in enumerate(evaluation.outcomes):

@@ -133,7 +133,7 @@ def is_reserved_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> b
 
 
 def _parse_volume_selector(claim: PersistentVolumeClaim, attributes_class: bool) -> Selector:
-    """Parse the claim's selector of volumes. A claim without a selector selects all volumes.
+    """Parse the claim's volume selector. A claim without a selector selects all volumes.
 
     Raises MatchingError for an invalid selector, and for a claim with a VolumeAttributesClass if the gate
     `attributes_class` is off.
