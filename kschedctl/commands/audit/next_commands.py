@@ -25,6 +25,7 @@ COMMAND_BY_RULE: Mapping[str, tuple[str, ...]] = {
     "audit-queues-inactive": ("queues",),
     "audit-queues-starving": ("queues",),
     "audit-queues-unplaced": ("explain", "-A"),
+    "audit-drains-unready-node": ("drain",),
     "audit-drains-never": ("drain",),
     "audit-drains-now": ("drain",),
     "audit-drains-overlap": ("drain",),
@@ -84,7 +85,8 @@ def _find_object_arguments(finding: Finding, section: Section) -> tuple[str, ...
         names = [node for savings in section.savings if savings.pool == pool for node in savings.empty_nodes]
         names += [emptied.node for emptied in section.emptied if emptied.pool == pool]
     elif isinstance(section, DrainsSection):
-        names = [drains.nodes[0] for drains in section.blocked if drains.budgets[0] == name]
+        blocked_nodes = [drains.nodes[0] for drains in section.blocked if drains.budgets[0] == name]
+        names = [name] if kind == "Node" else blocked_nodes
     elif kind == "Pod":
         names = [name]
     else:

@@ -24,6 +24,7 @@ from kschedctl.commands.make_room.report import (
 )
 from kschedctl.commands.make_room.room import PlanPart, RoomMaking, find_reason_not_tried
 from kschedctl.commands.make_room.search import PlanSearch
+from kschedctl.commands.make_room.shortage import find_shortages, find_sufficient_new_nodes
 from kschedctl.fixes.queue_replay import find_node_once_others_are_gone, replay_queue_without_pods
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.eviction import is_controlled_by_job
@@ -51,6 +52,9 @@ def build_report(room: RoomMaking) -> MakeRoom:
     if any(is_controlled_by_job(pods[move.position]) for part in room.parts for move in part.moved):
         dependencies.append(Dependency("Job", Effect.EITHER))
 
+    shortages = find_shortages(room) if missing_pods and room.searches else ()
+    short_resources = {shortage.resource for shortage in shortages}
+    fragmented = iter_fragmented_resources(room.searches[0]) if room.searches else ()
     terminating_room = None if room.interrupted else find_terminating_room(room)
     return MakeRoom(
         pods=tuple(pods[position].key for position in room.wanted),
@@ -67,7 +71,9 @@ def build_report(room: RoomMaking) -> MakeRoom:
         commands=tuple(_iter_commands(room, terminating_room)),
         terminating_room=terminating_room,
         pools=compare_pools(room.before.view, simulation.view) if room.parts else (),
-        fragmented=tuple(iter_fragmented_resources(room.searches[0])) if room.searches else (),
+        fragmented=tuple(resource for resource in fragmented if resource.resource not in short_resources),
+        shortages=shortages,
+        new_nodes=find_sufficient_new_nodes(room, shortages[0]) if shortages and not room.interrupted else None,
         placed_first=_list_placed_pods(
             room, {position: Row(int(room.before.view.node[position])) for position in room.placed_first}
         ),

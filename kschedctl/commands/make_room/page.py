@@ -144,11 +144,11 @@ def _build_search_section(report: MakeRoom, style: Style) -> Page:
     if report.fits or searched is None:
         return ()
     facts = []
-    if searched.timed_out:
+    if report.ran_out_of_time:
         facts.append("the search ran out of time (raise the limit with --search-seconds)")
     facts += [
         f"{counted(searched.movable, 'pod')} may be moved",
-        f"without all of these pods, one of the new pods would fit on {counted(searched.nodes, 'node')}",
+        f"if all of these pods were gone, the pod tried last would fit on {counted(searched.nodes, 'node')}",
         f"{counted(searched.plans, 'plan')} of up to {counted(searched.max_moves, 'move')} were replayed",
     ]
     return (
