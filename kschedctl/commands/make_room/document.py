@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kschedctl.api.arrays import Position, Row
+from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import PODS
 from kschedctl.commands.make_room.movable import has_scratch_data
@@ -104,6 +105,7 @@ def _iter_pod_moves(room: RoomMaking, part: PlanPart) -> Iterator[PodMove]:
             priority=int(view.pods.priority[view.pods.info[position]]),
             budgets=room.simulation.budgets.find_selecting_budgets(position),
             loses="the data in its emptyDir volumes" if has_scratch_data(pod) else "",
+            is_only_pod=_is_only_running_pod(room, pod),
         )
 
 
@@ -191,10 +193,32 @@ def _iter_plan_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
             yield kubectl.render_command("cordon", nodes[source].metadata.name)
         yield kubectl.render_eviction(pods[move.position])
         yield kubectl.render_wait_until_gone(pods[move.position])
+        yield _render_wait_for_replacement(pods[move.position])
 
     still_cordoned = emptied if cordoned_source is None else [cordoned_source, *emptied]
     for row in still_cordoned:
         yield kubectl.render_command("uncordon", nodes[row].metadata.name)
+
+
+def _render_wait_for_replacement(pod: Pod) -> str:
+    """Render the command that waits until the pod's replacement runs, or a comment that says so if kubectl has none."""
+    owner = find_owner(pod)
+    if owner.kind in KINDS_WITH_ROLLOUT_STATUS:
+        target = f"{owner.kind.lower()}/{owner.name}"
+        return kubectl.render_command("rollout", "status", "-n", owner.namespace, target, "--timeout=5m")
+    return f"# wait until the replacement of {pod.key} runs"
+
+
+KINDS_WITH_ROLLOUT_STATUS = ("Deployment", "StatefulSet")
+"""The kinds of workloads that `kubectl rollout status` waits for, as far as their pods may be moved."""
+
+
+def _is_only_running_pod(room: RoomMaking, pod: Pod) -> bool:
+    """Return whether no other pod of the pod's workload has a node before the moves."""
+    owner = find_owner(pod)
+    view = room.before.view
+    running = (view.pods.objects[position] for position in np.flatnonzero(view.node >= 0).tolist())
+    return not any(other.key != pod.key and find_owner(other) == owner for other in running)
 
 
 def _find_preempted_pods(room: RoomMaking) -> tuple[str, ...]:

@@ -32,6 +32,15 @@ class PodMove(Document, frozen=True):
     """PodDisruptionBudgets that select the pod and allow its eviction at this step."""
     loses: Annotated[str, Column("loses")] = ""
     """What is lost when the pod moves."""
+    is_only_pod: bool = False
+    """Whether no other pod of the workload has a node, so that none runs until the replacement does."""
+
+    @property
+    def outage_sentence(self) -> str:
+        """A sentence that says that the workload has no running pod for a while, or "" if it keeps one."""
+        if not self.is_only_pod:
+            return ""
+        return f"{self.workload} has no running pod until the replacement of {self.pod} runs"
 
 
 class PlacedPod(Document, frozen=True):
@@ -327,6 +336,7 @@ class MakeRoom(Report, frozen=True):
             costs = (
                 FixCost(CostKind.EVICTS, evicts, len(self.moves)),
                 *(FixCost(CostKind.LOSES, loss) for loss in losses),
+                *(FixCost(CostKind.LOSES, move.outage_sentence) for move in self.moves if move.is_only_pod),
             )
         drawbacks = "; ".join(cost.text for cost in costs)
         return ShortFix(moves, "platform", but=drawbacks, nodes=nodes[:3], clears=len(self.placed), costs=costs)

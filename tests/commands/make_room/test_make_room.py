@@ -71,9 +71,23 @@ def test_a_pod_that_still_waits_cannot_be_evicted() -> None:
 
 def test_the_node_is_uncordoned_only_once_the_evicted_pod_is_gone() -> None:
     report = room([node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("3")])
-    *_, wait, uncordon = report.commands
+    *_, wait, wait_for_replacement, uncordon = report.commands
     assert wait == "kubectl wait -n d --for=delete pod/a --timeout=5m"
+    assert wait_for_replacement == "kubectl rollout status -n d deployment/web --timeout=5m"
     assert uncordon == "kubectl uncordon n1"
+    assert not report.moves[0].is_only_pod  # d/b is another replica
+
+
+def test_kubectl_waits_for_the_replacement_of_a_single_replica() -> None:
+    alone = replica("a-0", "n1", "2")
+    alone["metadata"]["ownerReferences"] = [{"kind": "StatefulSet", "name": "a", "controller": True}]
+    report = room([node("n1"), node("n2"), alone, pod("fixed", "n2", "2"), waiting("3")])
+    assert moves(report) == [("d/a-0", "n1", "n2")]
+    *_, wait_for_replacement, uncordon = report.commands
+    assert wait_for_replacement == "kubectl rollout status -n d statefulset/a --timeout=5m"
+    assert uncordon == "kubectl uncordon n1"
+    outage = "StatefulSet d/a has no running pod until the replacement of d/a-0 runs"
+    assert outage in report.to_short_fix().but
 
 
 def test_replicas_that_take_the_room_first_are_named() -> None:
@@ -347,7 +361,7 @@ def test_a_node_that_was_cordoned_stays_so() -> None:
     anywhere = {"tolerations": [{"operator": "Exists"}]}
     report = room([*objects, waiting("4", **anywhere)])
     assert moves(report) == [("d/y", "n2", "n3")]
-    assert [command.split()[1] for command in report.commands] == ["%s", "wait"]
+    assert [command.split()[1] for command in report.commands] == ["%s", "wait", "wait"]
 
 
 def test_commands_on_a_control_plane() -> None:
