@@ -33,7 +33,7 @@ from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.remedy import chain_commands
 from kschedctl.reports.report import PlainReport
 from kschedctl.reports.summary import CostKind, ShortFix, ShortPods, Summary
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import capitalize, counted
 from kschedctl.text.printable import describe_misfit, printable, rewrite_fit_error
 
 MAX_LINES = 12
@@ -251,9 +251,7 @@ def _iter_brief_parts(
     `headline_lists_causes` says whether the headline of an Explanation repeats its causes.
     """
     if _is_about_pod(summary):
-        yield BriefText(_describe_verdict_and_node(summary), lines=3)
-        if summary.stands_for:
-            yield BriefText(summary.stands_for, lines=3)
+        yield from _iter_verdict_parts(summary)
         headline = answer or summary.headline
         yield from _iter_cause_parts(summary, headline, headline_lists_causes=headline_lists_causes)
     else:
@@ -280,7 +278,8 @@ def _iter_brief_parts(
         return
     is_first_fix_shown = bool(fix_commands) or (bool(summary.fixes) and bool(summary.fixes[0].edits))
     lacks_fix = bool(summary.fixes) and not is_first_fix_shown
-    if further_fixes > 0 or summary.left_out or lacks_fix:
+    explains_several = summary.summarizes == "Explanations"
+    if further_fixes > 0 or summary.left_out or lacks_fix or explains_several:
         if full_command:
             yield BriefText("", lines=0, rank=4, more=(f"{MORE}{full_command}",))
         else:
@@ -304,6 +303,8 @@ def _iter_warning_parts(summary: Summary) -> Iterator[BriefText]:
     elif doubts:
         yield BriefText(f"caveats: {'; '.join(doubts)}", lines=2)
     warnings = () if _get_list_field(summary) == "advice" else summary.warnings  # the list has them
+    if _is_about_pod(summary):
+        warnings = tuple(warning for warning in warnings if warning != summary.replicas)  # shown first
     for warning in warnings[:MAX_WARNINGS]:
         yield BriefText(warning, lines=2)
     if summary.preemption:
@@ -410,6 +411,15 @@ MIN_SHRUNK_LINES = 2
 """A part is not cut to fewer lines than this."""
 COMPARED_LENGTH = 60
 """The length of the beginning by which a reason is found in the headline."""
+
+
+def _iter_verdict_parts(summary: Summary) -> Iterator[BriefText]:
+    """Yield how many pods of the workload get a node, the pod's verdict, and how the pod stands for the workload."""
+    if summary.replicas:
+        yield BriefText(capitalize(summary.replicas), lines=3)
+    yield BriefText(_describe_verdict_and_node(summary), lines=3)
+    if summary.stands_for:
+        yield BriefText(summary.stands_for, lines=3)
 
 
 def _describe_verdict_and_node(summary: Summary) -> str:

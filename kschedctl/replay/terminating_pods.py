@@ -1,11 +1,9 @@
-"""Terminating pods: stand-ins for them in a replay, nodes whose kubelets cannot end them, and pods that are overdue.
+"""Terminating pods: stand-ins for them in a replay, and nodes whose kubelets cannot end them.
 
 A pod that is deleted disappears once the kubelet has ended it. Without the kubelet it disappears if it is
 force-deleted, or if its node is deleted or has the out-of-service taint. A ReplicaSet replaces terminating pods at
 once. A StatefulSet replaces a pod only after the pod has disappeared, and so does a Job whose podReplacementPolicy is
-Failed. A pod is overdue if its grace period ended before the cluster was read: a finalizer, or a kubelet that does not
-respond, keeps it, so that waiting for it does not help. Upstream: pkg/controller/podgc/gc_controller.go,
-pkg/controller/statefulset/stateful_set_control.go (v1.36).
+Failed. Upstream: pkg/controller/podgc/gc_controller.go, pkg/controller/statefulset/stateful_set_control.go (v1.36).
 """
 
 from __future__ import annotations
@@ -19,14 +17,11 @@ from kschedctl.api.arrays import Ints, Position, Row
 from kschedctl.api.node_health import NodeHealth, get_node_health, is_out_of_service
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_controller
-from kschedctl.api.times import format_age, parse_microseconds
 from kschedctl.cluster import Cluster
-from kschedctl.errors import InputError
 from kschedctl.replay.controllers.eviction import ObjectNames, build_terminating_pod, find_jobs_awaiting_termination
 from kschedctl.replay.edits import change_pods
 from kschedctl.reports.placements import DownNode
 from kschedctl.snapshot.fork import Fork
-from kschedctl.text.counts import spell_age
 
 
 class LingeringPods(NamedTuple):
@@ -93,28 +88,6 @@ def add_stand_ins(cluster: Cluster, may_linger: Callable[[Pod], bool]) -> tuple[
         (stand_in.metadata.namespace, stand_in.metadata.name): stand_in for stand_in in stand_in_by_pod.values()
     }
     return change_pods(cluster, added_pods), {pod: stand_in.key for pod, stand_in in stand_in_by_pod.items()}
-
-
-OVERDUE_SECONDS = 60
-"""The time that a pod may outlive its grace period."""
-
-
-def describe_overdue(cluster: Cluster, pods: Iterable[Pod]) -> str:
-    """Return for how long the most overdue of the terminating pods should have been gone, such as ``9 days``.
-
-    Return "" if no pod is overdue, or if it is not known when the cluster was read. The grace period of a pod ends at
-    its metadata.deletionTimestamp.
-    """
-    read_at = cluster.provenance.read_at if cluster.provenance else ""
-    deadlines = [pod.metadata.deletion_timestamp for pod in pods if pod.metadata.deletion_timestamp]
-    if not read_at or not deadlines:
-        return ""
-    earliest = min(deadlines)
-    try:
-        late_microseconds = parse_microseconds(read_at) - parse_microseconds(earliest)
-    except InputError:
-        return ""
-    return spell_age(format_age(earliest, read_at)) if late_microseconds > OVERDUE_SECONDS * 10**6 else ""
 
 
 def find_down_nodes(view: Fork, deleted_pods: Iterable[Pod]) -> tuple[DownNode, ...]:

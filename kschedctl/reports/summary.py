@@ -128,6 +128,8 @@ class Summary(RootDocument, frozen=True):
     """How the explained pod differs from the pod that was asked about, such as `cpu=500m`; usually empty."""
     stands_for: str = ""
     """How the explained pod stands for a workload, such as `one more pod of Deployment d`; usually empty."""
+    replicas: str = ""
+    """How many pods of its workload get a node and which pods they evict; empty if all get one without evictions."""
     undecided: bool = False
     causes: tuple[ShortCause, ...] = ()
     """What stands against the pod, or why nodes are rejected."""

@@ -63,6 +63,8 @@ class Arguments:
 
 def run(store: Store, line: str) -> None:
     """Run one command line as a shell would, with pipes. Raises RefusedError if a command is unknown or fails."""
+    if line.startswith("#"):  # a comment
+        return
     shell = shlex.shlex(line, posix=True, punctuation_chars="|;&<>")
     shell.whitespace_split = True
     commands: list[list[str]] = [[]]
@@ -338,6 +340,7 @@ VERBS: dict[str, Any] = {
     "get": _get,
     "describe": _watched,
     "wait": _watched,
+    "rollout": _watched,
     "patch": _patch,
     "delete": _delete,
     "cordon": _cordon,

@@ -33,3 +33,11 @@ def test_a_daemon_set_gets_the_advice_to_have_a_higher_priority() -> None:
     assert "give the DaemonSet a PriorityClass above 0" in next(
         a.text for a in report.advice if a.kind == "RaisePriority"
     )
+
+
+def test_a_fix_with_an_existing_priority_class_replaces_the_advice(tmp_path: Path) -> None:
+    high = tmp_path / "high.yaml"
+    high.write_text("{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 10}")
+    report = kschedctl.explain(kschedctl.Cluster.from_paths([SITUATION, high]), "ops/agent-x2", remedies=True)
+    assert any("high" in remedy.summary for remedy in report.remedies)
+    assert not any(advice.kind == "RaisePriority" for advice in report.advice)

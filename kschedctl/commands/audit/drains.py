@@ -1,4 +1,7 @@
-"""Section "drains": nodes that cannot be drained now, because PodDisruptionBudgets deny the eviction of their pods."""
+"""Section "drains": nodes that cannot be drained now, and nodes that should be, since they are not ready but have pods.
+
+PodDisruptionBudgets keep nodes from being drained if they deny the eviction of their pods.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from kschedctl.api.arrays import Position, find_positions
+from kschedctl.api.arrays import Position, Row, find_positions
+from kschedctl.api.node_health import NodeHealth, get_node_health
 from kschedctl.api.ownership import find_owner
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
-from kschedctl.commands.audit.report import BlockedDrains, DrainsSection
-from kschedctl.replay.audit_rules import WARNING, AuditRule, build_verdict
+from kschedctl.commands.audit.report import BlockedDrains, DrainsSection, UnreadyNode
+from kschedctl.replay.audit_rules import ERROR, WARNING, AuditRule, build_verdict
 from kschedctl.replay.controllers.budget_fixes import (
     ALLOW_ONE,
     RUN_ONE_MORE,
@@ -23,7 +27,8 @@ from kschedctl.replay.node_drain import KINDS_NOT_EVICTED
 from kschedctl.reports.findings import Finding
 from kschedctl.scheduler.engine.preemption.budgets import get_budget_key
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.text.counts import counted, first_few
+from kschedctl.snapshot.fork import Fork
+from kschedctl.text.counts import agreeing, counted, first_few
 
 UPSTREAM_SOURCE = "pkg/registry/core/pod/storage/eviction.go"
 NEVER = AuditRule(
@@ -50,7 +55,15 @@ OVERLAP = AuditRule(
     SEPARATE_BUDGETS,
     source=UPSTREAM_SOURCE,
 )
-RULES = (NEVER, NOW, OVERLAP)
+UNREADY = AuditRule(
+    "audit-drains-unready-node",
+    ERROR,
+    "A node with pods is not ready",
+    "Its pods may not work, and they stay Terminating once they are evicted, so that some are not replaced.",
+    "Repair the node. If it does not come back, delete it, so that controllers replace its pods elsewhere",
+    source="pkg/controller/nodelifecycle/node_lifecycle_controller.go",
+)
+RULES = (UNREADY, NEVER, NOW, OVERLAP)
 
 
 def build_drains_section(audited: AuditedCluster) -> DrainsSection:
@@ -62,17 +75,34 @@ def build_drains_section(audited: AuditedCluster) -> DrainsSection:
     blocked = tuple(_iter_blocked_drains(evictions))
     budgets = audited.cluster.pod_disruption_budgets
     strict_budgets = find_strict_budgets(evictions)
+    unready = tuple(_iter_unready_nodes(evictions.simulation.view))
     return DrainsSection(
-        title="Drains that budgets block",
-        headline=_build_headline(blocked, len(budgets), len(audited.cluster.nodes)),
+        title="Nodes that are not ready, and drains that budgets block" if unready else "Drains that budgets block",
+        headline=_build_headline(unready, blocked, len(budgets), len(audited.cluster.nodes)),
+        unready=unready,
         blocked=blocked,
-        nothing_judged=not budgets,
+        nothing_judged=not budgets and not unready,
         **build_verdict(
             RULES,
-            (_build_finding(drains, strict_budgets) for drains in blocked),
+            [
+                *map(_build_unready_finding, unready),
+                *(_build_finding(drains, strict_budgets) for drains in blocked),
+            ],
             audited.iter_unread_kinds("PodDisruptionBudget"),
         ),
     )
+
+
+def _iter_unready_nodes(view: Fork) -> Iterator[UnreadyNode]:
+    """Yield the nodes that are not ready and have other pods than those of DaemonSets and static pods."""
+    for row, node in enumerate(view.nodes.objects):
+        health = get_node_health(node)
+        if health is NodeHealth.READY:
+            continue
+        pods = [view.pods.objects[position] for position in view.pods_on(Row(row))]
+        leaving = tuple(pod.key for pod in pods if find_owner(pod).kind not in KINDS_NOT_EVICTED)
+        if leaving:
+            yield UnreadyNode(node=node.metadata.name, health=health, pods=leaving)
 
 
 def _iter_blocked_drains(evictions: Evictions) -> Iterator[BlockedDrains]:
@@ -120,6 +150,12 @@ def _find_candidate_pods(evictions: Evictions) -> list[Position]:
     return find_positions(is_candidate[view.pods.info] & (view.node >= 0))
 
 
+def _build_unready_finding(unready: UnreadyNode) -> Finding:
+    """Build the finding about a node that is not ready and has pods."""
+    message = f"is {unready.health.adjective} and has {counted(len(unready.pods), 'pod')}: {first_few(unready.pods)}"
+    return UNREADY.build_finding(f"Node {unready.node}", message)
+
+
 def _build_finding(drains: BlockedDrains, strict_budgets: set[str]) -> Finding:
     """Build the finding about the budgets that keep nodes from being drained.
 
@@ -138,7 +174,19 @@ def _build_finding(drains: BlockedDrains, strict_budgets: set[str]) -> Finding:
     return rule.build_finding(f"PodDisruptionBudget {budget}", message, drains.fix, namespace=namespace)
 
 
-def _build_headline(blocked: Sequence[BlockedDrains], budget_count: int, node_count: int) -> str:
+def _build_headline(
+    unready: Sequence[UnreadyNode], blocked: Sequence[BlockedDrains], budget_count: int, node_count: int
+) -> str:
+    """Name the nodes that are not ready, and say how many nodes cannot be drained, and because of how many budgets."""
+    drains = _describe_blocked_drains(blocked, budget_count, node_count)
+    if not unready:
+        return drains
+    names = first_few([node.node for node in unready])
+    state = agreeing(len(unready), "is not ready but has pods", "are not ready but have pods")
+    return f"{names} {state}; {drains}"
+
+
+def _describe_blocked_drains(blocked: Sequence[BlockedDrains], budget_count: int, node_count: int) -> str:
     """Say how many nodes cannot be drained now, and because of how many budgets."""
     if not budget_count:
         return "there are no PodDisruptionBudgets"

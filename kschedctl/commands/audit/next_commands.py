@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from kschedctl.cli.next_commands import build_command, build_workload_arguments
 from kschedctl.cli.options import Source
 from kschedctl.commands.audit.packing.report import PackingSection
+from kschedctl.commands.audit.placed.report import PlacedSection
 from kschedctl.commands.audit.priorities.report import PrioritiesSection
 from kschedctl.commands.audit.report import CreationSection, DrainsSection
 from kschedctl.render.page import Commands
@@ -25,10 +26,13 @@ COMMAND_BY_RULE: Mapping[str, tuple[str, ...]] = {
     "audit-queues-inactive": ("queues",),
     "audit-queues-starving": ("queues",),
     "audit-queues-unplaced": ("explain", "-A"),
+    "audit-drains-unready-node": ("drain",),
     "audit-drains-never": ("drain",),
     "audit-drains-now": ("drain",),
     "audit-drains-overlap": ("drain",),
     "audit-packing-spare-nodes": ("drain",),
+    "audit-placed-taint": ("drain",),
+    "audit-placed-not-evicted": ("drain",),
     "audit-sampling-loses": ("sampling",),
     "audit-sampling-wastes": ("sampling",),
     "audit-latency-errors": ("explain", "-A"),
@@ -72,7 +76,7 @@ def _find_object_arguments(finding: Finding, section: Section) -> tuple[str, ...
     """Return the argument that names the object of a finding, or () if no object suits the command.
 
     For a starving workload, it names the oldest pod. For a pool, it names the first removable node. For a budget, it
-    names the first node that cannot be drained.
+    names the first node that cannot be drained. For misplaced pods, it names the node of the first of them.
     """
     if isinstance(section, CreationSection):
         return build_workload_arguments(finding.object)
@@ -84,7 +88,14 @@ def _find_object_arguments(finding: Finding, section: Section) -> tuple[str, ...
         names = [node for savings in section.savings if savings.pool == pool for node in savings.empty_nodes]
         names += [emptied.node for emptied in section.emptied if emptied.pool == pool]
     elif isinstance(section, DrainsSection):
-        names = [drains.nodes[0] for drains in section.blocked if drains.budgets[0] == name]
+        blocked_nodes = [drains.nodes[0] for drains in section.blocked if drains.budgets[0] == name]
+        names = [name] if kind == "Node" else blocked_nodes
+    elif isinstance(section, PlacedSection):
+        names = [
+            misplaced.example_nodes[0]
+            for misplaced in section.misplaced
+            if misplaced.workload == finding.object and misplaced.reason == finding.path
+        ]
     elif kind == "Pod":
         names = [name]
     else:

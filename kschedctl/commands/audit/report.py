@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from kschedctl.api.node_health import NodeHealth
 from kschedctl.commands.audit.latency.report import LatencySection
 from kschedctl.commands.audit.leader.report import LeaderSection
 from kschedctl.commands.audit.packing.report import PackingSection
@@ -169,9 +170,18 @@ class CreationSection(Section, frozen=True, kw_only=True, tag="creation"):
 
 
 class DrainsSection(Section, frozen=True, kw_only=True, tag="drains"):
-    """The section about nodes that cannot be drained now, because of PodDisruptionBudgets."""
+    """The section about unready nodes with pods, and about nodes that PodDisruptionBudgets keep from being drained."""
 
+    unready: tuple[UnreadyNode, ...] = ()
     blocked: tuple[BlockedDrains, ...] = ()
+
+
+class UnreadyNode(Document, frozen=True, kw_only=True):
+    """A node that is not ready or unreachable and has other pods than those of DaemonSets and static pods."""
+
+    node: str
+    health: NodeHealth
+    pods: tuple[str, ...]
 
 
 class BlockedDrains(Document, frozen=True, kw_only=True):

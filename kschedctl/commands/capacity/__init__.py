@@ -89,6 +89,8 @@ class PodShapes(SharedCluster):
     """Namespace of the pods -> whether all of admission is replayed for it."""
     autoscaled: Sequence[str] = ()
     """Notes on workloads whose replicas a HorizontalPodAutoscaler changes at once."""
+    not_counted: Sequence[str] = ()
+    """The DaemonSets of the manifests, which run one pod on each node."""
     workloads: Sequence[Struct] = ()
     """The workload of each shape, for the quota of Kueue. Empty if the cluster has no queues."""
 
@@ -196,6 +198,7 @@ def _build_capacity_report(
         interrupted=interrupted,
         search_start=start,
         autoscaled=tuple(shared.autoscaled),
+        not_counted=tuple(shared.not_counted),
         **basis,
     )
 
@@ -225,24 +228,25 @@ def prepare_shapes(
 ) -> PodShapes:
     """Build a cluster that also has one pod of each shape, or many if each pod needs claims of its own.
 
-    `most` is the maximum number of pods to try, or None for no limit. Raises UsageError if there is no shape, or if a
-    shape is a DaemonSet.
+    `most` is the maximum number of pods to try, or None for no limit. DaemonSets are not counted. Raises UsageError if
+    there is no other workload.
     """
     # The workloads, which are the shapes
     sorted_manifests = sort_manifests(manifests)
     cluster = cluster.with_objects(sorted_manifests.objects)
     add_autoscaled_workloads(sorted_manifests, cluster)
-    workloads = list(sorted_manifests.workloads.values())
+    all_workloads = sorted_manifests.workloads.values()
+    daemon_sets = [workload for workload in all_workloads if isinstance(workload, DaemonSet)]
+    workloads = [workload for workload in all_workloads if not isinstance(workload, DaemonSet)]
+    if daemon_sets and not workloads:
+        owner = get_identity(daemon_sets[0])
+        raise UsageError(
+            f"{owner.kind} {owner.name} runs one pod on each node", hint="run simulate to see on which nodes"
+        )
     if not workloads:
         raise UsageError(
             "no workload to try", hint="specify a manifest of a workload, or of a pod without UID and node"
         )
-    for workload in workloads:
-        if isinstance(workload, DaemonSet):
-            owner = get_identity(workload)
-            raise UsageError(
-                f"{owner.kind} {owner.name} runs one pod on each node", hint="run simulate to see on which nodes"
-            )
 
     existing = ExistingPods(cluster)
     current_workloads = map(existing.with_current_replicas, workloads)
@@ -282,6 +286,7 @@ def prepare_shapes(
         replayed_by_namespace=Admissions(cluster, documents).map_namespaces_to_full_replay(workloads),
         workloads=queued_workloads,
         autoscaled=[entry.note for entry in autoscaled if entry.note],
+        not_counted=[str(get_identity(daemon_set)) for daemon_set in daemon_sets],
     )
 
 

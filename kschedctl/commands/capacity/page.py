@@ -51,7 +51,7 @@ def build_page(report: Capacity, style: Style) -> Page:
         *([doubt_line] if report.undecided else []),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *shapes[:1],
-        *map(paragraph, report.autoscaled),
+        *map(paragraph, report.notes),
         *shapes[1:],
         *build_search_start_line(report.search_start),
     )

@@ -208,6 +208,8 @@ class Capacity(Report, frozen=True):
     """The namespaces that are assumed to be created first, each with a similar existing name or an empty string."""
     autoscaled: tuple[str, ...] = ()
     """Notes on workloads whose replicas a HorizontalPodAutoscaler changes at once."""
+    not_counted: tuple[str, ...] = ()
+    """The DaemonSets of the manifests, which run one pod on each node."""
     kind: str = "Capacity"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -239,13 +241,22 @@ class Capacity(Report, frozen=True):
             figures={shape.shape: shape.most for shape in self.shapes[:MOST_ENTRIES]},
         )
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes on workloads whose replicas autoscalers change, and on DaemonSets, for which no room is left."""
+        if not self.not_counted:
+            return self.autoscaled
+        run = agreeing(len(self.not_counted), "which runs", "which run")
+        daemon_sets = f"{first_few(self.not_counted)}, {run} one pod on each node (kschedctl simulate shows where)"
+        return (*self.autoscaled, f"Not counted: {daemon_sets}. The numbers leave no room for these pods.")
+
     def _iter_warnings(self) -> Iterator[str]:
         """Yield what a reader of the numbers has to know.
 
         First come the workloads whose replicas autoscalers change. For each shape, sentences follow about admission,
         quota and exceeded storage, about missing requests, and about pods that wait ahead or would be evicted.
         """
-        yield from self.autoscaled
+        yield from self.notes
         for shape in self.shapes:
             subject = f"{shape.shape}: " if len(self.shapes) > 1 else ""
             if shape.binding_limit is CapacityLimit.NODES and (shape.most < shape.fits or shape.limited):

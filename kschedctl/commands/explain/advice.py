@@ -141,6 +141,10 @@ def _advise_on_schedulable_pod(pod: Pod) -> Iterator[Advice]:
         yield Advice("CheckScheduler", text)
 
 
+RAISE_PRIORITY = "RaisePriority"
+"""The kind of the advice to give a DaemonSet a higher priority than the pods on its nodes."""
+
+
 def _advise_on_unschedulable_pod(report: Explanation, pod: Pod, scheduler: Scheduler) -> Iterator[Advice]:
     """Yield advice for an unschedulable pod: on a deadlock between gangs, else on preemption, else on the causes.
 
@@ -151,7 +155,7 @@ def _advise_on_unschedulable_pod(report: Explanation, pod: Pod, scheduler: Sched
     if preemption is not None and preemption.no_lower_priority and find_owner(pod).kind == "DaemonSet":
         highest = preemption.no_lower_priority.highest
         text = f"Pods of its DaemonSet cannot run on another node: give the DaemonSet a PriorityClass above {highest:,}"
-        yield Advice("RaisePriority", text)
+        yield Advice(RAISE_PRIORITY, text)
     if report.pod_group is not None and report.pod_group.deadlocked_with:
         yield Advice("EndDeadlock", suggest_deadlock_end(report.pod_group))
     elif preemption is not None and preemption.terminating:

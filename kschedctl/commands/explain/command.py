@@ -337,8 +337,11 @@ class _Question(msgspec.Struct, frozen=True):
 
 
 def _choose_next_command(report: Explanation) -> str:
-    """Return `wakes` for a gated pod without fixes, "" for a pod that needs no fix, otherwise `remedies`."""
-    if is_everything_fine(report) and not report.remedies:
+    """Return `wakes` for a gated pod without fixes, "" for a pod that needs no fix, otherwise `remedies`.
+
+    A pod that gets a node needs no fix, even if others of its workload evict running pods.
+    """
+    if report.is_fine and not _list_creation_failures(report) and not report.remedies:
         return ""
     return "wakes" if report.verdict == "Gated" and not report.remedies else "remedies"
 
@@ -394,11 +397,12 @@ def _list_creation_failures(report: Explanation | Explanations | PendingPods) ->
 def is_everything_fine(report: Explanation | Explanations | PendingPods) -> bool:
     """Return whether every pod has or would get a node, and no workload waits to create its pods.
 
-    A workload waits if creating its pods fails, or if a queue has not admitted it. Return True if nothing is pending.
+    A workload waits if creating its pods fails, or if a queue has not admitted it. If a workload evicts running pods
+    that get no other node, return False. Return True if nothing is pending.
     """
     match report:
         case Explanation():
-            return report.is_fine and not _list_creation_failures(report)
+            return report.is_fine and not report.leaves_victims_without_node and not _list_creation_failures(report)
         case Explanations():
             return all(map(is_everything_fine, report.explanations))
     waits = report.not_created or has_unadmitted(report.waiting_elsewhere)

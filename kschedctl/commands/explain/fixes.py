@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod
+from kschedctl.commands.explain.advice import RAISE_PRIORITY
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes, explain_too_large_requests
@@ -15,6 +16,7 @@ from kschedctl.fixes.proposals import iter_fixes_at_node, iter_node_independent_
 from kschedctl.fixes.queue_checks import QueueChecks
 from kschedctl.fixes.ranking import CheckedFix, RankedFix, Rollouts, move_holding_fixes_forward, rank_trials
 from kschedctl.fixes.search import RemedySearch, RemedyWishes
+from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.trials import Trials, build_stored_pod
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.unknown import REMEDIES, merge_unknown_kinds, summarize_unknowns
@@ -98,7 +100,10 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
         impossible = (*explain_impossible_fixes(search), *rollouts.iter_harmful())
 
     unknown = merge_unknown_kinds((report.unknown, find_uncalled_extenders(fix.ranked for fix in best)))
-    return replace(report, remedies=shown, impossible=impossible, unknown=unknown)
+    advice = report.advice
+    if any(FixKind.USE_PRIORITY_CLASS in remedy.kinds for remedy in shown):  # a fix names the class that is enough
+        advice = tuple(entry for entry in advice if entry.kind != RAISE_PRIORITY)
+    return replace(report, remedies=shown, impossible=impossible, unknown=unknown, advice=advice)
 
 
 def should_search_fixes(report: Explanation, target: TargetPod) -> bool:

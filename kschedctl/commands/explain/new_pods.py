@@ -122,21 +122,28 @@ class ChosenReplica(NamedTuple):
 
     target: TargetPod
     counts: ReplicaCount | None
-    """None if all pods get a node or none does."""
+    """None if none of the pods gets a node, or if all get one without evicting other pods."""
 
 
 def choose_replica(target: TargetPod) -> ChosenReplica:
     """Choose the pod that stands for the target's workload, and count the workload's pods that get a node.
 
-    If only some of the pods get a node, the first one without a node is chosen. If all or none get a node, or if some
-    cannot be created, the target itself is returned without counts.
+    If only some of the pods get a node, the first one without a node is chosen, otherwise the target itself. There are
+    no counts if none of the pods gets a node, if all get one without evicting other pods, or if some cannot be created.
     """
     can_be_created = target.not_created is None or target.not_created.past
     result = place_replicas(target) if can_be_created and target.is_known else None
     if target.workload is None or result is None:
         return ChosenReplica(target, None)
-    counts = ReplicaCount(format_title(target.workload), result.placed, result.total, result.victims, result.rollout)
-    return ChosenReplica(result.waiting, counts)
+    counts = ReplicaCount(
+        format_title(target.workload),
+        result.placed,
+        result.total,
+        result.victims,
+        result.victims_without_node,
+        result.rollout,
+    )
+    return ChosenReplica(result.waiting or target, counts)
 
 
 def add_creation_failures(report: Explanation, failures: NotCreated) -> Explanation:

@@ -230,7 +230,9 @@ def combine_explanations(reports: Sequence[Explanation]) -> Explanations:
 
     If some pod certainly fails, the report is not undecided, whatever is uncertain about the other pods.
     """
-    certain = any(not report.is_fine and not report.undecided for report in reports)
+    certain = any(
+        (not report.is_fine or report.leaves_victims_without_node) and not report.undecided for report in reports
+    )
     return Explanations(
         tuple(reports),
         not_replayed=tuple(dict.fromkeys(text for report in reports for text in report.not_replayed)),

@@ -27,6 +27,7 @@ from kschedctl.commands.explain.report import (
     NodeReport,
     PreFilterReport,
     Refusal,
+    ReplicaCount,
 )
 from kschedctl.render.fixes import build_best_fix, build_fixes_section
 from kschedctl.render.page import (
@@ -98,7 +99,7 @@ def build_explanation_page(report: Explanation, style: Style) -> Page:
     return (
         *build_held_back_lines(report.waiting_elsewhere),
         *iter_not_created_lines(report.not_created, style, report.fewer_pods),
-        *build_replicas_line(report),
+        *build_replicas_line(report.replicas),
         *iter_verdict_blocks(report, style),
         *build_stand_in_line(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
@@ -409,7 +410,7 @@ def build_explanations_page(report: Explanations, style: Style) -> Page:
     With -o wide, all pods follow.
     """
     fine_count, sentence = report.build_first_line()
-    all_fine = all(explanation.is_fine for explanation in report.explanations)
+    all_fine = all(e.is_fine and not e.leaves_victims_without_node for e in report.explanations)
     if not all_fine:
         tone = Tone.BAD
     elif report.waiting_elsewhere:
@@ -424,7 +425,7 @@ def build_explanations_page(report: Explanations, style: Style) -> Page:
             build_explanation_page(replace(explanation, stands_for=""), style),
         )
         for explanation in report.explanations
-        if style.wide or not explanation.is_fine
+        if style.wide or not explanation.is_fine or explanation.replicas is not None
     ]
     return (
         paragraph(Marked(fine_count, tone), sentence),
@@ -522,9 +523,15 @@ def iter_verdict_blocks(report: Explanation, style: Style) -> Iterator[Block]:
         yield from _iter_headline_blocks(" ".join(part.text for part in parts) + " ", parts, report, style)
 
 
-def build_replicas_line(report: Explanation) -> Page:
-    """Build the line that says how many pods of a new workload get a node. It is empty if all do or none does."""
-    return () if report.replicas is None else (paragraph(Marked(capitalize(report.replicas.sentence), Tone.BAD)),)
+def build_replicas_line(replicas: ReplicaCount | None) -> Page:
+    """Build the line that says how many pods of a workload get a node, and which running pods they evict.
+
+    It is empty if none of them gets a node, or if all get one without evicting others.
+    """
+    if replicas is None:
+        return ()
+    is_harmless = replicas.are_all_placed and not replicas.victims_without_node
+    return (paragraph(Marked(capitalize(replicas.sentence), Tone.WARNING if is_harmless else Tone.BAD)),)
 
 
 def build_stand_in_line(report: Explanation) -> Page:

@@ -377,15 +377,32 @@ class ClaimWithoutScheduler(Document, frozen=True):
 
 
 class ReplicaCount(Document, frozen=True):
-    """The number of pods of a workload that get a node once its manifest is applied, if not all of them do."""
+    """The number of pods of a workload that get a node once its manifest is applied, and the pods that they evict."""
 
     workload: str
     placed: int
     total: int
     victims: tuple[str, ...] = ()
-    """The pods that are evicted for those that get a node."""
+    """The running pods of other workloads that are evicted for those that get a node."""
+    victims_without_node: tuple[str, ...] = ()
+    """The victims that get no other node, or that no controller recreates."""
     rollout: str = ""
-    """The state of the rollout that replaces the workload's old pods, such as `stuck: …`; empty if it has none."""
+    """The state of the rollout that replaces the workload's old pods, such as `stuck: …`; empty if it is not stuck."""
+
+    @property
+    def are_all_placed(self) -> bool:
+        """Whether all pods of the workload get a node."""
+        return self.placed == self.total
+
+    @property
+    def figures(self) -> dict[str, int]:
+        """The numbers of pods for a summary, under the names that the summary of a drain uses."""
+        return {
+            "placed": self.placed,
+            "unplaced": self.total - self.placed,
+            "evicted": len(self.victims),
+            "unplacedEvicted": len(self.victims_without_node),
+        }
 
     @property
     def sentence(self) -> str:
@@ -393,11 +410,43 @@ class ReplicaCount(Document, frozen=True):
 
         During a rollout, the sentence says how far the rollout gets.
         """
-        verb = agreeing(self.placed, "gets", "get")
-        sentence = f"only {self.placed:,} of the {self.total:,} pods of {self.workload} {verb} a node"
+        if self.are_all_placed:
+            return f"{self._describe_all_placed()}, but this evicts {self._describe_victims()}"
         if self.rollout:
             sentence = f"the rollout of {self.workload} gets {self.rollout}"
-        return f"{sentence}, and this evicts {first_few(self.victims)}" if self.victims else sentence
+        else:
+            verb = agreeing(self.placed, "gets", "get")
+            sentence = f"only {self.placed:,} of the {self.total:,} pods of {self.workload} {verb} a node"
+        return f"{sentence}, and this evicts {self._describe_victims()}" if self.victims else sentence
+
+    def _describe_all_placed(self) -> str:
+        """Describe that every pod of the workload gets a node."""
+        if self.total == 1:
+            return f"the pod of {self.workload} gets a node"
+        return f"all {self.total:,} pods of {self.workload} get a node"
+
+    def _describe_victims(self) -> str:
+        """Describe which running pods are evicted, and which of them get no other node."""
+        evicted, homeless = len(self.victims), len(self.victims_without_node)
+        names = first_few(self.victims)
+        victims = names if evicted == 1 else f"{evicted:,} running pods ({names})"
+        text = f"{victims}, {_describe_fate(evicted, homeless)}"
+        return f"{text} ({first_few(self.victims_without_node)})" if 0 < homeless < evicted else text
+
+
+def _describe_fate(evicted: int, homeless: int) -> str:
+    """Describe in a relative clause how many of the evicted pods get no other node.
+
+    >>> _describe_fate(1, 0), _describe_fate(2, 2)
+    ('which gets another node', 'none of which gets another node')
+    >>> _describe_fate(3, 1)
+    '1 of which gets no other node'
+    """
+    if not homeless:
+        return agreeing(evicted, "which gets another node", "all of which get another node")
+    if homeless == evicted:
+        return agreeing(evicted, "which gets no other node", "none of which gets another node")
+    return f"{homeless:,} of which {agreeing(homeless, 'gets', 'get')} no other node"
 
 
 class _VerdictPart(Report, frozen=True):
@@ -419,7 +468,10 @@ class _VerdictPart(Report, frozen=True):
     workload: str = ""
     """The workload of which this is a new pod, if the question is about its manifest; empty otherwise."""
     replicas: ReplicaCount | None = None
-    """The number of the workload's pods that get a node, if only some do. The explained pod is one of the others."""
+    """The number of the workload's pods that get a node, if only some do, or if they evict running pods.
+
+    If some get no node, the explained pod is one of them.
+    """
     not_created: NotCreated | None = None
     """The pods that the workload could not create."""
     once_created: OnceCreated | None = None
@@ -565,6 +617,11 @@ class Explanation(_ExtenderPart, frozen=True):
         return self.verdict in FINE and not self.claims_without_scheduler and not self.kubelet_rejection
 
     @property
+    def leaves_victims_without_node(self) -> bool:
+        """Whether the workload's pods evict running pods that get no other node."""
+        return self.replicas is not None and bool(self.replicas.victims_without_node)
+
+    @property
     def headline_lists_causes(self) -> bool:
         """Whether the headline is just the list of causes, so that a page may show the causes one by one instead.
 
@@ -606,6 +663,7 @@ class Explanation(_ExtenderPart, frozen=True):
             verdict=self.verdict,
             as_if=self.as_if,
             stands_for=self.stands_for,
+            replicas=self.replicas.sentence if self.replicas is not None else "",
             message=self.message or "",
             causes=causes or tuple(elimination.short_form for elimination in self.eliminations),
             closest=tuple(group.short_form for group in self.groups),
@@ -623,7 +681,11 @@ class Explanation(_ExtenderPart, frozen=True):
                 *(remedy.to_short_fix() for remedy in (*list_fixes(self.waiting_elsewhere), *self.remedies)),
             ),
             advice=tuple(advice.text for advice in self.advice),
-            figures={"feasibleNodes": len(self.feasible), "nodes": len(self.nodes)},
+            figures={
+                "feasibleNodes": len(self.feasible),
+                "nodes": len(self.nodes),
+                **(self.replicas.figures if self.replicas is not None else {}),
+            },
         )
 
     @property
@@ -666,15 +728,16 @@ class Explanation(_ExtenderPart, frozen=True):
     def find_ci_gate_problems(self) -> list[GateProblem]:
         """Return the problem that should fail a CI gate, as a list of at most one.
 
-        The problem is that the pod, or another pod of its workload, could not be created or gets no node. If the pod
-        gets no node, the problem includes its best fix. The list is empty if all these pods have a node or would get
-        one.
+        The problem is that the pod, or another pod of its workload, could not be created, gets no node, or evicts
+        running pods. If the pod gets no node, the problem includes its best fix. The list is empty if all these pods
+        have a node or would get one without evicting others.
         """
         creation_failure = self.not_created
         if creation_failure is not None and not creation_failure.past:  # after past failures, pods were created
             return [creation_failure.gate_problem]
         if self.replicas is not None:
-            return [GateProblem("not-scheduled", self.replicas.workload, self.replicas.sentence)]
+            rule = "evicted" if self.replicas.are_all_placed else "not-scheduled"
+            return [GateProblem(rule, self.replicas.workload, self.replicas.sentence)]
         if self.is_fine:
             return []
         # A pod that stands for a workload is reported under the workload's name
@@ -703,8 +766,8 @@ class Explanations(Report, frozen=True):
     def build_first_line(self) -> tuple[str, ...]:
         """Return how many of the pods have a node or would get one, and the doubts about this number.
 
-        If the question is about manifests of workloads, all pods of a workload count. The counts of objects that wait
-        for another controller follow.
+        If the question is about manifests of workloads, all pods of a workload count. The counts of evicted pods and of
+        objects that wait for another controller follow.
         """
         fine = sum(explanation.is_fine for explanation in self.explanations)
         number = len(self.explanations)
@@ -725,15 +788,37 @@ class Explanations(Report, frozen=True):
         if new_nodes:
             sentence += f"; {new_nodes:,} would get a new node"
         besides = f"; {describe_state_counts(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
-        return (subject, sentence + besides + describe_doubt(self.unknown))
+        return (subject, sentence + self._eviction_clause + besides + describe_doubt(self.unknown))
+
+    @property
+    def _eviction_clause(self) -> str:
+        """A clause about the running pods that workloads evict, or an empty string if they evict none."""
+        replicas = [explanation.replicas for explanation in self.explanations if explanation.replicas is not None]
+        evicted = {pod for count in replicas for pod in count.victims}
+        homeless = {pod for count in replicas for pod in count.victims_without_node}
+        if not evicted:
+            return ""
+        pods = counted(len(evicted), "running pod")
+        verb = agreeing(len(evicted), "is", "are")
+        return f"; {pods} {verb} evicted, {_describe_fate(len(evicted), len(homeless))}"
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the headline of each pod's explanation to the summary."""
+        """Add the headline of each pod's explanation, and the fixes for pods without a node, to the summary."""
         pods = []
+        fixes = []
         for explained in self.explanations:
             counts = f"{explained.replicas.sentence}: " if explained.replicas else ""
             pods.append(ShortPods(1, explained.pod, explained.stands_for, f"{counts}{explained.headline}"))
-        return replace(summary, subject=counted(len(pods), "pod"), pods=tuple(pods), figures={"pods": len(pods)})
+            if not explained.is_fine:
+                own_fixes = explained.extend_summary(summary).fixes
+                fixes += [replace(fix, summary=f"for {explained.pod}: {fix.summary}") for fix in own_fixes]
+        return replace(
+            summary,
+            subject=counted(len(pods), "pod"),
+            pods=tuple(pods),
+            fixes=tuple(fixes),
+            figures={"pods": len(pods)},
+        )
 
     def build_csv_table(self) -> CsvTable:
         """Return the rows of all explanations."""

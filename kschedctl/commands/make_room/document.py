@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kschedctl.api.arrays import Position, Row
+from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import PODS
 from kschedctl.commands.make_room.movable import has_scratch_data
@@ -23,13 +24,14 @@ from kschedctl.commands.make_room.report import (
 )
 from kschedctl.commands.make_room.room import PlanPart, RoomMaking, find_reason_not_tried
 from kschedctl.commands.make_room.search import PlanSearch
+from kschedctl.commands.make_room.shortage import find_shortages, find_sufficient_new_nodes
 from kschedctl.fixes.queue_replay import find_node_once_others_are_gone, replay_queue_without_pods
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.eviction import is_controlled_by_job
+from kschedctl.replay.overdue_pods import describe_overdue
 from kschedctl.replay.placements import MissingStorageClasses
 from kschedctl.replay.pools import compare_pools
 from kschedctl.replay.shared_cluster import build_cluster_basis
-from kschedctl.replay.terminating_pods import describe_overdue
 from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.plugins.dynamic_resources.diagnosis import FreeDevices
@@ -50,6 +52,9 @@ def build_report(room: RoomMaking) -> MakeRoom:
     if any(is_controlled_by_job(pods[move.position]) for part in room.parts for move in part.moved):
         dependencies.append(Dependency("Job", Effect.EITHER))
 
+    shortages = find_shortages(room) if missing_pods and room.searches else ()
+    short_resources = {shortage.resource for shortage in shortages}
+    fragmented = iter_fragmented_resources(room.searches[0]) if room.searches else ()
     terminating_room = None if room.interrupted else find_terminating_room(room)
     return MakeRoom(
         pods=tuple(pods[position].key for position in room.wanted),
@@ -66,7 +71,9 @@ def build_report(room: RoomMaking) -> MakeRoom:
         commands=tuple(_iter_commands(room, terminating_room)),
         terminating_room=terminating_room,
         pools=compare_pools(room.before.view, simulation.view) if room.parts else (),
-        fragmented=tuple(iter_fragmented_resources(room.searches[0])) if room.searches else (),
+        fragmented=tuple(resource for resource in fragmented if resource.resource not in short_resources),
+        shortages=shortages,
+        new_nodes=find_sufficient_new_nodes(room, shortages[0]) if shortages and not room.interrupted else None,
         placed_first=_list_placed_pods(
             room, {position: Row(int(room.before.view.node[position])) for position in room.placed_first}
         ),
@@ -98,6 +105,7 @@ def _iter_pod_moves(room: RoomMaking, part: PlanPart) -> Iterator[PodMove]:
             priority=int(view.pods.priority[view.pods.info[position]]),
             budgets=room.simulation.budgets.find_selecting_budgets(position),
             loses="the data in its emptyDir volumes" if has_scratch_data(pod) else "",
+            is_only_pod=_is_only_running_pod(room, pod),
         )
 
 
@@ -185,10 +193,32 @@ def _iter_plan_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
             yield kubectl.render_command("cordon", nodes[source].metadata.name)
         yield kubectl.render_eviction(pods[move.position])
         yield kubectl.render_wait_until_gone(pods[move.position])
+        yield _render_wait_for_replacement(pods[move.position])
 
     still_cordoned = emptied if cordoned_source is None else [cordoned_source, *emptied]
     for row in still_cordoned:
         yield kubectl.render_command("uncordon", nodes[row].metadata.name)
+
+
+def _render_wait_for_replacement(pod: Pod) -> str:
+    """Render the command that waits until the pod's replacement runs, or a comment that says so if kubectl has none."""
+    owner = find_owner(pod)
+    if owner.kind in KINDS_WITH_ROLLOUT_STATUS:
+        target = f"{owner.kind.lower()}/{owner.name}"
+        return kubectl.render_command("rollout", "status", "-n", owner.namespace, target, "--timeout=5m")
+    return f"# wait until the replacement of {pod.key} runs"
+
+
+KINDS_WITH_ROLLOUT_STATUS = ("Deployment", "StatefulSet")
+"""The kinds of workloads that `kubectl rollout status` waits for, as far as their pods may be moved."""
+
+
+def _is_only_running_pod(room: RoomMaking, pod: Pod) -> bool:
+    """Return whether no other pod of the pod's workload has a node before the moves."""
+    owner = find_owner(pod)
+    view = room.before.view
+    running = (view.pods.objects[position] for position in np.flatnonzero(view.node >= 0).tolist())
+    return not any(other.key != pod.key and find_owner(other) == owner for other in running)
 
 
 def _find_preempted_pods(room: RoomMaking) -> tuple[str, ...]:

@@ -62,7 +62,7 @@ def find_movable_pods(
     is_candidate[list(spared)] = False
 
     # Count the candidates that a reason keeps from moving.
-    reason_by_info = _find_reasons_against_moving(view, keep)
+    reason_by_info = find_reasons_against_moving(view, keep)
     is_held = np.array([bool(reason) for reason in reason_by_info], np.bool_)[info_by_pod]
     held_by_info = np.bincount(info_by_pod[is_candidate & is_held], minlength=len(reason_by_info)).tolist()
     counts: Counter[str] = Counter()
@@ -77,7 +77,7 @@ def find_movable_pods(
     return MovablePods(unheld_pods[~is_denied], dict(counts), *_compute_moving_costs(view, budgeted))
 
 
-def _find_reasons_against_moving(view: Fork, keep: Selector | None) -> list[str]:
+def find_reasons_against_moving(view: Fork, keep: Selector | None) -> list[str]:
     """Return, for each PodInfo, the reason why its pods may not be moved, or an empty string.
 
     PDBs are not considered.

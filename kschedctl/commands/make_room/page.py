@@ -37,6 +37,11 @@ def build_page(report: MakeRoom, style: Style) -> Page:
         *_build_preemption_warning(report),
         *_build_rivals_warning(report),
         *_build_fragmentation_warnings(report),
+        *(
+            paragraph(Marked("Outage:", Tone.WARNING), move.outage_sentence)
+            for move in report.moves
+            if move.is_only_pod
+        ),
         *_build_moves_table(report, style, "Moves, one after the other"),
         *placed,
         *build_struct_table(report.also_placed, style, title="Other waiting pods that get a node"),
@@ -75,10 +80,9 @@ def _build_commands_section(report: MakeRoom) -> Page:
         is_overdue = report.terminating_room is not None and report.terminating_room.overdue
         title = "Find out what keeps the terminating pods" if is_overdue else "Wait for"
         return section(title, *map(Command, chain_commands(report.commands))) if report.commands else ()
-    return section(
-        "Commands; before each further eviction or uncordon, wait until the replacement of the evicted pod runs",
-        *map(Command, chain_commands(report.commands)),
-    )
+    must_wait = any(command.startswith("#") for command in report.commands)
+    title = "Commands; run them in parts, up to each comment" if must_wait else "Commands"
+    return section(title, *map(Command, chain_commands(report.commands)))
 
 
 def _build_preemption_warning(report: MakeRoom) -> Page:
@@ -140,11 +144,11 @@ def _build_search_section(report: MakeRoom, style: Style) -> Page:
     if report.fits or searched is None:
         return ()
     facts = []
-    if searched.timed_out:
+    if report.ran_out_of_time:
         facts.append("the search ran out of time (raise the limit with --search-seconds)")
     facts += [
         f"{counted(searched.movable, 'pod')} may be moved",
-        f"without all of these pods, one of the new pods would fit on {counted(searched.nodes, 'node')}",
+        f"if all of these pods were gone, the pod tried last would fit on {counted(searched.nodes, 'node')}",
         f"{counted(searched.plans, 'plan')} of up to {counted(searched.max_moves, 'move')} were replayed",
     ]
     return (

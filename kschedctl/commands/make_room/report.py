@@ -6,13 +6,14 @@ from typing import Annotated
 
 from msgspec.structs import replace
 
+from kschedctl.api.resource_names import PODS, format_for_sentence
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.placements import PoolChange
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import CostKind, FixCost, ShortFix, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few, join_words
 
 
 class PodMove(Document, frozen=True):
@@ -31,6 +32,15 @@ class PodMove(Document, frozen=True):
     """PodDisruptionBudgets that select the pod and allow its eviction at this step."""
     loses: Annotated[str, Column("loses")] = ""
     """What is lost when the pod moves."""
+    is_only_pod: bool = False
+    """Whether no other pod of the workload has a node, so that none runs until the replacement does."""
+
+    @property
+    def outage_sentence(self) -> str:
+        """A sentence that says that the workload has no running pod for a while, or "" if it keeps one."""
+        if not self.is_only_pod:
+            return ""
+        return f"{self.workload} has no running pod until the replacement of {self.pod} runs"
 
 
 class PlacedPod(Document, frozen=True):
@@ -51,6 +61,74 @@ class FragmentedResource(Document, frozen=True):
     """The largest free amount on one of these nodes."""
     nodes: int
     """The number of these nodes with a free amount."""
+
+
+class ResourceShortage(Document, frozen=True):
+    """A resource of which the pods need more than any moves can free on the nodes that they may use."""
+
+    resource: str
+    needed: int
+    """The amount that the pods request together."""
+    free: int
+    """The free amount on these nodes."""
+    freed_by_moves: int
+    """The amount that pods request there that may move to other nodes. It is an upper bound."""
+    nodes: int
+    """The number of these nodes."""
+    pods: int
+    """The number of pods that may run on no other nodes."""
+    example: str
+    """The first of these pods."""
+    largest_nodes: tuple[str, ...]
+    """The node of each zone that offers most of the resource, the largest first."""
+    on_largest_node: int
+    """The allocatable amount on the first of them."""
+
+    @property
+    def obtainable(self) -> int:
+        """The largest amount that can be free for the pods."""
+        return self.free + self.freed_by_moves
+
+    def describe(self, all_pods: int) -> str:
+        """Describe how much the pods, some of `all_pods`, need and how much can be free."""
+        amounts = format_for_sentence(self.resource, self.needed, self.free, self.freed_by_moves)
+        (needed, free, freed_by_moves), unit = amounts
+        suffix = amounts.unit_suffix
+        if self.resource == PODS:
+            unit = "places for pods"
+        if all_pods == 1:
+            subject = "it"
+        elif self.pods == all_pods:
+            subject = f"the {all_pods:,} pods"
+        else:
+            subject = f"{self.pods:,} of the {all_pods:,} pods"
+        need, it_may = ("needs", "it may") if self.pods == 1 else ("need", "they may")
+        nodes = agreeing(self.nodes, "node", f"{self.nodes:,} nodes")
+        moves = (
+            f", and moves to other nodes can free at most {freed_by_moves}{suffix} more" if self.freed_by_moves else ""
+        )
+        return (
+            f"{subject} {need} {needed} {unit}, with only {free}{suffix} free on the {nodes} that {it_may} use{moves}"
+        )
+
+
+class NewNodes(Document, frozen=True):
+    """New nodes that the pods need if moves cannot make room for them."""
+
+    like: tuple[str, ...]
+    """The nodes that the new nodes copy."""
+    count: int
+    """The number of copies of each of these nodes."""
+    enough: bool = True
+    """Whether a replay shows that all pods fit without moves. Otherwise, the number is a lower bound."""
+
+    def describe(self, pods: int) -> str:
+        """Describe the new nodes and whether they are enough, such as "with 2 more nodes like n1, it fits"."""
+        each = "each of " if len(self.like) > 1 else ""
+        nodes = f"{counted(self.count, 'more node')} like {each}{join_words(self.like)}"
+        if not self.enough:
+            return f"at least {nodes} {agreeing(self.count, 'is', 'are')} needed"
+        return f"with {nodes}, {agreeing(pods, 'it fits', 'all of them fit')} without moves"
 
 
 class HeldPods(Document, frozen=True):
@@ -134,6 +212,10 @@ class MakeRoom(Report, frozen=True):
     """The cause behind `message`, such as a missing StorageClass; empty if the message says it."""
     terminating_room: TerminatingRoom | None = None
     """The room that terminating pods leave, if it is what the pods need, so that no pod has to move."""
+    shortages: tuple[ResourceShortage, ...] = ()
+    """Resources of which the pods need more than moves can free, which proves that no moves make room for all pods."""
+    new_nodes: NewNodes | None = None
+    """The new nodes that the pods need, if moves cannot make room for them."""
     kind: str = "MakeRoom"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -154,6 +236,7 @@ class MakeRoom(Report, frozen=True):
                 subject,
                 f"– {self._describe_terminating_room(self.terminating_room)}{doubt}",
             )
+        subject = first_few(self.missing)
         verdict, sentence = self._describe_failed_search()
         if self.terminating_room:
             sentence += f"; {self._describe_terminating_room(self.terminating_room)}"
@@ -161,6 +244,12 @@ class MakeRoom(Report, frozen=True):
 
     def _describe_failed_search(self) -> tuple[str, str]:
         """Return the verdict of a search without a plan, and a sentence on why there is none."""
+        if self.shortages and not self._is_hopeless:
+            scarcest = self.shortages[0]
+            why = scarcest.describe(len(self.pods))
+            if self.new_nodes:
+                why += f"; {self.new_nodes.describe(len(self.pods))}"
+            return ("No room can be made:", why)
         if self.searched and not self.searched.complete:
             if self.searched.plans:
                 why = f"no plan tried so far makes room for {self._unplaced_pods_text}"
@@ -214,7 +303,7 @@ class MakeRoom(Report, frozen=True):
     @property
     def ran_out_of_time(self) -> bool:
         """Whether pods do not fit, and a longer search could find a plan."""
-        return not self.fits and self.searched is not None and self.searched.timed_out
+        return not self.fits and not self.shortages and self.searched is not None and self.searched.timed_out
 
     @property
     def preemption_sentence(self) -> str:
@@ -227,11 +316,11 @@ class MakeRoom(Report, frozen=True):
 
     @property
     def _unplaced_pods_text(self) -> str:
-        """The end of the sentence "no plan makes room for …": "it", "any of them", or "more than 2 of them"."""
+        """The end of the sentence "no plan makes room for …": "it", "any of them", or "more than 2 of the 3 pods"."""
         if len(self.pods) == 1:
             return "it"
         placed = len(self.pods) - len(self.missing)
-        return f"more than {placed:,} of them" if placed > 0 else "any of them"
+        return f"more than {placed:,} of the {len(self.pods):,} pods" if placed > 0 else "any of them"
 
     def to_short_fix(self) -> ShortFix:
         """Return all moves as a single fix, with the pods that it evicts and the data that it loses.
@@ -247,6 +336,7 @@ class MakeRoom(Report, frozen=True):
             costs = (
                 FixCost(CostKind.EVICTS, evicts, len(self.moves)),
                 *(FixCost(CostKind.LOSES, loss) for loss in losses),
+                *(FixCost(CostKind.LOSES, move.outage_sentence) for move in self.moves if move.is_only_pod),
             )
         drawbacks = "; ".join(cost.text for cost in costs)
         return ShortFix(moves, "platform", but=drawbacks, nodes=nodes[:3], clears=len(self.placed), costs=costs)

@@ -265,8 +265,9 @@ def _build_pod_report_and_exit_code(
 ) -> tuple[Remedies, int]:
     """Return the report of the fixes for one pod, and the exit code.
 
-    The report also has fixes for what else the pod waits for, such as admission by Kueue. If it waits for admission,
-    the result does not count as good, whatever the verdict about the pod is.
+    The report also has fixes for what else the pod waits for, such as admission by Kueue. If it waits for admission, or
+    if its workload evicts running pods that get no other node, the result does not count as good, whatever the verdict
+    about the pod is.
     """
     with show_progress() as shown:
         report = find_remedies_with_room(
@@ -282,7 +283,8 @@ def _build_pod_report_and_exit_code(
     waiting = search_admission_fixes(target.scheduler.cluster, target.waiting_elsewhere, now, manifests)
     if waiting:
         report = structs.replace(report, waiting_elsewhere=waiting)
-    is_good = report.verdict in FINE and not has_unadmitted(waiting)
+    evicts_for_good = report.replicas is not None and bool(report.replicas.victims_without_node)
+    is_good = report.verdict in FINE and not evicts_for_good and not has_unadmitted(waiting)
     return report, choose_exit_code(is_good, interrupted=report.interrupted, undecided=report.undecided)
 
 

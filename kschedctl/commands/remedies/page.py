@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from kschedctl.commands.explain.page import build_replicas_line
 from kschedctl.commands.make_room.page import build_moves_sections
 from kschedctl.commands.remedies.report import ChosenRemedy, HelplessPods, Remedies, RemediesOfMany
 from kschedctl.errors import UsageError
@@ -62,8 +63,7 @@ def _build_verdict_lines(report: Remedies) -> Page:
 
     If the pod stands for other pods, such as the pods of a workload, a line says so.
     """
-    replicas = report.replicas
-    counts = () if replicas is None else (paragraph(Marked(capitalize(replicas.sentence), Tone.BAD)),)
+    counts = build_replicas_line(report.replicas)
     pod = Marked(report.pod, Tone.STRONG)
     doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
     if report.undecided and doubts:

@@ -48,7 +48,7 @@ class Remedies(Report, frozen=True):
     """The extent of the search, None if there was none."""
     stands_for: str = ""
     replicas: ReplicaCount | None = None
-    """The number of the workload's pods that get a node, if only some do."""
+    """The number of the workload's pods that get a node, if only some do, or if they evict running pods."""
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     extended: tuple[str, ...] = ()

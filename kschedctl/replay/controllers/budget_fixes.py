@@ -4,17 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kschedctl.api.arrays import Position
+import numpy as np
+
+from kschedctl.api.arrays import Bools, Position
 from kschedctl.api.unhealthy_pods import explain_strict_budget
 from kschedctl.replay.controllers.eviction import Evictions
 from kschedctl.scheduler.engine.preemption.budgets import get_budget_key
 from kschedctl.scheduler.engine.reserve import uses_claims
+from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
+from kschedctl.scheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits
+from kschedctl.scheduler.plugins.volume_binding.plugin import VolumeBinding
+from kschedctl.scheduler.plugins.volume_restrictions import VolumeRestrictions
+from kschedctl.scheduler.plugins.volume_zone import VolumeZone
+from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.text.counts import first_few
 
 ALLOW_ONE = "Let the budget allow one disruption, for example with maxUnavailable: 1"
 RUN_ONE_MORE = "Run one more replica than the budget requires, and repair pods that are not Ready, if there are any"
 REPAIR_PODS = "Repair the pods that are not Ready, or raise the maxUnavailable of the budget for the time of the drain"
 SEPARATE_BUDGETS = "Change the selectors so that only one budget selects each pod"
+CLAIM_PLUGINS = (
+    VolumeRestrictions.name,
+    VolumeZone.name,
+    VolumeBinding.name,
+    NodeVolumeLimits.name,
+    DynamicResources.name,
+)
+"""The plugins whose answer depends on the claims of a pod."""
 
 
 def choose_budget_fix(evictions: Evictions, positions: Sequence[Position], budgets: Sequence[str]) -> str:
@@ -29,7 +45,7 @@ def choose_budget_fix(evictions: Evictions, positions: Sequence[Position], budge
         return ALLOW_ONE
     if budget not in _find_budgets_with_minimum(evictions):
         return REPAIR_PODS
-    if all(_has_room_for_one_more(evictions, position) for position in positions):
+    if _have_room_for_one_more(evictions, positions):
         return RUN_ONE_MORE
     pods = [evictions.simulation.view.pods.objects[position] for position in positions]
     nodes = first_few(sorted({pod.spec.node_name for pod in pods}))
@@ -54,14 +70,35 @@ def _find_budgets_with_minimum(evictions: Evictions) -> set[str]:
     return {get_budget_key(budget) for budget in budgets if budget.spec.min_available is not None}
 
 
-def _has_room_for_one_more(evictions: Evictions, position: Position) -> bool:
-    """Return whether another node has room for a replica like the pod, which keeps running.
+def _have_room_for_one_more(evictions: Evictions, positions: Sequence[Position]) -> bool:
+    """Return whether a node besides each pod's own has room for a replica like the pod, which keeps running."""
+    view = evictions.simulation.view
+    room_by_template: dict[int, Bools] = {}
+    for position in positions:
+        template = int(view.pods.info[position])
+        if template not in room_by_template:
+            room_by_template[template] = _find_room_for_one_more(evictions.simulation, position)
+        is_elsewhere = np.arange(len(view.nodes)) != view.node[position]
+        if not (room_by_template[template] & is_elsewhere).any():
+            return False
+    return True
 
-    Return True for pods with claims, since a new replica has claims of its own, and for pods that no profile serves.
+
+def _find_room_for_one_more(simulation: Simulation, position: Position) -> Bools:
+    """Return a mask (N,) of the nodes with room for one more pod like this one.
+
+    A replica of a pod with claims has claims of its own, so a node counts unless something else than a claim excludes
+    it. For pods that no profile serves, all nodes count.
     """
-    simulation = evictions.simulation
-    is_replayed = simulation.framework(position) is not None
-    if not is_replayed or uses_claims(simulation.get_shared_incoming_info(position), simulation.view):
-        return True
-    own_row = int(simulation.view.node[position])
-    return any(row != own_row for row in simulation.run_cycle(position).feasible.tolist())
+    has_room = np.zeros(len(simulation.view.nodes), np.bool_)
+    if simulation.framework(position) is None:
+        return ~has_room
+    cycle = simulation.run_cycle(position)
+    if not uses_claims(simulation.get_shared_incoming_info(position), simulation.view):
+        has_room[cycle.feasible] = True
+        return has_room
+    is_rejected = has_room
+    for plugin, verdict in cycle.filter.verdicts.items():
+        if plugin not in CLAIM_PLUGINS:
+            is_rejected = is_rejected | verdict.rejected
+    return ~is_rejected

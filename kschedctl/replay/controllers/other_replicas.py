@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -18,8 +18,14 @@ from kschedctl.replay.controllers.rollout import Rollout, rename_replaced_pods, 
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_change import set_rollout_limits
 from kschedctl.replay.edits import add_pods, change_pods
-from kschedctl.replay.settling import build_resulting_cluster, enable_pod_recreation, list_displaced_victims
+from kschedctl.replay.settling import (
+    build_resulting_cluster,
+    enable_pod_recreation,
+    list_displaced_victims,
+    schedule_victims,
+)
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 
@@ -36,15 +42,20 @@ def add_other_replicas(target: TargetPod) -> TargetPod:
 
 
 class PlacedReplicas(NamedTuple):
-    """The result of scheduling all pods of a workload's manifest, if some of them get no node."""
+    """The result of scheduling all pods of a workload's manifest, if some get no node or running pods are evicted."""
 
     placed: int
     """The number of pods that get a node."""
     total: int
     victims: tuple[str, ...]
-    """The pods that are evicted for them."""
-    waiting: TargetPod
-    """The workload's first pod that gets no node, in the cluster where the others are on their nodes or pending."""
+    """The running pods that are evicted for them."""
+    victims_without_node: tuple[str, ...]
+    """The victims that get no other node, or that no controller recreates."""
+    waiting: TargetPod | None
+    """The workload's first pod that gets no node, in the cluster where the others are on their nodes or pending.
+
+    None if all pods get a node.
+    """
     rollout: str = ""
     """The state of the rollout that replaces old pods, such as `stuck: …`; empty if no pods are replaced."""
 
@@ -52,8 +63,9 @@ class PlacedReplicas(NamedTuple):
 def place_replicas(target: TargetPod) -> PlacedReplicas | None:
     """Schedule all pods that the target's workload has once its manifest is applied.
 
-    Return None if all of these pods get a node, or if the workload is new and none of its pods gets one. Also return
-    None if the target stands for no workload with replicas, or for a Job or CronJob that already has pods.
+    Return None if all of these pods get a node without evicting others, or if the workload is new and none of its pods
+    gets one. Also return None if the target stands for no workload with replicas, or for a Job or CronJob that already
+    has pods.
     """
     workload = target.workload
     if workload is None or isinstance(workload, Pod | DaemonSet):
@@ -68,33 +80,38 @@ def place_replicas(target: TargetPod) -> PlacedReplicas | None:
 def _place_new_replicas(target: TargetPod) -> PlacedReplicas | None:
     """Schedule the target and the other replicas of its workload, which has no pods yet.
 
-    Return None if there are no other replicas, or if all replicas or none of them get a node. Raises KeyboardInterrupt
-    if the user interrupts.
+    Return None if there are no other replicas, if none of the replicas gets a node, or if all of them get one without
+    evicting other pods. Raises KeyboardInterrupt if the user interrupts.
     """
     cluster, other_pods = _create_other_replicas(target)
     if not other_pods:
         return None
     replicas = [target.pod, *other_pods]
     simulation = Simulation(Scheduler(add_pods(cluster, replicas), target.scheduler.call_extender))
+    enable_pod_recreation(simulation)
     view = simulation.view
     found_positions = (view.pods.find_position(pod.key) for pod in replicas)
     positions = [position for position in found_positions if position is not None]
-    outcomes = simulation.schedule_or_raise_interrupt(positions)
+    outcomes = schedule_victims(simulation, simulation.schedule(positions))
+    if simulation.interrupted:
+        raise KeyboardInterrupt
     unplaced = [position for position in positions if view.node[position] < 0]
-    if len(unplaced) in (0, len(positions)):
+    victims = _list_victims(simulation, outcomes, own_pods=positions)
+    if len(unplaced) == len(positions) or not (unplaced or victims.evicted):
         return None
     return PlacedReplicas(
         placed=len(positions) - len(unplaced),
         total=len(positions),
-        victims=tuple(view.pods.objects[position].key for position in list_displaced_victims(simulation, outcomes)),
-        waiting=_retarget_to_waiting_pod(target, simulation, unplaced[0], own_pods=positions),
+        victims=victims.evicted,
+        victims_without_node=victims.without_node,
+        waiting=_retarget_to_waiting_pod(target, simulation, unplaced[0], own_pods=positions) if unplaced else None,
     )
 
 
 def _replay_update(target: TargetPod, workload: Struct) -> PlacedReplicas | None:
     """Replay how the controller updates a workload that has pods: it creates more, or rolls out another template.
 
-    Return None if the controller creates no pods or all of its new pods get a node.
+    Return None if the controller creates no pods, or if all of its new pods get a node without evicting pods of others.
     """
     cluster = target.scheduler.cluster
     existing = ExistingPods(cluster)
@@ -118,25 +135,50 @@ def _replay_update(target: TargetPod, workload: Struct) -> PlacedReplicas | None
     outcomes = roll_out([rollout], simulation)
     if simulation.interrupted:
         raise KeyboardInterrupt
+    own_pods = [index[pod.key] for pod in (*rename_replaced_pods(change), *change.new)]
+    victims = _list_victims(simulation, outcomes, own_pods)
     if not rollout.waiting:
-        return None
+        if not victims.evicted:
+            return None
+        return PlacedReplicas(
+            placed=change.desired,
+            total=change.desired,
+            victims=victims.evicted,
+            victims_without_node=victims.without_node,
+            waiting=None,
+        )
 
     # Pods that the stuck rollout has not created yet are pending, too, so that a fix has to make room for all
     old_pods = [index[pod.key] for pod in rename_replaced_pods(change)]
-    new_pods = [index[pod.key] for pod in change.new]
     removed = {position for position in old_pods if position not in rollout.old}
     return PlacedReplicas(
         placed=change.desired - len(rollout.waiting) - len(rollout.coming),
         total=change.desired,
-        victims=tuple(
-            simulation.view.pods.objects[position].key
-            for position in list_displaced_victims(simulation, outcomes)
-            if position not in {*old_pods, *new_pods}
-        ),
+        victims=victims.evicted,
+        victims_without_node=victims.without_node,
         waiting=_retarget_to_waiting_pod(
-            target, simulation, next(iter(rollout.waiting)), own_pods=[*old_pods, *new_pods], removed=removed
+            target, simulation, next(iter(rollout.waiting)), own_pods=own_pods, removed=removed
         ),
         rollout=rollout.status,
+    )
+
+
+class _Victims(NamedTuple):
+    """The pods that preemption evicts, each once."""
+
+    evicted: tuple[str, ...]
+    without_node: tuple[str, ...]
+    """Those that end without a node."""
+
+
+def _list_victims(simulation: Simulation, outcomes: Iterable[Outcome], own_pods: Collection[Position]) -> _Victims:
+    """List the evicted pods apart from the workload's own pods and pods that were being deleted anyway."""
+    displaced = dict.fromkeys(list_displaced_victims(simulation, outcomes))
+    victims = [position for position in displaced if position not in own_pods]
+    view = simulation.view
+    return _Victims(
+        evicted=tuple(view.pods.objects[position].key for position in victims),
+        without_node=tuple(view.pods.objects[position].key for position in victims if view.node[position] < 0),
     )
 
 

@@ -100,6 +100,23 @@ def test_budgets_that_allow_evictions_are_sound() -> None:
     assert (section.state, section.headline) == ("sound", "no drain is blocked now, with 1 PodDisruptionBudget")
 
 
+@pytest.mark.parametrize(("status", "adjective"), [("False", "not ready"), ("Unknown", "unreachable")])
+def test_a_node_that_is_not_ready_but_has_pods_is_an_error(status: str, adjective: str) -> None:
+    """n4 has a pod to evict. n5 has only a pod of a DaemonSet, so it is no finding."""
+    down = [node("n4"), node("n5")]
+    for each in down:
+        each["status"]["conditions"] = [{"type": "Ready", "status": status}]
+    agent = build_running_pod("agent", "n5")
+    agent["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "name": "x", "uid": "x", "controller": True}]
+    section = build_section(*down, build_running_pod("web", "n4"), agent)
+    (finding,) = section.findings
+    assert (finding.rule, finding.severity, finding.object) == ("audit-drains-unready-node", "error", "Node n4")
+    assert finding.message == f"is {adjective} and has 1 pod: default/web"
+    assert section.headline == "n4 is not ready but has pods; there are no PodDisruptionBudgets"
+    assert [unready.node for unready in section.unready] == ["n4"]
+    assert not section.is_not_judged
+
+
 def test_nothing_is_judged_without_budgets() -> None:
     assert build_section().is_not_judged
 
@@ -108,3 +125,40 @@ def test_unread_budgets_leave_the_answer_open() -> None:
     cluster = kschedctl.Cluster.from_objects([node("n1")], assume_complete=False)
     (section,) = kschedctl.audit(cluster, ["drains"]).sections
     assert (section.state, section.undecided) == ("unknown", True)
+
+
+@pytest.mark.parametrize(("node_count", "helps"), [(3, True), (2, False)])
+def test_one_more_replica_with_a_claim_needs_a_node_besides_those_of_the_other_replicas(
+    node_count: int, helps: bool
+) -> None:
+    """The replicas keep away from each other, and each has a claim with a volume on its node."""
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "db"}}}
+    pods, storage = [], []
+    for number in (1, 2):
+        running = build_running_pod(f"db-{number}", f"n{number}", "db")
+        running["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        running["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": f"data-{number}"}}]
+        pods.append(running)
+        on_node = {"key": "kubernetes.io/hostname", "operator": "In", "values": [f"n{number}"]}
+        volume_spec = {
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [on_node]}]}},
+            "local": {"path": "/data"},
+            "claimRef": {"namespace": "default", "name": f"data-{number}"},
+        }
+        storage += [
+            {"kind": "PersistentVolume", "metadata": {"name": f"v{number}"}, "spec": volume_spec},
+            {
+                "kind": "PersistentVolumeClaim",
+                "metadata": {
+                    "name": f"data-{number}",
+                    "namespace": "default",
+                    "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
+                },
+                "spec": {"volumeName": f"v{number}"},
+            },
+        ]
+    nodes = [node(f"n{number}") for number in range(1, node_count + 1)]
+    budget = build_budget("db", "db", minAvailable=2)
+    (section,) = kschedctl.audit(kschedctl.Cluster.from_objects([*nodes, *pods, *storage, budget]), ["drains"]).sections
+    (finding,) = section.findings
+    assert finding.fix.startswith("Run one more replica" if helps else "Lower the minAvailable of the budget for")

@@ -112,6 +112,14 @@ def test_nothing_to_try() -> None:
         fits(workload("DaemonSet"))
 
 
+def test_daemon_sets_among_other_workloads_are_only_named() -> None:
+    report = capacity(Cluster.from_objects([node("n1")]), [workload("DaemonSet"), pod("p")])
+    assert [shape.shape for shape in report.shapes] == ["Pod d/p"]
+    assert report.not_counted == ("DaemonSet d/web",)
+    assert report.notes[0].startswith("Not counted: DaemonSet d/web, which runs one pod on each node")
+    assert report.summary().warnings[0] == report.notes[0]
+
+
 def test_whom_the_next_one_would_evict() -> None:
     """kube-scheduler would preempt, and says nothing of preemption then; the answer does not count on it."""
     gold = {"kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 5}

@@ -296,3 +296,13 @@ def test_ages_of_files_without_a_time_are_those_of_today(run: Run, write: Write,
     assert json.loads(run("explain", "-A", "-f", file, "-o", "json").out)["agedUntilNow"] is True
     assert note not in run("explain", "-A", "-f", write(node("small", "1"), pod("web", "9"))).out  # no age is shown
     assert note not in run("explain", "-A", "--demo").out
+
+
+def test_the_brief_form_of_several_workloads_has_a_fix_and_a_command(run: Run, write: Write) -> None:
+    cluster = write(node("n1"))
+    manifests = write(pod("small"), pod("big", "9"), pod("bigger", "19"), name="pods.json")
+    found = run("explain", "-f", cluster, "-f", manifests, "--assume-complete", "--brief")
+    lines = found.out.splitlines()
+    assert lines[0].startswith("1 of 3 pods ")
+    assert lines[1].startswith("fix: for default/big: ")
+    assert lines[-1] == f"more: kschedctl explain -f {cluster} -f {manifests} --assume-complete"

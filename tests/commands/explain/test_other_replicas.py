@@ -65,6 +65,100 @@ def test_pods_evicted_for_the_replicas_that_fit_are_named(run: Run, write: Write
         )
 
 
+HIGH = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10}
+
+
+def important_deployment(replicas: int, cpu: str) -> Json:
+    """Build a Deployment whose pods have a higher priority than others."""
+    workload = deployment(replicas, cpu)
+    workload["spec"]["template"]["spec"]["priorityClassName"] = "high"
+    return workload
+
+
+@pytest.mark.parametrize(
+    ("largest_free", "code", "fate"),
+    [("1", 1, "which gets no other node"), ("2", 0, "which gets another node")],
+    ids=["without another node", "with another node"],
+)
+def test_all_replicas_fit_but_evict_a_running_pod(
+    run: Run, write: Write, largest_free: str, code: int, fate: str
+) -> None:
+    """One pod of 3 CPUs fits on n1. The other one needs the place of web-1 on n2, for which n3 may have room."""
+    running, replica_set = running_web("2")
+    running["spec"]["nodeName"] = "n2"
+    running["metadata"]["name"] = "old-1"
+    workload = important_deployment(2, "3")
+    workload["metadata"]["name"] = "new"
+    nodes = [node("n1", cpu="3"), node("n2", cpu="3"), node("n3", cpu=largest_free)]
+    path = write(*nodes, running, replica_set, HIGH, workload)
+    command = ("explain", "deploy/new", "-f", path, "--assume-complete")
+
+    outcome = run(*command, "-o", "json")
+    document = json.loads(outcome.out)
+    assert (outcome.code, document["verdict"]) == (code, "Schedulable")
+    assert document["replicas"] == {
+        "workload": "Deployment default/new",
+        "placed": 2,
+        "total": 2,
+        "victims": ["default/old-1"],
+        "victimsWithoutNode": ["default/old-1"] if code else [],
+        "rollout": "",
+    }
+    said = f"ll 2 pods of Deployment default/new get a node, but this evicts default/old-1, {fate}"
+    for form in ((), ("--brief",), ("-o", "markdown")):
+        first_lines = " ".join(run(*command, *form).out.split())
+        assert first_lines.removeprefix("**").startswith(f"A{said}"), form
+    summary = json.loads(run(*command, "-o", "json", "--summary").out)
+    assert summary["headline"].startswith(f"a{said}: ")
+    assert summary["figures"].items() >= {"placed": 2, "unplaced": 0, "evicted": 1, "unplacedEvicted": code}.items()
+    assert "title=evicted::Deployment default/new: all 2 pods" in run(*command, "-o", "github").out
+    assert run("remedies", *command[1:]).code == code
+
+
+def test_evictions_are_counted_for_several_workloads(run: Run, write: Write) -> None:
+    """The first pod of web fits on n1. The second one evicts default/old, which no controller recreates."""
+    old = pod("old", "3", nodeName="n2", uid="1")
+    small = deployment(1, "0.1")
+    small["metadata"]["name"] = "small"
+    path = write(node("n1", cpu="3"), node("n2", cpu="3.5"), old, HIGH, important_deployment(2, "3"), small)
+    outcome = run("explain", "-f", path, "--assume-complete")
+    assert outcome.code == 1
+    text = " ".join(outcome.out.split())
+    assert "; 1 running pod is evicted, which gets no other node" in text
+    assert "but this evicts default/old, which gets no other node" in text
+
+
+def test_the_evicted_pods_without_another_node_are_named(run: Run, write: Write) -> None:
+    """One of the two running pods finds room on n3, the other one is not recreated."""
+    running, replica_set = running_web("2")
+    running["spec"]["nodeName"] = "n2"
+    running["metadata"]["name"] = "old-1"
+    alone = pod("alone", "1", nodeName="n2", uid="9")
+    workload = important_deployment(2, "3")
+    workload["metadata"]["name"] = "new"
+    nodes = [node("n1", cpu="3"), node("n2", cpu="3"), node("n3", cpu="2")]
+    path = write(*nodes, running, replica_set, alone, HIGH, workload)
+    outcome = run("explain", "deploy/new", "-f", path, "--assume-complete")
+    assert outcome.code == 1
+    text = " ".join(outcome.out.split())
+    assert "this evicts 2 running pods (default/" in text
+    assert "1 of which gets no other node (default/alone)" in text
+
+
+def test_a_rollout_evicts_a_pod_of_another_workload(run: Run, write: Write) -> None:
+    """The second pod of web needs the place of default/old on n2."""
+    running = running_web("2")
+    old = pod("old", "3", nodeName="n2", uid="9")
+    workload = important_deployment(2, "2")
+    workload["spec"]["strategy"] = {"type": "Recreate"}
+    path = write(node("n1", cpu="2"), node("n2", cpu="3"), old, *running, HIGH, workload)
+    outcome = run("explain", "deploy/web", "-f", path, "--assume-complete", "-o", "json")
+    counts = json.loads(outcome.out)["replicas"]
+    assert (counts["placed"], counts["total"], counts["victims"]) == (2, 2, ["default/old"])
+    assert counts["victimsWithoutNode"] == ["default/old"]
+    assert outcome.code == 1
+
+
 def test_a_gate_reports_the_workload(run: Run, write: Write) -> None:
     path = write(node("n1", cpu="4"), deployment(3, "2"))
     outcome = run("explain", "deploy/web", "-f", path, "--assume-complete", "-o", "github")

@@ -71,9 +71,23 @@ def test_a_pod_that_still_waits_cannot_be_evicted() -> None:
 
 def test_the_node_is_uncordoned_only_once_the_evicted_pod_is_gone() -> None:
     report = room([node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("3")])
-    *_, wait, uncordon = report.commands
+    *_, wait, wait_for_replacement, uncordon = report.commands
     assert wait == "kubectl wait -n d --for=delete pod/a --timeout=5m"
+    assert wait_for_replacement == "kubectl rollout status -n d deployment/web --timeout=5m"
     assert uncordon == "kubectl uncordon n1"
+    assert not report.moves[0].is_only_pod  # d/b is another replica
+
+
+def test_kubectl_waits_for_the_replacement_of_a_single_replica() -> None:
+    alone = replica("a-0", "n1", "2")
+    alone["metadata"]["ownerReferences"] = [{"kind": "StatefulSet", "name": "a", "controller": True}]
+    report = room([node("n1"), node("n2"), alone, pod("fixed", "n2", "2"), waiting("3")])
+    assert moves(report) == [("d/a-0", "n1", "n2")]
+    *_, wait_for_replacement, uncordon = report.commands
+    assert wait_for_replacement == "kubectl rollout status -n d statefulset/a --timeout=5m"
+    assert uncordon == "kubectl uncordon n1"
+    outage = "StatefulSet d/a has no running pod until the replacement of d/a-0 runs"
+    assert outage in report.to_short_fix().but
 
 
 def test_replicas_that_take_the_room_first_are_named() -> None:
@@ -347,7 +361,7 @@ def test_a_node_that_was_cordoned_stays_so() -> None:
     anywhere = {"tolerations": [{"operator": "Exists"}]}
     report = room([*objects, waiting("4", **anywhere)])
     assert moves(report) == [("d/y", "n2", "n3")]
-    assert [command.split()[1] for command in report.commands] == ["%s", "wait"]
+    assert [command.split()[1] for command in report.commands] == ["%s", "wait", "wait"]
 
 
 def test_commands_on_a_control_plane() -> None:
@@ -390,7 +404,12 @@ def test_a_gang_gets_room_together_or_not_at_all() -> None:
     assert sum("uncordon" in command for command in report.commands) == 2
     report = room([*objects, *(member(f"m{number}") for number in (1, 2, 3))], "m1", "m2", "m3")
     assert (report.fits, report.moves, report.placed) == (False, (), ())
-    assert report.build_first_line()[0] == "No room found:"
+    assert report.build_first_line() == (
+        "No room can be made:",
+        "d/m1, d/m2, d/m3",
+        "– the 3 pods need 12 CPUs, with only 8 free on the 3 nodes that they may use; "
+        "with 2 more nodes like n3, all of them fit without moves",
+    )
 
 
 def test_the_plan_so_far_is_told_where_the_rest_of_the_pods_find_no_room() -> None:
@@ -398,6 +417,47 @@ def test_the_plan_so_far_is_told_where_the_rest_of_the_pods_find_no_room() -> No
     report = room([*objects, waiting("3", "new"), waiting("4", "more")], "new", "more")
     assert (report.fits, len(report.moves), report.missing) == (False, 1, ("d/more",))
     assert "These moves make room for only some of the pods." in RENDERERS["table"](report, Style())
+
+
+def test_more_than_is_free_in_total_is_no_fragmentation() -> None:
+    """Both nodes have 2 free CPUs, and 6 are needed. Moving a to n2 makes room for the first pod only."""
+    objects = [node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2")]
+    report = room([*objects, waiting("3", "first"), waiting("3", "second")], "first", "second")
+    (shortage,) = report.shortages
+    assert (shortage.resource, shortage.needed, shortage.free, shortage.freed_by_moves) == ("cpu", 6000, 4000, 0)
+    assert (report.fragmented, report.ran_out_of_time, report.undecided) == ((), False, False)
+    assert [placed.pod for placed in report.placed] == ["d/first"]
+    assert report.build_first_line() == (
+        "No room can be made:",
+        "d/second",
+        "– the 2 pods need 6 CPUs, with only 4 free on the 2 nodes that they may use; "
+        "with 2 more nodes like n1, all of them fit without moves",
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "freed"), [({}, 4000), ({"volumes": [{"name": "v", "hostPath": {"path": "/data"}}]}, 2000)]
+)
+def test_pods_that_may_leave_for_other_nodes_count_as_gone(spec: Json, freed: int) -> None:
+    """Both pods tolerate the taint of n3, which the new pods do not. A pod with a hostPath volume does not move."""
+    tainted = node("n3", taints=[{"key": "k", "effect": "NoSchedule"}])
+    tolerant = {"tolerations": [{"key": "k", "operator": "Exists"}]}
+    pods = [replica("a", "n1", "2", **tolerant), replica("b", "n2", "2", **tolerant, **spec)]
+    objects = [node("n1"), node("n2"), tainted, *pods]
+    assert room([*objects, waiting("4", "first"), waiting("4", "second")], "first", "second").fits is (freed == 4000)
+
+    names = ("first", "second", "third")
+    report = room([*objects, *(waiting("3", name) for name in names)], *names)
+    (shortage,) = report.shortages
+    assert (shortage.needed, shortage.free, shortage.freed_by_moves, shortage.nodes) == (9000, 4000, freed, 2)
+
+
+def test_new_nodes_are_not_proposed_for_pods_that_name_their_node() -> None:
+    names = ("first", "second")
+    pinned = [waiting("3", name, nodeSelector={HOSTNAME: "n1"}) for name in names]
+    report = room([node("n1"), node("n2"), replica("a", "n1", "2"), *pinned], *names)
+    assert [(shortage.nodes, shortage.pods) for shortage in report.shortages] == [(1, 2)]
+    assert report.new_nodes is None
 
 
 @pytest.mark.parametrize(

@@ -129,21 +129,22 @@ DRIFTED_AFFINITY = AuditRule(
     "Pods run on nodes that their required node affinity no longer matches",
     "The nodes' labels changed later, and node affinity is ignored during execution. A restarted kubelet rejects the "
     "pods with reason NodeAffinity.",
-    "Delete the pods so that they are rescheduled, or use the descheduler (RemovePodsViolatingNodeAffinity)",
+    "Evict the pods if they fit elsewhere (drain shows whether they do), or use the descheduler "
+    "(RemovePodsViolatingNodeAffinity)",
 )
 DRIFTED_TAINT = AuditRule(
     "audit-placed-taint",
     NOTE,
     "Pods run on nodes with a taint that keeps new pods like them away",
     "NoSchedule does not affect pods that were on the node before the taint.",
-    "Delete the pods so that they are rescheduled, or use the descheduler (RemovePodsViolatingNodeTaints)",
+    "Drain the node if its pods fit elsewhere, or evict them with the descheduler (RemovePodsViolatingNodeTaints)",
 )
 DRIFTED_AWAY = AuditRule(
     "audit-placed-affinity",
     NOTE,
     "Pods run apart from the pods that their required affinity names",
     "The other pods have gone or moved, and affinity is ignored during execution.",
-    "Delete the pods so that they are rescheduled",
+    "Evict the pods so that they are rescheduled",
 )
 DRIFTED_SPREAD = AuditRule(
     "audit-placed-spread",
@@ -238,6 +239,7 @@ def _iter_misplaced_by_workload(misplaced: Misplaced, view: Fork) -> Iterator[Mi
             workload=workload,
             pods=len(positions),
             examples=tuple(f"{pod.metadata.name} on {pod.spec.node_name}" for pod in example_pods),
+            example_nodes=tuple(pod.spec.node_name for pod in example_pods),
         )
 
 
@@ -386,4 +388,5 @@ def _iter_headline_counts(section: PlacedSection) -> Iterator[tuple[int, str]]:
     yield broken, "placed against a rule"
     yield sum(rejected_pods.pods + rejected_pods.gone for rejected_pods in section.refused), "rejected by kubelets"
     yield sum(orphaned_pods.pods for orphaned_pods in section.orphaned), "on nodes that do not exist"
-    yield drifted, "on nodes where they would not be placed now"
+    their_nodes = agreeing(drifted, "its node", "their nodes")
+    yield drifted, f"{agreeing(drifted, 'pod', 'pods')} may stay, but would not be placed on {their_nodes} now"

@@ -21,6 +21,8 @@ class MisplacedPods(Document, frozen=True, kw_only=True):
     pods: Annotated[int, Column(place=-1)]
     examples: Annotated[tuple[str, ...], Column("examples", beneath="such as")]
     """Some of the pods, each with its node."""
+    example_nodes: tuple[str, ...] = ()
+    """The nodes of these pods."""
 
 
 class Arrival(Document, frozen=True, kw_only=True):

@@ -428,6 +428,13 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         key = NodeResourcesFit, resources
         return view.memo(key, lambda: list_pod_amounts(info, resources, options, nonzero=True), info)
 
+    def limits_resource(self, name: str, view: NodeView) -> bool:
+        """Return whether nodes need to have enough of the resource.
+
+        That is not so if the profile ignores the resource, or if devices may back it.
+        """
+        return not self._is_resource_ignored(name) and not DeviceBackedResources(view, self.features).is_backed(name)
+
     def _is_resource_ignored(self, name: str) -> bool:
         """Return whether the profile ignores the extended resource or its group."""
         if not names.is_extended(name):

@@ -1,0 +1,220 @@
+"""Prove that no moves can make room, because the pods need more in total than moves can free on the nodes they may use.
+
+The amount that can be free is an upper bound. It consists of what is free now, and of the requests of all pods that
+may leave these nodes for others. Moves among the nodes free nothing in total. Moves off the nodes count as possible
+unless a plugin rejects all other nodes, whichever pods run there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+import numpy as np
+
+from kschedctl.api.arrays import Bools, Position, Row
+from kschedctl.cluster import Cluster
+from kschedctl.commands.make_room.movable import find_reasons_against_moving
+from kschedctl.commands.make_room.report import NewNodes, ResourceShortage
+from kschedctl.commands.make_room.room import RoomMaking
+from kschedctl.replay.edits import get_zone
+from kschedctl.replay.scenarios import reject_file
+from kschedctl.replay.scenarios.steps import add_nodes
+from kschedctl.replay.settling import find_pods_still_pending, schedule_victims, settle
+from kschedctl.reports.scenario import AddNodes
+from kschedctl.scheduler.engine.cycle import Filtering, run_pre_filter
+from kschedctl.scheduler.framework import PluginError, PluginVerdict
+from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
+from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.simulation import Simulation
+
+MAX_NODE_SETS = 20
+"""The maximum number of sets of nodes that are examined."""
+MAX_TRIED_COUNTS = 4
+"""The maximum number of replays with new nodes."""
+
+
+class PossibleNodes:
+    """The nodes that pods may ever get, whichever pods move."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self._nodes_by_info: dict[int, Bools] = {}
+
+    def find(self, position: Position) -> Bools:
+        """Return the mask (N,) of the nodes that no plugin rejects for the pod regardless of the pods there.
+
+        It is cached by PodInfo. Devices do not count, because pods that move may release them.
+        """
+        number = int(self._simulation.view.pods.info[position])
+        if number not in self._nodes_by_info:
+            self._nodes_by_info[number] = self._judge_nodes(position)
+        return self._nodes_by_info[number]
+
+    def _judge_nodes(self, position: Position) -> Bools:
+        """Return the mask (N,) without the cache.
+
+        It contains all nodes if a plugin fails or no profile serves the pod.
+        """
+        view, framework = self._simulation.view, self._simulation.framework(position)
+        all_nodes = np.ones(len(view.nodes), np.bool_)
+        if framework is None:
+            return all_nodes
+        info = self._simulation.get_shared_incoming_info(position)
+        accepts_all_nodes = PluginVerdict.from_rejections(iter(()), len(view.nodes))
+        try:
+            pre_filter = run_pre_filter(framework.plugins_at("preFilter"), info, view)
+            filtering = Filtering.from_framework(framework, pre_filter, info, view)
+            return ~filtering.find_rejected_regardless_of_pods({DynamicResources.name: accepts_all_nodes})
+        except PluginError:
+            return all_nodes
+
+
+def find_shortages(room: RoomMaking) -> tuple[ResourceShortage, ...]:
+    """Return the resources of which the wanted pods need more than any moves can free, the scarcest first.
+
+    Only pods that may run on no other nodes count. Return () if all pods fit, or if nothing is proven.
+    """
+    simulation = room.before.build_simulation()
+    possible_nodes = PossibleNodes(simulation)
+    wanted = [position for position in room.wanted if possible_nodes.find(position).any()]
+    missing = [position for position in wanted if position not in room.rows]
+    node_sets = {nodes.tobytes(): nodes for nodes in map(possible_nodes.find, missing)}
+
+    shortages: list[ResourceShortage] = []
+    for nodes in islice(node_sets.values(), MAX_NODE_SETS):
+        confined = [position for position in wanted if not (possible_nodes.find(position) & ~nodes).any()]
+        shortages += _find_shortages_on_nodes(room, simulation, possible_nodes, confined, nodes)
+    return tuple(sorted(shortages, key=lambda shortage: shortage.obtainable / shortage.needed))
+
+
+def _find_shortages_on_nodes(
+    room: RoomMaking, simulation: Simulation, possible_nodes: PossibleNodes, confined: Sequence[Position], nodes: Bools
+) -> list[ResourceShortage]:
+    """Return the resources that are too scarce on `nodes`, a mask (N,), for the `confined` pods.
+
+    These pods may run on no other nodes. Resources that none of the nodes offers are left out.
+    """
+    view = simulation.view
+    needed_amounts = view.requests[view.pods.info[list(confined)]]
+    free_amounts = np.maximum(view.allocatable - view.requested, 0)[nodes]
+    leaving_pods: list[Position] | None = None
+    shortages = []
+    for resource, column in view.resources.items():
+        needed = sum(needed_amounts[:, column].tolist())  # integers of Python do not overflow
+        free = sum(free_amounts[:, column].tolist())
+        if needed <= free or not all(_limits_resource(simulation, position, resource) for position in confined):
+            continue
+        if leaving_pods is None:
+            leaving_pods = _find_pods_that_may_leave(room, simulation, possible_nodes, nodes)
+        freed_by_moves = sum(view.requests[view.pods.info[leaving_pods], column].tolist())
+        if needed > free + freed_by_moves and view.allocatable[nodes, column].any():
+            offered = view.allocatable[:, column].tolist()
+            largest_by_zone: dict[str, Row] = {}
+            for row in sorted(np.flatnonzero(nodes).tolist(), key=lambda row: -offered[row]):
+                largest_by_zone.setdefault(get_zone(view.nodes.objects[row]), Row(row))
+            largest_rows = list(largest_by_zone.values())
+            shortages.append(
+                ResourceShortage(
+                    resource=resource,
+                    needed=needed,
+                    free=free,
+                    freed_by_moves=freed_by_moves,
+                    nodes=int(nodes.sum()),
+                    pods=len(confined),
+                    example=view.pods.objects[confined[0]].key,
+                    largest_nodes=tuple(view.nodes.names[row] for row in largest_rows),
+                    on_largest_node=offered[largest_rows[0]],
+                )
+            )
+    return shortages
+
+
+def _limits_resource(simulation: Simulation, position: Position, resource: str) -> bool:
+    """Return whether kube-scheduler gives the pod only nodes with enough of the resource."""
+    framework = simulation.framework(position)
+    plugins = framework.plugins_at("filter") if framework else ()
+    return any(
+        isinstance(plugin, NodeResourcesFit) and plugin.limits_resource(resource, simulation.view) for plugin in plugins
+    )
+
+
+def _find_pods_that_may_leave(
+    room: RoomMaking, simulation: Simulation, possible_nodes: PossibleNodes, nodes: Bools
+) -> list[Position]:
+    """Return the pods on `nodes`, a mask (N,), that other nodes may take.
+
+    PodDisruptionBudgets are ignored, since they may allow evictions later. Pods that only the replay has placed may be
+    placed elsewhere, even if they may not be evicted.
+    """
+    view = simulation.view
+    read_nodes = room.before.scheduler.view.node
+    is_placed_by_replay = np.ones(len(view.node), np.bool_)
+    is_placed_by_replay[: len(read_nodes)] = view.node[: len(read_nodes)] != read_nodes
+    is_held = np.array([bool(reason) for reason in find_reasons_against_moving(view, room.keep)], np.bool_)
+
+    leaving_pods = []
+    for position in map(Position, np.flatnonzero(view.node >= 0).tolist()):
+        row = Row(int(view.node[position]))
+        may_be_evicted = bool(room.nodes[row]) and not is_held[view.pods.info[position]]
+        is_leaving_possible = nodes[row] and (may_be_evicted or is_placed_by_replay[position])
+        if is_leaving_possible and (possible_nodes.find(position) & ~nodes).any():
+            leaving_pods.append(position)
+    return leaving_pods
+
+
+def find_sufficient_new_nodes(room: RoomMaking, shortage: ResourceShortage) -> NewNodes | None:
+    """Find how many new nodes are enough for all wanted pods, verified by replays.
+
+    The new nodes copy the largest node or, since pods may have to spread, the largest node of each zone. The search
+    starts with the number that the shortage makes necessary. The nodes have to be enough whether they are added before
+    or after the pods that fit now get their nodes. Return None if extenders would have to be called.
+
+    If no tried number is enough, return the smallest number that the shortage leaves possible, or None if new nodes do
+    not take the pods.
+    """
+    scheduler, seed = room.before.scheduler, room.before.seed
+    if scheduler.call_extender is not None and scheduler.extenders:
+        return None
+    settled_cluster = settle(scheduler.cluster, seed).cluster  # DaemonSets have pods here, which new nodes get as well
+    wanted = [room.before.view.pods.objects[position].key for position in room.wanted]
+    missing_amount = shortage.needed - shortage.obtainable
+    for models in dict.fromkeys((shortage.largest_nodes[:1], shortage.largest_nodes)):
+        fewest = -(-missing_amount // (shortage.on_largest_node * len(models)))
+        for new_nodes in (NewNodes(models, count) for count in range(fewest, fewest + MAX_TRIED_COUNTS)):
+            larger_clusters = (_add_nodes(cluster, new_nodes) for cluster in (scheduler.cluster, settled_cluster))
+            if all(_fit_after_other_pods(cluster, wanted, seed) for cluster in larger_clusters):
+                return new_nodes
+    fewest_new_nodes = NewNodes(
+        shortage.largest_nodes[:1], -(-missing_amount // shortage.on_largest_node), enough=False
+    )
+    return fewest_new_nodes if _may_run_on_new_node(scheduler.cluster, shortage) else None
+
+
+def _may_run_on_new_node(cluster: Cluster, shortage: ResourceShortage) -> bool:
+    """Return whether the shortage's example pod may run on a copy of the largest node."""
+    simulation = Simulation(Scheduler(_add_nodes(cluster, NewNodes(shortage.largest_nodes[:1], 1))))
+    nodes = PossibleNodes(simulation).find(Position(simulation.view.pods.index[shortage.example]))
+    existing = {node.metadata.name for node in cluster.nodes}
+    return any(nodes[row] for row, name in enumerate(simulation.view.nodes.names) if name not in existing)
+
+
+def _add_nodes(cluster: Cluster, new_nodes: NewNodes) -> Cluster:
+    """Return the cluster with the new nodes."""
+    for model in new_nodes.like:
+        part = AddNodes(like=model, count=new_nodes.count, name=f"{model}-more")
+        cluster = add_nodes(part, cluster, reject_file).resulting_cluster
+    return cluster
+
+
+def _fit_after_other_pods(cluster: Cluster, keys: Sequence[str], seed: int) -> bool:
+    """Return whether the pods `keys` all get nodes without preemption, even if other waiting pods are tried first."""
+    simulation = Simulation(Scheduler(cluster), seed=seed)
+    pods = simulation.view.pods
+    wanted = [Position(pods.index[key]) for key in keys]
+    waiting = find_pods_still_pending(simulation)
+    schedule_victims(simulation, simulation.schedule(position for position in waiting if position not in wanted))
+    outcomes = simulation.schedule(position for position in waiting if position in wanted)
+    has_victims = any(outcome.victims for outcome in outcomes)
+    return not has_victims and bool((simulation.view.node[wanted] >= 0).all())
