@@ -247,7 +247,7 @@ class Capacity(Report, frozen=True):
         if not self.not_counted:
             return self.autoscaled
         run = agreeing(len(self.not_counted), "which runs", "which run")
-        daemon_sets = f"{first_few(self.not_counted)}, {run} one pod on each node (kschedctl simulate shows where)"
+        daemon_sets = f"{first_few(self.not_counted)}, {run} one pod on each node (simulate shows where)"
         return (*self.autoscaled, f"Not counted: {daemon_sets}. The numbers leave no room for these pods.")
 
     def _iter_warnings(self) -> Iterator[str]:

@@ -112,7 +112,7 @@ class ResourceShortage(Document, frozen=True):
         )
 
 
-class NewNodes(Document, frozen=True):
+class ProposedNodes(Document, frozen=True):
     """New nodes that the pods need if moves cannot make room for them."""
 
     like: tuple[str, ...]
@@ -214,7 +214,7 @@ class MakeRoom(Report, frozen=True):
     """The room that terminating pods leave, if it is what the pods need, so that no pod has to move."""
     shortages: tuple[ResourceShortage, ...] = ()
     """Resources of which the pods need more than moves can free, which proves that no moves make room for all pods."""
-    new_nodes: NewNodes | None = None
+    new_nodes: ProposedNodes | None = None
     """The new nodes that the pods need, if moves cannot make room for them."""
     kind: str = "MakeRoom"
 

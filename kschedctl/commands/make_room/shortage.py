@@ -15,7 +15,7 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Position, Row
 from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room.movable import find_reasons_against_moving
-from kschedctl.commands.make_room.report import NewNodes, ResourceShortage
+from kschedctl.commands.make_room.report import ProposedNodes, ResourceShortage
 from kschedctl.commands.make_room.room import RoomMaking
 from kschedctl.replay.edits import get_zone
 from kschedctl.replay.scenarios import reject_file
@@ -164,7 +164,7 @@ def _find_pods_that_may_leave(
     return leaving_pods
 
 
-def find_sufficient_new_nodes(room: RoomMaking, shortage: ResourceShortage) -> NewNodes | None:
+def find_sufficient_new_nodes(room: RoomMaking, shortage: ResourceShortage) -> ProposedNodes | None:
     """Find how many new nodes are enough for all wanted pods, verified by replays.
 
     The new nodes copy the largest node or, since pods may have to spread, the largest node of each zone. The search
@@ -182,11 +182,11 @@ def find_sufficient_new_nodes(room: RoomMaking, shortage: ResourceShortage) -> N
     missing_amount = shortage.needed - shortage.obtainable
     for models in dict.fromkeys((shortage.largest_nodes[:1], shortage.largest_nodes)):
         fewest = -(-missing_amount // (shortage.on_largest_node * len(models)))
-        for new_nodes in (NewNodes(models, count) for count in range(fewest, fewest + MAX_TRIED_COUNTS)):
+        for new_nodes in (ProposedNodes(models, count) for count in range(fewest, fewest + MAX_TRIED_COUNTS)):
             larger_clusters = (_add_nodes(cluster, new_nodes) for cluster in (scheduler.cluster, settled_cluster))
             if all(_fit_after_other_pods(cluster, wanted, seed) for cluster in larger_clusters):
                 return new_nodes
-    fewest_new_nodes = NewNodes(
+    fewest_new_nodes = ProposedNodes(
         shortage.largest_nodes[:1], -(-missing_amount // shortage.on_largest_node), enough=False
     )
     return fewest_new_nodes if _may_run_on_new_node(scheduler.cluster, shortage) else None
@@ -194,13 +194,13 @@ def find_sufficient_new_nodes(room: RoomMaking, shortage: ResourceShortage) -> N
 
 def _may_run_on_new_node(cluster: Cluster, shortage: ResourceShortage) -> bool:
     """Return whether the shortage's example pod may run on a copy of the largest node."""
-    simulation = Simulation(Scheduler(_add_nodes(cluster, NewNodes(shortage.largest_nodes[:1], 1))))
+    simulation = Simulation(Scheduler(_add_nodes(cluster, ProposedNodes(shortage.largest_nodes[:1], 1))))
     nodes = PossibleNodes(simulation).find(Position(simulation.view.pods.index[shortage.example]))
     existing = {node.metadata.name for node in cluster.nodes}
     return any(nodes[row] for row, name in enumerate(simulation.view.nodes.names) if name not in existing)
 
 
-def _add_nodes(cluster: Cluster, new_nodes: NewNodes) -> Cluster:
+def _add_nodes(cluster: Cluster, new_nodes: ProposedNodes) -> Cluster:
     """Return the cluster with the new nodes."""
     for model in new_nodes.like:
         part = AddNodes(like=model, count=new_nodes.count, name=f"{model}-more")
