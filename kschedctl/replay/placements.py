@@ -523,16 +523,21 @@ def find_missing_claim_templates(pod: Pod, cluster: Cluster) -> list[str]:
     The list is empty if ResourceClaimTemplates were not read.
     """
     namespace = pod.metadata.namespace
-    recorded_names = {status.name for status in pod.status.resource_claim_statuses}
-    names = [
-        reference.resource_claim_template_name
-        for reference in pod.spec.resource_claims
-        if reference.resource_claim_template_name and reference.name not in recorded_names
-    ]
+    names = list_awaited_claim_templates(pod)
     if not names or cluster.find_gap("ResourceClaimTemplate", namespace) is not None:
         return []
     existing = {t.metadata.name for t in cluster.list_in_namespace("resource_claim_templates", namespace)}
     return [f"{namespace}/{name}" for name in dict.fromkeys(names) if name not in existing]
+
+
+def list_awaited_claim_templates(pod: Pod) -> list[str]:
+    """Return the names of the ResourceClaimTemplates from which no claim has been created for the pod yet."""
+    recorded_names = {status.name for status in pod.status.resource_claim_statuses}
+    return [
+        reference.resource_claim_template_name
+        for reference in pod.spec.resource_claims
+        if reference.resource_claim_template_name and reference.name not in recorded_names
+    ]
 
 
 def _explain_missing_claim_templates(pod: Pod, cluster: Cluster) -> str:

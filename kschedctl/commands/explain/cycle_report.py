@@ -11,6 +11,7 @@ from kschedctl.api.arrays import NO_ROW, Bools, Scores
 from kschedctl.api.copying import replace
 from kschedctl.api.gangs import find_gangs
 from kschedctl.api.objects import PersistentVolumeClaim, Pod, Volume
+from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.advice import iter_advice
 from kschedctl.commands.explain.eliminations import find_causes, group_rejected_nodes, report_eliminations, report_nodes
 from kschedctl.commands.explain.headline import build_headline
@@ -26,13 +27,19 @@ from kschedctl.commands.explain.report import (
     VolumesReport,
 )
 from kschedctl.replay import unknown as doubts
-from kschedctl.replay.placements import MissingStorageClasses, find_missing_claim_templates
+from kschedctl.replay.placements import (
+    MissingStorageClasses,
+    find_missing_claim_templates,
+    list_awaited_claim_templates,
+)
 from kschedctl.replay.unknown import (
+    REMEDIES,
     VICTIMS,
     WHEN_GATED,
     WHEN_SCHEDULABLE,
     WHEN_UNSCHEDULABLE,
     build_unknown_fields,
+    merge_unknown_kinds,
     summarize_unknowns,
 )
 from kschedctl.reports.plugin_answers import (
@@ -44,6 +51,7 @@ from kschedctl.reports.plugin_answers import (
     SearchStart,
     StatusReport,
 )
+from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.cycle import Cycle, mask_allowed_nodes, run_cycle
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, build_fit_error, format_histogram, run_post_filter
 from kschedctl.scheduler.engine.extenders import CallWithFullPods
@@ -96,10 +104,23 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
     else:
         report = _report_cycle_with_group(scheduler, framework, info, unread_by_profile, nodes=nodes)
 
-    explanation = replace(report, headline=build_full_headline(report, pod, scheduler))
+    unknown = merge_unknown_kinds((report.unknown, _iter_unread_claim_templates(report, pod, scheduler.cluster)))
+    explanation = replace(report, headline=build_full_headline(report, pod, scheduler), unknown=unknown)
     if not nodes:
         return explanation
     return replace(explanation, advice=tuple(iter_advice(explanation, pod, scheduler, framework)))
+
+
+def _iter_unread_claim_templates(report: Explanation, pod: Pod, cluster: Cluster) -> Iterator[UnknownKind]:
+    """Yield ResourceClaimTemplates as unread if a pod that is held back waits for a claim made from one of them.
+
+    Without them, it is uncertain whether the claim is still to be created, or whether its template has to be.
+    """
+    if report.verdict != "Gated" or not list_awaited_claim_templates(pod):
+        return
+    gap = cluster.find_gap("ResourceClaimTemplate", pod.metadata.namespace)
+    if gap is not None:
+        yield UnknownKind("ResourceClaimTemplate", gap.why, REMEDIES)
 
 
 def build_full_headline(report: Explanation, pod: Pod, scheduler: Scheduler) -> str:

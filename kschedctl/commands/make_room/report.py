@@ -77,6 +77,8 @@ class ResourceShortage(Document, frozen=True):
     """The number of these nodes."""
     pods: int
     """The number of pods that may run on no other nodes."""
+    largest_request: int
+    """The most that one of these pods requests."""
     example: str
     """The first of these pods."""
     largest_nodes: tuple[str, ...]

@@ -33,6 +33,8 @@ MAX_NODE_SETS = 20
 """The maximum number of sets of nodes that are examined."""
 MAX_TRIED_COUNTS = 4
 """The maximum number of replays with new nodes."""
+MAX_NEW_NODES = 1_000
+"""More new nodes are not replayed."""
 
 
 class PossibleNodes:
@@ -123,6 +125,7 @@ def _find_shortages_on_nodes(
                     freed_by_moves=freed_by_moves,
                     nodes=int(nodes.sum()),
                     pods=len(confined),
+                    largest_request=int(needed_amounts[:, column].max()),
                     example=view.pods.objects[confined[0]].key,
                     largest_nodes=tuple(view.nodes.names[row] for row in largest_rows),
                     on_largest_node=offered[largest_rows[0]],
@@ -169,19 +172,24 @@ def find_sufficient_new_nodes(room: RoomMaking, shortage: ResourceShortage) -> P
 
     The new nodes copy the largest node or, since pods may have to spread, the largest node of each zone. The search
     starts with the number that the shortage makes necessary. The nodes have to be enough whether they are added before
-    or after the pods that fit now get their nodes. Return None if extenders would have to be called.
+    or after the pods that fit now get their nodes. Return None if extenders would have to be called, or
+    if a pod requests more than the largest node offers.
 
-    If no tried number is enough, return the smallest number that the shortage leaves possible, or None if new nodes do
-    not take the pods.
+    If no tried number is enough, or if the number is too large to be tried, return the smallest number that the
+    shortage leaves possible, or None if new nodes do not take the pods.
     """
     scheduler, seed = room.before.scheduler, room.before.seed
     if scheduler.call_extender is not None and scheduler.extenders:
+        return None
+    if shortage.largest_request > shortage.on_largest_node:
         return None
     settled_cluster = settle(scheduler.cluster, seed).cluster  # DaemonSets have pods here, which new nodes get as well
     wanted = [room.before.view.pods.objects[position].key for position in room.wanted]
     missing_amount = shortage.needed - shortage.obtainable
     for models in dict.fromkeys((shortage.largest_nodes[:1], shortage.largest_nodes)):
         fewest = -(-missing_amount // (shortage.on_largest_node * len(models)))
+        if (fewest + MAX_TRIED_COUNTS) * len(models) > MAX_NEW_NODES:
+            continue
         for new_nodes in (ProposedNodes(models, count) for count in range(fewest, fewest + MAX_TRIED_COUNTS)):
             larger_clusters = (_add_nodes(cluster, new_nodes) for cluster in (scheduler.cluster, settled_cluster))
             if all(_fit_after_other_pods(cluster, wanted, seed) for cluster in larger_clusters):
