@@ -223,6 +223,8 @@ def _read_kinds(
     pods = futures["Pod"].result().listing
     needless = scheduler.find_irrelevant_kinds(_iter_pod_specs(pods)) if possibly_needless else {}
     futures |= submit_lists(kind for kind in plugin_kinds if kind in possibly_needless and kind not in needless)
+    if "ResourceClaimTemplate" not in futures and _use_claim_templates(pods):
+        futures |= submit_lists(["ResourceClaimTemplate"])
     futures |= submit_lists(sorted(find_group_kinds(_get_pod_templates(pods)) - futures.keys()))
     results = {kind: future.result() for kind, future in futures.items()}
 
@@ -250,6 +252,11 @@ def _read_kinds(
         *(warning for result in results.values() if result.listing for warning in result.listing.warnings),
     )
     return Reading(listings, replace(scheduler_cluster, gaps=gaps, warnings=warnings), synchronized.changed)
+
+
+def _use_claim_templates(pods: Listing | None) -> bool:
+    """Return whether any pod has a claim that is made from a ResourceClaimTemplate, which may not exist."""
+    return any(claim.resource_claim_template_name for spec in _iter_pod_specs(pods) for claim in spec.resource_claims)
 
 
 def _find_absent_kinds(server: Server, kinds: Collection[str]) -> set[str]:

@@ -380,6 +380,13 @@ def lists(paths: list[str]) -> set[str]:
     return {path.rpartition("/")[2] for path in paths if not is_group(path)}
 
 
+@pytest.mark.parametrize(("field", "is_read"), [("resourceClaimTemplateName", True), ("resourceClaimName", False)])
+def test_claim_templates_are_read_if_a_pod_names_one(field: str, is_read: bool, server_at: ServerAt) -> None:
+    pods = for_path("/api/v1/pods", pod_list({**QUIET, "resourceClaims": [{"name": "device", field: "large"}]}))
+    _, paths = read(server_at, pods, pods_alone=True)
+    assert ("resourceclaimtemplates" in lists(paths)) == is_read
+
+
 @pytest.mark.parametrize("trait", TRAITS)
 def test_what_no_pod_can_lean_on_is_not_read(trait: str, server_at: ServerAt) -> None:
     more, groups = TRAITS[trait]
