@@ -80,7 +80,6 @@ def build_questions(folder: Path, snapshot: str) -> dict[str, list[str]]:
         "lint": ["lint", *of_cluster],
         "audit": ["audit", *of_cluster],
         "capacity -f": ["capacity", "-f", small, *of_cluster],
-        "failures --zones, one process": ["failures", "--zones", "--jobs", "1", *of_cluster],
         "failures --zones": ["failures", "--zones", *of_cluster],
         "failures --nodes": ["failures", "--nodes", *of_cluster],
         "make-room -f, 6 pods, demo": ["make-room", "-f", wide, "--demo"],
