@@ -104,7 +104,7 @@ def build_targets(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[TargetP
         chosen = []
         for subject in subjects:
             if isinstance(subject, Pod):
-                chosen.append(TargetPod(scheduler, scheduler.view.stored(subject)))
+                chosen.append(TargetPod(scheduler, scheduler.view.build_stored_pod(subject)))
             elif subject in target_by_manifest:
                 chosen.append(target_by_manifest[subject])
             else:

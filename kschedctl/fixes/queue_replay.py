@@ -79,7 +79,7 @@ def replay_queue_without_pods(scheduler: Scheduler, gone_pods: frozenset[str], p
     cached for each view of a scheduler.
     """
     stored = scheduler.cluster.pod(pod.metadata.namespace, pod.metadata.name)
-    is_changed = stored is None or scheduler.view.stored(stored) != pod
+    is_changed = stored is None or scheduler.view.build_stored_pod(stored) != pod
 
     def schedule() -> RunWithoutPods:
         """Schedule all waiting pods of the changed cluster."""

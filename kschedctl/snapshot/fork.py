@@ -200,7 +200,7 @@ class Fork:
         if self.settings.held_back is not None:
             for index, position in enumerate(positions.tolist()):
                 # PreEnqueue plugins may look at the pod's own name and status.
-                stored_pod = self.stored(self.pods.objects[position])
+                stored_pod = self.build_stored_pod(self.pods.objects[position])
                 info = self.pods.infos[self.pods.info[position]].for_pod(stored_pod)
                 mask[index] = self.settings.held_back(info, self)
         return mask
@@ -234,8 +234,8 @@ class Fork:
         """Convert mappings from resource to amount into a matrix, as `Demands.build_matrix` does."""
         return self.snapshot.demands.build_matrix(rows)
 
-    def stored(self, pod: Pod) -> Pod:
-        """Return a pod of the cluster's documents as the API server would store it.
+    def build_stored_pod(self, pod: Pod) -> Pod:
+        """Build the pod as the API server would store it, with defaults and its priority, from the pod as it was read.
 
         Raises InputError for an invalid amount.
         """

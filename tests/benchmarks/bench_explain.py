@@ -31,7 +31,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 scheduler = Scheduler(kschedctl.Cluster.from_paths(sys.argv[1:]))
 pods = {{pod.key: pod for pod in scheduler.cluster.pods if not pod.spec.node_name}}
 for key in ({PLAIN!r}, {SPREAD!r}):
-    pod = scheduler.view.stored(pods[key])
+    pod = scheduler.view.build_stored_pod(pods[key])
     for run in ("first", "again"):
         start = time.perf_counter()
         scheduler.run_cycle(scheduler.framework(pod.spec.scheduler_name), pod)

@@ -171,7 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     assert framework is not None
     print(f"{options.nodes} nodes with {options.pods} pods of lower priority each")
     for name, spec in SCENARIOS.items():
-        cycle = scheduler.run_cycle(framework, scheduler.view.stored(build_preemptor(**spec)))
+        cycle = scheduler.run_cycle(framework, scheduler.view.build_stored_pod(build_preemptor(**spec)))
         assert not cycle.schedulable
         found = dry_run_together(cycle)
         everywhere = np.ones(options.nodes, np.bool_)

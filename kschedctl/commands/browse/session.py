@@ -105,7 +105,7 @@ class BrowseSession:
         pod = self._find_pod(key)
         if pod is None:
             raise UsageError(f"{key} is gone")
-        return apply_suppositions(TargetPod(self.scheduler, self.scheduler.view.stored(pod)), assumptions)
+        return apply_suppositions(TargetPod(self.scheduler, self.scheduler.view.build_stored_pod(pod)), assumptions)
 
     @cached_property
     def _replayed_cluster(self) -> ReplayedCluster:

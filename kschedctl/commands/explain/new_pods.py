@@ -77,7 +77,7 @@ def admit_manifest(scheduler: Scheduler, manifest: JsonObject | Pod) -> Pod:
         else:
             raise_if_denied({"kind": "Pod", **manifest}, scheduler.cluster, admission=False)
         pod = admit_pod(pod, scheduler.cluster)
-    return scheduler.view.merge_label_keys(scheduler.view.stored(pod))
+    return scheduler.view.merge_label_keys(scheduler.view.build_stored_pod(pod))
 
 
 def _decode_pod(manifest: JsonObject | Pod) -> Pod:

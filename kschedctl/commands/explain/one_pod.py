@@ -222,7 +222,7 @@ def resolve_pod(scheduler: Scheduler, pod: PodReference) -> Pod:
     stored = scheduler.cluster.pod(namespace, name)
     if stored is None:
         raise UsageError(f'pod "{pod}" not found', hint="" if namespace else "name it as namespace/name")
-    return scheduler.view.stored(stored)
+    return scheduler.view.build_stored_pod(stored)
 
 
 def combine_explanations(reports: Sequence[Explanation]) -> Explanations:

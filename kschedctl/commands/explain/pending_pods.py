@@ -205,7 +205,9 @@ def explain_pods(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) ->
         identity = pod.key if extenders_called else ""  # to extenders no two pods are alike
         kind_of_pod = (info_code, pod.status.nominated_node_name, identity)
         if kind_of_pod not in explanation_by_kind:
-            report = explain_pod(scheduler, scheduler.view.stored(pod), nodes=len(explanation_by_kind) < in_full)
+            report = explain_pod(
+                scheduler, scheduler.view.build_stored_pod(pod), nodes=len(explanation_by_kind) < in_full
+            )
             # kube-scheduler writes no event for a gated pod, so its message is dropped
             explanation_by_kind[kind_of_pod] = drop_unwritten_message(report)
         explanations[pod.key] = explanation_by_kind[kind_of_pod]

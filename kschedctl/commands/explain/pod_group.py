@@ -135,7 +135,7 @@ def format_group_keys(gangs: Iterable[AnyGroupKey]) -> tuple[str, ...]:
 
 def build_pod_info(view: Fork, position: Position, target_pod: Pod) -> PodInfo:
     """Build the pod info of a group member. For the explained pod, use `target_pod` instead of the stored pod."""
-    pod = view.stored(view.pods.objects[position])
+    pod = view.build_stored_pod(view.pods.objects[position])
     return PodInfo(target_pod if pod.key == target_pod.key else pod, view.settings.requests)
 
 

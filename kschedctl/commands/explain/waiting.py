@@ -53,7 +53,9 @@ def replay_pods(scheduler: Scheduler, pods: Sequence[Pod], progress: Progress) -
     report_done = progress.begin("Replaying pending pods", len(pods))
     replays = []
     for equal_pods in pods_by_kind.values():
-        explanation = drop_unwritten_message(explain_pod(scheduler, scheduler.view.stored(equal_pods[0]), nodes=False))
+        explanation = drop_unwritten_message(
+            explain_pod(scheduler, scheduler.view.build_stored_pod(equal_pods[0]), nodes=False)
+        )
         replays += _split_by_rivals(scheduler, ReplayedPods(tuple(equal_pods), explanation))
         report_done(len(equal_pods))
     return tuple(replays)

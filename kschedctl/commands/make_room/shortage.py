@@ -172,8 +172,9 @@ def find_sufficient_new_nodes(room: RoomMaking, shortage: ResourceShortage) -> P
 
     The new nodes copy the largest node or, since pods may have to spread, the largest node of each zone. The search
     starts with the number that the shortage makes necessary. The nodes have to be enough whether they are added before
-    or after the pods that fit now get their nodes. Return None if extenders would have to be called, or
-    if a pod requests more than the largest node offers.
+    or after the pods that fit now get their nodes.
+
+    Return None if extenders would have to be called, or if a pod requests more than the largest node offers.
 
     If no tried number is enough, or if the number is too large to be tried, return the smallest number that the
     shortage leaves possible, or None if new nodes do not take the pods.

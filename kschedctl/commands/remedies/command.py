@@ -257,7 +257,7 @@ def _find_target_pods(
     scope = with_context_namespace(scope, source, inquiry.cluster)
     found_pods.require_existing_namespace(inquiry.cluster, scope)
     waiting = found_pods.find_pending_in_scope(inquiry.cluster, scope)
-    return [TargetPod(inquiry.scheduler, inquiry.scheduler.view.stored(pod)) for pod in waiting]
+    return [TargetPod(inquiry.scheduler, inquiry.scheduler.view.build_stored_pod(pod)) for pod in waiting]
 
 
 def _build_pod_report_and_exit_code(

@@ -505,7 +505,7 @@ def _find_group_fixes(
 
     The group is returned unchanged if no change can help the pod. Raises KeyboardInterrupt if the user interrupts.
     """
-    target = TargetPod(scheduler, scheduler.view.stored(group.pods[0]))
+    target = TargetPod(scheduler, scheduler.view.build_stored_pod(group.pods[0]))
     if not should_search_fixes(explain_pod(scheduler, target.pod, nodes=False), target):
         return group
     search, best = search_fixes(target, wishes, deadline=deadline)

@@ -337,9 +337,9 @@ def _suggest_commands(
     """Yield up to two commands to run next.
 
     If pods do not fit or cannot be created, the first command says what would help. If only pods that waited before do
-    not fit, it explains these. The second command repeats the
-    simulation with ``--rollout`` if old pods are replaced at once, or with ``--pending`` if waiting pods were left out
-    and some pods were scheduled. Options that the simulation already had are kept.
+    not fit, it explains these. The second command repeats the simulation with ``--rollout`` if old pods are replaced at
+    once, or with ``--pending`` if waiting pods were left out and some pods were scheduled. Options that the simulation
+    already had are kept.
     """
     options = [*(["-n", namespace] if namespace else []), *extending.to_cli_options()]
     if report.new_pending_pods or report.not_created:

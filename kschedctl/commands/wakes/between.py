@@ -112,7 +112,7 @@ def _is_pod_covered(pod: Pod, moments: Moments, keys: Collection[str] | None, *,
 
     Without `keys` (None), all pods are covered. With `include_ended`, the pod has to wait only at the first moment.
     """
-    is_served = moments.before.view.stored(pod).spec.scheduler_name in moments.before.configuration.profiles
+    is_served = moments.before.view.build_stored_pod(pod).spec.scheduler_name in moments.before.configuration.profiles
     waits = is_pending(pod) and (include_ended or not _describe_end_of_wait(pod, moments.after))
     is_wanted = keys is None or pod.key in keys
     return is_served and waits and is_wanted
@@ -158,7 +158,7 @@ def _iter_wake_up_answers(
     shared_answer = None
     for pod in equal_pods:
         if pod.key in changed_pods or _describe_end_of_wait(pod, moments.after):
-            own_attempt = try_pod(moments.before, moments.before.view.stored(pod))
+            own_attempt = try_pod(moments.before, moments.before.view.build_stored_pod(pod))
             yield _build_pod_answer(own_attempt, pod, moments, max_waking_changes)
             continue
         if shared_answer is None:
@@ -246,7 +246,7 @@ class LaterState(NamedTuple):
         later_pod = None if ended else _find_pod_after_changes(pod, after)
         if later_pod is None:
             return cls(ended)
-        tried = try_pod(after, after.view.stored(later_pod))
+        tried = try_pod(after, after.view.build_stored_pod(later_pod))
         cycle = tried.attempt.cycle
         if cycle is None or not tried.fits:
             return cls(ended, tried)

@@ -173,7 +173,7 @@ def apply_object_defaults(kind: str, obj: Any, view: Fork) -> Any:
     if kind not in CLUSTER_SCOPED:
         obj = fill_namespace(obj)
     if isinstance(obj, api.Pod):
-        pod = view.stored(obj)
+        pod = view.build_stored_pod(obj)
         PodInfo(pod, view.settings.requests).requests  # noqa: B018 - raises an error for malformed quantities
         return pod
     if isinstance(obj, api.Node):

@@ -158,11 +158,11 @@ def iter_groups_of_rejected_pods(scheduler: Scheduler, pods: Sequence[Pod]) -> I
     for (info_code, nominated_node, member_key), equal_pods in groups.items():
         is_shareable = not nominated_node and not member_key
         info = table.infos[info_code] if is_shareable else None
-        yield try_pod(scheduler, scheduler.view.stored(equal_pods[0]), info, tried_groups), equal_pods
+        yield try_pod(scheduler, scheduler.view.build_stored_pod(equal_pods[0]), info, tried_groups), equal_pods
 
 
 def _adapt_answer(scheduler: Scheduler, rejected: RejectedPod, pod: Pod, change: ChangedObject, answer: Wakes) -> Wakes:
     """Adapt a group's answer to one of its pods. If the change is about that pod itself, replay it for the pod."""
     if change.kind == POD and is_same_pod(change.object, pod) and pod is not rejected.info.pod:
-        return replay_change(scheduler, try_pod(scheduler, scheduler.view.stored(pod)), change)
+        return replay_change(scheduler, try_pod(scheduler, scheduler.view.build_stored_pod(pod)), change)
     return replace(answer, pod=pod.key)

@@ -165,7 +165,7 @@ def _accepts_all_groups(cluster: Cluster, model_node: str, unplaced: Sequence[Un
 
     # Run a cycle for each of these pods, and look at the new node.
     row = scheduler.view.nodes.index[f"{NEW}-0"]
-    for pod in map(scheduler.view.stored, pods):
+    for pod in map(scheduler.view.build_stored_pod, pods):
         framework = scheduler.framework(pod.spec.scheduler_name)
         if framework is None:
             return False

@@ -227,12 +227,12 @@ def is_stored(pod: Pod, cluster: Cluster) -> bool:
 
 def build_stored_pod(pod: Pod, view: Fork) -> Pod:
     """Return the pod as the API server stores it. A pod that does not exist yet goes through admission first."""
-    stored = view.stored(pod)
+    stored = view.build_stored_pod(pod)
     if is_stored(pod, view.cluster):
         return stored
     from kschedctl.replay.controllers.creation import admit_pod  # noqa: PLC0415 - only for pods to be created
 
-    return view.merge_label_keys(view.stored(admit_pod(pod, view.cluster)))
+    return view.merge_label_keys(view.build_stored_pod(admit_pod(pod, view.cluster)))
 
 
 def fork_with_edits(view: Fork, edits: Mapping[ObjectKey, EditedObject]) -> Fork:

@@ -275,7 +275,7 @@ def _find_node_for_moved_pod(tried: TriedNode, position: Position, pod: Pod, all
 
     # Schedule the moved pod anew
     unbound_pod = replace(pod, spec=replace(pod.spec, node_name=""))
-    info = PodInfo(after.stored(unbound_pod), after.settings.requests)
+    info = PodInfo(after.build_stored_pod(unbound_pod), after.settings.requests)
     framework = tried.trial.scheduler.framework(info.spec.scheduler_name)
     if framework is None:
         return ""

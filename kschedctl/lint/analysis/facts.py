@@ -284,7 +284,9 @@ class ClusterFacts:
         spec = PodSpec(resource_claims=references, scheduler_name=workload.spec.scheduler_name)
         pod = Pod(PodMeta(workload.pod.metadata.name, namespace), spec)
 
-        cycle = run_cycle(framework, PodInfo(view.merge_label_keys(view.stored(pod)), view.settings.requests), view)
+        cycle = run_cycle(
+            framework, PodInfo(view.merge_label_keys(view.build_stored_pod(pod)), view.settings.requests), view
+        )
         verdict = cycle.filter.verdicts.get(DynamicResources.name)
         return cycle.error is None and verdict is not None and bool(verdict.rejected.all())
 
@@ -301,7 +303,7 @@ class ClusterFacts:
         for position, row in zip(positions, map(Row, rows.tolist()), strict=True):
             view.assume(position, row)
         pod_without_references = strip_references(workload.pod)  # a missing claim, for instance, would reject all nodes
-        another_pod = view.merge_label_keys(view.stored(pod_without_references))
+        another_pod = view.merge_label_keys(view.build_stored_pod(pod_without_references))
         cycle = run_cycle(framework, PodInfo(another_pod, view.settings.requests), view)
         return cycle.error is None and not len(cycle.feasible)
 
@@ -359,7 +361,7 @@ class ClusterFacts:
         References of a manifest's pod to other objects are left out, as the objects may be created together with it.
         """
         pod = strip_references(workload.pod) if workload.subject.document else workload.pod
-        return PodInfo(view.merge_label_keys(view.stored(pod)), view.settings.requests)
+        return PodInfo(view.merge_label_keys(view.build_stored_pod(pod)), view.settings.requests)
 
     def _fork_with_pods(self, workload: Workload, count: int) -> tuple[Fork, list[Position]]:
         """Return a fork without movable pods but with ``count`` pending pods of the workload, and their positions.
@@ -367,7 +369,7 @@ class ClusterFacts:
         Volumes, claims and gates are left out, as the objects they refer to may be created together with the workload.
         """
         scheduler = self.scheduler_with_fixed_pods
-        pod = scheduler.view.merge_label_keys(scheduler.view.stored(strip_references(workload.pod)))
+        pod = scheduler.view.merge_label_keys(scheduler.view.build_stored_pod(strip_references(workload.pod)))
         metadata = msgspec.structs.replace(pod.metadata, name=f"{pod.metadata.name}-lint")
         pod = msgspec.structs.replace(pod, metadata=metadata)
         cluster = scheduler.cluster.with_objects({"Pod": [pod]})

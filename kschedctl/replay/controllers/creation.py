@@ -144,7 +144,7 @@ def create_objects(cluster: Cluster, workloads: Iterable[Struct], *, include_den
         except InputError as error:
             if not include_denied:
                 raise InputError(error.what, where=title, hint=error.hint) from None
-        creation.pods.setdefault(title, []).extend(view.merge_label_keys(view.stored(pod)) for pod in pods)
+        creation.pods.setdefault(title, []).extend(view.merge_label_keys(view.build_stored_pod(pod)) for pod in pods)
     creation.notes += defaults.notes
     return creation
 

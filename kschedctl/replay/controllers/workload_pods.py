@@ -75,7 +75,7 @@ def find_targets(scheduler: Scheduler, owner: Owner, manifest: Struct | None = N
         note = f"the only pod of {owner}, which is not pending"
         if len(pods) > 1:
             note = f"one of {len(pods):,} pods of {owner}, none of which is pending"
-        return [TargetPod(scheduler, scheduler.view.stored(pods[0]), note)]
+        return [TargetPod(scheduler, scheduler.view.build_stored_pod(pods[0]), note)]
     if pods:
         return [build_additional_pod(scheduler, owner, pods, f"one more pod of {owner}, none of which is pending")]
 
@@ -145,7 +145,9 @@ def _build_targets_of_pending_pods(scheduler: Scheduler, owner: Owner, pods: Seq
         info_code = int(table.info[table.index[pod.key]])  # equal for pods that look the same to the scheduler
         groups.setdefault((info_code, pod.status.nominated_node_name), []).append(pod)
     return [
-        TargetPod(scheduler, scheduler.view.stored(group[0]), _describe_pending_target(len(group), len(pods), owner))
+        TargetPod(
+            scheduler, scheduler.view.build_stored_pod(group[0]), _describe_pending_target(len(group), len(pods), owner)
+        )
         for group in groups.values()
     ]
 
@@ -232,7 +234,7 @@ def build_additional_pod(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]
         preemption_policy=model.spec.preemption_policy,
     )
     applied_scheduler = add_created_objects(creation, scheduler)
-    return TargetPod(applied_scheduler, applied_scheduler.view.stored(replace(pod, spec=spec)), note)
+    return TargetPod(applied_scheduler, applied_scheduler.view.build_stored_pod(replace(pod, spec=spec)), note)
 
 
 def _copy_as_bare_pod(pod: Pod) -> Pod:

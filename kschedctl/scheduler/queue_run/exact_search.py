@@ -55,7 +55,7 @@ class ExactSearch:
     def get_pod(self, position: Position) -> Pod:
         """Return the pod in its current state, which is its stored state until `replace_pod` is called."""
         if position not in self._current_pods:
-            self._current_pods[position] = self.view.stored(self.view.pods.objects[position])
+            self._current_pods[position] = self.view.build_stored_pod(self.view.pods.objects[position])
         return self._current_pods[position]
 
     def replace_pod(self, position: Position, pod: Pod) -> None:

@@ -119,7 +119,7 @@ class IncomingPods:
     def build_stored_pod(self, position: Position) -> Pod:
         """Return the pod as the API server stores it when it arrives."""
         pod: Pod = self.view.pods.objects[position]
-        return self.view.stored(recreate_pod(pod) if pod.spec.node_name else pod)
+        return self.view.build_stored_pod(recreate_pod(pod) if pod.spec.node_name else pod)
 
 
 class PodsOnNodes:

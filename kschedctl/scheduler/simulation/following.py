@@ -97,7 +97,7 @@ class StepwiseScheduler:
     def get_stored_pod(self, position: Position) -> Pod:
         """Return the pod as the API server stores it while it has no node."""
         pod = self.view.pods.objects[position]
-        stored: Pod = self.view.stored(recreate_pod(pod) if pod.spec.node_name else pod)
+        stored: Pod = self.view.build_stored_pod(recreate_pod(pod) if pod.spec.node_name else pod)
         return stored
 
     def assume(self, tried: TriedPod, row: Row) -> None:

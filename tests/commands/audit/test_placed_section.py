@@ -354,7 +354,7 @@ def test_the_replay_is_that_of_one_pod_at_a_time(seed: int) -> None:
         (alone,) = Cluster.from_objects([{**one, "spec": {**one["spec"], "nodeName": ""}}]).pods
         framework = others.framework("default-scheduler")
         assert framework is not None
-        cycle = others.run_cycle(framework, others.view.stored(alone))
+        cycle = others.run_cycle(framework, others.view.build_stored_pod(alone))
         row = others.view.nodes.index[one["spec"]["nodeName"]]
         for name, verdict in cycle.filter.verdicts.items():
             speaks = name in (NODE_AFFINITY, PORTS, SPREAD) or (

@@ -173,7 +173,7 @@ def test_where_there_is_nothing_to_choose(found: Scheduler, headline: str) -> No
 
 def test_without_a_node_nothing_is_measured() -> None:
     found = scheduler(0, 0, pod("web"))
-    asked = PodKind(found, found.view.stored(found.cluster.pods[0]), "Pod shop/web")
+    asked = PodKind(found, found.view.build_stored_pod(found.cluster.pods[0]), "Pod shop/web")
     [profile] = compute_sampling_costs(found, [asked], "named").profiles
     assert (profile.kinds[0].unmeasured, profile.curve) == ("no nodes available to schedule pods", ())
 
@@ -189,7 +189,7 @@ def test_where_extenders_score_as_many_nodes_are_looked_for() -> None:
 
 def test_a_pod_that_nobody_serves() -> None:
     found = scheduler(10, 1, pod("web", schedulerName="volcano"))
-    asked = PodKind(found, found.view.stored(found.cluster.pods[0]), "Pod shop/web")
+    asked = PodKind(found, found.view.build_stored_pod(found.cluster.pods[0]), "Pod shop/web")
     with pytest.raises(UsageError, match='no scheduler profile is named "volcano"'):
         compute_sampling_costs(found, [asked], "named")
 

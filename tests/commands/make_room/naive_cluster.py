@@ -119,7 +119,7 @@ class Naive:
         view = scheduler.view
         framework = scheduler.framework("default-scheduler")
         assert framework is not None
-        cycle = scheduler.run_cycle(framework, view.stored(view.pods.objects[view.pods.index[f"d/{name}"]]))
+        cycle = scheduler.run_cycle(framework, view.build_stored_pod(view.pods.objects[view.pods.index[f"d/{name}"]]))
         return [view.nodes.names[row] for row in cycle.scores.best.tolist()] if cycle.schedulable else []
 
     def outcomes(self, plan: list[str], places: dict[str, str], last: str) -> Iterator[bool]:

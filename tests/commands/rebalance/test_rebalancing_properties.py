@@ -132,7 +132,7 @@ def fitting(world: World, name: str, where: dict[str, str], *more: Json) -> list
     view, framework = scheduler.view, scheduler.framework("default-scheduler")
     assert framework is not None
     pod = view.pods.objects[view.pods.index[f"default/{name}"]]
-    cycle = scheduler.run_cycle(framework, view.stored(pod))
+    cycle = scheduler.run_cycle(framework, view.build_stored_pod(pod))
     return [view.nodes.names[row] for row in cycle.scores.best.tolist()] if cycle.schedulable else []
 
 

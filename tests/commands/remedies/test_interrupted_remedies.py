@@ -43,7 +43,7 @@ def interrupted_remedies(title: str, parts: int) -> tuple[Remedies, Remedies]:
     scheduler = Scheduler(Cluster.from_objects([*NODES, pod("a", cpu="3"), pod("b", cpu="3")]))
     asked = scheduler.cluster.pod("d", "a")
     assert asked is not None
-    target = TargetPod(scheduler, scheduler.view.stored(asked))
+    target = TargetPod(scheduler, scheduler.view.build_stored_pod(asked))
     report = find_remedies_with_room(target, progress=Interrupting(title, parts))
     return report, find_remedies_with_room(target)
 

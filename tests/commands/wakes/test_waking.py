@@ -38,7 +38,7 @@ def scheduler(*objects: Json, version: str = "1.36", gates: dict[str, bool] | No
 def words(found: Scheduler, key: str) -> dict[str, list[str]]:
     """Return the hints of each rejector of a pod."""
     namespace, name = key.split("/")
-    report = find_wake_ups(found, found.view.stored(found.cluster.pod(namespace, name)))
+    report = find_wake_ups(found, found.view.build_stored_pod(found.cluster.pod(namespace, name)))
     return {each.plugin: [wake_up.words for wake_up in each.wake_ups] for each in report.rejectors}
 
 
@@ -359,7 +359,7 @@ def test_members_of_pod_groups_come_back_by_themselves() -> None:
             assert (answer.before, answer.after, answer.moved) == (place, place, False)
         found = Scheduler(cluster)
         for name in ("a", "b"):
-            report = find_wake_ups(found, found.view.stored(cluster.pod("d", name)))
+            report = find_wake_ups(found, found.view.build_stored_pod(cluster.pod("d", name)))
             assert said in report.headline
             assert (report.queue, report.rejectors) == (place, ())
             assert report.pod_group is not None

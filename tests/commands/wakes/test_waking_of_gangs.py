@@ -34,7 +34,7 @@ def find_wakes(name: str, *objects: Json) -> WakeUps:
     """Find the events that wake a pod."""
     scheduler = Scheduler(cluster_of(*objects))
     position = scheduler.view.pods.index[f"ml/{name}"]
-    report = find_wake_ups(scheduler, scheduler.view.stored(scheduler.view.pods.objects[position]))
+    report = find_wake_ups(scheduler, scheduler.view.build_stored_pod(scheduler.view.pods.objects[position]))
     validate(json.loads(json.dumps(report.to_dict())), build_schema(WakeUps))
     return report
 

@@ -119,7 +119,7 @@ def test_two_groups_in_one_gang() -> None:
 
 def test_what_the_plugin_waits_for_is_told_from_its_side() -> None:
     scheduler = Scheduler(cluster(*CROSSED))
-    told = find_wake_ups(scheduler, scheduler.view.stored(scheduler.cluster.pod("a", "p1"))).headline
+    told = find_wake_ups(scheduler, scheduler.view.build_stored_pod(scheduler.cluster.pod("a", "p1"))).headline
     assert told == "its gang x fits, but waits at Permit for gangs a/y and a/w"
 
 

@@ -205,7 +205,7 @@ def naive(cluster: Cluster, scheduler: Scheduler, pod: Pod) -> dict[str, Victims
 @given(clusters())
 def test_agrees_with_replaying_node_by_node(cluster: Cluster) -> None:
     scheduler = Scheduler(cluster)
-    pod = next(scheduler.view.stored(p) for p in cluster.pods if p.key == PENDING)
+    pod = next(scheduler.view.build_stored_pod(p) for p in cluster.pods if p.key == PENDING)
     want = naive(cluster, scheduler, pod)
     for answer in want.values():
         event(answer if isinstance(answer, str) else f"{len(answer.keys)} victims, {answer.violations} violations")

@@ -163,7 +163,7 @@ def conflict(left: tuple[str, str, int], right: tuple[str, str, int]) -> bool:
 @given(clusters())
 def test_agrees_with_the_books_of_each_node(cluster: Cluster) -> None:
     scheduler = Scheduler(cluster)
-    pod = next(scheduler.view.stored(p) for p in cluster.pods if p.key == PENDING)
+    pod = next(scheduler.view.build_stored_pod(p) for p in cluster.pods if p.key == PENDING)
     want: dict[str, Victims | str] = {}
     for here in cluster.nodes:
         books = Books(cluster, pod, here)

@@ -218,7 +218,7 @@ def _choose_largest_workloads(scheduler: Scheduler, pods: Iterable[tuple[Pod, in
     for pod, count in pods:
         controller = find_controller(pod.metadata)
         is_pinned = controller is not None and controller.kind in PINNED_KINDS
-        stored_pod = scheduler.view.stored(pod)
+        stored_pod = scheduler.view.build_stored_pod(pod)
         if not is_pinned and stored_pod.spec.scheduler_name in scheduler.configuration.profiles:
             owner = find_owner(pod)
             first_pods.setdefault(owner, stored_pod)
