@@ -15,6 +15,7 @@ from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from kschedctl.api.arrays import Bools, Ints, Position, Row
 from kschedctl.api.ownership import find_owner
@@ -306,7 +307,9 @@ class ConsolidationRun:
         name = self.view.nodes.names[row]
         pool = self.pools.names[self.pools.code[row]]
         if trial.why:
-            self.staying.append(StayingNode(name, pool, trial.why, trial.pod, lets_run=trial.lets_run))
+            self.staying.append(
+                StayingNode(name, pool, trial.why, trial.pod, lets_run=trial.lets_run, message=trial.message)
+            )
             return
         offers = select_reported_amounts(self.view, self.view.allocatable[row])
         self.removable.append(RemovableNode(name, pool, len(trial.moved), offers, moves=trial.moved))
@@ -517,5 +520,4 @@ def _add_price_and_verdict(
 
 def _add_autoscaler_verdict(node: StayingNode, verdicts: AutoscalerVerdicts) -> StayingNode:
     """Return the node with the autoscaler's verdict."""
-    verdict = verdicts.describe_node(node.node)
-    return StayingNode(node.node, node.pool, node.why, node.pod, verdict, lets_run=node.lets_run)
+    return replace(node, autoscaler=verdicts.describe_node(node.node))
