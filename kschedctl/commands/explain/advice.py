@@ -352,17 +352,19 @@ def _advise_on_taints(scheduler: Scheduler, framework: Framework, pod: Pod, repo
         yield Advice("StartCloudController", text, node_name)
         return
 
-    node = scheduler.view.nodes.objects[scheduler.view.nodes.index[node_name]]
-    taints = [taint for taint in node.spec.taints if taint.effect in HARD_EFFECTS]
-    untolerated = [taint for taint in taints if not is_tolerated(pod.spec.tolerations, taint)]
+    nodes = scheduler.view.nodes
+    node = nodes.objects[nodes.index[node_name]]
+    untolerated = [
+        taint
+        for taint in node.spec.taints
+        if taint.effect in HARD_EFFECTS and not is_tolerated(pod.spec.tolerations, taint)
+    ]
     only_cordoned = node.spec.unschedulable and all(taint.key == UNSCHEDULABLE_TAINT.key for taint in untolerated)
+    health_taints = [taint.key for taint in untolerated if taint.key.startswith(KUBERNETES_TAINT_DOMAIN)]
     if only_cordoned:
         if _fits_with_tolerations(scheduler, framework, pod, node_name, [UNSCHEDULABLE_TAINT]):
             yield Advice("Uncordon", f"Once {node_name} is uncordoned, the pod fits there", node_name)
-        return
-
-    health_taints = [taint.key for taint in untolerated if taint.key.startswith(KUBERNETES_TAINT_DOMAIN)]
-    if health_taints:
+    elif health_taints:
         text = f"Kubernetes itself taints {node_name} with {', '.join(health_taints)}"
         yield Advice("LookAtNode", text, node_name)
     elif untolerated and _fits_with_tolerations(scheduler, framework, pod, node_name, untolerated):

@@ -138,30 +138,34 @@ def find_terminating_room(room: RoomMaking) -> TerminatingRoom | None:
     other waiting pods take the room first. The result then names these pods. Return None if no search was needed, if
     terminating pods make no room, or if extenders would have to be called for all pods.
     """
-    scheduler, pods = room.before.scheduler, room.before.view.pods.objects
+    scheduler = room.before.scheduler
     terminating = {
         pod.key: pod.spec.node_name
         for pod in scheduler.cluster.pods
         if pod.spec.node_name and pod.metadata.deletion_timestamp is not None and not pod.terminated
     }
-    if not room.searches or not terminating or (scheduler.call_extender is not None and scheduler.extenders):
+    needs_extenders = scheduler.call_extender is not None and scheduler.extenders
+    if not room.searches or not terminating or needs_extenders:
         return None
-    wanted_pods = [pods[position] for position in room.wanted]
+    wanted_pods = [room.before.view.pods.objects[position] for position in room.wanted]
     first_pod = wanted_pods[0]
     placed, preemptors = replay_queue_without_pods(scheduler, frozenset(terminating), first_pod)
-    if not preemptors.isdisjoint(pod.key for pod in wanted_pods):
+    if any(pod.key in preemptors for pod in wanted_pods):
         return None
+
+    # Find the nodes on which terminating pods make room
     rivals: tuple[str, ...] = ()
     if all(pod.key in placed for pod in wanted_pods):
         nodes = tuple(dict.fromkeys(placed[pod.key] for pod in wanted_pods))
     elif len(wanted_pods) == 1 and not room.rows:  # other waiting pods may take the room of a single pod
         node = find_node_once_others_are_gone(scheduler, frozenset(terminating), first_pod)
         nodes = (node,)
-        rivals = tuple(key for key, taken in placed.items() if taken == node)
+        rivals = tuple(key for key, node_of_pod in placed.items() if node_of_pod == node)
         if not rivals:
             return None
     else:
         return None
+
     leaving = tuple(key for key, node in terminating.items() if node in nodes)
     if not leaving:
         return None

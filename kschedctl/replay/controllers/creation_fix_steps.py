@@ -483,8 +483,9 @@ def suggest_smaller_requests(stored: AdmissionRequest, count: int) -> Iterator[F
             if remaining.milli_value() * _MAX_REDUCTION_FACTOR < amount.milli_value() or remaining == ZERO:
                 return
             largest[part][resource] = remaining
-        if part == LIMITS and resource in largest[REQUESTS]:
-            largest[REQUESTS][resource] = min(largest[REQUESTS][resource], largest[LIMITS][resource])
+        requests, limits = largest[REQUESTS], largest[LIMITS]
+        if part == LIMITS and resource in requests:
+            requests[resource] = min(requests[resource], limits[resource])
     settings = list(_iter_changed_settings(original, lowered, containers))
     if settings:
         yield _build_resources_step(settings)
@@ -677,21 +678,24 @@ def _lower_largest_container_to_maximum(containers: list[dict[str, Quantities]],
     its request as the limit. An amount stays if lowering it would leave nothing. In the end, no request exceeds its
     limit.
     """
-    for amounts in containers:
-        if name in amounts[REQUESTS]:
-            amounts[LIMITS].setdefault(name, amounts[REQUESTS][name])
+    for container in containers:
+        requests, limits = container[REQUESTS], container[LIMITS]
+        if name in requests:
+            limits.setdefault(name, requests[name])
 
     # Take the excess from the largest container
     for part in (LIMITS, REQUESTS):
         excess = _sum_resource_amounts(containers, part, name).sub(maximum)
         largest = max(containers, key=partial(_get_amount, part, name))
-        if excess > ZERO and _get_amount(part, name, largest) > excess:
-            largest[part][name] = largest[part][name].sub(excess)
+        amount = _get_amount(part, name, largest)
+        if ZERO < excess < amount:
+            largest[part][name] = amount.sub(excess)
 
     # No request may exceed its lowered limit
-    for amounts in containers:
-        if name in amounts[REQUESTS] and name in amounts[LIMITS]:
-            amounts[REQUESTS][name] = min(amounts[REQUESTS][name], amounts[LIMITS][name])
+    for container in containers:
+        requests, limits = container[REQUESTS], container[LIMITS]
+        if name in requests and name in limits:
+            requests[name] = min(requests[name], limits[name])
 
 
 def _raise_largest_container_to_minimum(containers: list[dict[str, Quantities]], name: str, minimum: Quantity) -> None:
@@ -703,9 +707,10 @@ def _raise_largest_container_to_minimum(containers: list[dict[str, Quantities]],
     deficit = minimum.sub(_sum_resource_amounts(containers, REQUESTS, name))
     if deficit > ZERO:
         largest = max(containers, key=partial(_get_amount, REQUESTS, name))
-        largest[REQUESTS][name] = _get_amount(REQUESTS, name, largest).add(deficit)
-        if name in largest[LIMITS]:
-            largest[LIMITS][name] = max(largest[LIMITS][name], largest[REQUESTS][name])
+        requests, limits = largest[REQUESTS], largest[LIMITS]
+        requests[name] = _get_amount(REQUESTS, name, largest).add(deficit)
+        if name in limits:
+            limits[name] = max(limits[name], requests[name])
 
 
 def _get_amount(part: str, name: str, amounts: Mapping[str, Quantities]) -> Quantity:
