@@ -130,7 +130,7 @@ def _advise_on_gated_pod(report: Explanation, pod: Pod) -> Iterator[Advice]:
 
 def _advise_on_schedulable_pod(pod: Pod) -> Iterator[Advice]:
     """Yield advice for a pod that fits but is still pending. There is none for a pod that is not created yet."""
-    if any(c.type == "PodScheduled" and c.status == "False" for c in pod.status.conditions):
+    if any(condition.type == "PodScheduled" and condition.status == "False" for condition in pod.status.conditions):
         text = (
             "The cluster has changed since kube-scheduler last rejected the pod; it retries the pod within 5 min of "
             "the rejection. If the pod waits longer, run audit to find the fault"

@@ -41,7 +41,9 @@ def report_eliminations(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[El
     closeness = measure_node_closeness(obstacles, len(cycle.view.nodes))
     leveled = [
         _build_elimination(obstacles_of_reason, closeness, cycle)
-        for obstacles_of_reason in group_obstacles_by_reason(o for o in obstacles if o.reported.any())
+        for obstacles_of_reason in group_obstacles_by_reason(
+            obstacle for obstacle in obstacles if obstacle.reported.any()
+        )
     ]
     leveled.sort(key=lambda entry: (entry.level, -entry.elimination.nodes, entry.elimination.reason))
     return tuple(entry.elimination for entry in leveled)

@@ -181,7 +181,6 @@ def _iter_plan_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
     before the plan stay cordoned.
     """
     nodes = room.before.view.nodes.objects
-    pods = room.before.view.pods.objects
     emptied = [row for row in sorted(part.emptied) if not nodes[row].spec.unschedulable]
     for row in emptied:
         yield kubectl.render_command("cordon", nodes[row].metadata.name)
@@ -195,9 +194,10 @@ def _iter_plan_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
         if cordoned_source is None and source not in emptied and not nodes[source].spec.unschedulable:
             cordoned_source = source
             yield kubectl.render_command("cordon", nodes[source].metadata.name)
-        yield kubectl.render_eviction(pods[move.position])
-        yield kubectl.render_wait_until_gone(pods[move.position])
-        yield _render_wait_for_replacement(pods[move.position])
+        pod = room.before.view.pods.objects[move.position]
+        yield kubectl.render_eviction(pod)
+        yield kubectl.render_wait_until_gone(pod)
+        yield _render_wait_for_replacement(pod)
 
     still_cordoned = emptied if cordoned_source is None else [cordoned_source, *emptied]
     for row in still_cordoned:

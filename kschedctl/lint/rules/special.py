@@ -78,13 +78,12 @@ def find_incomplete_gangs(context: LintContext) -> Iterator[Problem]:
     for subject, group in context.list_linted_objects(PodGroup):
         gang = group.spec.scheduling_policy.gang
         namespace = subject.namespace or "default"
-        members = [
-            w
-            for w in context.workloads_by_namespace.get(namespace, ())
-            if w.spec.scheduling_group
-            and w.spec.scheduling_group.pod_group_name == subject.name
-            and context.variants.can_coexist(subject, w.subject)
-        ]
+        members = []
+        for workload in context.workloads_by_namespace.get(namespace, ()):
+            membership = workload.spec.scheduling_group
+            is_member = membership is not None and membership.pod_group_name == subject.name
+            if is_member and context.variants.can_coexist(subject, workload.subject):
+                members.append(workload)
         # Without a cluster, the members of a group without linted workloads are unknown
         may_have_unknown_members = not members and context.cluster is None
         if gang is None or may_have_unknown_members:
@@ -118,7 +117,7 @@ def _count_unlinted_gang_members(context: LintContext, namespace: str, name: str
     """
     if context.cluster is None:
         return 0
-    linted_owners = {(w.kind, w.namespace, w.subject.name) for w in workloads}
+    linted_owners = {(workload.kind, workload.namespace, workload.subject.name) for workload in workloads}
     count = 0
     for owner, pods in context.facts.pods_by_owner.items():
         if owner in linted_owners or owner.namespace != namespace:

@@ -357,30 +357,27 @@ def _build_bar_chart(plot: Plot) -> _BarChart:
     """
     stacked = plot.kind is PlotKind.STACKS
     all_series = list(range(len(plot.series)))
-    rows: list[tuple[int, list[int]]] = []  # the place of each bar, and the series of its pieces
-    for place, _ in enumerate(plot.places):
-        if stacked:
-            rows.append((place, all_series))
-        else:
-            rows += [(place, [i]) for i in all_series]
-    drawn_totals = [sum(max(_get_amount(plot, i, place), 0) for i in pieces) for place, pieces in rows]
+    series_of_bars = [all_series] if stacked else [[number] for number in all_series]  # at each place
+    drawn_totals = [
+        sum(max(_get_amount(plot, number, place), 0) for number in pieces)
+        for place in range(len(plot.places))
+        for pieces in series_of_bars
+    ]
     unit = _MAX_BAR_WIDTH / (max(drawn_totals) or 1)
 
     totals = compute_totals(plot)
     bars = list[_Bar]()
     y = 0
-    for place, pieces in rows:
-        is_first_of_place = stacked or pieces[0] == 0
-        if not is_first_of_place:
-            y += 1
-        elif bars:
-            y += NAME + _GAP
-        else:
-            y += NAME
-        total = format_number(totals[place] if stacked else _get_amount(plot, pieces[0], place))
-        bars.append(_build_bar(plot, place, pieces, unit=unit, y=y, is_named=is_first_of_place, total=total))
-        y += _THICK
-    keys = tuple((printable(series.name), min(i, _BAR_LOOKS - 1)) for i, series in enumerate(plot.series))
+    for place in range(len(plot.places)):
+        y += NAME + _GAP if bars else NAME
+        for number, pieces in enumerate(series_of_bars):
+            is_first_of_place = number == 0
+            if not is_first_of_place:
+                y += 1
+            total = format_number(totals[place] if stacked else _get_amount(plot, number, place))
+            bars.append(_build_bar(plot, place, pieces, unit=unit, y=y, is_named=is_first_of_place, total=total))
+            y += _THICK
+    keys = tuple((printable(series.name), min(number, _BAR_LOOKS - 1)) for number, series in enumerate(plot.series))
     return _BarChart(
         printable(plot.title),
         describe_plot(plot),

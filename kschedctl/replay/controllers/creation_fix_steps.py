@@ -194,13 +194,21 @@ def _suggest_priority_class(denied: DeniedPod) -> Iterator[FixStep]:
 
 def _describe_missing_class(name: str, classes: Sequence[PriorityClass]) -> str:
     """Return the text of the step that names no PriorityClass, with its priority and the existing classes."""
-    default = min((c for c in classes if c.global_default), key=lambda c: c.value, default=None)
+    default = min(
+        (priority_class for priority_class in classes if priority_class.global_default),
+        key=lambda c: c.value,
+        default=None,
+    )
     text = f"leave out priorityClassName {name}, so that the priority is 0"
     if default is not None:
         effect = f"the pods get the default class {default.metadata.name} ({default.value:,})"
         text = f"leave out priorityClassName {name}, so that {effect}"
     # The system's own components have the classes with this prefix
-    usable = [c for c in classes if c != default and not c.metadata.name.startswith(SYSTEM_PREFIX)]
+    usable = [
+        priority_class
+        for priority_class in classes
+        if priority_class != default and not priority_class.metadata.name.startswith(SYSTEM_PREFIX)
+    ]
     if usable:
         ordered = sorted(usable, key=lambda c: (c.value, c.metadata.name))
         text += f", or name a class that exists: {first_few([f'{c.metadata.name} ({c.value:,})' for c in ordered])}"

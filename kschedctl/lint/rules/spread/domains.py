@@ -281,8 +281,10 @@ def find_conflicting_constraints(context: LintContext) -> Iterator[Problem]:
         if placed == count:
             continue
         variants_with_one_constraint = (
-            replace(workload, spec=msgspec.structs.replace(workload.spec, topology_spread_constraints=(s.constraint,)))
-            for s in spreads
+            replace(
+                workload, spec=msgspec.structs.replace(workload.spec, topology_spread_constraints=(spread.constraint,))
+            )
+            for spread in spreads
         )
         if all(facts.count_placeable_pods(variant, count) == count for variant in variants_with_one_constraint):
             message = (
