@@ -292,10 +292,12 @@ class _ObstacleSearch:
                 }
             short_resources = short_resources or exceeded or sorted(remaining)
 
+        # Describe what remains, beside the size of the smallest type or of the smallest type for the pod.
         descriptions = [f"{name} limit {limits[name]}, {max(remaining[name], ZERO)} left" for name in short_resources]
         if any(remaining[name] < smallest[name] for name in short_resources):
             sizes = ", ".join(f"{name} {smallest[name]}" for name in short_resources if name != NODES)
-            descriptions += [f"the smallest type has {sizes}"] if sizes else []
+            if sizes:
+                descriptions.append(f"the smallest type has {sizes}")
         elif type_for_pod is not None:
             sizes = ", ".join(f"{name} {type_for_pod.capacity.get(name, ZERO)}" for name in short_resources)
             descriptions.append(f"{type_for_pod.name}, the smallest type that takes the pod, has {sizes}")

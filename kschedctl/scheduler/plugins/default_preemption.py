@@ -164,9 +164,7 @@ class DefaultPreemption(PreemptionPlugin):
         if row is None or cycle.get_node_status(row).code is Code.UNRESOLVABLE:
             return None
         lower_priority_pods = [
-            position
-            for position in view.pods_on(row)
-            if view.pods.infos[view.pods.info[position]].priority < cycle.info.priority
+            position for position in view.pods_on(row) if view.pods.get_info(position).priority < cycle.info.priority
         ]
         if any(is_being_preempted(view.pods.objects[position]) for position in lower_priority_pods):
             return Ineligible(TERMINATING, tuple(_iter_terminating_pods(lower_priority_pods, view)))

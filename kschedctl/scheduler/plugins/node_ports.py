@@ -157,7 +157,7 @@ def _build_host_port_held_fact(requested_ports: tuple[HostPort, ...], view: Fork
     a pod nor a port.
     """
     for position in view.pods_on(row):
-        for port in view.pods.infos[view.pods.info[position]].host_ports:
+        for port in view.pods.get_info(position).host_ports:
             if any(port.conflicts(requested) for requested in requested_ports):
                 return HostPortHeld(port.protocol, port.port, port.ip, view.pods.objects[position].key)
     return HostPortHeld()

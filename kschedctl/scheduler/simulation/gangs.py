@@ -186,7 +186,7 @@ class Gangs:
         pods = self.view.pods
         group = find_pod_group(self.view, key)
         group_priorities = [get_group_priority(group, self.view)] if group and self.workload_aware else []
-        member_priorities: list[int] = pods.priority[pods.info[list(members)]].tolist()
+        member_priorities: list[int] = pods.get_priorities(list(members)).tolist()
         return max(group_priorities + member_priorities)
 
     def preempts_per_pod(self, key: AnyGroupKey) -> bool:
@@ -364,8 +364,8 @@ class Gangs:
             raise
 
         # Keep them only if they are enough.
-        are_all_required_placed = not all_or_none or len(placed) == len(members)
-        if not (has_quorum and are_all_required_placed and self._has_enough_placed_pods(key)):
+        lacks_members = all_or_none and len(placed) < len(members)
+        if lacks_members or not has_quorum or not self._has_enough_placed_pods(key):
             self._undo_placements(placed, nominated_rows)
             return _build_failure(members, placed)
         left_over_at_once = not isinstance(key, GangKey) and LEFT_OVER_AT_ONCE.at(self.scheduler.gates.release)

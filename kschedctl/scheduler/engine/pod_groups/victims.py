@@ -69,7 +69,7 @@ def find_potential_victims(view: Fork, priority: int, release: KubeVersion) -> l
     # Collect the pods by what is evicted as a whole with them: a group or the pod alone.
     victims: dict[EntityKey | Position, Victim] = {}
     for position in _list_less_important_pods(view, priorities, priority):
-        info = view.pods.infos[view.pods.info[position]]
+        info = view.pods.get_info(position)
         key = get_group_key(info.pod)
         start = int(view.pods.start[position])
         role = roles[key] if key else PreemptionRole(None, None)
