@@ -517,12 +517,14 @@ class ScaleUpRun:
                     group = next(group for group in self.loop.groups.all if group.id == name)
                     self._try_pods_on_template(unaccepted, group)
         remaining = {
-            pod.key: self._build_entry_of_rejected_pods(pods, writes_event) for pods in unaccepted for pod in pods.pods
+            pod.key: self._build_entry_of_rejected_pods(pods, writes_event=writes_event)
+            for pods in unaccepted
+            for pod in pods.pods
         }
         message = f"pod didn't trigger scale-up: {MAX_TOTAL}"
         return remaining | {pod.key: RemainingPod(message=message) for pod in self.limited}
 
-    def _build_entry_of_rejected_pods(self, pods: EquivalenceGroup, writes_event: bool) -> RemainingPod:
+    def _build_entry_of_rejected_pods(self, pods: EquivalenceGroup, *, writes_event: bool) -> RemainingPod:
         """Build the report entry for the pods of an equivalence group that no node group accepts.
 
         The entry has the autoscaler's message only if ``writes_event`` is set and all skipped groups have a known

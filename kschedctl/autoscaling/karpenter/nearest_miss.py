@@ -94,7 +94,7 @@ class _ObstacleSearch:
     data: PodData = field(init=False)
 
     def __post_init__(self) -> None:
-        self.data = build_pod_data(self.pod, (), {}, self.setting.options.ignores_preferences)
+        self.data = build_pod_data(self.pod, (), {}, ignores_preferences=self.setting.options.ignores_preferences)
 
     def iter_obstacles(self) -> Iterator[str]:
         """Yield descriptions of obstacles, removing each from the pool, until the pool takes the pod.

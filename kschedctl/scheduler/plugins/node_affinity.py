@@ -382,7 +382,7 @@ def _canonicalize_requirements(requirements: Iterable[SelectorRequirement]) -> l
     return sorted(encoded_requirements)
 
 
-def _describe_node_demands(info: PodInfo, has_added_affinity: bool) -> str:
+def _describe_node_demands(info: PodInfo, *, has_added_affinity: bool) -> str:
     """Describe the node labels and terms that the pod demands, in words that follow "a node with".
 
     At most MAX_TERMS_SHOWN required terms are described, and further terms are counted. With `has_added_affinity`, the

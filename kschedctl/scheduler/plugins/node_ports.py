@@ -131,7 +131,7 @@ def _is_schedulable_after_pod_deleted(info: PodInfo, change: ChangedObject, view
 
     With `counts_nominated`, a nominated node is enough.
     """
-    if not frees_room(change.old, counts_nominated):
+    if not frees_room(change.old, counts_nominated=counts_nominated):
         return False
     freed_ports = PodInfo(change.old, view.settings.requests).host_ports
     return any(freed.conflicts(requested) for freed in freed_ports for requested in info.host_ports)

@@ -194,7 +194,7 @@ class Gangs:
         return not (isinstance(key, GangKey) or self.topology_aware or self.workload_aware)
 
     def place_members(
-        self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], all_or_none: bool = False
+        self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], *, all_or_none: bool = False
     ) -> GangAttempt:
         """Place as many members as fit, provided that they are enough for the group.
 
@@ -205,7 +205,7 @@ class Gangs:
         if error := self._find_validation_error(key, members):
             raise PluginError(error)
         if not self._needs_group_cycle(key, members):
-            return self._place_one_by_one(framework, key, members, all_or_none)
+            return self._place_one_by_one(framework, key, members, all_or_none=all_or_none)
         if all_or_none:
             return _build_failure(members, ())
         result = self._build_cycle(framework, key, members).run(post_filter=False)
@@ -330,7 +330,7 @@ class Gangs:
         return any(_has_pod_affinity(info) or uses_claims(info, self.view) for info in infos)
 
     def _place_one_by_one(
-        self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], all_or_none: bool
+        self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], *, all_or_none: bool
     ) -> GangAttempt:
         """Bind the members that fit one by one, and undo the placements if too few of them fit.
 

@@ -276,7 +276,7 @@ class TopologySnapshot:
             tuple(DomainCount(values[index][skipped:], domains[index]) for index in sorted(domains)),
         )
 
-    def _build_placement_request(self, workers: PodSetPlacementRequest, has_leader: bool) -> PlacementRequest:
+    def _build_placement_request(self, workers: PodSetPlacementRequest, *, has_leader: bool) -> PlacementRequest:
         """Build the request to place a pod set from the levels and slices that it names.
 
         Raises PlacementError if a level or the slice size is missing, if a level does not exist, or if a level or size

@@ -225,7 +225,7 @@ class Victims:
         sign = np.concatenate((np.full(len(leaving), -1, np.int64), latest_changes))
         return Delta.from_changes(self.node[changed], self.view.pods.info[self.pod[changed]], sign)
 
-    def build_candidates(self, rows: Positions, by_importance: bool) -> Candidates:
+    def build_candidates(self, rows: Positions, *, by_importance: bool) -> Candidates:
         """Build the candidates on these rows from the remaining victims.
 
         With `by_importance`, victims are sorted by importance only, and PDB violations do not matter.

@@ -218,7 +218,7 @@ def _sort_by_name(slices: Sequence[IndexedSlice]) -> list[IndexedSlice]:
     return sorted(slices, key=lambda indexed_slice: indexed_slice.slice.metadata.name)
 
 
-def _build_pool_with_slice_counters(visible_slices: Sequence[IndexedSlice], partitionable: bool) -> Pool:
+def _build_pool_with_slice_counters(visible_slices: Sequence[IndexedSlice], *, partitionable: bool) -> Pool:
     """Build a pool in which counters are shared within each slice, as before 1.35.
 
     If two devices have the same name, the pool is invalid and has no devices. It has counters only if `partitionable`
@@ -252,7 +252,7 @@ def qualify_counter_set(slice_name: str, counter_set: str) -> str:
 
 
 def _build_complete_pool(
-    visible_slices: Sequence[IndexedSlice], invisible_slices: Sequence[IndexedSlice], partitionable: bool
+    visible_slices: Sequence[IndexedSlice], invisible_slices: Sequence[IndexedSlice], *, partitionable: bool
 ) -> Pool:
     """Build a pool whose slices are all published. It has the devices of the slices that the node sees.
 
