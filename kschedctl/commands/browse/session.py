@@ -127,7 +127,7 @@ class BrowseSession:
             """Call `checkpoint` without the number of replays."""
             checkpoint()
 
-        return find_pod_remedies(target, tried=on_tried)
+        return find_pod_remedies(target, advance=on_tried)
 
     def build_node_contents(self, name: str, checkpoint: Checkpoint = lambda: None) -> NodeContents | None:
         """Build the report on a node, or return None if the node no longer exists."""
