@@ -106,7 +106,8 @@ def _choose_brief_parts(document: Document, style: Style) -> list[tuple[BriefTex
     parts = list(_iter_brief_parts(summary, answer, style.full_command, headline_lists_causes=lists_causes))
     wrapped = [_wrap_part(part, style.width) for part in parts]
     shown = _choose_shown_parts(parts, wrapped, style.width)
-    entry_count = len(_list_summary_entries(summary)) + summary.left_out.get(_get_list_field(summary), 0)
+    left_out_count = sum(summary.left_out.get(field, 0) for field in _get_list_fields(summary))
+    entry_count = len(_list_summary_entries(summary)) + left_out_count
     leaves_out_entries = sum(parts[index].is_entry for index in shown) < entry_count
     _lengthen_cut_parts(parts, wrapped, shown, style.width, MAX_LINES - leaves_out_entries)
     _add_left_out_count(parts, wrapped, shown, entry_count)
@@ -159,18 +160,18 @@ def _add_left_out_count(parts: list[BriefText], wrapped: list[list[str]], shown:
         wrapped[entries[-1]].append(f"and {total - len(entries):,} more")
 
 
-def _get_list_field(summary: Summary) -> str:
-    """Return the summary field whose entries are shown one by one."""
-    return "advice" if summary.summarizes in SUMMARIES_WITH_ADVICE else "pods"
+def _get_list_fields(summary: Summary) -> tuple[str, ...]:
+    """Return the summary fields whose entries are shown one by one."""
+    return ("warnings", "advice") if summary.summarizes in SUMMARIES_WITH_FINDINGS else ("pods",)
 
 
 def _list_summary_entries(summary: Summary) -> tuple[str, ...]:
-    """Return the summary's list as texts: its advice, or its pods with the reason why they do not fit.
+    """Return the summary's list as texts: its findings, or its pods with the reason why they do not fit.
 
     Pods that the headline names are left out.
     """
-    if _get_list_field(summary) == "advice":
-        return summary.advice
+    if summary.summarizes in SUMMARIES_WITH_FINDINGS:
+        return (*summary.warnings, *summary.advice)
     entries = [pods for pods in summary.pods if not _is_in_headline(pods, summary.headline)]
     if summary.summarizes == "Capacity" and len(summary.pods) == 1:  # the headline has the number of its pods
         return tuple(_describe_misfit("one more pod", replace(pods, pods=1)) for pods in entries)
@@ -302,7 +303,7 @@ def _iter_warning_parts(summary: Summary) -> Iterator[BriefText]:
         yield BriefText(f"not certain: {'; '.join(doubts)}" if doubts else "not certain", lines=2)
     elif doubts:
         yield BriefText(f"caveats: {'; '.join(doubts)}", lines=2)
-    warnings = () if _get_list_field(summary) == "advice" else summary.warnings  # the list has them
+    warnings = () if summary.summarizes in SUMMARIES_WITH_FINDINGS else summary.warnings  # the list has them
     if _is_about_pod(summary):
         warnings = tuple(warning for warning in warnings if warning != summary.replicas)  # shown first
     for warning in warnings[:MAX_WARNINGS]:
@@ -397,8 +398,8 @@ def _describe_costs(fix: ShortFix) -> str:
 
 LABEL_BY_SUMMARY = {"Drain": "next"}
 """What comes before the first fix, if it is not a fix but what was asked about."""
-SUMMARIES_WITH_ADVICE = ("Audit", "AuditSection", "Findings", "WakeUps")
-"""The kinds of documents whose list is their advice: findings, or the changes that wake a pod."""
+SUMMARIES_WITH_FINDINGS = ("Audit", "AuditSection", "Findings", "WakeUps")
+"""The kinds of documents whose list is their warnings and advice: findings, or the changes that wake a pod."""
 MAX_ENTRIES = 4
 """Number of entries of the list that are shown."""
 MAX_WARNINGS = 3

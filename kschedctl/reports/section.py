@@ -63,7 +63,7 @@ class Section(Report, frozen=True, kw_only=True, tag_field="name"):
             summary,
             verdict=self.state,
             warnings=tuple(map(describe_finding, iter_problems(self.findings))),
-            advice=tuple(map(describe_finding, self.findings)),
+            advice=tuple(map(describe_finding, iter_notes(self.findings))),
             figures=dict(Counter(finding.severity for finding in self.findings)),
         )
 
@@ -98,6 +98,26 @@ def describe_finding(finding: Finding) -> str:
 def iter_problems(findings: Iterable[Finding]) -> Iterator[Finding]:
     """Yield the errors and warnings among findings."""
     return (finding for finding in findings if finding.severity != NOTE)
+
+
+def iter_notes(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield the notes among findings."""
+    return (finding for finding in findings if finding.severity == NOTE)
+
+
+def order_findings(sections: Iterable[Section]) -> tuple[Finding, ...]:
+    """Return the findings of sections in the order of short forms, which are cut off after the first findings.
+
+    The gravest finding of each unsound section comes first, then all other findings, the gravest first.
+    """
+    findings = [finding for section in sections for finding in section.findings]
+    findings.sort(key=lambda finding: SEVERITIES_BY_GRAVITY.index(finding.severity))
+    first_findings = [
+        next((finding for finding in findings if finding in section.findings), None)
+        for section in sections
+        if section.state == FINDINGS
+    ]
+    return tuple(sorted(findings, key=lambda finding: finding not in first_findings))  # a stable order
 
 
 def collect_findings(sections: Iterable[Section], checked: int) -> Findings:

@@ -50,14 +50,15 @@ class StayingNode(Document, frozen=True):
     autoscaler: Annotated[str, Column("autoscaler")] = ""
     lets_run: tuple[str, ...] = ()
     """The pending pods that fit there once the node's pods have moved, or can run nowhere else (`namespace/name`)."""
+    message: str = ""
+    """kube-scheduler's message if `pod` fits nowhere else."""
 
     @property
     def short_why(self) -> str:
         """The reason in plain words. If a pod fits nowhere, it says which nodes only count as cordoned."""
-        pod, separator, message = self.why.partition(": ")
-        if not separator or rewrite_fit_error(message) == message:
+        if rewrite_fit_error(self.message) == self.message:
             return self.why
-        return f"{describe_misfit(pod, message)} (this node and those removed before count as cordoned)"
+        return f"{describe_misfit(self.pod, self.message)} (this node and those removed before count as cordoned)"
 
 
 class ZoneLoss(Document, frozen=True):

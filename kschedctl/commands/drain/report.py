@@ -337,7 +337,7 @@ class Drain(Report, frozen=True):
         )
 
     def _list_costs(self) -> tuple[FixCost, ...]:
-        """Return everything that makes the drain unsafe, and the data and wishes that it disregards."""
+        """Return everything that makes the drain unsafe, and the data and preferences that it disregards."""
         costs = []
         if down_nodes := [down.node for down in self.down_nodes]:
             pods = counted(sum(len(down.pods) for down in self.down_nodes), "pod")

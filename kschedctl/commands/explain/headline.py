@@ -13,6 +13,7 @@ from kschedctl.text.counts import agreeing, counted, first_few
 NAMED = 3
 FOR_EACH = ", each pod considered alone"
 FITS = f"a node fits now{FOR_EACH}"
+FITS_IN_VAIN = "a node fits now, but other waiting pods take the room first"
 UNDER_WAY = "preemption is under way"
 UNDER_WAY_IN_VAIN = f"{UNDER_WAY}, but other waiting pods take the room first"
 WAIT = "Wait"
@@ -44,13 +45,14 @@ def get_cause_for_grouping(report: Explanation) -> str:
     """Return the cause by which to group pending pods. Pods that wait for the same reason have the same cause.
 
     For an unschedulable pod, this is the main cause without the pod's figures. For most other pods, it is the headline.
-    All pods that fit share one cause, and so do all pods whose victims are terminating. If the pod's group is to blame,
+    All pods that fit share one cause, apart from those whose room other pods take first. So do all pods whose victims
+    are terminating. If the pod's group is to blame,
     the cause is the group's failure.
     """
     if report.pod_group and (group_failure := describe_group_failure(report.pod_group, report)):
         return group_failure
     if report.verdict == "Schedulable":
-        return FITS
+        return FITS_IN_VAIN if report.rivals else FITS
     if report.preemption is not None and report.preemption.terminating:
         return UNDER_WAY_IN_VAIN if report.preemption.rivals else UNDER_WAY
     if not report.causes or report.verdict != "Unschedulable":

@@ -107,10 +107,10 @@ def explain_with_fixes(
     report = replace(explain_target(target), replicas=replicas, as_if=as_if)
 
     if report.verdict == "Schedulable":
-        from kschedctl.commands.explain.waiting import ReplayedCluster, correct_retry_advice, drop_retry_advice  # noqa: PLC0415 - only for pods that fit
+        from kschedctl.commands.explain.waiting import ReplayedCluster, consider_other_waiting_pods, drop_retry_advice  # noqa: PLC0415 - only for pods that fit
 
         replayed_cluster = ReplayedCluster(target.scheduler, now)
-        report = drop_retry_advice(report) if as_if else correct_retry_advice(report, replayed_cluster)
+        report = drop_retry_advice(report) if as_if else consider_other_waiting_pods(report, replayed_cluster)
     if report.verdict == UNSCHEDULABLE:
         report = _add_rivals_for_preempted_room(target, report)
         report = replace(report, new_node=find_new_node(target))

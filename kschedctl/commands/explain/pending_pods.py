@@ -211,6 +211,10 @@ def explain_pods(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) ->
             # kube-scheduler writes no event for a gated pod, so its message is dropped
             explanation_by_kind[kind_of_pod] = drop_unwritten_message(report)
         explanations[pod.key] = explanation_by_kind[kind_of_pod]
+    if any(report.verdict == "Schedulable" for report in explanation_by_kind.values()):
+        from kschedctl.commands.explain.waiting import mention_rivals_of_fitting_pods  # noqa: PLC0415 - only if pods fit
+
+        explanations = mention_rivals_of_fitting_pods(scheduler, explanations)
     if not any(report.preemption and report.preemption.terminating for report in explanation_by_kind.values()):
         return explanations
     from kschedctl.commands.explain.preempted_room import mention_rivals_of_pods  # noqa: PLC0415 - only while pods terminate

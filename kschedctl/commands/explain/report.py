@@ -355,6 +355,15 @@ class PreemptionReport(Document, frozen=True):
         return f", would preempt {counted(len(self.chosen_victims), 'pod')} on {where}"
 
 
+def describe_rivals(rivals: Sequence[str]) -> str:
+    """Return a clause about the waiting pods that take the room before another pod can.
+
+    >>> describe_rivals(["a/b"])
+    'a/b takes the room first'
+    """
+    return f"{first_few(rivals)} {agreeing(len(rivals), 'takes', 'take')} the room first"
+
+
 def describe_causes(causes: Sequence[Cause]) -> str:
     """Describe all causes in one line, starting with contradictory demands of the pod."""
     conflicts = (cause.conflict for cause in causes if cause.conflict)
@@ -609,6 +618,8 @@ class Explanation(_ExtenderPart, frozen=True):
     """Why the kubelet of the new pod's spec.nodeName would reject it; empty if it would not."""
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
     """Objects that wait for another controller before any pod of the workload is created."""
+    rivals: tuple[str, ...] = ()
+    """The other waiting pods that take the room first, if the pod fits by itself but then gets no node."""
     kind: str = "Explanation"
 
     @property
@@ -674,6 +685,7 @@ class Explanation(_ExtenderPart, frozen=True):
             warnings=(
                 *([self.replicas.sentence] if self.replicas is not None else ()),
                 *(preemption.warnings if preemption is not None else ()),
+                *([f"fits by itself, but {describe_rivals(self.rivals)}"] if self.rivals else ()),
                 *([f"new node: {self.new_node.answer}"] if self.new_node is not None else ()),
             ),
             fixes=(

@@ -278,13 +278,13 @@ def _summarize_search(room: RoomMaking) -> SearchedPlans | None:
         return None
     last_search = room.searches[-1]
     return SearchedPlans(
-        max_moves=room.wishes.most,
+        max_moves=room.criteria.max_moves,
         plans=sum(search.tried for search in room.searches),
         nodes=0 if last_search.helped is None else int(last_search.helped.sum()),
         movable=len(last_search.movable.pods),
         complete=len(room.wanted) == 1 and all(search.complete for search in room.searches),
         timed_out=any(search.timed_out for search in room.searches),
-        seconds=room.wishes.seconds,
+        seconds=room.criteria.seconds,
     )
 
 

@@ -20,7 +20,7 @@ from kschedctl.api.arrays import Row
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn
 from kschedctl.commands.consolidate.autoscalers import AutoscalerVerdicts
-from kschedctl.commands.consolidate.plan import ConsolidationWishes, find_removable_nodes
+from kschedctl.commands.consolidate.plan import ConsolidationCriteria, find_removable_nodes
 from kschedctl.commands.consolidate.report import NodeConsolidation, ZoneLoss
 from kschedctl.commands.consolidate.safety import remove_nodes_and_move_pods
 from kschedctl.commands.drain import drain_nodes
@@ -35,8 +35,8 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 
-def consolidated(objects: list[Json], **wishes: object) -> NodeConsolidation:
-    return find_removable_nodes(Cluster.from_objects(objects), ConsolidationWishes(**wishes))  # type: ignore[arg-type]
+def consolidated(objects: list[Json], **criteria: object) -> NodeConsolidation:
+    return find_removable_nodes(Cluster.from_objects(objects), ConsolidationCriteria(**criteria))  # type: ignore[arg-type]
 
 
 def names(report: NodeConsolidation) -> list[str]:
@@ -417,9 +417,9 @@ def compare_with_several_workers() -> None:
     went = stayed = 0
     for seed in range(8):
         cluster = Cluster.from_objects(constrained(seed) + [node(f"more-{number}", "c") for number in range(3)])
-        wishes = ConsolidationWishes(headroom=20.0 * (seed % 2), keep_zone_loss=seed % 3 == 0)
-        alone = find_removable_nodes(cluster, wishes)
-        if find_removable_nodes(cluster, wishes, workers=Workers(2)) != alone:
+        criteria = ConsolidationCriteria(headroom=20.0 * (seed % 2), keep_zone_loss=seed % 3 == 0)
+        alone = find_removable_nodes(cluster, criteria)
+        if find_removable_nodes(cluster, criteria, workers=Workers(2)) != alone:
             raise ValueError(f"seed {seed}")
         went, stayed = went + len(alone.removable), stayed + len(alone.staying)
     print(went, stayed)

@@ -128,7 +128,7 @@ def find_removable_nodes(
                 trial = KEEPS_LAST
             name, pool = view.nodes.names[row], pools.names[pools.code[row]]
             if trial.why:
-                kept.append(KeptNode(name, pool, trial.why, trial.lets_run))
+                kept.append(KeptNode(name, pool, trial.why, trial.lets_run, trial.pod, trial.message))
             else:
                 removed.append(row)
                 moved_pods = [view.pods.objects[Position(view.pods.index[move.pod])] for move in trial.moved]
