@@ -102,7 +102,7 @@ def _iter_pod_moves(room: RoomMaking, part: PlanPart) -> Iterator[PodMove]:
             target=view.nodes.names[target],
             tied=tied,
             others=tuple(view.nodes.names[row] for row in sorted(targets - {target})),
-            priority=int(view.pods.priority[view.pods.info[position]]),
+            priority=view.pods.get_priority(position),
             budgets=room.simulation.budgets.find_selecting_budgets(position),
             loses="the data in its emptyDir volumes" if has_scratch_data(pod) else "",
             is_only_pod=_is_only_running_pod(room, pod),
@@ -312,7 +312,7 @@ def _iter_fragmented_resources(search: PlanSearch) -> Iterator[FragmentedResourc
     free = free[eligible & takes_more_pods]
     if not len(free):
         return
-    requests = view.requests[view.pods.info[search.wanted]]
+    requests = view.get_requests(search.wanted)
     for name, column in view.resources.items():
         free_by_node = free[:, column]
         total = int(free_by_node.sum())

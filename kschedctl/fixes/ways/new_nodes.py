@@ -203,7 +203,7 @@ def _find_amounts_of_larger_node(tried: TriedNode, node: Node, other_pods: Seque
     ]
     daemon_requests = np.zeros(len(view.resources), np.int64)
     if daemon_pods:
-        daemon_requests = view.requests[view.pods.info[daemon_pods]].sum(axis=0)
+        daemon_requests = view.get_requests(daemon_pods).sum(axis=0)
     requests: Counter[str] = Counter()
     for info in (tried.cycle.info, *other_pods):
         requests.update(info.incoming_requests)
