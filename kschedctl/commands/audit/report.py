@@ -25,7 +25,16 @@ from kschedctl.reports.document import Document
 from kschedctl.reports.findings import Findings
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.report import Report
-from kschedctl.reports.section import FINDINGS, PENDING_PODS, Section, collect_findings, describe_finding, iter_problems
+from kschedctl.reports.section import (
+    FINDINGS,
+    PENDING_PODS,
+    Section,
+    collect_findings,
+    describe_finding,
+    iter_notes,
+    iter_problems,
+    order_findings,
+)
 from kschedctl.reports.summary import ShortCause, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_unread_kinds
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere
@@ -56,16 +65,12 @@ class Audit(Report, frozen=True, kw_only=True):
     kind: str = "Audit"
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the unsound sections as causes, and with the findings, the gravest first.
+        """Return the summary with the unsound sections as causes, problems as warnings and notes as advice.
 
         The gravest finding of each unsound section comes before all other findings, since a long list is cut off.
         """
         unsound = tuple(section for section in self.sections if section.state == FINDINGS)
-        findings = self.as_findings().findings
-        first_findings = [
-            next((finding for finding in findings if finding in section.findings), None) for section in unsound
-        ]
-        findings = tuple(sorted(findings, key=lambda finding: finding not in first_findings))  # a stable order
+        findings = order_findings(self.sections)
         figures = {section.name: len(section.findings) for section in self.sections}
         for section in self.sections:
             if isinstance(section, PendingSection):
@@ -75,7 +80,7 @@ class Audit(Report, frozen=True, kw_only=True):
             verdict=self.state,
             causes=tuple(ShortCause(f"{section.name}: {section.headline}", 0) for section in unsound),
             warnings=tuple(map(describe_finding, iter_problems(findings))),
-            advice=tuple(describe_finding(finding) for finding in findings if not finding.rule.endswith("-not-known")),
+            advice=tuple(map(describe_finding, iter_notes(findings))),
             figures=figures,
         )
 
@@ -88,7 +93,7 @@ class Audit(Report, frozen=True, kw_only=True):
         if kinds_by_why:
             yield describe_unread_kinds(kinds_by_why.values())
         for section in self.sections:
-            yield from (doubt for doubt in section.iter_doubts() if doubt != describe_unread_kinds(section.unknown))
+            yield from section.iter_doubts_besides_unread()
 
     def has_at_least(self, severity: str) -> bool:
         """Return whether a section has a finding of this severity or a graver one."""

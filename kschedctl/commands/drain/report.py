@@ -172,6 +172,11 @@ class Drain(Report, frozen=True):
             f"– {self._describe_outcomes()}{describe_doubt(self.unknown)}",
         )
 
+    @property
+    def headline_names_unread(self) -> bool:
+        """Return True, since the first line names the unread kinds."""
+        return True
+
     def _describe_outcomes(self) -> str:
         """Describe what keeps pods Terminating, and the number of pods with each outcome, the worst outcomes first."""
         outcomes = self._count_outcomes()
@@ -474,7 +479,7 @@ class Drain(Report, frozen=True):
             *(problem for down in self.down_nodes for problem in down.iter_gate_problems()),
             *(group.gate_problem for group in self.unplaced),
             *(workload.gate_problem for workload in self.not_created),
-            *(w.gate_problem for w in self.displaced_workloads if w.outcome is QuotaOutcome.WAITS),
+            *(workload.gate_problem for workload in self.displaced_workloads if workload.outcome is QuotaOutcome.WAITS),
             *(
                 GateProblem("lost", f"Pod {pod}", "no controller creates it again")
                 for pod in (*self.lost, *self.lost_victims)

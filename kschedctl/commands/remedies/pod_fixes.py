@@ -19,6 +19,7 @@ from kschedctl.commands.explain.new_pods import choose_replica
 from kschedctl.commands.explain.one_pod import explain_target
 from kschedctl.commands.explain.preempted_room import mention_rivals
 from kschedctl.commands.explain.report import Explanation
+from kschedctl.commands.explain.waiting import mention_rivals_of_fitting_pods
 from kschedctl.commands.remedies.report import Remedies, SearchReport
 from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes
@@ -54,6 +55,9 @@ def find_pod_remedies(
         target, replicas = choose_replica(target)
         report = replace(explain_pod(target.scheduler, target.pod), replicas=replicas)
         report = mention_rivals(target.scheduler, target.pod, report)
+        stored = target.scheduler.cluster.pod(target.pod.metadata.namespace, target.pod.metadata.name)
+        if stored is not None and target.scheduler.view.build_stored_pod(stored) == target.pod:
+            report = mention_rivals_of_fitting_pods(target.scheduler, {report.pod: report})[report.pod]
         return _build_remedies_document(target, report, criteria, advance, progress)
 
     # The creation fails, so that a fix of the creation is needed first.
