@@ -16,6 +16,7 @@ from kschedctl.api.objects import Pod, VolumeNodeAffinity
 from kschedctl.api.ownership import find_owner
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.eviction import Evictions
+from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.parallel import compute_spreads
 from kschedctl.replay.settling import recreate_gone_pods
 from kschedctl.reports.not_created import NotCreated
@@ -181,7 +182,7 @@ class NodeDrain:
     def _evict_pod(self, position: Position) -> list[Position]:
         """Evict one pod, and return its successor in a list. The list is empty if there is no successor.
 
-        A pod that nothing recreates is recorded as lost.
+        A pod that nothing recreates is recorded as lost. If its Job fails, so are all other pods of the Job.
         """
         pod = self.simulation.view.pods.objects[position]
         del self.evictable[position]
@@ -189,7 +190,25 @@ class NodeDrain:
         successors = self._recreate_admitted_pods([position])
         if not successors and position not in self.denied and pod.metadata.deletion_timestamp is None:
             self.lost.append(position)
+            self._end_failed_job(pod)
         return successors
+
+    def _end_failed_job(self, evicted_pod: Pod) -> None:
+        """Remove the remaining pods of the evicted pod's Job, and record them as lost, if the eviction made it fail."""
+        job_failures = JobFailures.of(self.simulation.view.objects)
+        if not job_failures.is_of_failed_job(evicted_pod):
+            return
+        pods = self.simulation.view.pods
+        for other in job_failures.list_pods_of_failed_jobs(self.simulation.view.cluster):
+            position = pods.find_position(other.key)
+            if position is None or position in self.simulation.gone:
+                continue
+            if self.simulation.view.node[position] >= 0:
+                self.simulation.remove([position])
+            self.simulation.gone.add(position)
+            self.evictable.pop(position, None)
+            self.outcomes.pop(position, None)
+            self.lost.append(position)
 
     def _recreate_admitted_pods(self, positions: Iterable[Position]) -> list[Position]:
         """Recreate pods as controllers do, and return the admitted ones.
@@ -226,7 +245,8 @@ class NodeDrain:
         preempted are recorded.
         """
         is_any_placed = False
-        for position in self.simulation.sort_for_queue(self._order_pods(positions)):
+        remaining = [position for position in positions if position not in self.simulation.gone]
+        for position in self.simulation.sort_for_queue(self._order_pods(remaining)):
             outcome = self._try_to_place(position)
             self.outcomes[position] = outcome
             if outcome.row >= 0:
@@ -253,6 +273,8 @@ class NodeDrain:
             self.evictable.pop(victim, None)
         for victim in self._recreate_admitted_pods(outcome.victims):
             self.outcomes[victim] = Outcome(victim, UNSCHEDULABLE)
+        for victim in outcome.victims:
+            self._end_failed_job(self.simulation.view.pods.objects[victim])
 
 
 def shuffle_returning_pods(simulation: Simulation, positions: Iterable[Position], random: Random) -> list[Position]:

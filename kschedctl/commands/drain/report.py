@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -51,6 +51,20 @@ class QuotaOutcome(StrEnum):
     """No controller recreates its only pod."""
 
 
+class FailedJob(Document, frozen=True):
+    """A Job that fails because its evicted pods count as failed, which ends all its pods."""
+
+    job: str
+    pods: tuple[str, ...] = ()
+    """The pods that end with the Job."""
+
+    def describe(self) -> str:
+        """Describe the failure and its cause, and name the pods."""
+        ended_pods = counted(len(self.pods), "pod ends", "pods end")
+        cause = "evicted pods count as failed, and it allows no more of them (backoffLimit, podFailurePolicy)"
+        return f"{self.job} fails: {cause}; its {ended_pods} ({first_few(self.pods)})"
+
+
 class DisplacedWorkload(Document, frozen=True):
     """A Workload of Kueue with quota, some of whose pods are evicted."""
 
@@ -95,7 +109,9 @@ class Drain(Report, frozen=True):
     evicted: tuple[EvictedPod, ...] = ()
     """Pods preempted by the drained ones. Their replacements are among the moved or unplaced pods."""
     lost: tuple[str, ...] = ()
-    """Pods that no controller recreates."""
+    """Pods that no controller recreates, including the pods of failed Jobs."""
+    failed_jobs: tuple[FailedJob, ...] = ()
+    """The Jobs that fail because their pods are evicted, which ends all their pods."""
     returned: tuple[str, ...] = ()
     """Pods that come back to the nodes because they tolerate the cordon."""
     staying: int = 0
@@ -288,13 +304,28 @@ class Drain(Report, frozen=True):
         end = "retry for ever, unless it has a --timeout" if retries else "end with an error"
         return (f"kubectl drain would cordon {first_few(self.nodes)}, {others}, and then {end}",)
 
+    @property
+    def bare_pods(self) -> tuple[str, ...]:
+        """The evicted pods without a controller, which kubectl evicts only with --force."""
+        return self._drop_pods_of_failed_jobs(self.lost)
+
+    @property
+    def bare_victims(self) -> tuple[str, ...]:
+        """The preempted pods without a controller."""
+        return self._drop_pods_of_failed_jobs(self.lost_victims)
+
+    def _drop_pods_of_failed_jobs(self, pods: Iterable[str]) -> tuple[str, ...]:
+        """Return the pods without those that end with a failed Job."""
+        ended_pods = {pod for job in self.failed_jobs for pod in job.pods}
+        return tuple(pod for pod in pods if pod not in ended_pods)
+
     def _describe_lost_pods(self) -> tuple[str, ...]:
         """Return texts that name the evicted and the preempted pods that no controller recreates."""
-        texts = []
-        if self.lost:
-            texts.append(f"lost for good, and evicted by kubectl only with --force: {first_few(self.lost)}")
-        if self.lost_victims:
-            texts.append(f"lost for good, since they are preempted: {first_few(self.lost_victims)}")
+        texts = [job.describe() for job in self.failed_jobs]
+        if self.bare_pods:
+            texts.append(f"lost for good, and evicted by kubectl only with --force: {first_few(self.bare_pods)}")
+        if self.bare_victims:
+            texts.append(f"lost for good, since they are preempted: {first_few(self.bare_victims)}")
         return tuple(texts)
 
     def list_harms(self) -> tuple[str, ...]:
