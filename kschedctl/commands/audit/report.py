@@ -95,8 +95,7 @@ class Audit(Report, frozen=True, kw_only=True):
         if kinds_by_why:
             yield describe_unread_kinds(kinds_by_why.values())
         for section in self.sections:
-            section_doubts = replace(section, interrupted=False).iter_doubts()
-            yield from (doubt for doubt in section_doubts if doubt != describe_unread_kinds(section.unknown))
+            yield from replace(section, interrupted=False).iter_doubts_besides_unread()
 
     def has_at_least(self, severity: str) -> bool:
         """Return whether a section has a finding of this severity or a graver one."""
