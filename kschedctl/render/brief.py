@@ -311,25 +311,33 @@ def _iter_brief_parts(
     is_undone = _is_about_pod(summary) or summary.summarizes == "Drain"
     if is_undone and not summary.fixes and summary.advice:
         yield BriefText(f"next: {summary.advice[0]}", lines=2, rank=3)
+    yield from _iter_more_parts(summary, full_command)
+
+
+def _iter_more_parts(summary: Summary, full_command: str) -> Iterator[BriefText]:
+    """Yield the line on how to see more: the summary's next command, or the same command without `--brief`.
+
+    The latter is left out if the brief form lacks nothing.
+    """
     fix_commands = _get_short_commands(summary)
-    further_fixes = _count_further_fixes(summary)
+    has_further_fixes = _count_further_fixes(summary) > 0
     if summary.next:
         if summary.fixes and not fix_commands:
             rank = 0  # without this line, nobody could find the commands of the fix, which are not shown
-        elif not fix_commands or further_fixes > 0:
+        elif not fix_commands or has_further_fixes:
             rank = 1
         else:
             rank = 4
         yield BriefText("", lines=0, rank=rank, more=(f"{MORE}{summary.next[0]}",))
         return
-    is_first_fix_shown = bool(fix_commands) or (bool(summary.fixes) and bool(summary.fixes[0].edits))
-    lacks_fix = bool(summary.fixes) and not is_first_fix_shown
+    lacks_first_fix = bool(summary.fixes) and not fix_commands and not summary.fixes[0].edits
     explains_several = summary.summarizes == "Explanations"
-    if further_fixes > 0 or summary.left_out or lacks_fix or explains_several:
-        if full_command:
-            yield BriefText("", lines=0, rank=4, more=(f"{MORE}{full_command}",))
-        else:
-            yield BriefText("more: the same command without --brief", lines=1, rank=4)
+    if not (has_further_fixes or summary.left_out or lacks_first_fix or explains_several):
+        return
+    if full_command:
+        yield BriefText("", lines=0, rank=4, more=(f"{MORE}{full_command}",))
+    else:
+        yield BriefText("more: the same command without --brief", lines=1, rank=4)
 
 
 def _is_about_pod(summary: Summary) -> bool:
@@ -346,9 +354,12 @@ def _iter_warning_parts(summary: Summary, doubts: tuple[str, ...]) -> Iterator[B
         yield BriefText(f"not certain: {'; '.join(doubts)}" if doubts else "not certain", lines=2)
     elif doubts:
         yield BriefText(f"caveats: {'; '.join(doubts)}", lines=2)
-    warnings = () if _lists_findings(summary) else summary.warnings  # the list has them
+
+    warnings = list(summary.warnings)
+    if _lists_findings(summary):
+        warnings = []  # the list of entries has them
     if _is_about_pod(summary):
-        warnings = tuple(warning for warning in warnings if warning != summary.replicas)  # shown first
+        warnings = [warning for warning in warnings if warning != summary.replicas]  # shown first
     for number, warning in enumerate(warnings):
         yield BriefText(warning, lines=2, rank=0 if number < WARNINGS_BEFORE_FIX else 2, is_warning=True)
     if summary.preemption:
@@ -364,17 +375,15 @@ def _iter_fix_parts(summary: Summary) -> Iterator[BriefText]:
         return
     if _is_plan(summary):
         for number, fix in enumerate(summary.fixes, 1):
-            costs = _describe_costs(fix)
-            drawbacks = f", but {costs}" if costs else ""
-            cleared = f", for {counted(fix.clears, 'pod')}"
-            text_to_cut = f"fix {number}{drawbacks}: {fix.summary}" if costs else f"fix {number}: {fix.summary}"
-            yield BriefText(f"fix {number}: {fix.summary}{cleared}{drawbacks}", 0, rank=1, text_to_cut=text_to_cut)
+            yield _build_plan_fix_part(f"fix {number}", fix)
         return
     fix, commands = summary.fixes[0], _get_short_commands(summary)
     if fix.rival_count:
         label = "not enough"
+    elif fix.costs_more_pods:
+        label = "not worth it"
     else:
-        label = "not worth it" if fix.costs_more_pods else LABEL_BY_SUMMARY.get(summary.summarizes, "fix")
+        label = LABEL_BY_SUMMARY.get(summary.summarizes, "fix")
     costs = _describe_costs(fix)
     text = f"{label}: {fix.summary}, but {costs}" if costs else f"{label}: {fix.summary}"
     # The costs come first in a text that may be cut, since no command is shown without them
@@ -387,11 +396,22 @@ def _iter_fix_parts(summary: Summary) -> Iterator[BriefText]:
         command_lines = tuple(f"  {command}" for command in chain_commands(commands))
         yield BriefText("", lines=0, rank=1, more=command_lines, needs_previous=True)
     elif fix.commands:
-        yield BriefText(
-            f"  {counted(len(fix.commands), 'command')} not shown here", lines=1, rank=1, needs_previous=True
-        )
-    if further_text := _describe_further_fixes(summary):
+        text = f"  {counted(len(fix.commands), 'command')} not shown here"
+        yield BriefText(text, lines=1, rank=1, needs_previous=True)
+    further_text = _describe_further_fixes(summary)
+    if further_text:
         yield BriefText(f"  and {further_text}", lines=1, rank=2, needs_previous=True)
+
+
+def _build_plan_fix_part(label: str, fix: ShortFix) -> BriefText:
+    """Build the line of a fix that is part of a plan: its summary, the number of pods that it clears, and its costs.
+
+    If the text has to be cut, the costs come first and the number of pods is left out.
+    """
+    costs = _describe_costs(fix)
+    drawbacks = f", but {costs}" if costs else ""
+    text = f"{label}: {fix.summary}, for {counted(fix.clears, 'pod')}{drawbacks}"
+    return BriefText(text, lines=0, rank=1, text_to_cut=f"{label}{drawbacks}: {fix.summary}")
 
 
 def _is_plan(summary: Summary) -> bool:

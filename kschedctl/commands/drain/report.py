@@ -490,7 +490,7 @@ class Drain(Report, frozen=True):
             *(problem for down in self.down_nodes for problem in down.iter_gate_problems()),
             *(group.gate_problem for group in self.unplaced),
             *(workload.gate_problem for workload in self.not_created),
-            *(w.gate_problem for w in self.displaced_workloads if w.outcome is QuotaOutcome.WAITS),
+            *(workload.gate_problem for workload in self.displaced_workloads if workload.outcome is QuotaOutcome.WAITS),
             *(
                 GateProblem("lost", f"Pod {pod}", "no controller creates it again")
                 for pod in (*self.lost, *self.lost_victims)
