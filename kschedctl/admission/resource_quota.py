@@ -365,8 +365,8 @@ def _iter_unset_resources(names: Iterable[str], request: AdmissionRequest) -> It
         )
         for name in required.difference(set_resources):
             containers_by_resource.setdefault(name, set()).add(str(container.get("name", "")))
-    for name in sorted(containers_by_resource):
-        yield f"{name} for: {','.join(sorted(containers_by_resource[name]))}"
+    for name, containers in sorted(containers_by_resource.items()):
+        yield f"{name} for: {','.join(sorted(containers))}"
 
 
 KIND, COUNT = "ResourceClaim", "count/resourceclaims.resource.k8s.io"

@@ -84,6 +84,10 @@ class SeenPods:
         """The distinct PodInfos."""
         return self.view.pods.infos
 
+    def get_info(self, position: int) -> PodInfo:
+        """Return the PodInfo of the pod at a position."""
+        return self.view.pods.get_info(position)
+
     def select_infos(self, predicate: Callable[[Pod], bool]) -> Bools:
         """Return a (T,) mask of the PodInfos whose pods satisfy the predicate."""
         return self.view.pods.where(lambda info: predicate(info.pod))

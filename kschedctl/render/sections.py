@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from typing import Protocol
 
 from kschedctl.render.page import (
     Bullets,
@@ -214,10 +215,27 @@ def quote_message(message: str, style: Style) -> tuple[Cell, ...]:
     return (Marked(message, Tone.VERBATIM),) if style.wide and rewrite_fit_error(message) != message else ()
 
 
-def build_why_cell(why: str, style: Style) -> Stack:
-    """Build the cell with the reason why a node stays: a message about one of its pods begins with the pod's name."""
-    pod, separator, message = why.partition(": ")
-    return Stack((describe_misfit(pod, message), *quote_message(message, style)) if separator else (why,))
+class NodeToKeep(Protocol):
+    """A node that has to stay, with the reason."""
+
+    @property
+    def why(self) -> str:
+        """The reason."""
+
+    @property
+    def pod(self) -> str:
+        """The pod that keeps the node, or "" if no pod does."""
+
+    @property
+    def message(self) -> str:
+        """kube-scheduler's message if that pod fits nowhere else, or ""."""
+
+
+def build_why_cell(node: NodeToKeep, style: Style) -> Stack:
+    """Build the cell with the reason why a node stays. kube-scheduler's message about a pod is put into plain words."""
+    if not node.message:
+        return Stack((node.why,))
+    return Stack((describe_misfit(node.pod, node.message), *quote_message(node.message, style)))
 
 
 EVENT_NAMES = {

@@ -361,7 +361,7 @@ def find_untolerated_taints(
 
 
 def match_tolerations(
-    nodes: NodeColumns, tolerations: Iterable[Toleration], comparison_operators: bool = False
+    nodes: NodeColumns, tolerations: Iterable[Toleration], *, comparison_operators: bool = False
 ) -> Bools:
     """Return a mask (N,) of the nodes whose NoSchedule and NoExecute taints are all tolerated."""
     untolerated, set_of_node = find_untolerated_taints(nodes, tolerations, comparison_operators)

@@ -76,6 +76,19 @@ class PodColumns:
     def __len__(self) -> int:
         return len(self.objects)
 
+    def get_info(self, position: int) -> PodInfo:
+        """Return the PodInfo of the pod at a position."""
+        info: PodInfo = self.infos[self.info[position]]
+        return info
+
+    def get_priority(self, position: int) -> int:
+        """Return the priority of the pod at a position, without building its PodInfo."""
+        return int(self.priority[self.info[position]])
+
+    def get_priorities(self, positions: Rows | Sequence[int]) -> npt.NDArray[np.int64]:
+        """Return the priorities of the pods at these positions."""
+        return self.priority[self.info[positions]]
+
     def find_node_rows(self, index: Mapping[str, int]) -> Ints:
         """Return the row of the node to which each pod was bound, or -1 for a pod without a node.
 

@@ -517,12 +517,14 @@ class ScaleUpRun:
                     group = next(group for group in self.loop.groups.all if group.id == name)
                     self._try_pods_on_template(unaccepted, group)
         remaining = {
-            pod.key: self._build_entry_of_rejected_pods(pods, writes_event) for pods in unaccepted for pod in pods.pods
+            pod.key: self._build_entry_of_rejected_pods(pods, writes_event=writes_event)
+            for pods in unaccepted
+            for pod in pods.pods
         }
         message = f"pod didn't trigger scale-up: {MAX_TOTAL}"
         return remaining | {pod.key: RemainingPod(message=message) for pod in self.limited}
 
-    def _build_entry_of_rejected_pods(self, pods: EquivalenceGroup, writes_event: bool) -> RemainingPod:
+    def _build_entry_of_rejected_pods(self, pods: EquivalenceGroup, *, writes_event: bool) -> RemainingPod:
         """Build the report entry for the pods of an equivalence group that no node group accepts.
 
         The entry has the autoscaler's message only if ``writes_event`` is set and all skipped groups have a known
@@ -545,17 +547,22 @@ class ScaleUpRun:
 
     def build_report(self) -> ScaleUp:
         """Build the report of the loop, and add the events about pods for which no group grows."""
-        loop = self.loop
+        loop, best = self.loop, self.best
         remaining = self._build_remaining_pods()
         for key, pod in remaining.items():
             if pod.message is not None:
                 self.add_event("Normal", "NotTriggerScaleUp", pod.message, key)
-        best = self.best
-        # pods that other groups accept, which have to wait for a later loop
-        awaiting = [
-            pods
-            for pods in self.groups
-            if best and pods.accepting_groups and best.group.id not in pods.accepting_groups
+        events = sorted(self.events, key=lambda event: (event.object, event.type, event.reason, event.message))
+
+        options = [
+            ExpansionOption(
+                option.group.id, option.nodes, list_pod_keys(option.pods), tuple(group.id for group in option.similar)
+            )
+            for option in self.options
+        ]
+        increases = [
+            GroupIncrease(increase.group.id, increase.size, increase.new_size)
+            for increase in sorted(self.increases, key=lambda increase: increase.group.id)
         ]
         templates = {}
         if not loop.ends_immediately:
@@ -567,31 +574,26 @@ class ScaleUpRun:
             cluster_healthy=loop.health.cluster_is_healthy,
             result=self.result,
             error=self.error,
-            options=tuple(
-                ExpansionOption(
-                    option.group.id,
-                    option.nodes,
-                    list_pod_keys(option.pods),
-                    tuple(similar.id for similar in option.similar),
-                )
-                for option in self.options
-            ),
+            options=tuple(options),
             best=best.group.id if best else None,
             tied=self.tied,
             doubts=self.expander_doubts,
-            increases=tuple(
-                GroupIncrease(increase.group.id, increase.size, increase.new_size)
-                for increase in sorted(self.increases, key=lambda increase: increase.group.id)
-            ),
+            increases=tuple(increases),
             triggered=list_pod_keys(best.pods) if best and self.result in (SUCCESSFUL, FAILED) else (),
-            awaiting=tuple(pod.key for pods in awaiting for pod in pods.pods) if self.result == SUCCESSFUL else (),
+            awaiting=self._list_pods_awaiting_later_loop(best) if best and self.result == SUCCESSFUL else (),
             remaining=remaining,
             templates=templates,
-            events=tuple(
-                sorted(self.events, key=lambda event: (event.object, event.type, event.reason, event.message))
-            ),
+            events=tuple(events),
             unknown_groups=tuple(name for name, reasons in self.skipped.items() if reasons == (UNKNOWN_TEMPLATE,)),
         )
+
+    def _list_pods_awaiting_later_loop(self, best: Option) -> tuple[str, ...]:
+        """Return the keys of the pods that some groups accept, but not the group that grows in this loop."""
+        keys: list[str] = []
+        for pods in self.groups:
+            if pods.accepting_groups and best.group.id not in pods.accepting_groups:
+                keys += list_pod_keys(pods.pods)
+        return tuple(keys)
 
     def _build_template_report(self, group: str) -> GroupTemplate:
         """Build the report of a group's template, with the total requests of its pods."""

@@ -183,14 +183,15 @@ class Consolidation:
         self,
         candidates: Sequence[NodeCandidate],
         log: EventLog,
+        *,
         consolidating: bool = True,
         softened: Container[str] = (),
     ) -> RemovalOutcome | None:
         """Reschedule the candidates' pods as if the candidates were removed, and return the outcome.
 
-        Pods that wait for a node anyway are scheduled along with them. Return None if no NodePool launches nodes.
-        Without ``consolidating``, even settling nodes take the pods. The pods whose keys are in ``softened`` are placed
-        without their soft constraints. Events are written to ``log``.
+        Pods that wait for a node anyway are scheduled along with them, but their errors do not count. Return None if no
+        NodePool launches nodes. Without ``consolidating``, even settling nodes take the pods. The pods whose keys are
+        in ``softened`` are placed without their soft constraints. Events are written to ``log``.
         """
         setting = self.setting
         if not setting.pools.pools:
@@ -216,17 +217,18 @@ class Consolidation:
             movable=deleting_keys | {pod.key for pod in pods if pod.status.phase == "Pending"},
         )
 
-        # Collect the errors. Pods that were pending before do not count.
+        # Drop the claims that cannot be launched.
         errors = {key: "; ".join(pod_errors) for key, pod_errors in run.errors.items()}
+        strict = not setting.options.relaxes_min_values
         claims = []
         for claim in run.claims:
-            fault = truncate_instance_types(
-                claim, setting.options.max_instance_types, strict=not setting.options.relaxes_min_values
-            )
+            fault = truncate_instance_types(claim, setting.options.max_instance_types, strict=strict)
             if fault:
-                errors.update({pod.key: fault for pod in claim.pods})
+                errors |= {pod.key: fault for pod in claim.pods}
             else:
                 claims.append(claim)
+
+        # Collect the errors. Pods that were pending before do not count.
         errors |= _find_uninitialized_node_errors(run, deleting_keys)
         pending_keys = {pod.key for pod in pods if is_provisionable(pod)}
         candidate_errors = {key: error for key, error in errors.items() if key not in pending_keys}

@@ -94,7 +94,7 @@ class _ObstacleSearch:
     data: PodData = field(init=False)
 
     def __post_init__(self) -> None:
-        self.data = build_pod_data(self.pod, (), {}, self.setting.options.ignores_preferences)
+        self.data = build_pod_data(self.pod, (), {}, ignores_preferences=self.setting.options.ignores_preferences)
 
     def iter_obstacles(self) -> Iterator[str]:
         """Yield descriptions of obstacles, removing each from the pool, until the pool takes the pod.
@@ -292,10 +292,12 @@ class _ObstacleSearch:
                 }
             short_resources = short_resources or exceeded or sorted(remaining)
 
+        # Describe what remains, beside the size of the smallest type or of the smallest type for the pod.
         descriptions = [f"{name} limit {limits[name]}, {max(remaining[name], ZERO)} left" for name in short_resources]
         if any(remaining[name] < smallest[name] for name in short_resources):
             sizes = ", ".join(f"{name} {smallest[name]}" for name in short_resources if name != NODES)
-            descriptions += [f"the smallest type has {sizes}"] if sizes else []
+            if sizes:
+                descriptions.append(f"the smallest type has {sizes}")
         elif type_for_pod is not None:
             sizes = ", ".join(f"{name} {type_for_pod.capacity.get(name, ZERO)}" for name in short_resources)
             descriptions.append(f"{type_for_pod.name}, the smallest type that takes the pod, has {sizes}")

@@ -402,7 +402,7 @@ class KarpenterSetting:
             pools.groups,
             RunNodes(existing, existing.rows if new_nodes_only else without),
             remaining=self.compute_remaining_limits(removed_nodes, pools.pools),
-            settings=self._build_run_settings(topology, strict_reservations),
+            settings=self._build_run_settings(topology, strict_reservations=strict_reservations),
             movable=frozenset(movable),
         )
         run.place_pods(pod_data)
@@ -414,7 +414,10 @@ class KarpenterSetting:
         ``volumes`` are the alternative requirements of its volumes, or None if a volume is missing.
         """
         return build_pod_data(
-            pod, tuple(volumes or ()), self.volumes.map_claims_by_driver(pod), self.options.ignores_preferences
+            pod,
+            tuple(volumes or ()),
+            self.volumes.map_claims_by_driver(pod),
+            ignores_preferences=self.options.ignores_preferences,
         )
 
     def _build_run_topology(
@@ -437,7 +440,7 @@ class KarpenterSetting:
             instance_type for columns in self._type_columns.values() for instance_type in columns.types
         )
 
-    def _build_run_settings(self, topology: RunTopology, strict_reservations: bool) -> RunSettings:
+    def _build_run_settings(self, topology: RunTopology, *, strict_reservations: bool) -> RunSettings:
         """Build the settings that all NodeClaims of a run share."""
         return RunSettings(
             topology,

@@ -244,7 +244,7 @@ class _Parser:
             offset, message = error.args
             raise self.error(offset, message) from None
 
-    def parse_sequence(self, end: str, item: Callable[[], T], trailing: bool = False) -> list[T]:
+    def parse_sequence(self, end: str, item: Callable[[], T], *, trailing: bool = False) -> list[T]:
         """Parse items separated by commas, up to and including the token ``end``.
 
         ``trailing`` allows a comma after the last item.

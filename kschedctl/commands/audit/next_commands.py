@@ -6,17 +6,20 @@ from collections.abc import Mapping
 
 from kschedctl.cli.next_commands import build_command, build_workload_arguments
 from kschedctl.cli.options import Source
+from kschedctl.commands.audit import REQUIRED_INPUTS
 from kschedctl.commands.audit.packing.report import PackingSection
 from kschedctl.commands.audit.placed.report import PlacedSection
 from kschedctl.commands.audit.priorities.report import PrioritiesSection
 from kschedctl.commands.audit.report import CreationSection, DrainsSection
 from kschedctl.render.page import Commands
 from kschedctl.reports.findings import Finding
-from kschedctl.reports.section import Section
+from kschedctl.reports.section import Section, order_findings
 
 COMMAND_BY_RULE: Mapping[str, tuple[str, ...]] = {
     "audit-creation-refused": ("explain",),
+    "audit-pending-stuck": ("explain",),
     "audit-pending-error": ("explain",),
+    "audit-pending-unserved": ("explain",),
     "audit-pending-gang": ("explain",),
     "audit-pending-unschedulable": ("remedies",),
     "audit-pending-gated": ("wakes",),
@@ -55,20 +58,30 @@ CLUSTER_WIDE_COMMANDS = frozenset(("sampling", "priorities", "queues"))
 def build_next_commands(source: Source, *sections: Section) -> Commands:
     """Return the commands to run next, by a finding's fingerprint or a section's name.
 
-    Findings without a suitable command are left out.
+    Short forms show the first command, below the first finding. If no command suits this finding, the first command
+    shows all of its section. Other findings without a suitable command are left out. Commands are in the order in
+    which short forms list the findings. The command that tries all nodes of the section "packing" comes last.
     """
-    commands = {}
+    section_by_finding = {finding.fingerprint: section for section in sections for finding in section.findings}
+    findings = order_findings(sections)
+    commands: dict[str, tuple[str, ...]] = {}
+    for finding in findings:
+        if finding.rule not in COMMAND_BY_RULE:
+            continue
+        command, *arguments = COMMAND_BY_RULE[finding.rule]
+        if arguments or command in CLUSTER_WIDE_COMMANDS:
+            commands[finding.fingerprint] = build_command(source, command, *arguments)
+        elif object_arguments := _find_object_arguments(finding, section_by_finding[finding.fingerprint]):
+            commands[finding.fingerprint] = build_command(source, command, *object_arguments)
     for section in sections:
-        if isinstance(section, PackingSection):
+        if isinstance(section, PackingSection) and section.tried < section.candidates:
             commands[section.name] = build_command(source, "packing", "--nodes", "0")
-        for finding in section.findings:
-            if finding.rule not in COMMAND_BY_RULE:
-                continue
-            command, *arguments = COMMAND_BY_RULE[finding.rule]
-            if arguments or command in CLUSTER_WIDE_COMMANDS:
-                commands[finding.fingerprint] = build_command(source, command, *arguments)
-            elif object_arguments := _find_object_arguments(finding, section):
-                commands[finding.fingerprint] = build_command(source, command, *object_arguments)
+
+    if findings and findings[0].fingerprint not in commands:
+        first_section = section_by_finding[findings[0].fingerprint].name
+        if first_section not in REQUIRED_INPUTS:
+            first_command = build_command(source, "audit", "--section", first_section)
+            commands = {first_section: commands.get(first_section, first_command)} | commands
     return commands
 
 

@@ -15,6 +15,7 @@ from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from kschedctl.api.arrays import Bools, Ints, Position, Row
 from kschedctl.api.ownership import find_owner
@@ -70,7 +71,7 @@ DRAIN_OPTIONS = ("--ignore-daemonsets", "--delete-emptydir-data")
 
 
 @dataclass(frozen=True)
-class ConsolidationWishes:
+class ConsolidationCriteria:
     """The conditions that must hold once nodes are removed."""
 
     keep_zone_loss: bool = False
@@ -87,23 +88,23 @@ class ConsolidationWishes:
 
 def find_removable_nodes(
     cluster: Cluster,
-    wishes: ConsolidationWishes = ConsolidationWishes(),
+    criteria: ConsolidationCriteria = ConsolidationCriteria(),
     *,
     prices: Mapping[str, float] | None = None,
     verdicts: AutoscalerVerdicts = NO_AUTOSCALER,
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> NodeConsolidation:
-    """Find the nodes that could be removed, one after the other, under the conditions in `wishes`.
+    """Find the nodes that could be removed, one after the other, under the conditions in `criteria`.
 
     `prices` are hourly prices by node, `verdicts` are an autoscaler's verdicts on the nodes. Raises UsageError for an
     unknown pool, and ClusterError if workers are lost.
     """
-    shared = SharedConsolidation(cluster, wishes)
+    shared = SharedConsolidation(cluster, criteria)
     consolidation = shared.run
     with open_worker_pool(run_drain_task, shared, workers) as pool:
         consolidation.run(pool, progress)
-    if wishes.keep_zone_loss:
+    if criteria.keep_zone_loss:
         consolidation.keep_nodes_for_zone_losses(workers)
     return consolidation.build_report(prices or {}, verdicts)
 
@@ -133,7 +134,7 @@ class ConsolidationRun:
     """The state of the search: the nodes removed so far and the results of all drains."""
 
     scheduler: Scheduler
-    wishes: ConsolidationWishes
+    criteria: ConsolidationCriteria
     pools: Pools
     candidates: EmptyingOrder
     """The candidates in the order in which they are tried."""
@@ -156,27 +157,27 @@ class ConsolidationRun:
     interrupted: bool = False
 
     @classmethod
-    def start(cls, scheduler: Scheduler, wishes: ConsolidationWishes) -> ConsolidationRun:
+    def start(cls, scheduler: Scheduler, criteria: ConsolidationCriteria) -> ConsolidationRun:
         """Place the pending pods, find the candidates and return the run before its first drain.
 
         Raises KeyboardInterrupt if the user interrupts while pending pods are placed.
         """
         pools = Pools.from_view(scheduler.view)
         # The pods of --headroom-for are pending, but must not be placed: room for them has to remain.
-        reserved_pods = [Position(scheduler.view.pods.index[key]) for key in wishes.headroom_for]
+        reserved_pods = [Position(scheduler.view.pods.index[key]) for key in criteria.headroom_for]
         pending = [
             position for position in find_pods_still_pending(Simulation(scheduler)) if position not in reserved_pods
         ]
         candidates = order_removal_candidates(scheduler, pools, pending)
 
         ready_workers = pools.workers & ~find_unready_nodes(scheduler.view)
-        reserve = RequiredRoom(scheduler, wishes.headroom, reserved_pods)
+        reserve = RequiredRoom(scheduler, criteria.headroom, reserved_pods)
         if reserved_pods:
             reserve = reserve._replace(fits_now=reserve.fits_on(candidates.view, ready_workers))
         drains = DrainsInTurn(scheduler, candidates.view)
         return cls(
             scheduler,
-            wishes,
+            criteria,
             pools=pools,
             candidates=candidates,
             reserve=reserve,
@@ -194,7 +195,7 @@ class ConsolidationRun:
     @property
     def order(self) -> list[Row]:
         """The candidates in the pool that may be used, empty nodes first. Raises UsageError for an unknown pool."""
-        is_in_pool = self.pools.select_nodes_in_pool(self.wishes.pool)
+        is_in_pool = self.pools.select_nodes_in_pool(self.criteria.pool)
         empty_nodes = [Row(row) for row in self.candidates.empty.tolist()]
         return [row for row in (*empty_nodes, *self.candidates.order) if is_in_pool[row]]
 
@@ -204,7 +205,7 @@ class ConsolidationRun:
         Without a `pool` of workers, this process drains the nodes. Raises UsageError for an unknown pool of nodes.
         """
         order = self.order
-        deadline = time.monotonic() + self.wishes.seconds
+        deadline = time.monotonic() + self.criteria.seconds
         done = progress.begin("Draining nodes", len(order))
         drains = self._iter_drains(order) if pool is None else self._iter_parallel_drains(order, pool)
         try:
@@ -306,7 +307,9 @@ class ConsolidationRun:
         name = self.view.nodes.names[row]
         pool = self.pools.names[self.pools.code[row]]
         if trial.why:
-            self.staying.append(StayingNode(name, pool, trial.why, trial.pod, lets_run=trial.lets_run))
+            self.staying.append(
+                StayingNode(name, pool, trial.why, trial.pod, lets_run=trial.lets_run, message=trial.message)
+            )
             return
         offers = select_reported_amounts(self.view, self.view.allocatable[row])
         self.removable.append(RemovableNode(name, pool, len(trial.moved), offers, moves=trial.moved))
@@ -387,7 +390,7 @@ class ConsolidationRun:
             commands=tuple(kubectl.render_command("drain", node.node, *DRAIN_OPTIONS) for node in self.removable),
             loses_data=list_pods_with_local_data(moved_pods),
             ask_to_stay=list_pods_asking_to_stay(moved_pods),
-            pool=self.wishes.pool,
+            pool=self.criteria.pool,
             pods_of_unready_nodes=tuple(view.pods.objects[position].key for position in self.candidates.displaced),
             waiting_workloads=find_uncounted_workloads(self.scheduler, self.pending),
             interrupted=self.interrupted,
@@ -439,7 +442,7 @@ class ConsolidationRun:
         The reasons continue the phrase "3 nodes …". Reasons without nodes are left out.
         """
         view = self.candidates.view
-        is_in_pool = self.pools.select_nodes_in_pool(self.wishes.pool)
+        is_in_pool = self.pools.select_nodes_in_pool(self.criteria.pool)
         is_candidate = np.zeros(len(is_in_pool), np.bool_)
         is_candidate[self.order] = True
         is_cordoned = view.nodes.unschedulable & is_in_pool
@@ -462,7 +465,7 @@ class SharedConsolidation:
     """The data from which each worker process builds its own run."""
 
     cluster: Cluster
-    wishes: ConsolidationWishes
+    criteria: ConsolidationCriteria
     built_run: ConsolidationRun | None = None
     """The run of this process, once it is built."""
 
@@ -473,7 +476,7 @@ class SharedConsolidation:
     def run(self) -> ConsolidationRun:
         """The run of this process, which is built on first use. Raises KeyboardInterrupt if the user interrupts."""
         if self.built_run is None:
-            self.built_run = ConsolidationRun.start(Scheduler(self.cluster), self.wishes)
+            self.built_run = ConsolidationRun.start(Scheduler(self.cluster), self.criteria)
         return self.built_run
 
 
@@ -517,5 +520,4 @@ def _add_price_and_verdict(
 
 def _add_autoscaler_verdict(node: StayingNode, verdicts: AutoscalerVerdicts) -> StayingNode:
     """Return the node with the autoscaler's verdict."""
-    verdict = verdicts.describe_node(node.node)
-    return StayingNode(node.node, node.pool, node.why, node.pod, verdict, lets_run=node.lets_run)
+    return replace(node, autoscaler=verdicts.describe_node(node.node))

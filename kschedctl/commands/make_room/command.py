@@ -18,7 +18,7 @@ from kschedctl.cli.run_options import WorkOptions, choose_exit_code
 from kschedctl.cli.source import EVICTION_KINDS
 from kschedctl.commands import make_room as library
 from kschedctl.commands.make_room.report import MakeRoom
-from kschedctl.commands.make_room.room import RoomWishes
+from kschedctl.commands.make_room.room import RoomCriteria
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.manifests import locate_errors
 from kschedctl.replay.controllers.target_pod import TargetPod
@@ -89,13 +89,13 @@ def make_room(
     Every step is replayed, with the nodes to be freed cordoned. Without a POD, makes room for all pods in the manifests
     given with -f. Nothing is executed.
     """
-    wishes = RoomWishes(max_moves, keep, pool, seconds)
+    criteria = RoomCriteria(max_moves, keep, pool, seconds)
     with extending.open_caller() as call_extender, show_progress() as shown:
         settings = SearchSettings(seed=seed, call_extender=call_extender, workers=work.workers, progress=shown)
         if pods:
-            report = library.make_room_for_waiting_pods(_read_targets(source, scope, tuple(pods)), wishes, **settings)
+            report = library.make_room_for_waiting_pods(_read_targets(source, scope, tuple(pods)), criteria, **settings)
         else:
-            report = _make_room_for_manifests(source, scope, wishes, settings)
+            report = _make_room_for_manifests(source, scope, criteria, settings)
     is_open = report.undecided or report.ran_out_of_time
     return view.answer(report, choose_exit_code(report.fits, report.interrupted, is_open))
 
@@ -110,7 +110,9 @@ def _read_targets(source: Source, scope: Scope, words: tuple[str, ...]) -> list[
     return subjects.find_named_targets(inquiry, words, scope, source)
 
 
-def _make_room_for_manifests(source: Source, scope: Scope, wishes: RoomWishes, settings: SearchSettings) -> MakeRoom:
+def _make_room_for_manifests(
+    source: Source, scope: Scope, criteria: RoomCriteria, settings: SearchSettings
+) -> MakeRoom:
     """Make room for all pods of the manifests given with -f.
 
     Raises UsageError if there are no manifests or several clusters, and KschedctlError if the manifests are invalid.
@@ -127,5 +129,5 @@ def _make_room_for_manifests(source: Source, scope: Scope, wishes: RoomWishes, s
         raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
     with locate_errors(application.places):
         return library.make_room_for_manifests(
-            application.cluster, application.manifests, wishes, written=application.written, **settings
+            application.cluster, application.manifests, criteria, written=application.written, **settings
         )

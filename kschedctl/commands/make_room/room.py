@@ -46,10 +46,10 @@ WAITING = "they are pending, or are being preempted"
 
 
 @dataclass(frozen=True)
-class RoomWishes:
+class RoomCriteria:
     """The limits of the search."""
 
-    most: int = 3
+    max_moves: int = 3
     """The maximum number of moves per pod."""
     keep: str = ""
     """A label selector of pods that stay where they are."""
@@ -139,7 +139,7 @@ class RoomMaking:
     """The mask (N,) of nodes that may be touched."""
     keep: Selector | None
     """Selects pods that do not move."""
-    wishes: RoomWishes
+    criteria: RoomCriteria
     before: Rehearsal
     """The cluster without any plan."""
     parts: list[PlanPart] = field(default_factory=list)
@@ -165,14 +165,14 @@ class RoomMaking:
 
     @classmethod
     def schedule_others_and_start(
-        cls, scheduler: Scheduler, wanted: Sequence[Position], wishes: RoomWishes, seed: int
+        cls, scheduler: Scheduler, wanted: Sequence[Position], criteria: RoomCriteria, seed: int
     ) -> RoomMaking:
         """Schedule the waiting pods that are not in `wanted`, and return the search for room for the `wanted` pods.
 
-        The search starts from the cluster with those other pods. Raises UsageError or InputError if `wishes` has an
+        The search starts from the cluster with those other pods. Raises UsageError or InputError if `criteria` has an
         invalid selector or pool, and KeyboardInterrupt if the user interrupts the scheduling.
         """
-        keep = _parse_keep_selector(wishes.keep) if wishes.keep else None
+        keep = _parse_keep_selector(criteria.keep) if criteria.keep else None
 
         # Schedule all other pods.
         simulation = Simulation(scheduler, seed=seed)
@@ -185,7 +185,7 @@ class RoomMaking:
             position for position in failed if simulation.view.node[position] < 0 and position not in simulation.gone
         ]
         stage = Rehearsal(scheduler, simulation.view, simulation.view.nodes.objects, seed=seed)
-        nodes = Pools.from_view(simulation.view).select_nodes_in_pool(wishes.pool)
+        nodes = Pools.from_view(simulation.view).select_nodes_in_pool(criteria.pool)
         return cls(
             stage.with_cordoned(NO_NODES),  # a copy, which adopted plans change, unlike `before`
             simulation,
@@ -194,7 +194,7 @@ class RoomMaking:
             placed_first=[position for position in others if simulation.view.node[position] >= 0],
             nodes=nodes,
             keep=keep,
-            wishes=wishes,
+            criteria=criteria,
             before=stage,
         )
 
@@ -204,7 +204,7 @@ class RoomMaking:
         If a gang or pod does not fit, no gang or pod with an equal pod is tried. The search ends early if the user
         interrupts.
         """
-        deadline = time.monotonic() + self.wishes.seconds
+        deadline = time.monotonic() + self.criteria.seconds
         for unit in self._list_unplaced_units():
             self._adopt_plan_if_it_works(unit, (), NO_NODES)
         hopeless_infos: set[int] = set()
@@ -254,7 +254,7 @@ class RoomMaking:
                 continue
 
             search = self._register_search(stage, members, plan, emptied, deadline)
-            further_moves = search.run(self.wishes.most)
+            further_moves = search.run(self.criteria.max_moves)
             self.interrupted |= search.interrupted
             if further_moves is None or (self.interrupted and not is_last):
                 return False

@@ -65,7 +65,7 @@ MIN_SOLVER_SECONDS = 8.0
 
 
 @dataclass(frozen=True)
-class SizingWishes:
+class SizingCriteria:
     """The requirements for a set of nodes, and the measure by which sets are compared."""
 
     by_nodes: bool = False
@@ -95,7 +95,7 @@ class NodeSet:
 def size_cluster(
     cluster: Cluster,
     shapes: Sequence[NodeShape],
-    wishes: SizingWishes = SizingWishes(),
+    criteria: SizingCriteria = SizingCriteria(),
     progress: Progress = NO_PROGRESS,
     *,
     workers: Workers = ONE_PROCESS,
@@ -104,17 +104,17 @@ def size_cluster(
     """Find the cheapest nodes of these shapes for all pods of the cluster.
 
     Pods of DaemonSets and static pods come with the nodes, and finished or terminating pods are left out. Workloads are
-    scaled as the wishes say, except for pods with claims. `not_created` are workloads with pods that the API server
+    scaled as the criteria say, except for pods with claims. `not_created` are workloads with pods that the API server
     would deny.
     """
     pods = [recreate_pod(pod) for pod in cluster.pods if _needs_node(pod)]
-    additional_pods = iter_pods_to_scale([pod for pod in pods if not has_claims(pod)], wishes.scale)
+    additional_pods = iter_pods_to_scale([pod for pod in pods if not has_claims(pod)], criteria.scale)
     empty_cluster = replace(cluster, nodes=(), pods=NO_PODS)
     all_pods = add_pods(empty_cluster, [*pods, *additional_pods])
-    sizing = _Sizing(all_pods, {shape.name: shape for shape in shapes}, wishes, workers)
+    sizing = _Sizing(all_pods, {shape.name: shape for shape in shapes}, criteria, workers)
     sizing.run(progress)
     before = compute_pools(Scheduler(cluster).view) if cluster.nodes else {}
-    report = sizing.build_report(tuple(_iter_caveats(pods, wishes)), before)
+    report = sizing.build_report(tuple(_iter_caveats(pods, criteria)), before)
     running_now = {pod.key for pod in cluster.pods if pod.spec.node_name and _needs_node(pod)}
     without_node = [key for group in report.never for key in group.pods]
     loses_node = tuple(key for key in without_node if key in running_now)
@@ -161,7 +161,7 @@ class _Sizing:
     """The cluster without nodes, with all pods to place."""
     shapes: dict[str, NodeShape]
     """The node shapes by name. From the start of the search on they include parts that are limited to one zone."""
-    wishes: SizingWishes
+    criteria: SizingCriteria
     workers: Workers = ONE_PROCESS
     sets: list[NodeSet] = field(default_factory=list)
     homeless: dict[str, str] = field(default_factory=dict)
@@ -186,10 +186,10 @@ class _Sizing:
         self._all_pods = self.cluster
         self._unplaceable: Set[str] = frozenset()
         self.pod_count = len(self.cluster.pods)
-        self._deadline = time.time() + self.wishes.seconds
+        self._deadline = time.time() + self.criteria.seconds
         self.packing: SolvedPacking | PlainPacking = PlainPacking()
         if is_solver_available():
-            self.packing = SolvedPacking(max(MIN_SOLVER_SECONDS, self.wishes.seconds / 4))
+            self.packing = SolvedPacking(max(MIN_SOLVER_SECONDS, self.criteria.seconds / 4))
         self._one_per_zone = {name: len(shape.zones) for name, shape in self.shapes.items()}
         self.view = Scheduler(NodeSets(self.cluster, self.shapes).build_cluster(self._one_per_zone)).view
         self.search: SetSearch | None = None
@@ -197,7 +197,7 @@ class _Sizing:
     @property
     def uses_prices(self) -> bool:
         """Whether sets are compared by price: all prices are known and the user did not ask for the fewest nodes."""
-        if self.wishes.by_nodes:
+        if self.criteria.by_nodes:
             return False
         return all(price is not None for shape in self.shapes.values() for price in shape.prices.values())
 
@@ -262,7 +262,7 @@ class _Sizing:
         solver_starts = search.packing.propose_starting_sets(search.program)
         self.bound = self.proven = search.bound = solver_starts.bound
         self.starts = len(solver_starts.sets)
-        search_progress = _SearchProgress(progress, self._deadline, self.wishes.seconds)
+        search_progress = _SearchProgress(progress, self._deadline, self.criteria.seconds)
         # A crowded set comes first, since its replay has shown already which nodes it lacks.
         starts = sorted(solver_starts.sets, key=lambda counts: format_counts(counts) not in crowded_names)
         complete_sets = self._grow_starting_sets(search, starts, search_progress.report_placed_pods)
@@ -294,7 +294,7 @@ class _Sizing:
             # The view has nodes of whole shapes only, so that a part in one zone uses the whole shape's node there.
             whole_shape = self.shapes[shape.base_name or name]
             row_by_shape[name] = self.view.nodes.index[whole_shape.get_first_node_name(shape.zones[0])]
-        sets = NodeSets(self.cluster, self.shapes, self.wishes.keep_zone_loss)
+        sets = NodeSets(self.cluster, self.shapes, self.criteria.keep_zone_loss)
         return SetSearch(sets, build_program(self.view, row_by_shape, costs, self.takers), self.packing)
 
     def _grow_starting_sets(
@@ -305,7 +305,7 @@ class _Sizing:
         These sets are added to `self.sets`, and the pods that they leave out to `homeless`. The first start has
         unlimited time, the others have half of the search time.
         """
-        half_time = self._deadline - self.wishes.seconds / 2
+        half_time = self._deadline - self.criteria.seconds / 2
         tasks = [SearchTask(counts, half_time if index else NEVER) for index, counts in enumerate(starts)]
         results = run_tasks(grow_and_trim_set, search, tasks, self.workers, done, parts=[UNKNOWN_PARTS] * len(tasks))
         self.interrupted = results.interrupted
@@ -428,8 +428,8 @@ class _Sizing:
             candidates=self.starts,
             complete=self.tried == self.starts and not self.interrupted,
             solver=isinstance(self.packing, SolvedPacking),
-            zone_loss=self.wishes.keep_zone_loss,
-            scale=self.wishes.scale,
+            zone_loss=self.criteria.keep_zone_loss,
+            scale=self.criteria.scale,
             doubts=doubts,
             interrupted=self.interrupted,
             **self._build_cluster_basis(bool(doubts)),
@@ -554,13 +554,13 @@ def _group_pods_by_message(waiting: Mapping[str, str]) -> Iterator[HomelessPods]
         yield HomelessPods(tuple(keys), message)
 
 
-def _iter_caveats(pods: Sequence[Pod], wishes: SizingWishes) -> Iterator[str]:
+def _iter_caveats(pods: Sequence[Pod], criteria: SizingCriteria) -> Iterator[str]:
     """Yield the reasons why the answer may be wrong, if there are any.
 
     If workloads are scaled, pods with volume or device claims are not scaled. For pods with ResourceClaims, the devices
     of new nodes are unknown.
     """
-    claiming_pods = sum(map(has_claims, pods)) if wishes.scale > 1 else 0
+    claiming_pods = sum(map(has_claims, pods)) if criteria.scale > 1 else 0
     pods_with_devices = sum(bool(pod.spec.resource_claims) for pod in pods)
     if claiming_pods:
         yield f"{counted(claiming_pods, 'pod')} with claims: not scaled, since the claims of more pods are unknown"

@@ -248,12 +248,12 @@ def sync_admitted_condition(workload: WorkloadState, gates: FeatureGates, now: i
     has_quota, checks_ready = workload.has_quota, workload.are_checks_ready
     topology_ready = not workload.is_topology_pending
 
+    # With the gate, the condition is always set, except that a new Workload may not need an explicit one
     if is_observable:
-        is_unset = not {ConditionType.QUOTA_RESERVED, ConditionType.ADMITTED} & workload.conditions.keys()
-        is_current = is_unset and Gate.UNADMITTED_EXPLICIT_STATUS not in gates
-    else:
-        is_current = workload.is_admitted == (has_quota and checks_ready and topology_ready)
-    if is_current:
+        has_no_condition = {ConditionType.QUOTA_RESERVED, ConditionType.ADMITTED}.isdisjoint(workload.conditions)
+        if has_no_condition and Gate.UNADMITTED_EXPLICIT_STATUS not in gates:
+            return workload
+    elif workload.is_admitted == (has_quota and checks_ready and topology_ready):
         return workload
 
     if not has_quota and not checks_ready and not is_observable:

@@ -131,7 +131,7 @@ def _is_schedulable_after_pod_deleted(info: PodInfo, change: ChangedObject, view
 
     With `counts_nominated`, a nominated node is enough.
     """
-    if not frees_room(change.old, counts_nominated):
+    if not frees_room(change.old, counts_nominated=counts_nominated):
         return False
     freed_ports = PodInfo(change.old, view.settings.requests).host_ports
     return any(freed.conflicts(requested) for freed in freed_ports for requested in info.host_ports)
@@ -157,7 +157,7 @@ def _build_host_port_held_fact(requested_ports: tuple[HostPort, ...], view: Fork
     a pod nor a port.
     """
     for position in view.pods_on(row):
-        for port in view.pods.infos[view.pods.info[position]].host_ports:
+        for port in view.pods.get_info(position).host_ports:
             if any(port.conflicts(requested) for requested in requested_ports):
                 return HostPortHeld(port.protocol, port.port, port.ip, view.pods.objects[position].key)
     return HostPortHeld()

@@ -291,7 +291,7 @@ def list_lower_priority_nominees(view: Fork, row: Row, priority: int) -> list[Po
     """
     rows, positions = view.nominations
     nominated = positions[rows == row]
-    priorities = view.pods.priority[view.pods.info[nominated]]
+    priorities = view.pods.get_priorities(nominated)
     lower: list[Position] = nominated[priorities < priority].tolist()
     return lower
 
@@ -342,7 +342,7 @@ class Nominations:
 
     def _clear_lower_priority(self, position: Position, row: Row) -> None:
         """Clear the nominations of pods of lower priority for the node."""
-        priority = int(self.view.pods.priority[self.view.pods.info[position]])
+        priority = self.view.pods.get_priority(position)
         for outranked in list_lower_priority_nominees(self.view, row, priority):
             self.clear(outranked)
 

@@ -108,7 +108,7 @@ class _QuotaVictims:
         quota, or both have none, the other pod needs a lower priority. If they have different quotas, only the other
         pod's quota may borrow. If only one of them has a quota, return False.
         """
-        info: PodInfo = self.view.pods.infos[self.view.pods.info[position]]
+        info: PodInfo = self.view.pods.get_info(position)
         quota = self.use.quotas.get(info.namespace)
         if self.quota is quota:  # both pods have the same quota, or both have none
             return info.priority < self.info.priority

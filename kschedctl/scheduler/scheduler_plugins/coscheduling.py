@@ -202,7 +202,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         without a group.
         """
         pod = view.pods.objects[position]
-        priority = view.pods.infos[view.pods.info[position]].priority
+        priority = view.pods.get_info(position).priority
         gang = _find_existing_gang(pod, view)
         if gang is None:
             # The queue's times have nanoseconds and never tie. The arrival stands for what timestamps leave out.
@@ -253,7 +253,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         if not waited:
             return failures
         first, *other_members = waited
-        first_info = view.pods.infos[view.pods.info[first]]
+        first_info = view.pods.get_info(first)
         first_reason = self._find_wait_end_reason(result, first_info, view)
         other_reason = OPTIMISTIC if first_reason == OPTIMISTIC else UNRESERVED
         failures[first] = self._build_wait_failure(first_reason)

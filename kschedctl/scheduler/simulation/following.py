@@ -156,7 +156,7 @@ class StepwiseScheduler:
         """Return the pods of lower priority that are nominated for the node."""
         rows, positions = self.view.nominations
         waiting = [Position(position) for position in positions[rows == row].tolist()]
-        return [p for p in waiting if self.view.pods.infos[self.view.pods.info[p]].priority < priority]
+        return [p for p in waiting if self.view.pods.get_info(p).priority < priority]
 
     def evict(self, positions: Sequence[Position]) -> None:
         """Take pods off their nodes, release what they reserved, and record that they are gone."""
@@ -170,7 +170,7 @@ class StepwiseScheduler:
         """
         for position in positions:
             self.view.forget(position)
-        specs = [self.view.pods.infos[self.view.pods.info[position]].spec for position in positions]
+        specs = [self.view.pods.get_info(position).spec for position in positions]
         plugins: dict[str, ReservePlugin] = {}
         for name in self.scheduler.configuration.profiles:
             framework = self.scheduler.framework(name)

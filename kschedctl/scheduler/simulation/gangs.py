@@ -186,7 +186,7 @@ class Gangs:
         pods = self.view.pods
         group = find_pod_group(self.view, key)
         group_priorities = [get_group_priority(group, self.view)] if group and self.workload_aware else []
-        member_priorities: list[int] = pods.priority[pods.info[list(members)]].tolist()
+        member_priorities: list[int] = pods.get_priorities(list(members)).tolist()
         return max(group_priorities + member_priorities)
 
     def preempts_per_pod(self, key: AnyGroupKey) -> bool:
@@ -194,7 +194,7 @@ class Gangs:
         return not (isinstance(key, GangKey) or self.topology_aware or self.workload_aware)
 
     def place_members(
-        self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], all_or_none: bool = False
+        self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], *, all_or_none: bool = False
     ) -> GangAttempt:
         """Place as many members as fit, provided that they are enough for the group.
 
@@ -205,7 +205,7 @@ class Gangs:
         if error := self._find_validation_error(key, members):
             raise PluginError(error)
         if not self._needs_group_cycle(key, members):
-            return self._place_one_by_one(framework, key, members, all_or_none)
+            return self._place_one_by_one(framework, key, members, all_or_none=all_or_none)
         if all_or_none:
             return _build_failure(members, ())
         result = self._build_cycle(framework, key, members).run(post_filter=False)
@@ -330,7 +330,7 @@ class Gangs:
         return any(_has_pod_affinity(info) or uses_claims(info, self.view) for info in infos)
 
     def _place_one_by_one(
-        self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], all_or_none: bool
+        self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], *, all_or_none: bool
     ) -> GangAttempt:
         """Bind the members that fit one by one, and undo the placements if too few of them fit.
 
@@ -364,8 +364,8 @@ class Gangs:
             raise
 
         # Keep them only if they are enough.
-        are_all_required_placed = not all_or_none or len(placed) == len(members)
-        if not (has_quorum and are_all_required_placed and self._has_enough_placed_pods(key)):
+        lacks_members = all_or_none and len(placed) < len(members)
+        if lacks_members or not has_quorum or not self._has_enough_placed_pods(key):
             self._undo_placements(placed, nominated_rows)
             return _build_failure(members, placed)
         left_over_at_once = not isinstance(key, GangKey) and LEFT_OVER_AT_ONCE.at(self.scheduler.gates.release)

@@ -280,7 +280,7 @@ class QueuedPods:
 
     def _get_priority(self, position: Position) -> int:
         """Return the pod's priority."""
-        return int(self.view.pods.priority[self.view.pods.info[position]])
+        return self.view.pods.get_priority(position)
 
     def _deliver_event(self, occurrence: Occurrence) -> None:
         """Move waiting pods in the scheduling queue after an event.

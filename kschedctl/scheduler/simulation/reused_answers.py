@@ -85,11 +85,13 @@ class Preemptors:
 
         # Usually, the pod that was found last still has a node.
         example = self._low_priority_pod
-        if example is not None and view.node[example] >= 0 and pods.priority[pods.info[example]] < priority:
-            return True
+        if example is not None:
+            is_placed = view.node[example] >= 0
+            if is_placed and pods.get_priority(example) < priority:
+                return True
 
         placed = np.flatnonzero(view.node >= 0)
-        priorities = pods.priority[pods.info[placed]]
+        priorities = pods.get_priorities(placed)
         if not len(placed) or priorities.min() >= priority:
             return False
         self._low_priority_pod = Position(int(placed[priorities.argmin()]))

@@ -13,7 +13,7 @@ from small import HOSTNAME, Json, budget, node, pod, replica
 from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room import find_room, search
 from kschedctl.commands.make_room.report import FragmentedResource, MakeRoom, TerminatingRoom
-from kschedctl.commands.make_room.room import WAITING, RoomWishes
+from kschedctl.commands.make_room.room import WAITING, RoomCriteria
 from kschedctl.errors import UsageError
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
@@ -28,9 +28,9 @@ def waiting(cpu: str = "3", name: str = "new", **spec: object) -> Json:
     return found
 
 
-def room(objects: list[Json], *names: str, **wishes: object) -> MakeRoom:
+def room(objects: list[Json], *names: str, **criteria: object) -> MakeRoom:
     keys = [f"d/{name}" for name in names or ("new",)]
-    return find_room(Cluster.from_objects(objects), keys, RoomWishes(**wishes))  # type: ignore[arg-type]
+    return find_room(Cluster.from_objects(objects), keys, RoomCriteria(**criteria))  # type: ignore[arg-type]
 
 
 def moves(report: MakeRoom) -> list[tuple[str, str, str]]:
@@ -321,12 +321,12 @@ def test_it_is_certain_that_nothing_helps_or_said_that_it_is_not(monkeypatch: py
     assert not report.searched.complete
     assert report.build_first_line()[0] == "No room found:"
     objects = [node("n1"), node("n2"), *(replica(name, "n1", "1") for name in "abc"), waiting("4"), pod("z", "n2", "1")]
-    report = room(objects, most=2)
+    report = room(objects, max_moves=2)
     assert (
         " ".join(report.build_first_line()) == "No room can be made: d/new – no plan of up to 2 moves makes room for it"
     )
-    assert room(objects, most=3).build_first_line()[0] == "Moving 3 pods makes room for"
-    report = room(objects, most=1)
+    assert room(objects, max_moves=3).build_first_line()[0] == "Moving 3 pods makes room for"
+    report = room(objects, max_moves=1)
     assert " ".join(report.build_first_line()) == "No room can be made: d/new – no single move makes room for it"
 
 

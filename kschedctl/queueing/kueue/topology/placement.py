@@ -50,9 +50,12 @@ def place_pods(
         domains = _distribute_to_children(search, level, domains)
         level += 1
 
-    leaders = {index: int(counts.leaders[last][index]) for index in domains if counts.leaders[last][index] > 0}
-    workers = {index: int(counts.pods[last][index]) for index in domains if counts.pods[last][index] > 0}
-    return workers, leaders if request.leaders else {}
+    lowest = counts.at_level(last)
+    workers = {domain: int(lowest.pods[domain]) for domain in domains if lowest.pods[domain] > 0}
+    leaders: dict[int, int] = {}
+    if request.leaders:
+        leaders = {domain: int(lowest.leaders[domain]) for domain in domains if lowest.leaders[domain] > 0}
+    return workers, leaders
 
 
 def _distribute_to_children(search: DomainSearch, level: int, domains: Sequence[int]) -> list[int]:
@@ -61,19 +64,19 @@ def _distribute_to_children(search: DomainSearch, level: int, domains: Sequence[
     Return the children that get pods.
     """
     counts, request = search.counts, search.request
-    below = level + 1
+    here, below = counts.at_level(level), counts.at_level(level + 1)
 
     # Below the level of slices, only the slices within slices have to stay together
     size = request.slice_size
     if level >= request.slice_level:
-        size = request.inner_sizes.get(below, 1)
+        size = request.inner_sizes.get(level + 1, 1)
 
     chosen: list[int] = []
     for domain in domains:
-        children = search.sort_domains(below, list(counts.get_children(level, domain)))
+        children = search.sort_domains(level + 1, counts.get_children(level, domain))
         if size > 1:
-            counts.slices[below][children] = counts.pods[below][children] // size
-            counts.slices_with_leader[below][children] = counts.pods_with_leader[below][children] // size
-        pods, leaders = int(counts.pods[level][domain]), int(counts.leaders[level][domain])
-        chosen += search.distribute_pods(below, children, pods, leaders, size, by_slices=size > 1)
+            below.slices[children] = below.pods[children] // size
+            below.slices_with_leader[children] = below.pods_with_leader[children] // size
+        pods, leaders = int(here.pods[domain]), int(here.leaders[domain])
+        chosen += search.distribute_pods(level + 1, children, pods, leaders, size, by_slices=size > 1)
     return chosen

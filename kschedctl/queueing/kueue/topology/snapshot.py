@@ -276,7 +276,7 @@ class TopologySnapshot:
             tuple(DomainCount(values[index][skipped:], domains[index]) for index in sorted(domains)),
         )
 
-    def _build_placement_request(self, workers: PodSetPlacementRequest, has_leader: bool) -> PlacementRequest:
+    def _build_placement_request(self, workers: PodSetPlacementRequest, *, has_leader: bool) -> PlacementRequest:
         """Build the request to place a pod set from the levels and slices that it names.
 
         Raises PlacementError if a level or the slice size is missing, if a level does not exist, or if a level or size
@@ -307,9 +307,7 @@ class TopologySnapshot:
         inner_sizes = self._compute_inner_slice_sizes(constraints, slice_size, slice_level)
 
         is_required = request is not None and request.required is not None
-        # A request for slices alone may use several domains, like an unconstrained one
-        is_slice_only = bool(constraints) and request is not None and not (request.required or request.preferred)
-        is_unconstrained = bool(request and request.unconstrained) or workers.is_implied or is_slice_only
+        is_unconstrained = workers.is_implied or (request is not None and _allows_several_domains(request))
         return PlacementRequest(
             topology=self.tree.name,
             count=workers.count,
@@ -492,6 +490,12 @@ def _split_leader_and_workers(
     if second.count > first.count:
         return first, second
     return second, first
+
+
+def _allows_several_domains(request: TopologyRequest) -> bool:
+    """Return whether the request is unconstrained, or only slices but not all pods have to share a domain."""
+    names_level = bool(request.required or request.preferred)
+    return bool(request.unconstrained) or (bool(list_slice_constraints(request)) and not names_level)
 
 
 def list_slice_constraints(request: TopologyRequest | None) -> tuple[SliceConstraint, ...]:

@@ -116,17 +116,17 @@ def find_groups_sharing_pods(cycle: PodGroupCycle, result: GroupResult, *, own_g
         return Crossing()
 
     # The pods that the awaited gangs lack may belong to other PodGroups.
-    awaited = _find_groups_of_pods(cycle, waits, {cycle.key}, own_groups)
+    awaited = _find_groups_of_pods(cycle, waits, {cycle.key}, own_groups=own_groups)
     missing_pods: list[Position] = []
     for key in awaited:
         if isinstance(key, GangKey):
             missing_pods += _find_pods_without_node(cycle, key)
-    competing = _find_groups_of_pods(cycle, missing_pods, {cycle.key, *awaited}, own_groups)
+    competing = _find_groups_of_pods(cycle, missing_pods, {cycle.key, *awaited}, own_groups=own_groups)
     return Crossing(awaited, tuple(key for key in competing if not isinstance(key, GangKey)))
 
 
 def _find_groups_of_pods(
-    cycle: PodGroupCycle, positions: Iterable[Position], excluded: set[AnyGroupKey], own_groups: bool
+    cycle: PodGroupCycle, positions: Iterable[Position], excluded: set[AnyGroupKey], *, own_groups: bool
 ) -> tuple[AnyGroupKey, ...]:
     """Return the gangs of these pods, without the excluded groups.
 

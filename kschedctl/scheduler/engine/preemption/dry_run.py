@@ -71,7 +71,7 @@ class DryRun:
         counts[NOT_HELPFUL] += other_nodes - candidate_count
         return +counts  # without reasons that no node has
 
-    def count_nodes_for_message(self, selection: Selection, candidates_wanted: bool) -> Counter[str]:
+    def count_nodes_for_message(self, selection: Selection, *, candidates_wanted: bool) -> Counter[str]:
         """Count the nodes on which preemption does not help, by the reason in upstream's message.
 
         `selection` provides the reason for nodes without evictable pods.
@@ -169,7 +169,7 @@ def _dry_run_per_node(cycle: Cycle, filtering: Filtering, potential: Bools, sele
     victims = Victims.from_pods(cycle, promising_state.pods[order], promising_state.violating[order])
     victims.removed = promising_state.must_go[order]
     by_importance = selection.sorts_by_importance(cycle.framework.release)
-    candidates = victims.build_candidates(np.flatnonzero(promising), by_importance)
+    candidates = victims.build_candidates(np.flatnonzero(promising), by_importance=by_importance)
 
     def filter_without_victims() -> FilterOutcome:
         """Run the filters on all nodes without their evictable pods."""

@@ -181,7 +181,7 @@ class _Trial:
 
     def get_priorities(self, pods: Positions) -> Priorities:
         """Return the priority of each of `pods`."""
-        return self.view.pods.priority[self.view.pods.info[pods]]
+        return self.view.pods.get_priorities(pods)
 
     def list_distinct_priorities(self, nodes: Bools) -> Priorities:
         """Return the distinct priorities of evictable pods on the nodes (N,), lowest first."""

@@ -78,7 +78,7 @@ class LowerPriority:
         # A pod without a node has row -1 and so reads the last entry, which is appended as False.
         is_on_nodes = np.append(nodes, False)[self.view.node]
         placed = np.flatnonzero(is_on_nodes)
-        priorities = pods.priority[pods.info[placed]]
+        priorities = pods.get_priorities(placed)
         victims: Positions = placed[priorities < self.priority]
         return victims
 
@@ -111,7 +111,7 @@ def compute_importance_order(view: Fork, pods: Positions, arrival_order: Positio
         return arrival_order
     start = view.pods.start[pods]
     tie_breaker = np.where(find_pods_never_started(view, pods), -arrival_order, arrival_order)
-    return np.lexsort((tie_breaker, start, -view.pods.priority[view.pods.info[pods]], view.node[pods]))
+    return np.lexsort((tie_breaker, start, -view.pods.get_priorities(pods), view.node[pods]))
 
 
 def find_pods_never_started(view: Fork, pods: Positions) -> Bools:
@@ -225,7 +225,7 @@ class Victims:
         sign = np.concatenate((np.full(len(leaving), -1, np.int64), latest_changes))
         return Delta.from_changes(self.node[changed], self.view.pods.info[self.pod[changed]], sign)
 
-    def build_candidates(self, rows: Positions, by_importance: bool) -> Candidates:
+    def build_candidates(self, rows: Positions, *, by_importance: bool) -> Candidates:
         """Build the candidates on these rows from the remaining victims.
 
         With `by_importance`, victims are sorted by importance only, and PDB violations do not matter.

@@ -62,7 +62,7 @@ class StepLimit:
         if self.tried > MAX_STEPS:
             raise SearchTimeoutError(upstream=False)
 
-    def can_skip_search(self, devices: int, all_tried: bool) -> bool:
+    def can_skip_search(self, devices: int, *, all_tried: bool) -> bool:
         """Return whether a search can be skipped that needs more than the existing number of `devices`.
 
         Upstream finds nothing in such a search, but it may time out while it tries sequences of devices. With

@@ -178,7 +178,7 @@ def _build_requests_vector(requests: Mapping[str, int], view: NodeView) -> Amoun
 
 
 def list_pod_amounts(
-    info: PodInfo, resources: Sequence[ResourceSpec], options: Options, nonzero: bool = False
+    info: PodInfo, resources: Sequence[ResourceSpec], options: Options, *, nonzero: bool = False
 ) -> list[int]:
     """Return how much the pod requests of each of `resources`, computed with the `options`.
 

@@ -443,7 +443,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         return name in self.args.ignored_resources or group in self.args.ignored_resource_groups
 
     def _iter_rejections_for_resource(
-        self, name: str, request: int, usage: Usage, from_devices: bool
+        self, name: str, request: int, usage: Usage, *, from_devices: bool
     ) -> Iterator[Rejection]:
         """Yield one rejection of the nodes that are too small for the request, and one of those that are too full.
 

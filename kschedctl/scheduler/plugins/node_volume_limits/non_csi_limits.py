@@ -64,13 +64,13 @@ ALL_KINDS = (EBS, GCE_PD, AZURE_DISK, CINDER)
 PROVISIONERS = frozenset(disks.provisioner for disks in ALL_KINDS)
 
 
-def find_disks_of_pod(info: PodInfo, listers: Listers, is_new: bool) -> list[AttachedVolume]:
+def find_disks_of_pod(info: PodInfo, listers: Listers, *, is_new: bool) -> list[AttachedVolume]:
     """Return the distinct in-tree disks that a pod needs, in the order of the pod's volumes.
 
     A disk that is not provisioned yet has its claim as handle. A missing claim is skipped unless the pod `is_new`. For
     a new pod, it raises NotFoundError. Raises PluginError for a claim that the pod cannot use.
     """
-    return list(dict.fromkeys(_iter_disks(info, listers, is_new)))
+    return list(dict.fromkeys(_iter_disks(info, listers, is_new=is_new)))
 
 
 def find_disks_of_running_pod(info: PodInfo, listers: Listers) -> list[AttachedVolume]:
@@ -81,7 +81,7 @@ def find_disks_of_running_pod(info: PodInfo, listers: Listers) -> list[AttachedV
     return find_disks_of_pod(info, listers, is_new=False)
 
 
-def _iter_disks(info: PodInfo, listers: Listers, is_new: bool) -> Iterator[AttachedVolume]:
+def _iter_disks(info: PodInfo, listers: Listers, *, is_new: bool) -> Iterator[AttachedVolume]:
     """Yield the in-tree disks of the pod's in-line volumes and claims.
 
     Raises NotFoundError if the pod `is_new` and a claim is missing. Raises PluginError for a claim that the pod cannot
@@ -90,7 +90,7 @@ def _iter_disks(info: PodInfo, listers: Listers, is_new: bool) -> Iterator[Attac
     for volume in info.spec.volumes:
         disk = _find_in_tree_disk(volume)
         if disk is None:
-            claim = find_claim_of_volume(volume, info, listers, is_new)
+            claim = find_claim_of_volume(volume, info, listers, is_new=is_new)
             if claim is not None:
                 disk = _find_disk_of_claim(claim, listers)
         if disk is not None:

@@ -331,7 +331,9 @@ def is_schedulable_after_pod_deleted(
 
     If `counts_nominated` is True, a nominated node is enough.
     """
-    return frees_room(change.old, counts_nominated) and any(map(may_count_towards_limit, change.old.spec.volumes))
+    return frees_room(change.old, counts_nominated=counts_nominated) and any(
+        map(may_count_towards_limit, change.old.spec.volumes)
+    )
 
 
 def is_schedulable_after_csi_node_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bool:

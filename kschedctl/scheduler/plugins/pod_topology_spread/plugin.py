@@ -386,7 +386,9 @@ def is_schedulable_after_pod_change(
     """
     old, new = change.old, change.new
     for pod in (old, new):
-        if pod is not None and not _counts_for_pod(pod, info.pod, counts_nominated, counts_itself):
+        if pod is not None and not _counts_for_pod(
+            pod, info.pod, counts_nominated=counts_nominated, counts_itself=counts_itself
+        ):
             return False
     if old is None or new is None:  # the pod was added or deleted
         return any(constraint.selector.matches(change.object.metadata.labels) for constraint in constraints)
@@ -423,7 +425,7 @@ def _has_all_topology_keys(labels: Mapping[str, str], constraints: Sequence[Spre
     return all(constraint.topology_key in labels for constraint in constraints)
 
 
-def _counts_for_pod(pod: Pod, waiting: Pod, counts_nominated: bool, counts_itself: bool) -> bool:
+def _counts_for_pod(pod: Pod, waiting: Pod, *, counts_nominated: bool, counts_itself: bool) -> bool:
     """Return whether the changed pod counts for the constraints of the waiting pod.
 
     It does if it has a node, or with `counts_nominated` a nominated node, and is in the same namespace. With
@@ -431,4 +433,4 @@ def _counts_for_pod(pod: Pod, waiting: Pod, counts_nominated: bool, counts_itsel
     """
     if counts_itself and is_same_pod(pod, waiting):
         return True
-    return frees_room(pod, counts_nominated) and pod.metadata.namespace == waiting.metadata.namespace
+    return frees_room(pod, counts_nominated=counts_nominated) and pod.metadata.namespace == waiting.metadata.namespace

@@ -261,7 +261,9 @@ class PodVolumes:
         by_size = sorted(claim_indices, key=lambda i: to_billionths(parse_requested_storage(self.claims[i])))
         for i in by_size:
             try:
-                binding = choose_volume_per_node(self.claims[i], self.listers, self.bindings, self.attributes_class)
+                binding = choose_volume_per_node(
+                    self.claims[i], self.listers, self.bindings, attributes_class=self.attributes_class
+                )
             except MatchingError as error:
                 if self._active.any():
                     self._add_error(self._active.copy(), str(error))
