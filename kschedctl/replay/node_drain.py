@@ -16,7 +16,7 @@ from kschedctl.api.objects import Pod, VolumeNodeAffinity
 from kschedctl.api.ownership import find_owner
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.eviction import Evictions
-from kschedctl.replay.controllers.job_failures import JobFailures
+from kschedctl.replay.controllers.job_failures import remove_pods_of_failed_jobs
 from kschedctl.replay.parallel import compute_spreads
 from kschedctl.replay.settling import recreate_gone_pods
 from kschedctl.reports.not_created import NotCreated
@@ -190,22 +190,12 @@ class NodeDrain:
         successors = self._recreate_admitted_pods([position])
         if not successors and position not in self.denied and pod.metadata.deletion_timestamp is None:
             self.lost.append(position)
-            self._end_failed_job(pod)
+            self._end_failed_jobs()
         return successors
 
-    def _end_failed_job(self, evicted_pod: Pod) -> None:
-        """Remove the remaining pods of the evicted pod's Job, and record them as lost, if the eviction made it fail."""
-        job_failures = JobFailures.of(self.simulation.view.objects)
-        if not job_failures.is_of_failed_job(evicted_pod):
-            return
-        pods = self.simulation.view.pods
-        for other in job_failures.list_pods_of_failed_jobs(self.simulation.view.cluster):
-            position = pods.find_position(other.key)
-            if position is None or position in self.simulation.gone:
-                continue
-            if self.simulation.view.node[position] >= 0:
-                self.simulation.remove([position])
-            self.simulation.gone.add(position)
+    def _end_failed_jobs(self) -> None:
+        """Remove the pods of Jobs that failed because of evictions, and record them as lost."""
+        for position in remove_pods_of_failed_jobs(self.simulation):
             self.evictable.pop(position, None)
             self.outcomes.pop(position, None)
             self.lost.append(position)
@@ -273,8 +263,7 @@ class NodeDrain:
             self.evictable.pop(victim, None)
         for victim in self._recreate_admitted_pods(outcome.victims):
             self.outcomes[victim] = Outcome(victim, UNSCHEDULABLE)
-        for victim in outcome.victims:
-            self._end_failed_job(self.simulation.view.pods.objects[victim])
+        self._end_failed_jobs()
 
 
 def shuffle_returning_pods(simulation: Simulation, positions: Iterable[Position], random: Random) -> list[Position]:

@@ -258,6 +258,9 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
         ask_to_stay=list_pods_asking_to_stay(evicted_pods),
         evicted=evicted,
         lost=tuple(lost),
+        without_controller=tuple(
+            pods[position].key for position in node_drain.lost if find_owner(pods[position]).kind == "Pod"
+        ),
         failed_jobs=_report_failed_jobs(simulation),
         returned=returned,
         staying=node_drain.staying_count,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -120,6 +120,8 @@ class Drain(Report, frozen=True):
     """Pods preempted by the drained ones. Their replacements are among the moved or unplaced pods."""
     lost: tuple[str, ...] = ()
     """Pods that no controller recreates, including the pods of failed Jobs."""
+    without_controller: tuple[str, ...] = ()
+    """The lost pods that kubectl evicts only with --force, since they have no controller."""
     failed_jobs: tuple[FailedJob, ...] = ()
     """The Jobs that fail because their pods are evicted, which ends all their pods."""
     returned: tuple[str, ...] = ()
@@ -308,32 +310,34 @@ class Drain(Report, frozen=True):
         """
         if not self.blocked:
             return ()
-        evicted = self._moved_count + len(self.lost) + self._unplaced_count - self._unplaced_evicted_count
+        # Of each failed Job, one pod was evicted last
+        lost_count = len(self.without_controller) + len(self.pods_of_failed_indexes) + len(self.failed_jobs)
+        evicted = self._moved_count + lost_count + self._unplaced_count - self._unplaced_evicted_count
         others = f"evict {counted(evicted, 'other pod')}" if evicted else "evict no pod"
         retries = any(len(pod.budgets) == 1 for pod in self.blocked)
         end = "retry for ever, unless it has a --timeout" if retries else "end with an error"
         return (f"kubectl drain would cordon {first_few(self.nodes)}, {others}, and then {end}",)
 
     @property
-    def bare_pods(self) -> tuple[str, ...]:
-        """The evicted pods without a controller, which kubectl evicts only with --force."""
-        return self._drop_pods_of_failed_jobs(self.lost)
-
-    @property
     def bare_victims(self) -> tuple[str, ...]:
         """The preempted pods without a controller."""
-        return self._drop_pods_of_failed_jobs(self.lost_victims)
-
-    def _drop_pods_of_failed_jobs(self, pods: Iterable[str]) -> tuple[str, ...]:
-        """Return the pods without those that end with a failed Job."""
         ended_pods = {pod for job in self.failed_jobs for pod in job.pods}
-        return tuple(pod for pod in pods if pod not in ended_pods)
+        return tuple(pod for pod in self.lost_victims if pod not in ended_pods)
+
+    @property
+    def pods_of_failed_indexes(self) -> tuple[str, ...]:
+        """The lost pods whose Job goes on without their index."""
+        others = {*self.without_controller, *(pod for job in self.failed_jobs for pod in job.pods)}
+        return tuple(pod for pod in self.lost if pod not in others)
 
     def _describe_lost_pods(self) -> tuple[str, ...]:
         """Return texts that name the evicted and the preempted pods that no controller recreates."""
         texts = [job.describe() for job in self.failed_jobs]
-        if self.bare_pods:
-            texts.append(f"lost for good, and evicted by kubectl only with --force: {first_few(self.bare_pods)}")
+        if self.pods_of_failed_indexes:
+            texts.append(f"lost, since their Job does not retry their index: {first_few(self.pods_of_failed_indexes)}")
+        if self.without_controller:
+            pods = first_few(self.without_controller)
+            texts.append(f"lost for good, and evicted by kubectl only with --force: {pods}")
         if self.bare_victims:
             texts.append(f"lost for good, since they are preempted: {first_few(self.bare_victims)}")
         return tuple(texts)

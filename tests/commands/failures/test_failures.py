@@ -276,7 +276,7 @@ def test_preempted_pods_without_a_controller_are_lost_for_good() -> None:
     objects = [node("n0", "a"), node("n1", "b"), pod("alone", "n1", "4"), replica("high", "n0", "4", priority=10)]
     worst = simulate_failures(Cluster.from_objects(objects)).failures[0]
     assert (worst.lost, worst.lost_victims, worst.lost_pods, worst.unplaced) == (1, 1, ("d/alone",), 0)
-    evicted = "1 pod on another node is evicted; 1 pod without a controller is lost (evicted)"
+    evicted = "1 pod on another node is evicted; 1 pod is lost for good (evicted)"
     assert worst.consequences == f"1 displaced pod gets another node; {evicted}"
 
 
@@ -334,7 +334,7 @@ def test_lost_pods_are_named_and_the_largest_group_comes_first() -> None:
     worst = simulate_failures(Cluster.from_objects(objects)).failures[0]
     assert [group.workload for group in worst.reasons] == ["StatefulSet d/c", "StatefulSet d/b"]
     assert worst.lost_pods == ("d/alone",)
-    assert worst.consequences == "none of its 3 displaced pods gets a node; 1 pod without a controller is lost"
+    assert worst.consequences == "none of its 3 displaced pods gets a node; 1 pod is lost for good"
 
 
 def test_runs_show_the_worst() -> None:
