@@ -148,9 +148,9 @@ def _build_typical_pod(view: Fork, pool: int, positions: npt.NDArray[np.int64]) 
     infos, first_places, counts = np.unique(view.pods.info[positions], return_index=True, return_counts=True)
     most_frequent_first = np.argsort(-counts, kind="stable")
     owners = (find_owner(view.pods.infos[info].pod) for info in infos[most_frequent_first].tolist())
-    first_position = positions[first_places[most_frequent_first[0]]]
+    first_place = first_places[most_frequent_first[0]]  # of the most frequent info
     return TypicalPod(
-        position=Position(int(first_position)),
+        position=Position(int(positions[first_place])),
         pool=pool,
         pods=len(positions),
         workloads=tuple(dict.fromkeys(map(str, owners))),
