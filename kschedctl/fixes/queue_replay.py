@@ -114,7 +114,7 @@ def find_node_once_others_are_gone(scheduler: Scheduler, gone_pods: frozenset[st
         changes[namespace, name] = None
     simulation = Simulation(Scheduler(change_pods(scheduler.cluster, changes)), preemption=False)
     outcome = simulation.attempt_pod(Position(simulation.view.pods.index[pod.key]))
-    return simulation.view.nodes.names[outcome.row] if outcome and outcome.row >= 0 else ""
+    return simulation.view.nodes.names[outcome.row] if outcome and outcome.is_placed else ""
 
 
 def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:

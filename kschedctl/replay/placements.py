@@ -116,7 +116,7 @@ def group_unplaced_pods(
     """
     pods_by_group: dict[tuple[str, str, str, str, QueuePlace], list[Pod]] = {}
     for outcome in outcomes:
-        if outcome.row < 0:
+        if not outcome.is_placed:
             pod = simulation.view.pods.objects[outcome.position]
             workload = workloads.get(pod.key) or str(find_owner(pod))
             place = _find_queue_place(simulation, outcome) if with_queues else NO_QUEUE

@@ -186,7 +186,7 @@ def compute_pool_states(view: Fork, pools: Pools, remaining: Bools | None = None
 
 def _count_pods_per_node(view: Fork) -> Counts:
     """Return the number of pods on each node, (N,)."""
-    return np.bincount(view.node[view.node >= 0], minlength=len(view.nodes))
+    return np.bincount(view.node[view.mask_placed()], minlength=len(view.nodes))
 
 
 def _sum_by_pool(pools: Pools, amounts: Counts | Bools) -> Counts:

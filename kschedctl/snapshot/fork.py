@@ -432,6 +432,15 @@ class Fork:
             placed[moved] = signs[first_moves] < 0  # pods whose first move was to leave had a node
         return placed
 
+    def has_node(self, position: int) -> bool:
+        """Return whether the pod at a position is on a node."""
+        return bool(self.node[position] >= 0)
+
+    def mask_placed(self) -> Bools:
+        """Return a mask (P,) of the pods that are on nodes."""
+        mask: Bools = self.node >= 0
+        return mask
+
     def pods_on(self, row: Row) -> list[Position]:
         """Return the positions of the pods on a node, in the order of the cluster."""
         if self._by_node is None:

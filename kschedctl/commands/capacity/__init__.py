@@ -365,7 +365,7 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
     next_positions = _iter_pods_to_try(view, positions, repeated=shared.repeated[trial.shape])
     try:
         for last_outcome in simulation.attempt_copies(islice(next_positions, shared.limit or MAX_PODS)):
-            if last_outcome.row < 0:
+            if not last_outcome.is_placed:
                 break
             rows.append(last_outcome.row)
             placed_positions.append(last_outcome.position)
@@ -441,7 +441,7 @@ def _place_pods_ahead(shared: PodShapes, trial: Trial) -> tuple[Fork, tuple[str,
     if not waiting_ahead:
         return view, ()
     outcomes = schedule_victims(simulation, simulation.schedule(waiting_ahead))
-    placed = {outcome.position for outcome in outcomes if outcome.row >= 0}
+    placed = {outcome.position for outcome in outcomes if outcome.is_placed}
     return view, tuple(pods.objects[position].key for position in waiting_ahead if position in placed)
 
 

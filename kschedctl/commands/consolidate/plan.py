@@ -380,7 +380,7 @@ class ConsolidationRun:
             cordoned_empty=tuple(cordoned_empty),
             saves=select_reported_amounts(view, view.allocatable[rows].sum(axis=0)) if rows else {},
             price=sum(known_prices) if known_prices else None,
-            fitting=int(np.count_nonzero((self.scheduler.view.node < 0) & (view.node >= 0))),
+            fitting=int(np.count_nonzero(~self.scheduler.view.mask_placed() & view.mask_placed())),
             requested=tuple(
                 compute_requested_shares(self.scheduler.view, self.view, self.remaining, self.ready_workers)
             ),

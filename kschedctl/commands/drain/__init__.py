@@ -209,7 +209,7 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
     # What becomes of the pods
     pods = simulation.view.pods.objects
     evicted_pods = [pods[position] for position in evictable if position not in node_drain.evictable]
-    unplaced = [outcome for outcome in node_drain.outcomes.values() if outcome.row < 0]
+    unplaced = [outcome for outcome in node_drain.outcomes.values() if not outcome.is_placed]
     evicted = report_evictions(simulation)
     blocked = tuple(node_drain.report_blocked_pods())
     returned = tuple(pods[position].key for position in node_drain.find_returned_pods())
@@ -323,7 +323,7 @@ def _is_terminating(pod: Pod) -> bool:
 def _find_nominated_pods(simulation: Simulation, nodes: Sequence[str]) -> tuple[str, ...]:
     """Return the pending pods for which preemption reserved one of these nodes."""
     view = simulation.view
-    pods = (view.pods.objects[position] for position in view.pods.nominations if view.node[position] < 0)
+    pods = (view.pods.objects[position] for position in view.pods.nominations if not view.has_node(position))
     return tuple(pod.key for pod in pods if pod.status.nominated_node_name in nodes)
 
 

@@ -299,7 +299,7 @@ def find_node_by_waiting_pod(scheduler: Scheduler) -> Mapping[str, str]:
         simulation = Simulation(scheduler, preemption=False)
         pods, names = simulation.view.pods, simulation.view.nodes.names
         outcomes = simulation.schedule_or_raise_interrupt(find_pods_still_pending(simulation))
-        placed = (outcome for outcome in outcomes if outcome.row >= 0)
+        placed = (outcome for outcome in outcomes if outcome.is_placed)
         return {pods.objects[outcome.position].key: names[outcome.row] for outcome in placed}
 
     return scheduler.view.memo(find_node_by_waiting_pod, place_waiting_pods)

@@ -221,7 +221,7 @@ def _is_only_running_pod(room: RoomMaking, pod: Pod) -> bool:
     """Return whether no other pod of the pod's workload has a node before the moves."""
     owner = find_owner(pod)
     view = room.before.view
-    running = (view.pods.objects[position] for position in np.flatnonzero(view.node >= 0).tolist())
+    running = (view.pods.objects[position] for position in np.flatnonzero(view.mask_placed()).tolist())
     return not any(other.key != pod.key and find_owner(other) == owner for other in running)
 
 

@@ -82,7 +82,7 @@ class ReleasableHoldings:
         """
         pods, framework = self.view.pods, self.cycle.framework
         may_hold = pods.where(lambda info: plugin in find_reserve_plugins(framework, info.spec))
-        bound = np.flatnonzero(may_hold[pods.info] & (self.view.node >= 0)).tolist()
+        bound = np.flatnonzero(may_hold[pods.info] & self.view.mask_placed()).tolist()
         if any(plugin.release(self.view, bound).values()):
             self.plugins.append(plugin)
             self.holders |= may_hold

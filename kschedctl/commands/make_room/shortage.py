@@ -168,7 +168,7 @@ def _find_pods_that_may_leave(
     is_held = np.array([bool(reason) for reason in find_reasons_against_moving(view, room.keep)], np.bool_)
 
     leaving_pods = []
-    for position in map(Position, np.flatnonzero(view.node >= 0).tolist()):
+    for position in map(Position, np.flatnonzero(view.mask_placed()).tolist()):
         row = Row(int(view.node[position]))
         may_be_evicted = bool(room.nodes[row]) and not is_held[view.pods.info[position]]
         is_leaving_possible = nodes[row] and (may_be_evicted or is_placed_by_replay[position])

@@ -186,9 +186,9 @@ def _count_left_out_pods_that_fit(shared: PreparedCluster) -> int | None:
     simulation = Simulation(shared.scheduler, preemption=False)
     index = simulation.view.pods.index
     old_pods = (index[pod.key] for change in shared.changes for pod in rename_replaced_pods(change))
-    simulation.remove([position for position in old_pods if simulation.view.node[position] >= 0])
+    simulation.remove([position for position in old_pods if simulation.view.has_node(position)])
     outcomes = simulation.schedule([index[key] for key in shared.left_out])
-    return None if simulation.interrupted else sum(outcome.row >= 0 for outcome in outcomes)
+    return None if simulation.interrupted else sum(outcome.is_placed for outcome in outcomes)
 
 
 def _add_objects_waiting_elsewhere(
@@ -246,7 +246,7 @@ def run_once(
     not_created = find_not_created(shared, carried_out.rollouts, seed)
     reported_pods = _find_reported_pods(shared, simulation)
     outcomes = [outcome for outcome in carried_out.outcomes if outcome.position in reported_pods]
-    placed = {view.pods.objects[outcome.position].key: outcome for outcome in outcomes if outcome.row >= 0}
+    placed = {view.pods.objects[outcome.position].key: outcome for outcome in outcomes if outcome.is_placed}
     all_pods = {view.pods.objects[outcome.position].key for outcome in outcomes}
     evicted = report_evictions(simulation)
     waiting_pods = _find_waiting_pods(shared)
@@ -382,7 +382,7 @@ def _explain_unplaced_pods(
     kinds = 0 if simulation.interrupted else shared.kinds_in_full.get(seed, 0)
     if not kinds:
         return ()
-    unplaced = (simulation.view.pods.objects[outcome.position].key for outcome in outcomes if outcome.row < 0)
+    unplaced = (simulation.view.pods.objects[outcome.position].key for outcome in outcomes if not outcome.is_placed)
     return explain_pods_by_node(Scheduler(build_resulting_cluster(simulation), shared.call_extender), unplaced, kinds)
 
 

@@ -422,7 +422,7 @@ def _has_pending_pod(tried: TriedNode, owner: Owner) -> bool:
 
     def collect_workloads_with_pending_pods() -> frozenset[Owner]:
         """Return the workloads that have a pod without a node."""
-        pods = (view.pods.objects[position] for position in find_positions(view.node < 0))
+        pods = (view.pods.objects[position] for position in find_positions(~view.mask_placed()))
         return frozenset(find_owner(pod) for pod in pods if not pod.spec.node_name)
 
     return owner in view.memo("workloads of pods that wait", collect_workloads_with_pending_pods)

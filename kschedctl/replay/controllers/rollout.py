@@ -158,7 +158,7 @@ class Rollout:
 
     def _has_no_node(self, position: Position) -> bool:
         """Return whether the pod has no node."""
-        return bool(self.simulation.view.node[position] < 0)
+        return not self.simulation.view.has_node(position)
 
     def _create_next_pods(self, count: int) -> list[Position]:
         """Create up to ``count`` of the next pods, as admission allows, and return them. They wait for a node now."""
@@ -291,7 +291,7 @@ def roll_out(
                 rollout = rollout_by_pod.get(position)
                 if rollout is not None:
                     rollout.record_pod_change(position)
-            waiting = {position: None for position in waiting if simulation.view.node[position] < 0}
+            waiting = {position: None for position in waiting if not simulation.view.has_node(position)}
             moving = bool(new_pods) or simulation.move_count > moves_before
         return [*simulation.explain(outcomes.values()), *_iter_uncreated_outcomes(rollouts)]
     except KeyboardInterrupt:

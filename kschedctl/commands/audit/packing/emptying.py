@@ -187,7 +187,7 @@ def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequen
     simulation.gone.difference_update(displaced)
     simulation.schedule_or_raise_interrupt([*pending, *displaced])
     view = simulation.view
-    waiting = [position for position in (*pending, *displaced) if view.node[position] < 0]
+    waiting = [position for position in (*pending, *displaced) if not view.has_node(position)]
     movable_counts, movable_shares = _measure_movable_pods(view)
     nominated_rows, _ = view.nominations
     is_candidate = pools.workers & ~find_unready_nodes(view)

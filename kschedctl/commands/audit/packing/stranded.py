@@ -107,7 +107,7 @@ def _iter_typical_pods(view: Fork, pools: Pools, request_numbers: Rows) -> Itera
     """
     is_staying_info = view.pods.where(lambda info: find_owner(info.pod).kind in STAYING_KINDS)
     is_staying = is_staying_info[view.pods.info]  # one entry per pod instead of one per pod info
-    positions = np.flatnonzero((view.node >= 0) & ~is_staying)
+    positions = np.flatnonzero(view.mask_placed() & ~is_staying)
     pool_by_pod = pools.code[view.node[positions]]
     pods_by_pool = np.bincount(pool_by_pod, minlength=len(pools.names))
     largest_pools = np.argsort(-pods_by_pool, kind="stable")[:MAX_POOLS].tolist()

@@ -199,7 +199,7 @@ def _iter_distinct_running_pods(scheduler: Scheduler) -> Iterator[tuple[Pod, int
     Terminating pods are left out.
     """
     view, pods = scheduler.view, scheduler.view.pods
-    bound_positions = np.flatnonzero(view.node >= 0)
+    bound_positions = np.flatnonzero(view.mask_placed())
     infos, first_places, counts = np.unique(pods.info[bound_positions], return_index=True, return_counts=True)
     first_positions = bound_positions[first_places]
     for info, position, count in zip(infos.tolist(), first_positions.tolist(), counts.tolist(), strict=True):

@@ -179,7 +179,7 @@ class Workloads:
 
         # Find the workloads with enough pods on nodes.
         code_by_pod = code_by_info[view.pods.info]
-        bound_positions = np.flatnonzero((view.node >= 0) & (code_by_pod >= 0))
+        bound_positions = np.flatnonzero(view.mask_placed() & (code_by_pod >= 0))
         bound_codes = code_by_pod[bound_positions]
         has_enough_pods = np.bincount(bound_codes, minlength=len(all_owners)) >= MIN_PODS
 

@@ -111,7 +111,7 @@ def _find_blocking_budgets(context: LintContext) -> dict[int, list[Subject]]:
         if budget.status.disruptions_allowed > 0 or selector is None:
             continue
         subject = Subject("PodDisruptionBudget", budget.metadata.name, budget.metadata.namespace)
-        is_covered = pods.match_infos(selector, frozenset((budget.metadata.namespace,)))[pods.info] & (view.node >= 0)
+        is_covered = pods.match_infos(selector, frozenset((budget.metadata.namespace,)))[pods.info] & view.mask_placed()
         for row in np.unique(view.node[is_covered]).tolist():
             budgets_by_row.setdefault(row, []).append(subject)
     return budgets_by_row
