@@ -526,7 +526,7 @@ def find_missing_claim_templates(pod: Pod, cluster: Cluster) -> list[str]:
     names = list_awaited_claim_templates(pod)
     if not names or cluster.find_gap("ResourceClaimTemplate", namespace) is not None:
         return []
-    existing = {t.metadata.name for t in cluster.list_in_namespace("resource_claim_templates", namespace)}
+    existing = {template.metadata.name for template in cluster.list_in_namespace("resource_claim_templates", namespace)}
     return [f"{namespace}/{name}" for name in dict.fromkeys(names) if name not in existing]
 
 

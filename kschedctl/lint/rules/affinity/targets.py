@@ -157,7 +157,9 @@ def _iter_misspelt_labels(
             if similar is None:
                 continue
             # The similar label has to be in the same cluster
-            owners = [w for w in similar.workloads if context.variants.can_coexist(workload.subject, w.subject)]
+            owners = [
+                owner for owner in similar.workloads if context.variants.can_coexist(workload.subject, owner.subject)
+            ]
             if owners:
                 owner = workload if workload in owners else owners[0]
                 yield _MisspeltLabel(f"{key}={value}", similar.label, owner)
@@ -207,7 +209,7 @@ def _selects_no_workload(context: LintContext, workload: Workload, term: Require
     if term.selects_itself or term.selector.matches_nothing or not term.namespace_selector.matches_nothing:
         return False
     for namespace in term.namespaces:
-        neighbours = [w for w in context.workloads_by_namespace.get(namespace, ()) if w is not workload]
+        neighbours = [other for other in context.workloads_by_namespace.get(namespace, ()) if other is not workload]
         if not any(context.variants.can_coexist(neighbour.subject, workload.subject) for neighbour in neighbours):
             return False
         if context.select_workloads(namespace, term.selector):

@@ -354,7 +354,7 @@ def _can_count_running_pods(facts: ClusterFacts, workload: Workload) -> bool:
     if workload.subject.namespace:
         return True
     # Without a namespace, running pods of an owner of the same name may or may not be the workload's.
-    return not any(o.kind == workload.kind and o.name == workload.subject.name for o in facts.pods_by_owner)
+    return not any(owner.kind == workload.kind and owner.name == workload.subject.name for owner in facts.pods_by_owner)
 
 
 def _fits_without_replay(facts: ClusterFacts, workload: Workload, count: int) -> bool:
