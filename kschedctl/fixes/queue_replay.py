@@ -59,8 +59,12 @@ def _compute_run_without_fix(scheduler: Scheduler) -> RunWithoutFix:
 
 def _find_node_by_pod(simulation: Simulation, positions: Iterable[Position]) -> dict[str, str]:
     """Return the names of the pods' nodes by the pods' keys, in the order of `positions`. Waiting pods are left out."""
-    pods, node, names = simulation.view.pods, simulation.view.node, simulation.view.nodes.names
-    return {pods.objects[position].key: names[node[position]] for position in positions if node[position] >= 0}
+    view = simulation.view
+    return {
+        view.pods.objects[position].key: view.get_node_name(position)
+        for position in positions
+        if view.has_node(position)
+    }
 
 
 class RunWithoutPods(NamedTuple):

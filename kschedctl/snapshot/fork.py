@@ -436,6 +436,10 @@ class Fork:
         """Return whether the pod at a position is on a node."""
         return bool(self.node[position] >= 0)
 
+    def get_node_name(self, position: int) -> str:
+        """Return the name of the node of the pod at a position, which must be on a node."""
+        return self.nodes.names[int(self.node[position])]
+
     def mask_placed(self) -> Bools:
         """Return a mask (P,) of the pods that are on nodes."""
         mask: Bools = self.node >= 0

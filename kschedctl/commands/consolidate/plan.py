@@ -305,7 +305,7 @@ class ConsolidationRun:
     def _record_drain_result(self, row: Row, trial: NodeTrial) -> None:
         """Add the node to the removable nodes or, if the trial has a reason, to the staying nodes."""
         name = self.view.nodes.names[row]
-        pool = self.pools.names[self.pools.code[row]]
+        pool = self.pools.get_name(row)
         if trial.why:
             self.staying.append(
                 StayingNode(name, pool, trial.why, trial.pod, lets_run=trial.lets_run, message=trial.message)
@@ -361,7 +361,7 @@ class ConsolidationRun:
         rows = [view.nodes.index[node.node] for node in self.removable]
         unknown = merge_unknown_kinds([self.candidates.unknown, self.drains.unknown, *self.unknown])
         moved_keys = dict.fromkeys(move.pod for node in self.removable for move in node.moves)
-        moved_pods = [view.pods.objects[Position(view.pods.index[key])] for key in moved_keys]
+        moved_pods = [view.pods.get_pod(key) for key in moved_keys]
         cordoned_empty, cordoned_needed = self._split_cordoned_empty_nodes(excluded.get(CORDONED, ()), rows)
         known_prices = [prices[node.node] for node in self.removable if node.node in prices]
         return NodeConsolidation(
@@ -423,7 +423,7 @@ class ConsolidationRun:
             name = self.view.nodes.names[row]
             trial = NodeTrial.kept_for(self.candidates.find_stranded_pods([*gone, row]))
             if trial.lets_run:
-                pool = self.pools.names[self.pools.code[row]]
+                pool = self.pools.get_name(row)
                 needed.append(StayingNode(name, pool, trial.why, lets_run=trial.lets_run))
             else:
                 gone.append(row)

@@ -120,7 +120,7 @@ def _iter_commands(room: RoomMaking, terminating_room: TerminatingRoom | None) -
     has_moves = any(part.moved for part in room.parts)
     if terminating_room and not terminating_room.rivals and not has_moves:
         pods = room.before.view.pods
-        leaving = [pods.objects[pods.index[key]] for key in terminating_room.pods]
+        leaving = [pods.get_pod(key) for key in terminating_room.pods]
         for namespace in dict.fromkeys(pod.metadata.namespace for pod in leaving):
             in_namespace = [pod for pod in leaving if pod.metadata.namespace == namespace]
             if not terminating_room.overdue:
@@ -260,8 +260,7 @@ def _describe_missing_storage_class(simulation: Simulation, missing: Sequence[st
     """Describe the missing StorageClass that the first of the `missing` pods needs, or return an empty string."""
     if not missing:
         return ""
-    pods = simulation.view.pods
-    first_pod = pods.objects[pods.index[missing[0]]]
+    first_pod = simulation.view.pods.get_pod(missing[0])
     return MissingStorageClasses(simulation.view.cluster).explain_missing_class(first_pod)
 
 

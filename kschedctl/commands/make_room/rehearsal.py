@@ -343,4 +343,4 @@ def _may_linger(view: Fork, position: Position, waiting_jobs: ObjectNames) -> bo
 
 def _get_node_name(view: Fork, position: Position) -> str:
     """Return the name of the pod's node."""
-    return view.nodes.names[int(view.node[position])]
+    return view.get_node_name(position)

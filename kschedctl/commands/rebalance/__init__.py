@@ -349,7 +349,7 @@ class _TerminatedPods:
         """Yield a report about each deleted pod. `node_names` has the name of each node by its row."""
         for round_number, plugin, position in self.deletions:
             pod = self.view.pods.objects[position]
-            node = node_names[int(self.view.node[position])]
+            node = self.view.get_node_name(position)
             yield RemovedPod(
                 pod.key, str(find_owner(pod)), phase=pod.status.phase, plugin=plugin, node=node, round=round_number
             )

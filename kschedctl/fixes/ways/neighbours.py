@@ -218,7 +218,7 @@ def _iter_move_fixes(tried: TriedNode, position: Position, allowed_nodes: Bools)
     new_node = _find_node_for_moved_pod(tried, position, pod, allowed_nodes)
     if not new_node:
         return
-    old_node = view.nodes.names[int(view.node[position])]
+    old_node = view.get_node_name(position)
     weakens, price = _describe_move_loss(pod)
     yield Fix(
         FixKind.MOVE_POD,

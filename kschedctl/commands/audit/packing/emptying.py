@@ -94,7 +94,7 @@ class EmptyingOrder(NamedTuple):
 
 def _build_emptied_node(view: Fork, pools: Pools, row: Row, trial: NodeTrial) -> EmptiedNode:
     """Build the report about a node that can be removed, with what its removal saves and what its pods lose."""
-    moved_pods = [view.pods.objects[view.pods.index[move.pod]] for move in trial.moved]
+    moved_pods = [view.pods.get_pod(move.pod) for move in trial.moved]
     return EmptiedNode(
         view.nodes.names[row],
         pools.get_name(row),

@@ -374,6 +374,7 @@ def _fits_without_replay(facts: ClusterFacts, workload: Workload, count: int) ->
         return False
     requests = facts.get_requests(workload)
     is_requested = requests > 0
-    free = np.maximum(facts.free_amounts[facts.get_eligible_nodes(workload)][:, is_requested], 0)
+    free_amounts = facts.free_amounts[facts.get_eligible_nodes(workload)]
+    free = np.maximum(free_amounts[:, is_requested], 0)
     pods_per_node = (free // requests[is_requested]).min(axis=1)
     return bool(pods_per_node.sum() >= count)
