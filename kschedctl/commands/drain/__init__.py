@@ -233,8 +233,8 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
     has_unreachable_pods = any(down.health is NodeHealth.UNREACHABLE for down in down_nodes)
     is_unready = find_unready_nodes(simulation.view)
 
-    is_drained = not (blocked or returned or simulation.interrupted or has_unreachable_pods)
-    has_consequences = bool(unplaced or not_created or select_displaced_pods(evicted) or node_drain.lost) or has_waiting
+    is_drained = not any((blocked, returned, simulation.interrupted, has_unreachable_pods))
+    has_consequences = any((unplaced, not_created, select_displaced_pods(evicted), node_drain.lost, has_waiting))
     harms_pending_pods = bool(nominated or stranded)
     return Drain(
         nodes=tuple(shared.nodes),

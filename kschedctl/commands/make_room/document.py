@@ -12,6 +12,7 @@ from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import PODS
+from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room.movable import has_scratch_data
 from kschedctl.commands.make_room.report import (
     FragmentedResource,
@@ -131,6 +132,15 @@ def _iter_commands(room: RoomMaking, terminating_room: TerminatingRoom | None) -
                 yield from kubectl.render_stuck_deletion_checks(node, *on_node)
 
 
+def _find_nodes_of_terminating_pods(cluster: Cluster) -> dict[str, str]:
+    """Return the name of the node of each pod that is being deleted and still has a node, by the pod's key."""
+    return {
+        pod.key: pod.spec.node_name
+        for pod in cluster.pods
+        if pod.spec.node_name and pod.metadata.deletion_timestamp is not None and not pod.terminated
+    }
+
+
 def find_terminating_room(room: RoomMaking) -> TerminatingRoom | None:
     """Find out whether the pods only have to wait until terminating pods are gone.
 
@@ -139,11 +149,7 @@ def find_terminating_room(room: RoomMaking) -> TerminatingRoom | None:
     terminating pods make no room, or if extenders would have to be called for all pods.
     """
     scheduler = room.before.scheduler
-    terminating = {
-        pod.key: pod.spec.node_name
-        for pod in scheduler.cluster.pods
-        if pod.spec.node_name and pod.metadata.deletion_timestamp is not None and not pod.terminated
-    }
+    terminating = _find_nodes_of_terminating_pods(scheduler.cluster)
     needs_extenders = scheduler.call_extender is not None and scheduler.extenders
     if not room.searches or not terminating or needs_extenders:
         return None

@@ -200,15 +200,19 @@ def _add_objects_waiting_elsewhere(
     becomes undecided if the state of a workload is unknown, unless something else is certainly bad.
     """
     queued = {entry.resource: entry for entry in shared.queued}
-    all_waiting = find_waiting_elsewhere(shared.cluster.with_objects({"Job": shared.suspended_jobs}))
-    not_queued = [entry for entry in all_waiting if entry.resource not in queued and not (new_only and entry.exists)]
-    waiting = (*queued.values(), *not_queued)
-    is_certainly_bad = has_unadmitted(waiting) or (not report.good and not report.undecided)
+    waiting = list(queued.values())
+    for entry in find_waiting_elsewhere(shared.cluster.with_objects({"Job": shared.suspended_jobs})):
+        is_left_out = new_only and entry.exists
+        if entry.resource not in queued and not is_left_out:
+            waiting.append(entry)
+    entries = tuple(waiting)
+    is_certainly_bad = has_unadmitted(entries) or (not report.good and not report.undecided)
+    may_be_undecided = report.undecided or has_unchecked_objects(entries)
     return replace(
         report,
-        waiting_elsewhere=waiting,
+        waiting_elsewhere=entries,
         admitted=dict(shared.flavors),
-        undecided=not is_certainly_bad and (report.undecided or has_unchecked_objects(waiting)),
+        undecided=may_be_undecided and not is_certainly_bad,
     )
 
 

@@ -350,12 +350,13 @@ def find_rollout_deadlocks(context: LintContext) -> Iterator[Problem]:
         if workload.kind != "Deployment" or not workload.subject.document or not must_start_new_pod_first:
             continue
         for term in iter_required_anti_affinity(workload):
-            eligible = facts.get_eligible_nodes(workload)
-            rows = facts.pick_row_per_domain(term.key, eligible)
-            has_unlabelled_nodes = (eligible & ~facts.get_nodes_with_label(term.key)).any()
-            if not term.selects_itself or not term.matches_all_revisions or has_unlabelled_nodes:
+            if not term.selects_itself or not term.matches_all_revisions:
                 continue
-            if len(rows) and workload.replicas == len(rows) and facts.is_cluster_full_after_placing(workload, rows):
+            eligible = facts.get_eligible_nodes(workload)
+            has_unlabelled_nodes = (eligible & ~facts.get_nodes_with_label(term.key)).any()
+            rows = facts.pick_row_per_domain(term.key, eligible)
+            is_pod_in_every_domain = len(rows) > 0 and workload.replicas == len(rows) and not has_unlabelled_nodes
+            if is_pod_in_every_domain and facts.is_cluster_full_after_placing(workload, rows):
                 domains = format_usable_domains(len(rows), term.key)
                 has_pod = agreeing(len(rows), "the only usable domain has", f"all {domains} have")
                 message = f"{has_pod} an old pod, and no old pod may stop before a new one runs: no rollout ever ends"
