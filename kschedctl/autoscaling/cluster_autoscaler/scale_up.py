@@ -406,13 +406,13 @@ class ScaleUpRun:
         if not accepted:
             return []
         are_similar = build_similarity_check(self.loop.options)
+        shape = self._build_template_shape(group)
         similar = []
         for other in growable:
-            if other.id == group.id or not are_similar(
-                self._build_template_shape(group), self._build_template_shape(other)
-            ):
+            if other.id == group.id or not are_similar(shape, self._build_template_shape(other)):
                 continue
-            if accepted <= {id(pods) for pods in self.groups if other.id in pods.accepting_groups}:
+            accepted_by_other = {id(pods) for pods in self.groups if other.id in pods.accepting_groups}
+            if accepted <= accepted_by_other:
                 similar.append(other)
         return similar
 

@@ -492,8 +492,9 @@ def _compute_free_amounts(view: Fork, pods: GangPods, column: int) -> Counts:
     The amount is negative for an overcommitted node.
     """
     free = view.allocatable[:, column] - view.requested[:, column]
-    placed = pods.assigned[view.node[pods.assigned] >= 0]
-    np.add.at(free, view.node[placed], view.requests[view.pods.info[placed], column])
+    is_placed = view.node[pods.assigned] >= 0
+    placed = pods.assigned[is_placed]
+    np.add.at(free, view.node[placed], view.get_requests(placed)[:, column])
     return free
 
 

@@ -117,7 +117,7 @@ class OverReserve:
         """
         if info.spec.preemption_policy == "Never":
             return
-        is_evictable = (view.pods.priority[view.pods.info] < info.priority) & (view.node >= 0)
+        is_evictable = (view.pods.pod_priorities < info.priority) & (view.node >= 0)
         index = view.nodes.index
         placements = view.objects.index(
             (KIND, PLACEMENT),

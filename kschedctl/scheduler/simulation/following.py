@@ -83,7 +83,7 @@ class StepwiseScheduler:
 
     def build_incoming_info(self, position: Position) -> PodInfo:
         """Build the PodInfo of the pod as it enters the queue: without a node, and with its current nomination."""
-        number = int(self.view.pods.info[position])
+        number = self.view.pods.get_info_number(position)
         info = self.view.pods.infos[number]
         row = self.view.get_nominated_row(position)
         name = "" if row == NO_ROW else self.view.nodes.names[row]

@@ -99,7 +99,7 @@ class Placements(IncomingPods):
         if is_any_extender_called(framework.extenders, info.pod):
             return None
         try:
-            alike_pods = self._get_alike_pods(framework, info, int(self.view.pods.info[position]))
+            alike_pods = self._get_alike_pods(framework, info, self.view.pods.get_info_number(position))
             ranking = None if self.sampling or self._has_nominations else alike_pods.build_copy_ranking()
         except PluginError:
             return None
@@ -124,7 +124,7 @@ class Placements(IncomingPods):
         nominated pod needs a full cycle unless it surely fits on its nominated node. Return None if no node is
         feasible. Raises PluginError if a plugin fails in the full cycle, too.
         """
-        number = int(self.view.pods.info[position])
+        number = self.view.pods.get_info_number(position)
         info = self.build_arriving_info(position)
         row = self.view.get_nominated_row(position)
         lost_nomination = row == NO_ROW and position in self._nominated_before
@@ -147,7 +147,7 @@ class Placements(IncomingPods):
         Return None if the answer depends on pods on other nodes, if the pod has claims, or if a plugin fails.
         """
         info = self.build_arriving_info(position)
-        number = int(self.view.pods.info[position])
+        number = self.view.pods.get_info_number(position)
         try:
             return self._get_alike_pods(framework, info, number).find_feasible_mask()
         except PluginError:
@@ -159,7 +159,7 @@ class Placements(IncomingPods):
         Raises PluginError if a plugin fails.
         """
         info = self.build_arriving_info(position)
-        number = int(self.view.pods.info[position])
+        number = self.view.pods.get_info_number(position)
         local = self._get_local_scores(framework, info, number)
         local.bring_up_to_date(NO_ROWS)
         return np.asarray(local.scores >= 0)
@@ -176,7 +176,7 @@ class Placements(IncomingPods):
         if was_nominated or is_nominated or is_any_extender_called(framework.extenders, info.pod):
             return None
 
-        info_number = int(self.view.pods.info[position])
+        info_number = self.view.pods.get_info_number(position)
         alike_pods = self._get_alike_pods(framework, info, info_number)
         return alike_pods.score_feasible_rows(info)
 
@@ -189,7 +189,7 @@ class Placements(IncomingPods):
         """
         if position in self._nominated_before or self.view.get_nominated_row(position) != NO_ROW:
             return (position,)
-        number = int(self.view.pods.info[position])
+        number = self.view.pods.get_info_number(position)
         info = self.build_arriving_info(position)
         if is_any_extender_called(framework.extenders, info.pod):
             return (position,)
@@ -207,7 +207,7 @@ class Placements(IncomingPods):
 
         Return False if the pod can never fit on any node, and True if a plugin fails.
         """
-        number = int(self.view.pods.info[position])
+        number = self.view.pods.get_info_number(position)
         info = self.build_arriving_info(position)
         try:
             alike_pods = self._get_alike_pods(framework, info, number)

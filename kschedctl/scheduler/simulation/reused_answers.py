@@ -299,7 +299,7 @@ class ReusedAnswers:
         victim. In this case, the pod loses its nomination. It also loses it if PostFilter clears it. Whenever
         PostFilter runs, the plugins that reject the pod are recorded. Raises PluginError if a plugin fails.
         """
-        info = self.placements.get_incoming_info(int(self.placements.view.pods.info[position]))
+        info = self.placements.get_incoming_info(self.placements.view.pods.get_info_number(position))
         if self._is_known_failure or not self.preemption or info.spec.preemption_policy == "Never":
             return None, None
         may_preempt = self.preemptors.may_preempt(framework, position, info)

@@ -130,9 +130,9 @@ class DomainSearch:
         small. There is one exception: if affinity counts and the level is required, later domains are tried, too. If
         affinity counts, the result has the affinity score of the first domain that fits.
         """
-        counts, request = self.counts, self.request
-        has_room_for_slices = counts.slices_with_leader[level][domains] >= request.slices
-        has_room_for_leaders = counts.leaders[level][domains] >= request.leaders
+        room, request = self.counts.at_level(level), self.request
+        has_room_for_slices = room.slices_with_leader[domains] >= request.slices
+        has_room_for_leaders = room.leaders[domains] >= request.leaders
         fitting = np.flatnonzero(has_room_for_slices & has_room_for_leaders)
         if not len(fitting):
             return None
@@ -220,9 +220,9 @@ class DomainSearch:
         """
         if not self._respects_affinity:
             return domains
-        scores = self.counts.affinity[level][domains]
-        differs = np.flatnonzero(scores != scores[0])
-        return domains[: int(differs[0])] if len(differs) else domains
+        scores = self.counts.at_level(level).affinity[domains]
+        differing_places = np.flatnonzero(scores != scores[0])
+        return domains[: int(differing_places[0])] if len(differing_places) else domains
 
     def _move_leader_domain_first(
         self, level: int, domains: list[int], count: int, leaders: int, slice_size: int, *, by_slices: bool

@@ -114,10 +114,10 @@ def _list_claims(info: PodInfo, view: Fork, features: Features) -> tuple[Resourc
 
 def _is_same_claim(first: ResourceClaim, second: ResourceClaim) -> bool:
     """Return whether both claims have the same UID, or the same namespace and name if one has no UID."""
-    a, b = first.metadata, second.metadata
-    if a.uid and b.uid:
-        return a.uid == b.uid
-    return (a.namespace, a.name) == (b.namespace, b.name)
+    if first.metadata.uid and second.metadata.uid:
+        return first.metadata.uid == second.metadata.uid
+    has_same_namespace = first.metadata.namespace == second.metadata.namespace
+    return has_same_namespace and first.metadata.name == second.metadata.name
 
 
 def list_claim_names(info: PodInfo) -> list[str]:

@@ -84,7 +84,8 @@ def list_missing_resource_rejections(evaluation: Evaluation, info: PodInfo, view
     for rows in rows_by_verdict.values():
         has_verdict = np.zeros(len(view.nodes), np.bool_)
         has_verdict[rows] = True
-        shared_verdict = evaluation.outcomes[rows[0]]
+        first_row = rows[0]
+        shared_verdict = evaluation.outcomes[first_row]
         try:
             demand = _compute_demand(evaluation, info, shared_verdict.allocation or ())
         except _PodRejectedError as rejection:

@@ -538,7 +538,7 @@ def find_deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[Defe
         return ()
     resizes = []
     for position in fork.pods_on(node):
-        amounts = amounts_by_info.get(int(fork.pods.info[position]))
+        amounts = amounts_by_info.get(fork.pods.get_info_number(position))
         if amounts is None or resource not in amounts.reserved:
             continue
         reserved, running = amounts.reserved[resource], amounts.running.get(resource, 0)
