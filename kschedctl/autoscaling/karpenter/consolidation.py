@@ -102,7 +102,9 @@ class ReplacementClaim:
         """
         if not self.order:
             return 0.0
-        price = float(self.columns.compute_cheapest_prices(self.claim.requirements)[self.order[0]])
+        first_type, *_ = self.order
+        prices = self.columns.compute_cheapest_prices(self.claim.requirements)
+        price = float(prices[first_type])
         return price if np.isfinite(price) else 0.0
 
     def count_types_for_min_values(self) -> int:

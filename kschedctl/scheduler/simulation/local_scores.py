@@ -271,7 +271,8 @@ class LocalScores:
         if self.placed < MANY_PODS:
             return np.array([latest])
         rows = tied.unordered() if isinstance(tied, TiedRows) else tied
-        return np.append(rows[self.step[rows] == LOOKAHEAD], latest)
+        has_no_next_score = self.step[rows] == LOOKAHEAD  # all precomputed scores are used up
+        return np.append(rows[has_no_next_score], latest)
 
     def _precompute_scores(self, rows: Rows, next_rows: Rows, pods: int) -> None:
         """Compute and store the current scores of `rows`, and the future scores of `next_rows`.

@@ -225,8 +225,8 @@ class QueuedPods:
         """
         priority = self._get_priority(position)
         for pod in chain.from_iterable(self._unjudged.values()):
-            if pod.priority <= priority:
-                self._judged[pod.position] = self._judged[pod.position] or self._rejectors(pod.position)
+            if pod.priority <= priority and not self._judged[pod.position]:
+                self._judged[pod.position] = self._rejectors(pod.position)
 
     def wake_after_nomination_losses(self, positions: Iterable[Position]) -> None:
         """Wake waiting pods after nominations were lost, as if the nominated pods had left their nodes.

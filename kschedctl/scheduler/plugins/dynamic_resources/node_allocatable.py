@@ -104,12 +104,16 @@ def _list_resource_rejections(demand: Quantities, usage: Usage) -> Rejections:
     """
     rejections: Rejections = []
     for name, amount in convert_to_amounts(demand).items():
-        if name.startswith(names.HUGE_PAGES_PREFIX) or (amount > 0 and not names.is_scalar(name)):
-            offered, used = usage.get_column(name)
-            short = amount > offered - used
-            reason = f"Insufficient {name}"
-            rejections.append((short & (amount > offered), DeviceVerdict(Code.UNRESOLVABLE, reason)))
-            rejections.append((short & (amount <= offered), DeviceVerdict(Code.UNSCHEDULABLE, reason)))
+        is_huge_pages = name.startswith(names.HUGE_PAGES_PREFIX)
+        is_native_demand = amount > 0 and not names.is_scalar(name)
+        if not is_huge_pages and not is_native_demand:
+            continue
+        offered, used = usage.get_column(name)
+        is_short = amount > offered - used
+        is_too_small = amount > offered  # even without any pods
+        reason = f"Insufficient {name}"
+        rejections.append((is_short & is_too_small, DeviceVerdict(Code.UNRESOLVABLE, reason)))
+        rejections.append((is_short & ~is_too_small, DeviceVerdict(Code.UNSCHEDULABLE, reason)))
     return rejections
 
 

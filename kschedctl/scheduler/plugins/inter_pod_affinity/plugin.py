@@ -166,21 +166,21 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         Filter evaluates the pod's required terms and the required anti-affinity of running pods. Score evaluates the
         pod's preferred terms and all other terms of running pods.
         """
-        running_pods = view.pods.distinct
+
+        def does_any_depend(own_terms: Iterable[AffinityTerm], fields_of_running_pods: Iterable[str]) -> bool:
+            """Return whether a term of the pod, or a term of running pods in these fields, selects by labels."""
+            if any(term.by_namespace_labels for term in own_terms):
+                return True
+            infos = view.pods.distinct
+            return any(
+                infos.do_terms_depend_on_namespace_labels(field, info.namespace) for field in fields_of_running_pods
+            )
+
         filter_terms = (*info.required_affinity, *info.required_anti_affinity)
-        score_terms = (*info.preferred_affinity, *info.preferred_anti_affinity)
-        scored_fields = ("required_affinity", "preferred_affinity", "preferred_anti_affinity")
-
-        does_filter_depend = any(term.by_namespace_labels for term in filter_terms)
-        if does_filter_depend or running_pods.do_terms_depend_on_namespace_labels(
-            "required_anti_affinity", info.namespace
-        ):
+        if does_any_depend(filter_terms, ("required_anti_affinity",)):
             yield Dependency("Namespace", Effect.EITHER)
-
-        does_score_depend = any(term.by_namespace_labels for term in score_terms) or any(
-            running_pods.do_terms_depend_on_namespace_labels(field, info.namespace) for field in scored_fields
-        )
-        if does_score_depend:
+        score_terms = (*info.preferred_affinity, *info.preferred_anti_affinity)
+        if does_any_depend(score_terms, ("required_affinity", "preferred_affinity", "preferred_anti_affinity")):
             yield Dependency("Namespace", Effect.SCORES)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[FilterState]:

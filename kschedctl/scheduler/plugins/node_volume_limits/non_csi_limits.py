@@ -243,8 +243,8 @@ class EBSLimits(NonCSILimits):
         has_type = np.zeros(len(view.nodes), np.bool_)
         for key in INSTANCE_TYPES:
             column = view.nodes.label(key)
-            is_nitro_value = np.array([*(NITRO.search(value) is not None for value in column.values), False])
-            is_nitro = is_nitro_value[column.codes]  # code -1, for no label, selects the last entry
+            is_nitro_value = [NITRO.search(value) is not None for value in column.values]
+            is_nitro = np.array([*is_nitro_value, False])[column.codes]  # code -1, for no label, selects the last entry
             limits[is_nitro & ~has_type] = NITRO_LIMIT
             has_type |= column.present
         return limits
