@@ -498,9 +498,9 @@ class AdmissionScheduler:
     ) -> tuple[WorkloadUsage, bool]:
         """Assign flavors again if previous entries took the entry's targets or its domains of the topology.
 
-        The assignment stays unchanged if the feature gates for this are off. Return the assignment's usage, and whether
-        it fits once all preempted Workloads and the entry's targets are gone. If the entry does not fit without
-        preemption and has neither targets nor a topology assignment, return False without an update. Upstream:
+        Return the assignment's usage, and whether it fits once all preempted Workloads and the entry's targets are
+        gone. The assignment stays unchanged if the feature gates for this are off. It is not updated either, and does
+        not fit, if it needs preemption but has neither targets nor a topology assignment. Upstream:
         updateAssignmentIfNeeded.
         """
         usage = self.compute_usage(entry)

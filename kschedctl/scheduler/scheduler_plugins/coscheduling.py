@@ -449,11 +449,10 @@ class ResourceGap(NamedTuple):
 def find_resource_gap(group: CoschedulingPodGroup, view: Fork, pods: GangPods) -> ResourceGap | None:
     """Return the amounts of the group's minResources that all nodes together lack, or None if they have enough.
 
-    The group also requests `minMember` units of the resource "pods". As in upstream, the free amounts of the nodes are
-    added up only until they cover a request. Overcommitted nodes after that point therefore do not count. Raises
-    InputError for invalid minResources.
-
-    Upstream: CheckClusterResource in pkg/coscheduling/core/core.go of kubernetes-sigs/scheduler-plugins.
+    The group also requests `minMember` units of the resource "pods". As in upstream, the free amounts of a resource are
+    added up node by node only until they cover the request, so overcommitted nodes after that point do not count.
+    Raises InputError for invalid minResources. Upstream: CheckClusterResource in pkg/coscheduling/core/core.go of
+    kubernetes-sigs/scheduler-plugins.
     """
     gaps = []
     facts = []

@@ -355,7 +355,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         return sum_terms_per_key(terms, view)
 
     def find_upstream_fault(self, cycle: Cycle) -> UpstreamFault | None:
-        """Return the upstream fault that a namespaceSelector that only excludes namespaces selects all of them.
+        """Return the upstream fault by which a namespaceSelector that only excludes namespaces selects all namespaces.
 
         Return None if no term of the pod has such a selector, or if the version does not have the fault.
         """
