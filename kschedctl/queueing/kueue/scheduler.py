@@ -579,42 +579,42 @@ class AdmissionScheduler:
         The entry then waits until its targets are gone. Upstream: IssuePreemptions.
         """
         entry.info.last_assignment = None
-        preemptor = entry.workload
         for target in entry.targets:
-            victim = target.info.workload
-            if victim.is_evicted:
-                continue
-
-            # Evict the victim
-            message = (
-                f"Preempted to accommodate a workload (UID: {preemptor.uid or 'UNKNOWN'}, "
-                f"JobUID: {preemptor.job_uid or 'UNKNOWN'}) due to {_REASONS_IN_WORDS[target.reason]}; "
-                f"preemptor path: {queue.path}; preemptee path: {target.queue.path}"
-            )
-            condition = WorkloadCondition(status=True, reason=target.reason, message=message, since=self._now)
-            evicted = mark_workload_evicted(
-                victim.with_condition(ConditionType.PREEMPTED, condition), _PREEMPTED, message, self._now
-            )
-            self._store.patch_status(evicted)
-            self._result.preemptions.append(KueuePreemption(preemptor.key, victim.key))
-
-            # Record the Events of both Workloads
-            priorities = (
-                f"preemptor effective priority: {preemptor.priority} (base: {preemptor.priority}, boost: 0); "
-                f"preemptee effective priority: {victim.priority} (base: {victim.priority}, boost: 0)"
-            )
-            self._record_event(victim, NORMAL, "EvictedDueToPreempted", message)
-            self._record_event(victim, NORMAL, _PREEMPTED, f"{message}; {priorities}")
-            self._record_event(
-                preemptor,
-                NORMAL,
-                "PreemptedWorkload",
-                f"Preempted workload {victim.key} (UID: {victim.uid}) in ClusterQueue {target.info.cluster_queue}; "
-                f"{priorities}",
-            )
+            if not target.info.workload.is_evicted:
+                self._evict_target(target, entry.workload, queue)
         if entry.targets:
             entry.message += f". Pending the preemption of {len(entry.targets)} workload(s)"
             entry.requeue_reason = RequeueReason.PENDING_PREEMPTION
+
+    def _evict_target(self, target: Target, preemptor: WorkloadState, queue: QueueSnapshot) -> None:
+        """Evict one target of a preemptor in ``queue``, and record the preemption and the Events of both Workloads."""
+        victim = target.info.workload
+        message = (
+            f"Preempted to accommodate a workload (UID: {preemptor.uid or 'UNKNOWN'}, "
+            f"JobUID: {preemptor.job_uid or 'UNKNOWN'}) due to {_REASONS_IN_WORDS[target.reason]}; "
+            f"preemptor path: {queue.path}; preemptee path: {target.queue.path}"
+        )
+        condition = WorkloadCondition(status=True, reason=target.reason, message=message, since=self._now)
+        evicted = mark_workload_evicted(
+            victim.with_condition(ConditionType.PREEMPTED, condition), _PREEMPTED, message, self._now
+        )
+        self._store.patch_status(evicted)
+        self._result.preemptions.append(KueuePreemption(preemptor.key, victim.key))
+
+        # The Events
+        priorities = (
+            f"preemptor effective priority: {preemptor.priority} (base: {preemptor.priority}, boost: 0); "
+            f"preemptee effective priority: {victim.priority} (base: {victim.priority}, boost: 0)"
+        )
+        self._record_event(victim, NORMAL, "EvictedDueToPreempted", message)
+        self._record_event(victim, NORMAL, _PREEMPTED, f"{message}; {priorities}")
+        self._record_event(
+            preemptor,
+            NORMAL,
+            "PreemptedWorkload",
+            f"Preempted workload {victim.key} (UID: {victim.uid}) in ClusterQueue {target.info.cluster_queue}; "
+            f"{priorities}",
+        )
 
     def _admit_entry(self, entry: _Entry, queue: QueueSnapshot, assignment: Assignment) -> None:
         """Reserve quota for an entry, and admit it if no admission checks are left to wait for. Upstream: admit.
