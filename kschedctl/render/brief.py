@@ -32,7 +32,8 @@ from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.remedy import chain_commands
 from kschedctl.reports.report import PlainReport
-from kschedctl.reports.summary import CostKind, ShortFix, ShortPods, Summary
+from kschedctl.reports.summary import LONGEST, CostKind, ShortFix, ShortPods, Summary
+from kschedctl.reports.unknown import affect_only_verdict
 from kschedctl.text.counts import capitalize, counted
 from kschedctl.text.printable import describe_misfit, printable, rewrite_fit_error
 
@@ -103,11 +104,22 @@ def _choose_brief_parts(document: Document, style: Style) -> list[tuple[BriefTex
     summary = build_summary(document, style)
     lists_causes = isinstance(document, PlainReport) and document.headline_lists_causes
     answer = _find_answer_after_verdict(document, summary)
-    parts = list(_iter_brief_parts(summary, answer, style.full_command, headline_lists_causes=lists_causes))
+    entries = _list_summary_entries(summary, document)
+    doubts = _list_doubts_besides_headline(document, summary)
+    parts = list(
+        _iter_brief_parts(
+            summary,
+            answer=answer,
+            entries=entries,
+            doubts=doubts,
+            full_command=style.full_command,
+            headline_lists_causes=lists_causes,
+        )
+    )
     wrapped = [_wrap_part(part, style.width) for part in parts]
     shown = _choose_shown_parts(parts, wrapped, style.width)
     left_out_count = sum(summary.left_out.get(field, 0) for field in _get_list_fields(summary))
-    entry_count = len(_list_summary_entries(summary)) + left_out_count
+    entry_count = len(entries) + left_out_count
     leaves_out_entries = sum(parts[index].is_entry for index in shown) < entry_count
     _lengthen_cut_parts(parts, wrapped, shown, style.width, MAX_LINES - leaves_out_entries)
     _add_left_out_count(parts, wrapped, shown, entry_count)
@@ -165,14 +177,14 @@ def _get_list_fields(summary: Summary) -> tuple[str, ...]:
     return ("warnings", "advice") if summary.summarizes in SUMMARIES_WITH_FINDINGS else ("pods",)
 
 
-def _list_summary_entries(summary: Summary) -> tuple[str, ...]:
+def _list_summary_entries(summary: Summary, document: Document) -> tuple[str, ...]:
     """Return the summary's list as texts: its findings, or its pods with the reason why they do not fit.
 
-    Pods that the headline names are left out.
+    Pods that the headline of the document describes are left out.
     """
     if summary.summarizes in SUMMARIES_WITH_FINDINGS:
         return (*summary.warnings, *summary.advice)
-    entries = [pods for pods in summary.pods if not _is_in_headline(pods, summary.headline)]
+    entries = summary.pods[document.headline_entries if isinstance(document, PlainReport) else 0 :]
     if summary.summarizes == "Capacity" and len(summary.pods) == 1:  # the headline has the number of its pods
         return tuple(_describe_misfit("one more pod", replace(pods, pods=1)) for pods in entries)
     return tuple(_describe_misfit(_describe_entry_subject(summary, pods), pods) for pods in entries)
@@ -182,17 +194,6 @@ def _describe_misfit(subject: str, pods: ShortPods) -> str:
     """Return a sentence about why the pods, which `subject` names, do not run."""
     is_fit_error = rewrite_fit_error(pods.why) != pods.why
     return describe_misfit(subject, pods.why, pods.pods) if is_fit_error else f"{subject}: {describe_verdict(pods.why)}"
-
-
-def _is_in_headline(pods: ShortPods, headline: str) -> bool:
-    """Return whether the headline already names the pods and the reason. Either of them may have been cut."""
-    is_named = any(name and name in headline for name in (pods.workload, pods.such_as))
-    reason = pods.why.removesuffix("…")
-    start = headline.find(reason[:COMPARED_LENGTH])
-    if not is_named or not reason or start < 0:
-        return False
-    shown = headline[start:].removesuffix("…")
-    return shown.startswith(reason) or reason.startswith(shown)
 
 
 def _describe_entry_subject(summary: Summary, pods: ShortPods) -> str:
@@ -241,15 +242,37 @@ def _find_answer_after_verdict(document: Document, summary: Summary) -> str:
     return ""
 
 
+def _list_doubts_besides_headline(document: Document, summary: Summary) -> tuple[str, ...]:
+    """Return the doubts of the summary that its headline does not name.
+
+    An explanation is shown without its first line, and therefore with all doubts.
+    """
+    if not isinstance(document, PlainReport) or _is_about_pod(summary) or not document.headline_names_unread:
+        return summary.doubts
+    unknown = getattr(document, "unknown", ())
+    is_headline_cut = len(summary.headline) == LONGEST
+    if not unknown or not affect_only_verdict(unknown) or is_headline_cut:
+        return summary.doubts
+    position = int(bool(getattr(document, "interrupted", False)))  # only an interruption is named before
+    return summary.doubts[:position] + summary.doubts[position + 1 :]
+
+
 def _iter_brief_parts(
-    summary: Summary, answer: str, full_command: str, *, headline_lists_causes: bool
+    summary: Summary,
+    *,
+    answer: str,
+    entries: tuple[str, ...],
+    doubts: tuple[str, ...],
+    full_command: str,
+    headline_lists_causes: bool,
 ) -> Iterator[BriefText]:
     """Yield the parts of the brief form from top to bottom.
 
     These are the verdict, causes, doubts, warnings, the first fix with its commands, entries of the summary's list, and
     how to see more. For this, `full_command` is the command line without `--brief`, or "" if it is not known.
     `answer` is the headline after the subject and the verdict, or "" if the headline does not begin with them.
-    `headline_lists_causes` says whether the headline of an Explanation repeats its causes.
+    `entries` are the entries of the list, and `doubts` the doubts to show. `headline_lists_causes` says whether the
+    headline of an Explanation repeats its causes.
     """
     if _is_about_pod(summary):
         yield from _iter_verdict_parts(summary)
@@ -259,9 +282,9 @@ def _iter_brief_parts(
         # The verdict is replaced by the words that people read
         verdict = f"{summary.subject} {describe_verdict(summary.verdict)}"
         yield BriefText(f"{verdict}: {answer}" if answer else summary.headline, lines=3)
-    yield from _iter_warning_parts(summary)
+    yield from _iter_warning_parts(summary, doubts)
     yield from _iter_fix_parts(summary)
-    for entry in _list_summary_entries(summary)[:MAX_ENTRIES]:
+    for entry in entries[:MAX_ENTRIES]:
         yield BriefText(entry, lines=2, rank=3, is_entry=True)
     is_undone = _is_about_pod(summary) or summary.summarizes == "Drain"
     if is_undone and not summary.fixes and summary.advice:
@@ -292,13 +315,11 @@ def _is_about_pod(summary: Summary) -> bool:
     return summary.summarizes == "Explanation" and summary.verdict != NOT_CREATED
 
 
-def _iter_warning_parts(summary: Summary) -> Iterator[BriefText]:
-    """Yield the doubts that the headline does not name, the warnings, and why preemption cannot help.
+def _iter_warning_parts(summary: Summary, doubts: tuple[str, ...]) -> Iterator[BriefText]:
+    """Yield the doubts, the warnings, and why preemption cannot help.
 
     At most MAX_WARNINGS warnings are yielded.
     """
-    headline = "" if _is_about_pod(summary) else summary.headline
-    doubts = [doubt for doubt in summary.doubts if doubt not in headline]
     if summary.undecided and (doubts or not summary.doubts):
         yield BriefText(f"not certain: {'; '.join(doubts)}" if doubts else "not certain", lines=2)
     elif doubts:
@@ -410,8 +431,6 @@ MAX_COMMANDS = 4
 """Largest number of commands of a fix that are shown."""
 MIN_SHRUNK_LINES = 2
 """A part is not cut to fewer lines than this."""
-COMPARED_LENGTH = 60
-"""The length of the beginning by which a reason is found in the headline."""
 
 
 def _iter_verdict_parts(summary: Summary) -> Iterator[BriefText]:

@@ -63,6 +63,11 @@ def is_undecided(unknown: Iterable[UnknownKind]) -> bool:
     return any(entry.affects == VERDICT for entry in unknown)
 
 
+def affect_only_verdict(unknown: Iterable[UnknownKind]) -> bool:
+    """Return whether all the unread kinds could change the verdict, so that `describe_doubt` names each of them."""
+    return all(entry.affects == VERDICT for entry in unknown)
+
+
 def describe_unread_kinds(unknown: Iterable[UnknownKind]) -> str:
     """Describe which kinds were not read, and why: ``PersistentVolumeClaims were not among the files``."""
     by_why: dict[str, list[str]] = {}

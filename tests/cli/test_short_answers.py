@@ -152,6 +152,10 @@ class _Question(PlainReport, frozen=True):
     def build_first_line(self) -> tuple[str, ...]:
         return ("Workload ai/high waits for quota: 8 GPUs",)
 
+    @property
+    def headline_entries(self) -> int:
+        return 1
+
     def extend_summary(self, summary: Summary) -> Summary:
         return replace(
             summary,

@@ -93,7 +93,7 @@ class Audit(Report, frozen=True, kw_only=True):
         if kinds_by_why:
             yield describe_unread_kinds(kinds_by_why.values())
         for section in self.sections:
-            yield from (doubt for doubt in section.iter_doubts() if doubt != describe_unread_kinds(section.unknown))
+            yield from section.iter_doubts_besides_unread()
 
     def has_at_least(self, severity: str) -> bool:
         """Return whether a section has a finding of this severity or a graver one."""

@@ -132,6 +132,11 @@ class NodeConsolidation(Report, frozen=True):
         text = f"{self._build_answer()}{describe_doubt(self.unknown)}"
         return (text, self.autoscaler) if self.autoscaler else (text,)
 
+    @property
+    def headline_names_unread(self) -> bool:
+        """Return True, since the first line names the unread kinds."""
+        return True
+
     def _build_answer(self) -> str:
         """Return how many nodes could be removed, with the moves and savings, and whether all candidates were tried."""
         text = self._describe_removable_count()

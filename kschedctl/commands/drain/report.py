@@ -172,6 +172,11 @@ class Drain(Report, frozen=True):
             f"– {self._describe_outcomes()}{describe_doubt(self.unknown)}",
         )
 
+    @property
+    def headline_names_unread(self) -> bool:
+        """Return True, since the first line names the unread kinds."""
+        return True
+
     def _describe_outcomes(self) -> str:
         """Describe what keeps pods Terminating, and the number of pods with each outcome, the worst outcomes first."""
         outcomes = self._count_outcomes()

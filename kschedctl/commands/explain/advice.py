@@ -13,8 +13,7 @@ from kschedctl.api.objects import DeviceClass, Pod, Taint, Toleration
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, is_tolerated
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.headline import suggest_deadlock_end
-from kschedctl.commands.explain.pod_group_report import PodGroupReport
+from kschedctl.commands.explain.pod_group_report import PodGroupReport, suggest_deadlock_end
 from kschedctl.commands.explain.report import Advice, Cause, Explanation, PreemptionReport, describe_causes
 from kschedctl.scheduler.engine.extenders import NAME as EXTENDER
 from kschedctl.scheduler.framework.declaration import NextStep

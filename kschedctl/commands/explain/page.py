@@ -16,6 +16,7 @@ from kschedctl.commands.explain.feasible_nodes_page import (
     build_reservations_section,
     build_scores_section,
 )
+from kschedctl.commands.explain.headline import quotes_reason
 from kschedctl.commands.explain.pod_group_report import PodGroupReport
 from kschedctl.commands.explain.preemption_page import build_preemption_section
 from kschedctl.commands.explain.report import (
@@ -185,7 +186,7 @@ def _build_pre_filter_table(report: Explanation) -> Page:
     rows: list[Row] = []
     for extension_point, plugin, answer in answers:
         if answer.code not in ("Success", "Skip"):
-            new_reasons = (reason for reason in answer.reasons if reason not in report.headline)
+            new_reasons = (reason for reason in answer.reasons if not quotes_reason(report, reason))
             rows += [(extension_point, plugin, Marked(reason, Tone.BAD)) for reason in new_reasons]
     for plugin, pre_filter in report.pre_filter.items():
         if pre_filter.node_names is not None:

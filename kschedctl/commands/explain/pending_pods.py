@@ -11,7 +11,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.times import format_age
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.headline import get_cause_for_grouping
+from kschedctl.commands.explain.headline import describe_details_besides_cause, get_cause_for_grouping
 from kschedctl.commands.explain.pending_report import ExplainedPods, PendingGroup, PendingPod, PendingPods
 from kschedctl.commands.explain.report import FINE, UNSCHEDULABLE, Explanation
 from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
@@ -282,4 +282,5 @@ def _build_pending_pod(pod: Pod, report: Explanation, now: str) -> PendingPod:
         created=created,
         age=format_age(created, now),
         priority=pod.spec.priority or 0,
+        details=describe_details_besides_cause(report),
     )

@@ -135,8 +135,8 @@ class _PodKinds(NamedTuple):
     """The pods that are not deleted while their node is unreachable."""
     is_replaced_after_end: Bools
     """The pods that are replaced only once they have disappeared, which takes the deletion of the node."""
-    lingers: Bools
-    """The pods that stay Terminating if they are deleted."""
+    keeps_devices: Bools
+    """The pods that use a ResourceClaim which their replacements use as well, so that its devices stay allocated."""
 
 
 def _find_pod_kinds(shared: SharedCluster) -> _PodKinds:
@@ -155,7 +155,7 @@ def _find_pod_kinds(shared: SharedCluster) -> _PodKinds:
     return _PodKinds(
         view.pods.where(lambda info: _tolerates_loss(info.pod)),
         view.pods.where(is_replaced_after_end),
-        view.pods.where(lambda info: _lingers(info.pod)),
+        view.pods.where(_uses_shared_device_claim),
     )
 
 
@@ -445,12 +445,17 @@ def _find_pods_on(view: Fork, is_lost_node: Bools) -> Rows:
 
 def _iter_demands(shared: SharedCluster, positions: Rows) -> Iterator[_Demands]:
     """Yield the demands of the distinct PodInfos of these pods."""
-    view = shared.scheduler.view
+    for number in np.unique(shared.scheduler.view.pods.info[positions]).tolist():
+        yield _get_demands(shared, number)
+
+
+def _get_demands(shared: SharedCluster, number: int) -> _Demands:
+    """Return the demands of a PodInfo, which are found once in each process."""
     demands_by_info = shared.get_cached(_get_demands_by_info)
-    for number in np.unique(view.pods.info[positions]).tolist():
-        if number not in demands_by_info:
-            demands_by_info[number] = _find_demands(view, view.pods.infos[number])
-        yield demands_by_info[number]
+    if number not in demands_by_info:
+        view = shared.scheduler.view
+        demands_by_info[number] = _find_demands(view, view.pods.infos[number])
+    return demands_by_info[number]
 
 
 class _LostDomains:
@@ -526,43 +531,39 @@ def _start_simulation(
     rows = np.flatnonzero(lost.is_lost_node).tolist()
     tainted = {Row(row): _taint_as_unreachable(base.nodes.objects[row]) for row in rows}
     view = base.with_changes(base.cluster, tainted)
-    deleted = [stage.find_position(position) for position in lost.deleted.tolist()]
-    row_by_pod = {position: Row(int(view.node[position])) for position in deleted}
     if stage.lingering is not None:
-        lingering = _find_pods_that_matter(view, deleted, [stage.find_position(position) for position in placed])
-        _put_stand_ins(view, stage.lingering, {position: row_by_pod[position] for position in lingering})
+        lingering = [stage.find_position(position) for position in _find_pods_that_matter(shared, lost.deleted, placed)]
+        row_by_pod = {position: Row(int(view.node[position])) for position in lingering}
+        _put_stand_ins(view, stage.lingering, row_by_pod)
 
     # Devices of claims that replacements use as well stay allocated
     simulation = Simulation(scheduler, view, seed=seed, sampling=shared.sampling)
-    keeps_devices = view.pods.where(_uses_shared_device_claim)[view.pods.info[np.array(deleted, np.int64)]].tolist()
-    simulation.remove([position for position, keeps in zip(deleted, keeps_devices, strict=True) if not keeps])
-    for position, keeps in zip(deleted, keeps_devices, strict=True):
-        if keeps:
-            view.forget(position)
-            simulation.gone.add(position)
+    kinds = shared.get_cached(_find_pod_kinds)
+    keeps_devices = kinds.keeps_devices[shared.scheduler.view.pods.info[lost.deleted]]
+    simulation.remove([stage.find_position(position) for position in _select(lost.deleted, ~keeps_devices)])
+    for position in map(stage.find_position, _select(lost.deleted, keeps_devices)):
+        view.forget(position)
+        simulation.gone.add(position)
     healthy = find_healthy_lost_pods(shared, lost.is_lost_node)
     simulation.budgets.record_evicted_pods([stage.find_position(position) for position in healthy])
     return simulation
 
 
-def _find_pods_that_matter(view: Fork, deleted: Sequence[Position], placed: Sequence[Position]) -> list[Position]:
+def _find_pods_that_matter(shared: SharedCluster, deleted: Rows, placed: Sequence[Position]) -> list[Position]:
     """Return the deleted pods that matter to others as long as they are Terminating.
 
     These are pods with affinity, anti-affinity or a claim for one pod only, and pods that the affinity or anti-affinity
     of a placed pod matches.
     """
-    infos = view.pods.infos
-    matters = np.zeros(len(infos), np.bool_)
-    terms: dict[AffinityTerm, None] = {}
-    for number in np.unique(view.pods.info[np.array(placed, np.int64)]).tolist():
-        terms |= dict.fromkeys(_find_demands(view, infos[number]).terms)
+    view = shared.scheduler.view
+    matters = np.zeros(len(view.pods.infos), np.bool_)
+    terms = {term for demands in _iter_demands(shared, np.array(placed, np.int64)) for term in demands.terms}
     for term in terms:
         matters |= _find_matching_infos(view, term)
-    positions = np.array(deleted, np.int64)
-    for number in np.unique(view.pods.info[positions]).tolist():
-        demands = _find_demands(view, infos[number])
+    for number in np.unique(view.pods.info[deleted]).tolist():
+        demands = _get_demands(shared, number)
         matters[number] |= bool(demands.terms) or demands.exclusive_claim
-    return _select(positions, matters[view.pods.info[positions]])
+    return _select(deleted, matters[view.pods.info[deleted]])
 
 
 def _put_stand_ins(view: Fork, lingering: LingeringPods, rows: Mapping[Position, Row]) -> None:

@@ -305,6 +305,11 @@ class Failures(Report, frozen=True):
         """Return the answer in two parts, followed by what makes it uncertain."""
         return (*self._build_answer(), describe_doubt(self.unknown).strip())
 
+    @property
+    def headline_names_unread(self) -> bool:
+        """Return whether there is no failure, since only then the summary's headline is the whole first line."""
+        return not self.failures
+
     def describe_waiting_pods(self) -> tuple[str, ...]:
         """Return texts that say which pods wait until lost nodes are deleted, and why, or () if none does."""
         pods_by_rule: dict[WaitingRule, dict[str, None]] = {}

@@ -244,6 +244,11 @@ class MakeRoom(Report, frozen=True):
             sentence += f"; {self._describe_terminating_room(self.terminating_room)}"
         return (verdict, subject, f"– {sentence}{doubt}")
 
+    @property
+    def headline_names_unread(self) -> bool:
+        """Return True, since the first line names the unread kinds."""
+        return True
+
     def _describe_failed_search(self) -> tuple[str, str]:
         """Return the verdict of a search without a plan, and a sentence on why there is none."""
         if self.shortages and not self._is_hopeless:

@@ -135,6 +135,11 @@ class Rebalancing(Report, frozen=True):
             return (f"{verdict}{doubts}", "")
         return (f"{verdict};", f"{exceptions_text}{doubts}")
 
+    @property
+    def headline_names_unread(self) -> bool:
+        """Return True, since the first line names the unread kinds."""
+        return True
+
     def _describe_verdict(self) -> str:
         """Return the number of evictions and rounds as text, and whether the evictions loop, end or continue."""
         rounds = len({step.round for step in self.steps})

@@ -161,6 +161,11 @@ class SimulationReport(Report, frozen=True):
         return (f"{unplaced} pod{'' if unplaced == '1' else 's'} not scheduled:", sentence)
 
     @property
+    def headline_names_unread(self) -> bool:
+        """Return whether the first line names the unread kinds: not if there is nothing to schedule."""
+        return bool(self.placed + self.unplaced or self.not_created or self._describe_waiting_objects())
+
+    @property
     def new_pending_pods(self) -> tuple[str, ...]:
         """The pods without a node, apart from those that waited before the manifests were applied.
 

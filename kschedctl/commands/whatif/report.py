@@ -233,6 +233,11 @@ class WhatIf(Report, frozen=True):
         return ("Pods are affected:", f"{counts}{doubt}")
 
     @property
+    def headline_names_unread(self) -> bool:
+        """Return True, since the first line names the unread kinds."""
+        return True
+
+    @property
     def incomplete_steps(self) -> tuple[int, ...]:
         """The numbers of the drains that do not empty their nodes."""
         return tuple(number for number, step in enumerate(self.steps, 1) if step.not_drained)
