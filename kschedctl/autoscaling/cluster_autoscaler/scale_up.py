@@ -369,8 +369,8 @@ class ScaleUpRun:
             self.loop.snapshot,
             self.loop.get_template_row(group.id),
             self.loop.templates[group.id].node,
-            self._compute_max_new_nodes(group, similar),
-            self.loop.get_position,
+            max_nodes=self._compute_max_new_nodes(group, similar),
+            get_position=self.loop.get_position,
         )
         estimate = estimator.estimate_node_count(accepted)
         if not estimate.nodes or not estimate.pods:

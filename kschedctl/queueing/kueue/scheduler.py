@@ -328,7 +328,7 @@ class AdmissionScheduler:
         info = assigner.info
         usage = WorkloadUsage(assignment.compute_quota_usage(info), info.compute_topology_usage(self._gates))
         request = PreemptionRequest(
-            info, assigner.queue, assignment.find_resources_needing_preemption(), usage, placements
+            info, assigner.queue, assignment.find_resources_needing_preemption(), usage=usage, placements=placements
         )
         return self._preemptor.find_targets(request)
 

@@ -516,7 +516,11 @@ def _compute_admitted_requests(
         remaining = counts.get(assigned.name, 0)
         if remaining < count:
             requests, count = scale_requests(divide_requests(requests, count), remaining), remaining
-        pod_sets.append(PodSetRequests(assigned.name, requests, count, assigned.flavors, domains, delayed))
+        pod_sets.append(
+            PodSetRequests(
+                assigned.name, requests, count, flavors=assigned.flavors, domains=domains, delayed_topology=delayed
+            )
+        )
     return pod_sets
 
 

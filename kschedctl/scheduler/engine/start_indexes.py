@@ -79,13 +79,13 @@ class EveryStart:
 
         # Searches that find the same feasible node first have the same sample.
         ties, lost, hits = self._find_best_per_search(sample_size).sums[:, first % len(self.places)]
-        return Searches(sample_size, examined, ties, lost, hits)
+        return Searches(sample_size, examined, ties, lost=lost, hits=hits)
 
     def _build_full_searches(self) -> Searches:
         """Build the results of searches that examine all nodes. Each of them finds all best nodes."""
         ones = np.ones(len(self.starts), np.int64)
         best = len(self.cycle.scores.best) * ones
-        return Searches(len(self.places), self.offered * ones, best, 0 * ones, best)
+        return Searches(len(self.places), self.offered * ones, best, lost=0 * ones, hits=best)
 
     def _find_best_per_search(self, sample_size: int) -> Best:
         """Return the best sampled nodes of each search, indexed by the first feasible node that the search finds.

@@ -150,7 +150,7 @@ class StepwiseScheduler:
             self.view.nominate(position, NO_ROW)
         self.evict(chosen.victims)
         self.view.nominate(tried.position, chosen.row)
-        return PreemptionResult(outcome, tied, chosen.row, chosen.victims, cleared)
+        return PreemptionResult(outcome, tied, chosen.row, victims=chosen.victims, cleared=cleared)
 
     def _find_nominated_of_lower_priority(self, row: Row, priority: int) -> list[Position]:
         """Return the pods of lower priority that are nominated for the node."""

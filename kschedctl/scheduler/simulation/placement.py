@@ -134,7 +134,7 @@ class Placements(IncomingPods):
             alike_pods = self._get_alike_pods(framework, info, number)
             if row != NO_ROW:  # the nominated node is tried first
                 if alike_pods.is_certain_to_fit(row, self.view.build_nominated_delta_besides(position, info.priority)):
-                    return Choice(info, row, np.array([row]), 1, {})
+                    return Choice(info, row, np.array([row]), feasible=1, before={})
                 return self._choose_by_full_cycle(framework, position)
             tied, feasible = alike_pods.find_best_rows(info, self.sampling, self._get_pods_nominated_ahead(info))
             return self._pick_node(info, tied, feasible, alike_pods.claim_pre_filter_results)
@@ -257,7 +257,7 @@ class Placements(IncomingPods):
             drop_oldest_if_full(self._alike_pods_cache, max_kinds)
             local = self._get_local_scores(framework, info, number)
             claiming = self._uses_claims_cached(info)
-            alike_pods = AlikePods(framework, info, local, claiming, self._share_column)
+            alike_pods = AlikePods(framework, info, local, claiming=claiming, shared=self._share_column)
             self._alike_pods_cache[key] = alike_pods
         return alike_pods
 
@@ -288,7 +288,7 @@ class Placements(IncomingPods):
         local = self._local_scores_cache.get(key)
         if local is None or local.is_outdated:
             drop_oldest_if_full(self._local_scores_cache, CACHED_KINDS)
-            local = self._local_scores_cache[key] = LocalScores(framework, info, number, self.view, key)
+            local = self._local_scores_cache[key] = LocalScores(framework, info, number, view=self.view, key=key)
         return local
 
     def _choose_by_full_cycle(self, framework: FrameworkLike, position: Position) -> Choice | None:
@@ -327,4 +327,4 @@ class Placements(IncomingPods):
         row = int(best[place])
         if row == NO_ROW:
             raise PluginError(NODE_DOES_NOT_EXIST)
-        return Choice(info, Row(row), best, feasible, pre_filter_results)
+        return Choice(info, Row(row), best, feasible=feasible, before=pre_filter_results)

@@ -209,8 +209,10 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
             affinity,
             anti_affinity,
             TopologyCounts.build_for_pod(self._build_cache_key("affinity"), info, view, count_affinity),
-            TopologyCounts.build_for_pod(self._build_cache_key("anti-affinity"), info, view, count_anti_affinity),
-            existing_anti_affinity,
+            anti_affinity=TopologyCounts.build_for_pod(
+                self._build_cache_key("anti-affinity"), info, view, count_anti_affinity
+            ),
+            existing_anti_affinity=existing_anti_affinity,
         )
         return PreFilterResult(state=state)
 

@@ -181,7 +181,13 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
     ) -> None:
         system = args.defaulting_type == "System"
         defaults = SYSTEM_CONSTRAINTS if system else args.default_constraints
-        self.settings = SpreadSettings(defaults, system, match_label_keys, inclusion_policies, comparison_operators)
+        self.settings = SpreadSettings(
+            defaults,
+            system,
+            match_label_keys,
+            inclusion_policies=inclusion_policies,
+            comparison_operators=comparison_operators,
+        )
 
     @classmethod
     def make(cls, args: PodTopologySpreadArgs, gates: FeatureGates) -> Self:
