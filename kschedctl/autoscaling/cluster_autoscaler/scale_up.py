@@ -530,20 +530,23 @@ class ScaleUpRun:
         The entry has the autoscaler's message only if ``writes_event`` is set and all skipped groups have a known
         template.
         """
-        # A skipped group whose template was tried with the pods has a reason of its own for the rejection
-        tries_skipped_groups = self.loop.options.scale_up_simulation_for_skipped_node_groups
-        skipped = {
-            name: reasons
-            for name, reasons in self.skipped.items()
-            if not (tries_skipped_groups and name in pods.rejections)
-        }
-        reason_counts = Counter(reason for rejection in pods.rejections.values() for reason in rejection.reasons)
-        reason_counts.update(reason for reasons in skipped.values() for reason in reasons)
-        counted_reasons = sorted(f"{count} {reason}" for reason, count in reason_counts.items())
-        message = f"pod didn't trigger scale-up: {', '.join(counted_reasons)}"
+        skipped = dict(self.skipped)
+        if self.loop.options.scale_up_simulation_for_skipped_node_groups:
+            # A skipped group whose template was tried with the pods has a reason of its own for the rejection
+            skipped = {name: reasons for name, reasons in skipped.items() if name not in pods.rejections}
         rejected = {name: GroupRefusal(*rejection) for name, rejection in pods.rejections.items()}
         is_certain = all(reasons != (UNKNOWN_TEMPLATE,) for reasons in skipped.values())
-        return RemainingPod(rejected, skipped, message if writes_event and is_certain else None)
+        if not writes_event or not is_certain:
+            return RemainingPod(rejected, skipped, None)
+
+        # The message counts each reason, in alphabetical order of these counts
+        reason_counts: Counter[str] = Counter()
+        for rejection in pods.rejections.values():
+            reason_counts.update(rejection.reasons)
+        for reasons in skipped.values():
+            reason_counts.update(reasons)
+        counted_reasons = sorted(f"{count} {reason}" for reason, count in reason_counts.items())
+        return RemainingPod(rejected, skipped, f"pod didn't trigger scale-up: {', '.join(counted_reasons)}")
 
     def build_report(self) -> ScaleUp:
         """Build the report of the loop, and add the events about pods for which no group grows."""

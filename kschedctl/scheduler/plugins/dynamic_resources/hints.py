@@ -75,12 +75,14 @@ def is_schedulable_after_claim_change(info: PodInfo, change: ChangedObject, view
         pod_claims = _list_claims(info, view, features)
     except ClaimError:
         return False
-    if old is not None and old.status.allocation is not None and new.status.allocation is None:
+    was_allocated = old is not None and old.status.allocation is not None
+    if was_allocated and new.status.allocation is None:
         return True
-    if not any(_is_same_claim(claim, new) for claim in pod_claims):
-        return False
+    is_of_pod = any(_is_same_claim(claim, new) for claim in pod_claims)
+    if not is_of_pod or old is None:
+        return is_of_pod
     # `differs` looks at the written fields, in which an empty allocation differs from none.
-    return old is None or old.status != new.status or change.differs("status")
+    return old.status != new.status or change.differs("status")
 
 
 def is_schedulable_after_slice_change(info: PodInfo, change: ChangedObject, view: Fork, features: Features) -> bool:
