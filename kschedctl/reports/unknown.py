@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import TypedDict
 
 import msgspec
@@ -56,6 +57,11 @@ class ClusterBasis(Basis):
 
     ignored: tuple[str, ...]
     extended: tuple[str, ...]
+
+
+def merge_notes(notes_of_reports: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    """Return the distinct notes of several reports, in the order in which they first occur."""
+    return tuple(dict.fromkeys(chain.from_iterable(notes_of_reports)))
 
 
 def is_undecided(unknown: Iterable[UnknownKind]) -> bool:

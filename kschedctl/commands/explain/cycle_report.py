@@ -458,13 +458,14 @@ def _find_reservations(cycle: Cycle) -> dict[str, Reservation]:
 
 def _merge_reservations(reservations: Sequence[Reservation]) -> Reservation:
     """Merge the reservations that several plugins make on one node."""
-    return Reservation(
-        bindings={claim: volume for reserved in reservations for claim, volume in reserved.bindings.items()},
-        provisions=tuple(claim for reserved in reservations for claim in reserved.provisions),
-        allocations={
-            claim: allocation for reserved in reservations for claim, allocation in reserved.allocations.items()
-        },
-    )
+    merged = Reservation()
+    for reservation in reservations:
+        merged = Reservation(
+            bindings={**merged.bindings, **reservation.bindings},
+            provisions=(*merged.provisions, *reservation.provisions),
+            allocations={**merged.allocations, **reservation.allocations},
+        )
+    return merged
 
 
 def _report_volumes_by_node(reservations: Mapping[str, Reservation]) -> dict[str, VolumesReport]:

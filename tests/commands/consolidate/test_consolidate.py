@@ -19,7 +19,7 @@ from small import HOSTNAME, ZONE, Json, budget, node, pod, replica, spread
 from kschedctl.api.arrays import Row
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn
-from kschedctl.commands.consolidate.autoscalers import AutoscalerVerdicts
+from kschedctl.commands.consolidate.autoscalers import AutoscalerVerdicts, extract_karpenter_verdicts
 from kschedctl.commands.consolidate.plan import ConsolidationCriteria, find_removable_nodes
 from kschedctl.commands.consolidate.report import NodeConsolidation, ZoneLoss
 from kschedctl.commands.consolidate.safety import remove_nodes_and_move_pods
@@ -30,6 +30,7 @@ from kschedctl.render.renderers import RENDERERS
 from kschedctl.replay.edits import cordon_node
 from kschedctl.replay.node_drain import NodeDrain, iter_moved_pods
 from kschedctl.replay.parallel import Workers
+from kschedctl.reports.karpenter import Disruption, DisruptionCommand, DisruptionMethod
 from kschedctl.reports.placements import PoolChange
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -215,6 +216,17 @@ def test_why_an_autoscaler_takes_fewer() -> None:
         AutoscalerVerdicts("Karpenter", frozenset({"n1"})).summarize(["n1"])
         == "Karpenter removes 1 node in its next round: n1"
     )
+
+
+def test_each_moved_pod_is_counted_once() -> None:
+    """Karpenter deletes n1 and n2, from which two pods and one pod move."""
+    command = DisruptionCommand("delete", ("n1", "n2"), 0.0, (), ())
+    report = Disruption(
+        multi=DisruptionMethod(commands=(command,)), moved_pods={"n1": ("d/a", "d/b"), "n2": ("d/c",), "n3": ("d/e",)}
+    )
+    verdicts = extract_karpenter_verdicts(report)
+    assert verdicts.removed == {"n1", "n2"}
+    assert verdicts.moved_pods == 3
 
 
 def test_the_cluster_after_it_has_all_pods_on_nodes() -> None:

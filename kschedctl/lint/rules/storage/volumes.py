@@ -61,7 +61,7 @@ def _find_missing_claims(context: LintContext) -> Iterator[Problem]:
     if not context.are_all_read("PersistentVolumeClaim"):
         return
     all_claims = context.list_all_objects(PersistentVolumeClaim)
-    existing_claims = {(c.metadata.namespace or "default", c.metadata.name) for c in all_claims}
+    existing_claims = {(claim.metadata.namespace or "default", claim.metadata.name) for claim in all_claims}
     for workload in context.workloads:
         for i, volume in enumerate(workload.spec.volumes):
             claim_name = volume.persistent_volume_claim.claim_name if volume.persistent_volume_claim else ""
@@ -109,9 +109,13 @@ def find_stateful_sets_without_service(context: LintContext) -> Iterator[Problem
     """
     if not context.are_all_read("Service"):
         return
-    services = {(s.namespace or "default", s.name) for s in context.subjects if s.kind == "Service"}
+    services = {
+        (subject.namespace or "default", subject.name) for subject in context.subjects if subject.kind == "Service"
+    }
     if context.cluster is not None:
-        services |= {(s.metadata.namespace or "default", s.metadata.name) for s in context.cluster.services}
+        services |= {
+            (service.metadata.namespace or "default", service.metadata.name) for service in context.cluster.services
+        }
     namespaces_with_service = {namespace for namespace, _ in services}
     for workload in context.workloads:
         if workload.kind != "StatefulSet":
@@ -439,7 +443,9 @@ def find_shared_single_node_volumes(context: LintContext) -> Iterator[Problem]:
         if not workload.is_serving_replicas:
             continue
         constraints = workload.spec.topology_spread_constraints
-        has_hard_zone_spread = any(c.topology_key == ZONE and c.when_unsatisfiable == HARD for c in constraints)
+        has_hard_zone_spread = any(
+            constraint.topology_key == ZONE and constraint.when_unsatisfiable == HARD for constraint in constraints
+        )
         for i, claim in context.iter_claims(workload):
             path: Path = ("volumes", i)
             user = describe_exclusive_user(claim)
