@@ -83,7 +83,11 @@ def find_priority_class(name: str, classes: Iterable[PriorityClass]) -> Priority
     """Return the class with this name, or the global default for "". Return None if there is none."""
     if name:
         return next((c for c in (*classes, *SYSTEM_CLASSES) if c.metadata.name == name), None)
-    return min((c for c in classes if c.global_default), key=lambda c: c.value, default=None)
+    return min(
+        (priority_class for priority_class in classes if priority_class.global_default),
+        key=lambda c: c.value,
+        default=None,
+    )
 
 
 def validate_priority_class(class_: PriorityClass) -> list[FieldError]:

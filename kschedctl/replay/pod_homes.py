@@ -78,5 +78,5 @@ def _find_home_masks(simulation: Simulation, position: Position, pod: Pod) -> tu
 
 def _tolerates_other_taints(simulation: Simulation, pod: Pod, row: int) -> bool:
     """Return whether the pod tolerates all taints of the node at `row` except the one of the cordon."""
-    taints = [t for t in simulation.view.nodes.objects[row].spec.taints if t.key != UNSCHEDULABLE_TAINT.key]
+    taints = [taint for taint in simulation.view.nodes.objects[row].spec.taints if taint.key != UNSCHEDULABLE_TAINT.key]
     return find_untolerated_taint(taints, pod.spec.tolerations, HARD_EFFECTS) is None

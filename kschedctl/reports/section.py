@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from msgspec.structs import replace
 
@@ -127,15 +128,16 @@ def collect_findings(sections: Iterable[Section], checked: int) -> Findings:
     the number of checked objects.
     """
     sections = tuple(sections)
-    findings = [finding for section in sections for finding in section.findings]
+    findings = list(chain.from_iterable(section.findings for section in sections))
     findings += [_build_unknown_finding(section) for section in sections if section.undecided]
     rules = {rule.id: rule for section in sections for rule in section.rules}
+    unknown = dict.fromkeys(chain.from_iterable(section.unknown for section in sections))
     return Findings(
         checked=checked,
         rules_run=0,
         findings=tuple(sorted(findings, key=lambda finding: SEVERITIES_BY_GRAVITY.index(finding.severity))),
         rules=tuple(rules.values()),
-        unknown=tuple(dict.fromkeys(unknown for section in sections for unknown in section.unknown)),
+        unknown=tuple(unknown),
         command=COMMAND,
     )
 

@@ -220,7 +220,7 @@ class Fork:
         """A matrix (distinct pods, resources) of the requested amounts, with 1 in the column of pods."""
         return self.snapshot.demands.requests
 
-    def get_requests(self, positions: int | Rows) -> Amounts:
+    def get_requests(self, positions: int | Rows | Sequence[int]) -> Amounts:
         """Return the requested amounts (R,) of the pod at a position, or the matrix (P, R) of several pods."""
         return self.requests[self.pods.info[positions]]
 

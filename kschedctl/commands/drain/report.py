@@ -24,6 +24,7 @@ from kschedctl.reports.placements import (
     Spread,
     UnplacedPods,
     describe_data_on_nodes,
+    describe_differing_runs,
     describe_down_nodes,
     describe_evictions,
     describe_fates_of_evicted,
@@ -36,6 +37,15 @@ from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import CostKind, FixCost, ShortFix, ShortPods, Summary, list_eviction_costs
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import agreeing, counted, first_few
+
+NUMBER_DESCRIPTIONS = {
+    "lost": "lost for good",
+    "unplaced": "fit nowhere else",
+    "blocked": "cannot be evicted",
+    "returned": "come back to the nodes",
+    "evicted": "are evicted from other nodes",
+}
+"""The description of each number that varies over runs."""
 
 
 class QuotaOutcome(StrEnum):
@@ -171,6 +181,11 @@ class Drain(Report, frozen=True):
             first_few(self.nodes),
             f"– {self._describe_outcomes()}{describe_doubt(self.unknown)}",
         )
+
+    @property
+    def headline_names_unread(self) -> bool:
+        """Return True, since the first line names the unread kinds."""
+        return True
 
     def _describe_outcomes(self) -> str:
         """Describe what keeps pods Terminating, and the number of pods with each outcome, the worst outcomes first."""
@@ -427,6 +442,7 @@ class Drain(Report, frozen=True):
                 *describe_data_on_nodes(self.pinned_volumes),
                 *self.list_harms(),
                 *describe_evictions(self.evicted),
+                *describe_differing_runs(self.runs, self.over_runs, NUMBER_DESCRIPTIONS),
             ),
             figures={
                 "moved": len(self.moved),
@@ -474,7 +490,7 @@ class Drain(Report, frozen=True):
             *(problem for down in self.down_nodes for problem in down.iter_gate_problems()),
             *(group.gate_problem for group in self.unplaced),
             *(workload.gate_problem for workload in self.not_created),
-            *(w.gate_problem for w in self.displaced_workloads if w.outcome is QuotaOutcome.WAITS),
+            *(workload.gate_problem for workload in self.displaced_workloads if workload.outcome is QuotaOutcome.WAITS),
             *(
                 GateProblem("lost", f"Pod {pod}", "no controller creates it again")
                 for pod in (*self.lost, *self.lost_victims)

@@ -18,7 +18,7 @@ from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.not_created import NOT_CREATED, OnceCreated
 from kschedctl.reports.remedy import Remedy, sort_incomplete_and_costly_fixes_last
-from kschedctl.reports.unknown import UnknownKind
+from kschedctl.reports.unknown import UnknownKind, merge_notes
 from kschedctl.reports.waiting_elsewhere import has_unadmitted
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
@@ -230,14 +230,13 @@ def combine_explanations(reports: Sequence[Explanation]) -> Explanations:
 
     If some pod certainly fails, the report is not undecided, whatever is uncertain about the other pods.
     """
-    certain = any(
-        (not report.is_fine or report.leaves_victims_without_node) and not report.undecided for report in reports
-    )
+    failing = [report for report in reports if not report.is_fine or report.leaves_victims_without_node]
+    some_pod_certainly_fails = any(not report.undecided for report in failing)
     return Explanations(
         tuple(reports),
-        not_replayed=tuple(dict.fromkeys(text for report in reports for text in report.not_replayed)),
-        ignored=tuple(dict.fromkeys(text for report in reports for text in report.ignored)),
-        extended=tuple(dict.fromkeys(text for report in reports for text in report.extended)),
+        not_replayed=merge_notes(report.not_replayed for report in reports),
+        ignored=merge_notes(report.ignored for report in reports),
+        extended=merge_notes(report.extended for report in reports),
         unknown=merge_unknown_kinds(report.unknown for report in reports),
-        undecided=any(report.undecided for report in reports) and not certain,
+        undecided=any(report.undecided for report in reports) and not some_pod_certainly_fails,
     )

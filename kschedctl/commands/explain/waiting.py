@@ -19,7 +19,7 @@ from kschedctl.api.objects import Condition, Event, Pod
 from kschedctl.api.times import format_age, parse_nanoseconds, subtract_seconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.cycle_report import drop_unwritten_message, explain_pod
-from kschedctl.commands.explain.headline import WAIT, describe_group_failure, get_cause_for_grouping
+from kschedctl.commands.explain.headline import WAIT, get_cause_for_grouping
 from kschedctl.commands.explain.pending_report import LastWords, TerminatingVictim
 from kschedctl.commands.explain.pod_group_report import PodGroupReport
 from kschedctl.commands.explain.report import Advice, Explanation, describe_rivals
@@ -336,7 +336,7 @@ def _is_placed_alone(report: Explanation) -> bool:
     """Return whether the pod gets a node by itself, and neither its group nor a Permit plugin makes it wait there."""
     if report.verdict != "Schedulable" or any(answer.code == WAIT for answer in report.permit.values()):
         return False
-    return report.pod_group is None or not describe_group_failure(report.pod_group, report)
+    return not report.group_failure
 
 
 def _add_rivals(report: Explanation, node_by_pod: Mapping[str, str]) -> Explanation:
@@ -358,11 +358,10 @@ def _build_waiting_pod(
     """
     last_message = find_last_message(pod, replayed_cluster)
     permit_reasons = [", ".join(answer.reasons) for answer in report.permit.values() if answer.code == WAIT]
-    group_fails = report.pod_group is not None and bool(describe_group_failure(report.pod_group, report))
     node = ""
     if permit_reasons:
         wait = WaitCause("permit", "; ".join(dict.fromkeys(permit_reasons)))
-    elif report.verdict == "Schedulable" and not group_fails:
+    elif report.verdict == "Schedulable" and not report.group_failure:
         wait = _get_fitting_cause(pod, last_message, replayed_cluster, node_by_pod)
         node = node_by_pod.get(pod.key, "")
     else:
@@ -388,9 +387,9 @@ def _get_rejection_cause(pod: Pod, report: Explanation, replayed_cluster: Replay
     """
     if report.verdict == "NotResponsible":
         return _get_other_scheduler_cause(pod.spec.scheduler_name, report, replayed_cluster)
-    if report.pod_group and (group_failure := describe_group_failure(report.pod_group, report)):
+    if report.pod_group and report.group_failure:
         other_project_decides = report.pod_group.decided_by and not _is_group_stuck(report.pod_group)
-        return WaitCause("gated" if other_project_decides else "gang", group_failure)
+        return WaitCause("gated" if other_project_decides else "gang", report.group_failure)
     if report.verdict == "Gated":
         gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
         return WaitCause("gated", f"scheduling gates: {gates}" if gates else report.headline)

@@ -561,20 +561,16 @@ def _iter_helpless_pods(
         if not waiting:
             continue
         best_fix = _choose_best_fix(group, choice.fruitless)
-        is_offered = (
-            best_fix is not None
-            and frozenset(best_fix.trial.changes) not in chosen_changes
-            and harms_nobody(best_fix.trial)
-            and choice.rollouts.is_harmless(best_fix.trial)
-        )
-        alone, is_room_taken = "", False
-        if best_fix is not None and is_offered:
-            alone = build_remedy(best_fix, ObjectKey.of(group.pods[0])).summary
-            is_room_taken = frozenset(best_fix.trial.changes) in choice.fruitless
+        alone, alone_is_taken = "", False
+        if best_fix is not None:
+            trial, changes = best_fix.trial, frozenset(best_fix.trial.changes)
+            if changes not in chosen_changes and harms_nobody(trial) and choice.rollouts.is_harmless(trial):
+                alone = build_remedy(best_fix, ObjectKey.of(group.pods[0])).summary
+                alone_is_taken = changes in choice.fruitless
         first_pod = group.pods[0]
         workload = str(find_author(first_pod, manifest_by_pod.get(first_pod.key)))
         message = initial.waiting[waiting[0]]
-        yield HelplessPods(waiting, workload, message, group.impossible, alone, is_room_taken)
+        yield HelplessPods(waiting, workload, message, group.impossible, alone, alone_is_taken)
 
 
 def _choose_best_fix(group: SimilarWaitingPods, fruitless: Collection[frozenset[Fix]]) -> RankedFix | None:

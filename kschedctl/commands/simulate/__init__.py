@@ -535,7 +535,7 @@ def prepare_simulation(
 
     # Plan the change of each workload, and leave out pods that admission denies
     created_pods = zip(workloads, creation.pods.items(), strict=True)
-    changes = [plan_change(existing, workload, *named_pods, rollout) for workload, named_pods in created_pods]
+    changes = [plan_change(existing, workload, title, pods, forced=rollout) for workload, (title, pods) in created_pods]
     admissions = Admissions(cluster, {**(documents or {}), **sorted_manifests.documents})
     admitted_workloads = workloads if replays_admission else ()
     denied = admissions.admit_all(workloads, changes) if admitted_workloads and not rollout else []

@@ -161,6 +161,11 @@ class SimulationReport(Report, frozen=True):
         return (f"{unplaced} pod{'' if unplaced == '1' else 's'} not scheduled:", sentence)
 
     @property
+    def headline_names_unread(self) -> bool:
+        """Return whether the first line names the unread kinds: not if there is nothing to schedule."""
+        return bool(self.placed + self.unplaced or self.not_created or self._describe_waiting_objects())
+
+    @property
     def new_pending_pods(self) -> tuple[str, ...]:
         """The pods without a node, apart from those that waited before the manifests were applied.
 
@@ -367,6 +372,8 @@ class SimulationReport(Report, frozen=True):
                 *describe_evictions(self.evicted),
                 *self._describe_unchanged_workloads(),
                 *self.autoscaled,
+                *([self.describe_permit_waits()] if self.waiting else ()),
+                *(f"note: {note}" for note in self.assumed),
             ),
             figures={"placed": self.placed, "unplaced": self.unplaced, "evicted": self.evicted_pods},
         )
@@ -382,6 +389,12 @@ class SimulationReport(Report, frozen=True):
             "applying "
             "the manifests replaces no pod (leave out --rollout)",
         )
+
+    def describe_permit_waits(self) -> str:
+        """Return how many of the placed pods wait at Permit before they are bound, and why."""
+        number = len(self.waiting)
+        reasons = first_few(tuple(dict.fromkeys(self.waiting.values())))
+        return f"{number:,} of the pods with a node {agreeing(number, 'waits', 'wait')} at Permit: {reasons}"
 
     def iter_harm_warnings(self) -> Iterator[str]:
         """Yield warnings about the harm that the changes do.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from kschedctl.api.objects import NodeSelector, Pod
 from kschedctl.cluster import Cluster
@@ -60,18 +60,7 @@ def iter_instance_type_hints(
     At most MAX_LABEL_HINTS labels are named: those selected by most of the pods still without a node. Hostnames and
     zones are left out. There is a hint about zones only if the types and the cluster have no zone in common.
     """
-    models = [model for shape in shapes for model in shape.models.values()]
-    offered_labels = {label for model in models for label in model.metadata.labels.items()}
-    selecting_pods: Counter[tuple[str, str]] = Counter()
-    for pod in cluster.pods:
-        if pod.key in pods_without_node:
-            lacking_labels = pod.spec.node_selector.items() - offered_labels
-            # No --node-label can give all nodes one hostname or zone
-            selecting_pods.update(label for label in lacking_labels if label[0] not in (HOSTNAME, ZONE))
-    for (key, value), pod_count in selecting_pods.most_common(MAX_LABEL_HINTS):
-        selects = agreeing(pod_count, "selects", "select")
-        option = f"--node-label {key}={value} sizes nodes for {agreeing(pod_count, 'it', 'them')}"
-        yield f"{counted(pod_count, 'pod')} {selects} {key}={value}, which no node of these types has: {option}"
+    yield from _iter_label_hints(shapes, [pod for pod in cluster.pods if pod.key in pods_without_node])
 
     zones_of_types = sorted({zone for shape in shapes for zone in shape.zones if zone})
     zones_of_cluster = sorted({node.metadata.labels[ZONE] for node in cluster.nodes if ZONE in node.metadata.labels})
@@ -80,3 +69,18 @@ def iter_instance_type_hints(
             f"none of the zones of these types ({first_few(zones_of_types)}) is a zone of the cluster "
             f"({first_few(zones_of_cluster)}): volumes and zone selectors do not match"
         )
+
+
+def _iter_label_hints(shapes: Sequence[NodeShape], pods: Iterable[Pod]) -> Iterator[str]:
+    """Yield hints about the labels that most of the pods select and that no node of the shapes has."""
+    models = [model for shape in shapes for model in shape.models.values()]
+    offered_labels = {label for model in models for label in model.metadata.labels.items()}
+    selecting_pods: Counter[tuple[str, str]] = Counter()
+    for pod in pods:
+        lacking_labels = pod.spec.node_selector.items() - offered_labels
+        # No --node-label can give all nodes one hostname or zone
+        selecting_pods.update((key, value) for key, value in lacking_labels if key not in (HOSTNAME, ZONE))
+    for (key, value), pod_count in selecting_pods.most_common(MAX_LABEL_HINTS):
+        selects = agreeing(pod_count, "selects", "select")
+        option = f"--node-label {key}={value} sizes nodes for {agreeing(pod_count, 'it', 'them')}"
+        yield f"{counted(pod_count, 'pod')} {selects} {key}={value}, which no node of these types has: {option}"

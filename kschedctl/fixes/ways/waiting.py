@@ -162,7 +162,7 @@ def iter_detach_edits(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
 
 def find_attached_volumes(view: Fork, position: Position) -> list[AttachedVolume]:
     """Return the CSI volumes and in-tree disks of the pod at this position, or [] if they cannot be determined."""
-    info = view.pods.infos[view.pods.info[position]]
+    info = view.pods.get_info(position)
     if not info.spec.volumes:
         return []
     storage = get_listers(view)

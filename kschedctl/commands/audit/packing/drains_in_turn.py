@@ -494,7 +494,7 @@ class DrainsInTurn:
             for position in pending
             if self.view.node[position] < 0 and find_owner(pods[position]).kind not in KINDS_NOT_EVICTED
         ]
-        requests = self.view.requests[self.view.pods.info[waiting]]
+        requests = self.view.get_requests(waiting)
         if not waiting or not np.all(requests <= compute_free_resources(self.view)[row], axis=1).any():
             return ()
         nodes = {**self._state.closed.cordoned, row: self._initial_view.nodes.objects[row]}

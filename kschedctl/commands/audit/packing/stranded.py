@@ -182,7 +182,7 @@ def _iter_rejection_reasons(cycle: Cycle) -> Iterator[tuple[str, Bools]]:
 
 def _build_typical_pods_report(view: Fork, pools: Pools, typical_pod: TypicalPod, nodes: int) -> TypicalPods:
     """Build the report about a typical pod. `nodes` is the number of nodes on which it fits."""
-    requests = view.requests[view.pods.info[typical_pod.position]]
+    requests = view.get_requests(typical_pod.position)
     return TypicalPods(
         pool="" if typical_pod.pool == PENDING else pools.names[typical_pod.pool],
         pending=typical_pod.pool == PENDING,

@@ -71,7 +71,9 @@ def find_shared_single_node_volumes(context: LintContext) -> Iterator[Problem]:
         if not workload.is_serving_replicas:
             continue
         constraints = workload.spec.topology_spread_constraints
-        has_hard_zone_spread = any(c.topology_key == ZONE and c.when_unsatisfiable == HARD for c in constraints)
+        has_hard_zone_spread = any(
+            constraint.topology_key == ZONE and constraint.when_unsatisfiable == HARD for constraint in constraints
+        )
         for i, claim in context.iter_claims(workload):
             path: Path = ("volumes", i)
             user = describe_exclusive_user(claim)

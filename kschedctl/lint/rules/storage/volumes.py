@@ -56,7 +56,7 @@ def _find_missing_claims(context: LintContext) -> Iterator[Problem]:
     if not context.are_all_read("PersistentVolumeClaim"):
         return
     all_claims = context.list_all_objects(PersistentVolumeClaim)
-    existing_claims = {(c.metadata.namespace or "default", c.metadata.name) for c in all_claims}
+    existing_claims = {(claim.metadata.namespace or "default", claim.metadata.name) for claim in all_claims}
     for workload in context.workloads:
         for i, volume in enumerate(workload.spec.volumes):
             claim_name = volume.persistent_volume_claim.claim_name if volume.persistent_volume_claim else ""
@@ -104,9 +104,13 @@ def find_stateful_sets_without_service(context: LintContext) -> Iterator[Problem
     """
     if not context.are_all_read("Service"):
         return
-    services = {(s.namespace or "default", s.name) for s in context.subjects if s.kind == "Service"}
+    services = {
+        (subject.namespace or "default", subject.name) for subject in context.subjects if subject.kind == "Service"
+    }
     if context.cluster is not None:
-        services |= {(s.metadata.namespace or "default", s.metadata.name) for s in context.cluster.services}
+        services |= {
+            (service.metadata.namespace or "default", service.metadata.name) for service in context.cluster.services
+        }
     namespaces_with_service = {namespace for namespace, _ in services}
     for workload in context.workloads:
         if workload.kind != "StatefulSet":
