@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools, Ints, Position, Rows
 from kschedctl.api.columns import TextColumn, convert_column_to_microseconds
-from kschedctl.api.gangs import GangKey, find_gangs
+from kschedctl.api.gangs import GangKey
 from kschedctl.api.labels import Selector
 from kschedctl.api.objects import Pod
 from kschedctl.api.pod_requests import Options
@@ -188,10 +188,7 @@ class PodColumns:
     @cached_property
     def positions_by_gang(self) -> Mapping[GangKey, npt.NDArray[np.int64]]:
         """The positions of the pods of each gang that an add-on such as Volcano defines, in ascending order."""
-        templates_by_gang: dict[GangKey, list[int]] = {}
-        for number, template in enumerate(self.objects.table.templates):
-            for key in find_gangs(template):
-                templates_by_gang.setdefault(key, []).append(number)
+        templates_by_gang = self.objects.table.templates_by_gang
         if not templates_by_gang:
             return {}
 

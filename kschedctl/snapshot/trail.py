@@ -148,15 +148,19 @@ class Arrivals:
         """
         self._extend_columns(pods)
         rows, signs, positions = trail.list_pod_moves_since(self.seen)
-        # Arrivals between two departures are recorded at once.
+        # Arrivals between two departures are recorded at once, and consecutive departures share an index of the nodes.
         begin = 0
+        pods_by_node: PodsByNode | None = None
         for end in [*np.flatnonzero(signs < 0).tolist(), len(signs)]:
-            arrivals = slice(begin, end)
-            # LATER puts these pods behind all pods of the snapshot
-            self._add_arrivals(positions[arrivals], rows[arrivals], LATER + self.seen + np.arange(begin, end))
+            if begin < end:
+                arrivals = slice(begin, end)
+                # LATER puts these pods behind all pods of the snapshot
+                self._add_arrivals(positions[arrivals], rows[arrivals], LATER + self.seen + np.arange(begin, end))
+                pods_by_node = None
             is_departure = end < len(signs)
             if is_departure:
-                self._remove_departed_pod(int(positions[end]), int(rows[end]))
+                pods_by_node = pods_by_node or PodsByNode(self.node.copy(), int(rows.max()) + 1)
+                self._remove_departed_pod(Position(int(positions[end])), Row(int(rows[end])), pods_by_node)
             begin = end + 1
         self.seen = len(trail)
         return self
@@ -167,9 +171,13 @@ class Arrivals:
         self.node[positions] = rows
         self.arrived_later[positions] = True
 
-    def _remove_departed_pod(self, position: int, row: int) -> None:
-        """Record that a pod left its node. The last pod of the node takes its place, as in upstream."""
-        positions_on_node = np.flatnonzero(self.node == row)
+    def _remove_departed_pod(self, position: Position, row: Row, pods_by_node: PodsByNode) -> None:
+        """Record that a pod left its node. The last pod of the node takes its place, as in upstream.
+
+        `pods_by_node` may still list pods that have left, but has to list all others.
+        """
+        listed = np.array(pods_by_node.list_pods(row), np.int64)
+        positions_on_node = listed[self.node[listed] == row]
         last = positions_on_node[self.place[positions_on_node].argmax()]
         self.place[last] = self.place[position]
         self.node[position] = -1

@@ -103,6 +103,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     facts = (UntoleratedTaint,)
     changed = (REASON,)
     hints_since = 31
+    looks_at_cordons = True
     without = "taints are ignored"
     needs_state: ClassVar[Mapping[str, str]] = {"score": "preScore"}
     default_weight = 3

@@ -134,6 +134,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         EXCLUDING_SELECTOR_SCOPE,
     )
     hints_since = 31
+    counts_pods_elsewhere = True
     without = "affinity and anti-affinity between pods are ignored"
     takes_less_time = (
         "give affinity terms fewer pods to match: a namespace, exact labels; spread in place of anti-affinity by zone"

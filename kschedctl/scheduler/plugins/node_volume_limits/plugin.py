@@ -116,6 +116,7 @@ class NodeVolumeLimits(DeclaredPlugin):
         HAS_CLAIM_HINT,
     )
     hints_since = 31
+    looks_at_own_pods = True
     without = "more volumes are placed on a node than it can attach"
     next_step = NextStep("DetachVolumes", "Detach volumes from {node}, or correct its driver's limit")
     kinds = (*CLAIM_KINDS, "CSINode", "CSIDriver", "VolumeAttachment")

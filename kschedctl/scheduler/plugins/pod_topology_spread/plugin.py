@@ -164,6 +164,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
         COUNTS_NOMINATED,
         COUNTS_ITSELF,
     )
+    counts_pods_elsewhere = True
     without = "topologySpreadConstraints are ignored"
     takes_less_time = "fewer constraints per pod, across fewer domains"
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter", "score": "preScore"}
