@@ -34,7 +34,7 @@ from kschedctl.reports.remedy import chain_commands
 from kschedctl.reports.report import PlainReport
 from kschedctl.reports.summary import LONGEST, CostKind, ShortFix, ShortPods, Summary
 from kschedctl.reports.unknown import affect_only_verdict
-from kschedctl.text.counts import capitalize, counted
+from kschedctl.text.counts import agreeing, capitalize, counted
 from kschedctl.text.printable import describe_misfit, printable, rewrite_fit_error
 
 MAX_LINES = 12
@@ -57,6 +57,8 @@ class BriefText(NamedTuple):
     """
     is_entry: bool = False
     """Whether the part is an entry of the list that ends with the number of entries that are left out."""
+    is_warning: bool = False
+    """Whether the part is one of the warnings, which end with the number of warnings that are left out."""
     needs_previous: bool = False
     """Whether the part is left out if the part before it is left out."""
     text_to_cut: str = ""
@@ -75,7 +77,7 @@ def to_markdown_brief(document: Document, style: Style) -> str:
         # The last lines are the commands in `more`, which become blocks of their own
         texts = lines[: len(lines) - len(part.more)]
         left_out: list[str] = []
-        if part.is_entry and _LEFT_OUT.fullmatch(texts[-1]):  # the number of entries left out is an item of its own
+        if (part.is_entry or part.is_warning) and _LEFT_OUT.fullmatch(texts[-1]):  # the number is an item of its own
             left_out.append(texts.pop())
         text = " ".join(line.strip() for line in texts)
         if text and not page:
@@ -92,7 +94,7 @@ def to_markdown_brief(document: Document, style: Style) -> str:
 
 MARKDOWN_WIDTH = 120
 """The number of columns by which the Markdown form chooses and cuts its parts."""
-_LEFT_OUT = re.compile(r"and [\d,]+ more")
+_LEFT_OUT = re.compile(r"and [\d,]+ more( warnings?)?")
 
 
 def _choose_brief_parts(document: Document, style: Style) -> list[tuple[BriefText, list[str]]]:
@@ -120,9 +122,15 @@ def _choose_brief_parts(document: Document, style: Style) -> list[tuple[BriefTex
     shown = _choose_shown_parts(parts, wrapped, style.width)
     left_out_count = sum(summary.left_out.get(field, 0) for field in _get_list_fields(summary))
     entry_count = len(entries) + left_out_count
+    warning_count = sum(part.is_warning for part in parts)
+    if warning_count and not _lists_findings(summary):
+        warning_count += summary.left_out.get("warnings", 0)
     leaves_out_entries = sum(parts[index].is_entry for index in shown) < entry_count
-    _lengthen_cut_parts(parts, wrapped, shown, style.width, MAX_LINES - leaves_out_entries)
-    _add_left_out_count(parts, wrapped, shown, entry_count)
+    leaves_out_warnings = sum(parts[index].is_warning for index in shown) < warning_count
+    max_lines = MAX_LINES - leaves_out_entries - leaves_out_warnings
+    _lengthen_cut_parts(parts, wrapped, shown, style.width, max_lines)
+    _add_left_out_count(parts, wrapped, shown, warnings=True, total=warning_count)
+    _add_left_out_count(parts, wrapped, shown, warnings=False, total=entry_count)
     return [(parts[index], wrapped[index]) for index in sorted(shown)]
 
 
@@ -157,24 +165,38 @@ def _lengthen_cut_parts(
             wrapped[index] = _wrap_part(parts[index]._replace(lines=parts[index].lines + free), width)
 
 
-def _add_left_out_count(parts: list[BriefText], wrapped: list[list[str]], shown: set[int], total: int) -> None:
-    """Add a line below the last shown entry that says how many of the `total` entries are left out.
+def _add_left_out_count(
+    parts: list[BriefText], wrapped: list[list[str]], shown: set[int], *, warnings: bool, total: int
+) -> None:
+    """Add a line below the last shown entry or, with `warnings`, warning that says how many of `total` are left out.
 
-    If the lines are not enough for both, the line replaces the last of several shown entries. It is omitted if it still
-    does not fit, if no entry is shown, or if none is left out. Changes `wrapped` and `shown`.
+    If the lines are not enough for both, the line replaces the last of several shown entries or, with `warnings`, the
+    last shown entry or the last of several shown warnings. It is omitted if it still does not fit, if no such part is
+    shown, or if none is left out. Changes `wrapped` and `shown`.
     """
     entries = [index for index, part in enumerate(parts) if part.is_entry and index in shown]
-    if not entries or len(entries) == total:
+    listed = [index for index, part in enumerate(parts) if part.is_warning and index in shown] if warnings else entries
+    if not listed or len(listed) == total:
         return
-    if sum(len(wrapped[index]) for index in shown) >= MAX_LINES and len(entries) > 1:
-        shown.remove(entries.pop())
+    if sum(len(wrapped[index]) for index in shown) >= MAX_LINES:
+        if warnings and entries:
+            shown.remove(entries.pop())
+        elif len(listed) > 1:
+            shown.remove(listed.pop())
     if sum(len(wrapped[index]) for index in shown) < MAX_LINES:
-        wrapped[entries[-1]].append(f"and {total - len(entries):,} more")
+        left_out_count = total - len(listed)
+        noun = f" {agreeing(left_out_count, 'warning', 'warnings')}" if warnings else ""
+        wrapped[listed[-1]].append(f"and {left_out_count:,} more{noun}")
+
+
+def _lists_findings(summary: Summary) -> bool:
+    """Return whether the summary's list is its warnings and advice, as findings are."""
+    return summary.summarizes in SUMMARIES_WITH_FINDINGS
 
 
 def _get_list_fields(summary: Summary) -> tuple[str, ...]:
     """Return the summary fields whose entries are shown one by one."""
-    return ("warnings", "advice") if summary.summarizes in SUMMARIES_WITH_FINDINGS else ("pods",)
+    return ("warnings", "advice") if _lists_findings(summary) else ("pods",)
 
 
 def _list_summary_entries(summary: Summary, document: Document) -> tuple[str, ...]:
@@ -182,7 +204,7 @@ def _list_summary_entries(summary: Summary, document: Document) -> tuple[str, ..
 
     Pods that the headline of the document describes are left out.
     """
-    if summary.summarizes in SUMMARIES_WITH_FINDINGS:
+    if _lists_findings(summary):
         return (*summary.warnings, *summary.advice)
     entries = summary.pods[document.headline_entries if isinstance(document, PlainReport) else 0 :]
     if summary.summarizes == "Capacity" and len(summary.pods) == 1:  # the headline has the number of its pods
@@ -326,7 +348,7 @@ def _is_about_pod(summary: Summary) -> bool:
 def _iter_warning_parts(summary: Summary, doubts: tuple[str, ...]) -> Iterator[BriefText]:
     """Yield the doubts, the warnings, and why preemption cannot help.
 
-    At most MAX_WARNINGS warnings are yielded.
+    Only the first WARNINGS_BEFORE_FIX warnings get lines before the first fix does.
     """
     if summary.undecided and (doubts or not summary.doubts):
         yield BriefText(f"not certain: {'; '.join(doubts)}" if doubts else "not certain", lines=2)
@@ -334,12 +356,12 @@ def _iter_warning_parts(summary: Summary, doubts: tuple[str, ...]) -> Iterator[B
         yield BriefText(f"caveats: {'; '.join(doubts)}", lines=2)
 
     warnings = list(summary.warnings)
-    if summary.summarizes in SUMMARIES_WITH_FINDINGS:
+    if _lists_findings(summary):
         warnings = []  # the list of entries has them
     if _is_about_pod(summary):
         warnings = [warning for warning in warnings if warning != summary.replicas]  # shown first
-    for warning in warnings[:MAX_WARNINGS]:
-        yield BriefText(warning, lines=2)
+    for number, warning in enumerate(warnings):
+        yield BriefText(warning, lines=2, rank=0 if number < WARNINGS_BEFORE_FIX else 2, is_warning=True)
     if summary.preemption:
         yield BriefText(summary.preemption, lines=2, rank=3)
 
@@ -443,8 +465,8 @@ SUMMARIES_WITH_FINDINGS = ("Audit", "AuditSection", "Findings", "WakeUps")
 """The kinds of documents whose list is their warnings and advice: findings, or the changes that wake a pod."""
 MAX_ENTRIES = 4
 """Number of entries of the list that are shown."""
-MAX_WARNINGS = 3
-"""Number of warnings that are shown."""
+WARNINGS_BEFORE_FIX = 3
+"""Number of warnings that are more important than the first fix."""
 MAX_COMMAND_LENGTH = 450
 """Longest command that is shown."""
 MAX_COMMANDS = 4

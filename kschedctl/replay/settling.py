@@ -14,7 +14,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
-from kschedctl.replay.edits import change_pods, is_recreated
+from kschedctl.replay.edits import change_pods, is_recreated, recreate_pod_with_current_priority
 from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.extenders import CallExtender
@@ -221,16 +221,16 @@ def build_resulting_cluster(simulation: Simulation) -> Cluster:
             changes[key] = None
         else:
             node_name = view.nodes.names[row] if row >= 0 else ""
-            changes[key] = build_replacement(pod, node_name)
+            changes[key] = build_replacement(pod, node_name, view.cluster)
     return change_pods(view.cluster, changes)
 
 
-def build_replacement(pod: Pod, node: str) -> Pod:
-    """Build the replacement that a controller creates for the pod.
+def build_replacement(pod: Pod, node: str, cluster: Cluster) -> Pod:
+    """Build the replacement that a controller creates for the pod, which runs on ``node`` or is pending if that is "".
 
-    It runs on ``node`` or, if that is empty, is pending.
+    A pod that had no node before is not replaced and keeps its priority.
     """
-    replacement = recreate_pod(pod)
+    replacement = recreate_pod_with_current_priority(pod, cluster) if pod.spec.node_name else recreate_pod(pod)
     if not node:
         return replacement
     spec = replace(replacement.spec, node_name=node)

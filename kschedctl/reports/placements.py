@@ -193,6 +193,20 @@ class Spread(Document, frozen=True):
         return f"{self.least:,}" if self.least == self.most else f"{self.least:,} to {self.most:,}"
 
 
+def describe_differing_runs(runs: int, spreads: Mapping[str, Spread], words: Mapping[str, str]) -> tuple[str, ...]:
+    """Return a text about the numbers of pods that differ between the runs, or () if none does.
+
+    `words` say what the numbers count.
+
+    >>> describe_differing_runs(3, {"unplaced": Spread(0, 2), "moved": Spread(4, 4)}, {"unplaced": "fit nowhere else"})
+    ('3 runs differ, and the rest is about the first: 0 to 2 pods fit nowhere else',)
+    """
+    numbers = [
+        f"{spread} pods {words.get(name, name)}" for name, spread in spreads.items() if spread.least < spread.most
+    ]
+    return (f"{runs:,} runs differ, and the rest is about the first: {', '.join(numbers)}",) if numbers else ()
+
+
 class WorkloadVariation(Document, frozen=True):
     """The differences in the placement of a workload between runs."""
 

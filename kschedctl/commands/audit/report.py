@@ -86,6 +86,8 @@ class Audit(Report, frozen=True, kw_only=True):
 
     def iter_doubts(self) -> Iterator[str]:
         """Yield the doubts about all sections. A kind that several sections lack for the same reason is named once."""
+        if self.interrupted:
+            yield f"interrupted: {self.describe_interruption()}"
         kinds_by_why: dict[tuple[str, str], UnknownKind] = {}
         for section in self.sections:
             for unknown in section.unknown:
@@ -93,7 +95,7 @@ class Audit(Report, frozen=True, kw_only=True):
         if kinds_by_why:
             yield describe_unread_kinds(kinds_by_why.values())
         for section in self.sections:
-            yield from section.iter_doubts_besides_unread()
+            yield from replace(section, interrupted=False).iter_doubts_besides_unread()
 
     def has_at_least(self, severity: str) -> bool:
         """Return whether a section has a finding of this severity or a graver one."""
@@ -106,6 +108,12 @@ class Audit(Report, frozen=True, kw_only=True):
     def list_open_sections(self) -> tuple[str, ...]:
         """Return the titles of the sections with errors or warnings, so that the page shows them at once."""
         return tuple(section.title for section in self.sections if section.state == FINDINGS)
+
+    def describe_interruption(self) -> str:
+        """Return which sections an interruption left out as text."""
+        if not self.not_reached:
+            return "the last section is incomplete"
+        return f"not audited: {', '.join(self.not_reached)}"
 
     def describe_gaps(self) -> str:
         """Return the sections that were not judged or not audited, or an empty text."""

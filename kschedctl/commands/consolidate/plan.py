@@ -352,7 +352,8 @@ class ConsolidationRun:
 
         If not all pods were read, no node is reported as removable, since unread pods may run on it.
         """
-        if self.scheduler.view.cluster.find_gap("Pod"):
+        has_unread_pods = self.scheduler.view.cluster.find_gap("Pod") is not None
+        if has_unread_pods:
             self.removable = []
             self.remaining = self.ready_workers
         view = self.candidates.view
@@ -363,6 +364,11 @@ class ConsolidationRun:
         moved_keys = dict.fromkeys(move.pod for node in self.removable for move in node.moves)
         moved_pods = [view.pods.get_pod(key) for key in moved_keys]
         cordoned_empty, cordoned_needed = self._split_cordoned_empty_nodes(excluded.get(CORDONED, ()), rows)
+        # Cordoned nodes that are reported as removable or needed were judged, although none was a candidate
+        judged = {node.node for node in cordoned_needed}.union(() if has_unread_pods else cordoned_empty)
+        cordoned = [row for row in excluded.pop(CORDONED, ()) if view.nodes.names[row] not in judged]
+        if cordoned:
+            excluded = {CORDONED: cordoned, **excluded}
         known_prices = [prices[node.node] for node in self.removable if node.node in prices]
         return NodeConsolidation(
             removable=tuple(_add_price_and_verdict(node, prices, verdicts) for node in self.removable),

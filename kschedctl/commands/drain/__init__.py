@@ -31,7 +31,7 @@ from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.budget_fixes import choose_budget_fix
 from kschedctl.replay.controllers.eviction import Evictions
-from kschedctl.replay.edits import cordon_nodes, find_nodes
+from kschedctl.replay.edits import cordon_nodes, find_nodes, with_current_priorities
 from kschedctl.replay.kubectl import render_command
 from kschedctl.replay.node_drain import (
     NodeDrain,
@@ -157,7 +157,8 @@ def drain_nodes(
     ConfigurationError for invalid input, and KeyboardInterrupt if the user interrupts before a run ends.
     """
     nodes = find_nodes(cluster, nodes)
-    shared = _CordonedNodes(cordon_nodes(cluster, nodes), sampling, call_extender, nodes=nodes, sequential_seed=seed)
+    cordoned_cluster = with_current_priorities(cordon_nodes(cluster, nodes), nodes)
+    shared = _CordonedNodes(cordoned_cluster, sampling, call_extender, nodes=nodes, sequential_seed=seed)
     workers = limit_workers(workers, call_extender)
     if runs == 1:
         return _drain_once(shared, seed, progress)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kschedctl.commands.drain.report import Drain
-from kschedctl.commands.failures.page import NUMBER_DESCRIPTIONS
+from kschedctl.commands.drain.report import NUMBER_DESCRIPTIONS, Drain
 from kschedctl.render.page import Bullets, Command, Marked, Page, Paragraph, Style, paragraph, section
 from kschedctl.render.sections import (
     REPLAYED,

@@ -24,6 +24,7 @@ from kschedctl.reports.placements import (
     Spread,
     UnplacedPods,
     describe_data_on_nodes,
+    describe_differing_runs,
     describe_down_nodes,
     describe_evictions,
     describe_fates_of_evicted,
@@ -36,6 +37,15 @@ from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import CostKind, FixCost, ShortFix, ShortPods, Summary, list_eviction_costs
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import agreeing, counted, first_few
+
+NUMBER_DESCRIPTIONS = {
+    "lost": "lost for good",
+    "unplaced": "fit nowhere else",
+    "blocked": "cannot be evicted",
+    "returned": "come back to the nodes",
+    "evicted": "are evicted from other nodes",
+}
+"""The description of each number that varies over runs."""
 
 
 class QuotaOutcome(StrEnum):
@@ -433,6 +443,7 @@ class Drain(Report, frozen=True):
                 *describe_data_on_nodes(self.pinned_volumes),
                 *self.list_harms(),
                 *describe_evictions(self.evicted),
+                *describe_differing_runs(self.runs, self.over_runs, NUMBER_DESCRIPTIONS),
             ),
             figures={
                 "moved": len(self.moved),

@@ -33,16 +33,6 @@ from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.text.counts import agreeing
 
-NUMBER_DESCRIPTIONS = {
-    "lost": "lost for good",
-    "unplaced": "fit nowhere else",
-    "blocked": "cannot be evicted",
-    "returned": "come back to the nodes",
-    "evicted": "are evicted from other nodes",
-}
-"""The description of each number that varies over runs."""
-
-
 FAILURES_SHOWN = 20
 ENDING = "Pods of DaemonSets and static pods end with their nodes: they do not count as displaced."
 

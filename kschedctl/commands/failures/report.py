@@ -310,6 +310,14 @@ class Failures(Report, frozen=True):
         """Return whether there is no failure, since only then the summary's headline is the whole first line."""
         return not self.failures
 
+    def describe_nodes_outside(self) -> tuple[str, ...]:
+        """Return a text that names the nodes that no failure includes, or () if every node belongs to a unit."""
+        if not self.outside:
+            return ()
+        nodes = f"{counted(len(self.outside), 'node')} {agreeing(len(self.outside), 'belongs', 'belong')}"
+        why = f"without a {self.single_unit} label, so no simulated loss includes them"
+        return (f"{nodes} to no {self.single_unit}: {first_few(self.outside)} ({why})",)
+
     def describe_waiting_pods(self) -> tuple[str, ...]:
         """Return texts that say which pods wait until lost nodes are deleted, and why, or () if none does."""
         pods_by_rule: dict[WaitingRule, dict[str, None]] = {}
@@ -376,6 +384,7 @@ class Failures(Report, frozen=True):
                 *describe_evictions(worst.evicted_pods),
                 *self.describe_waiting_pods(),
                 *worst.describe_late_pods(),
+                *self.describe_nodes_outside(),
             ),
         )
 

@@ -7,7 +7,12 @@ from collections.abc import Sequence
 from kschedctl.api.resource_names import format_for_sentence
 from kschedctl.commands.make_room.report import FragmentedResource, MakeRoom, PlacedPod, PodMove
 from kschedctl.render.page import Bullets, Command, Marked, Page, Style, paragraph, section
-from kschedctl.render.sections import build_caveats, build_interruption_line, build_pools_before_and_after
+from kschedctl.render.sections import (
+    build_caveats,
+    build_interruption_line,
+    build_next_section,
+    build_pools_before_and_after,
+)
 from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
 from kschedctl.reports.remedy import chain_commands
@@ -50,6 +55,7 @@ def build_page(report: MakeRoom, style: Style) -> Page:
         *_build_search_section(report, style),
         *_build_commands_section(report),
         *partial,
+        *build_next_section(style),
     )
 
 

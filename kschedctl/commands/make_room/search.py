@@ -22,11 +22,17 @@ from kschedctl.commands.make_room.movable import MovablePods
 from kschedctl.commands.make_room.rehearsal import Rehearsal, count_safe_moves, replay_plan
 from kschedctl.commands.make_room.sets import SetsOnNodes, releases_resources_on_exit
 from kschedctl.scheduler.engine.cycle import Cycle, Filtering, run_pre_filter
-from kschedctl.scheduler.framework import CordonRejectingPlugin, PluginError, Reads, get_reads, offers
+from kschedctl.scheduler.framework import (
+    CordonRejectingPlugin,
+    Plugin,
+    PluginError,
+    Reads,
+    counts_pods_elsewhere,
+    get_reads,
+    looks_at_own_pods,
+    offers,
+)
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
-from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
-from kschedctl.scheduler.plugins.node_ports import NodePorts
-from kschedctl.scheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kschedctl.snapshot.delta import NO_CHANGE
 from kschedctl.snapshot.fork import Fork, OwnRows
@@ -39,10 +45,6 @@ SEQUENCES_PER_TASK = 16
 """How many sequences of moves a worker judges at once. Many of them begin alike, and share the replay of that."""
 IMPROVEMENT_SECONDS = 10.0
 """The time for the search for a cheaper plan once there is one."""
-COUNTING_PLUGINS = frozenset((InterPodAffinity.name, PodTopologySpread.name))
-"""Plugins that count pods on other nodes."""
-NODE_LOCAL_PLUGINS = frozenset((NodePorts.name, NodeVolumeLimits.name))
-"""Plugins that look only at the pods of the node, whatever else they read."""
 
 
 class OutOfTimeError(Exception):
@@ -363,7 +365,7 @@ class PlanSearch:
         `held_elsewhere` (T,). Pods in `moved_before` are left out.
         """
         is_counted = held_elsewhere
-        if _find_pod_dependent_rejecters(cycle) & COUNTING_PLUGINS:
+        if any(map(counts_pods_elsewhere, _find_pod_dependent_rejecters(cycle))):
             is_counted = is_counted | _find_interacting_pods(view, cycle)
         if not is_counted.any():
             return []
@@ -408,21 +410,21 @@ def _find_eligible_nodes(cycle: Cycle, ignored_plugin: str = "") -> Bools:
     return eligible
 
 
-def _find_pod_dependent_rejecters(cycle: Cycle) -> set[str]:
-    """Return the names of the plugins that reject a node and whose verdicts depend on pods on any node."""
+def _find_pod_dependent_rejecters(cycle: Cycle) -> list[Plugin]:
+    """Return the plugins that reject a node and whose verdicts depend on pods on any node."""
     verdicts, results = cycle.filter.verdicts, cycle.pre_filter.results
-    names = set()
+    rejecters: list[Plugin] = []
     for plugin in cycle.framework.plugins_at("filter"):
         verdict = verdicts.get(plugin.name)
         has_rejected = verdict is not None and verdict.rejected.any()
         if has_rejected and get_reads(plugin, results.get(plugin.name)) is Reads.PODS:
-            names.add(plugin.name)
-    return names
+            rejecters.append(plugin)
+    return rejecters
 
 
 def depends_on_other_nodes(cycle: Cycle) -> bool:
     """Return whether a node may be rejected because of pods on other nodes, or because of resources that they hold."""
-    return bool(_find_pod_dependent_rejecters(cycle) - NODE_LOCAL_PLUGINS)
+    return not all(map(looks_at_own_pods, _find_pod_dependent_rejecters(cycle)))
 
 
 def _find_interacting_pods(view: Fork, cycle: Cycle) -> Bools:

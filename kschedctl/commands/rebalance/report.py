@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
 from msgspec.structs import replace
@@ -151,6 +152,12 @@ class Rebalancing(Report, frozen=True):
         if self.quiet:
             return f"{evicted}, then none"
         return f"{evicted}, and no end yet"
+
+    def _iter_further_doubts(self) -> Iterator[str]:
+        """Also yield the parts of the policy that the descheduler does not read."""
+        yield from super()._iter_further_doubts()
+        if self.policy_ignored:
+            yield f"the descheduler does not read {', '.join(self.policy_ignored)} of the policy"
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the verdict, the evicted pods, and the held-back pods with their reasons.

@@ -372,6 +372,8 @@ class SimulationReport(Report, frozen=True):
                 *describe_evictions(self.evicted),
                 *self._describe_unchanged_workloads(),
                 *self.autoscaled,
+                *([self.describe_permit_waits()] if self.waiting else ()),
+                *(f"note: {note}" for note in self.assumed),
             ),
             figures={"placed": self.placed, "unplaced": self.unplaced, "evicted": self.evicted_pods},
         )
@@ -387,6 +389,12 @@ class SimulationReport(Report, frozen=True):
             "applying "
             "the manifests replaces no pod (leave out --rollout)",
         )
+
+    def describe_permit_waits(self) -> str:
+        """Return how many of the placed pods wait at Permit before they are bound, and why."""
+        number = len(self.waiting)
+        reasons = first_few(tuple(dict.fromkeys(self.waiting.values())))
+        return f"{number:,} of the pods with a node {agreeing(number, 'waits', 'wait')} at Permit: {reasons}"
 
     def iter_harm_warnings(self) -> Iterator[str]:
         """Yield warnings about the harm that the changes do.

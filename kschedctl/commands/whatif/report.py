@@ -19,6 +19,7 @@ from kschedctl.reports.placements import (
     PinnedVolume,
     Spread,
     describe_data_on_nodes,
+    describe_differing_runs,
     describe_down_nodes,
 )
 from kschedctl.reports.plugin_answers import SearchStart
@@ -322,6 +323,7 @@ class WhatIf(Report, frozen=True):
                 *((f"lost for good, since no controller recreates them: {first_few(lost)}",) if lost else ()),
                 *describe_data_on_nodes(self.pinned_volumes),
                 *((f"{counted(evictions, 'pod')} preempted in the steps",) if evictions else ()),
+                *describe_differing_runs(self.runs, self.over_runs, NUMBERS_OVER_RUNS),
             ),
             subject=self.name,
             pods=(

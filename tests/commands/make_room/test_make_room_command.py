@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -146,3 +147,23 @@ def test_no_plan_is_called_tried_if_none_was(plans: int, sentence: str) -> None:
     assert sentence in " ".join(
         MakeRoom(("d/new",), fits=False, missing=("d/new",), searched=searched).build_first_line()
     )
+
+
+def test_the_next_command_replays_the_proposed_nodes(run: Run, write: Write) -> None:
+    """Both nodes have 2 free CPUs, and the pods need 7: with one more node, both fit."""
+    file = write(*cluster(), pod("big", "4"), pod("more", "3"))
+    for form in ((), ("--brief",)):
+        out = run("make-room", "big", "more", "-f", file, *form).out
+        (line,) = (line for line in out.splitlines() if "kschedctl " in line)
+        arguments = shlex.split(line.partition("kschedctl ")[2])
+        assert arguments[0] == "whatif"
+        replayed = json.loads(run(*arguments, "-o", "json").out)
+        assert replayed["pending"] == [2, 0]
+
+
+def test_the_next_command_searches_other_fixes_if_no_nodes_are_proposed(run: Run, write: Write) -> None:
+    """No node is as large as the pod. A pod that is not in the cluster has no such command."""
+    file = write(*cluster(), pod("huge", "9"))
+    assert run("make-room", "huge", "-f", file).out.endswith(f"\nNext\n  kschedctl remedies default/huge -f {file}\n")
+    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"}, "spec": pod("new", "9")["spec"]}
+    assert "Next" not in run("make-room", "-f", file, "-f", write(manifest, whole=False)).out
