@@ -124,10 +124,6 @@ class PodColumns:
         """Return the pod `namespace/name`."""
         return self.objects[self.index[key]]
 
-    def get_info_number(self, key: str) -> int:
-        """Return the number of the PodInfo of the pod `namespace/name`. It is equal for pods that look alike."""
-        return int(self.info[self.index[key]])
-
     def find_position(self, key: str) -> Position | None:
         """Return the position of the pod `namespace/name`, or None if there is no such pod.
 

@@ -48,7 +48,7 @@ def replay_pods(scheduler: Scheduler, pods: Sequence[Pod], progress: Progress) -
     table = scheduler.view.pods
     pods_by_kind: dict[tuple[int, str], list[Pod]] = {}
     for pod in pods:
-        info_code = table.get_info_number(pod.key)  # equal for pods that look the same to the scheduler
+        info_code = table.get_info_number(table.index[pod.key])  # equal for pods that look the same to the scheduler
         pods_by_kind.setdefault((info_code, pod.status.nominated_node_name), []).append(pod)
 
     report_done = progress.begin("Replaying pending pods", len(pods))

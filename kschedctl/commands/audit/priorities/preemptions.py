@@ -307,4 +307,4 @@ def _build_evicted_workload(workload: str, pods: Sequence[EvictedPod], tiers: Ti
 
 def _get_info_number(tiers: Tiers, evicted: EvictedPod) -> int:
     """Return the number of a preempted pod's PodInfo."""
-    return tiers.pods.get_info_number(evicted.pod)
+    return tiers.pods.get_info_number(tiers.pods.index[evicted.pod])

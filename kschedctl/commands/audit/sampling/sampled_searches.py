@@ -189,7 +189,7 @@ def _iter_distinct_pending_pods(scheduler: Scheduler) -> Iterator[tuple[Pod, int
     for pod in filter(is_pending, scheduler.cluster.unbound_pods()):
         if pod.spec.scheduling_gates:
             continue
-        pods_by_info.setdefault(columns.get_info_number(pod.key), []).append(pod)
+        pods_by_info.setdefault(columns.get_info_number(columns.index[pod.key]), []).append(pod)
     return ((pods[0], len(pods)) for pods in pods_by_info.values())
 
 
