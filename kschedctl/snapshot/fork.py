@@ -400,7 +400,7 @@ class Fork:
 
     def _record_move(self, position: Position, row: Row, sign: int) -> None:
         """Update the sums, the trail and the caches for a pod that joins a node (`sign` 1) or leaves it (-1)."""
-        info = int(self.pods.info[position])
+        info = self.pods.get_info_number(position)
 
         # Change the sums of the node in place.
         change = np.add if sign > 0 else np.subtract

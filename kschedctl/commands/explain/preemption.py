@@ -10,7 +10,7 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import find_controller
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.report import CandidateReport, NoLowerPriority, PreemptionReport, VictimReport
-from kschedctl.replay.overdue_pods import describe_overdue
+from kschedctl.replay.pending_pods import describe_overdue
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets

@@ -59,13 +59,14 @@ from kschedctl.replay.placements import (
     list_lost_victims,
     report_evictions,
 )
-from kschedctl.replay.settling import schedule_with_victims
+from kschedctl.replay.settling import find_pending_left_out, schedule_with_victims
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import list_unplaced_evicted_pods
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
+from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
@@ -107,7 +108,11 @@ def failures(
     """
     options = SearchOptions(seed=seed, sampling=sampling, call_extender=call_extender)
     report = simulate_failures(cluster, unit, pairs=pairs, runs=runs, workers=workers, progress=progress, **options)
-    return replace(report, remedy=_find_scenario_with_enough_nodes(report, cluster, options))
+    return replace(
+        report,
+        remedy=_find_scenario_with_enough_nodes(report, cluster, options),
+        pending_left_out=find_pending_left_out(Scheduler(cluster, call_extender)),
+    )
 
 
 def _find_scenario_with_enough_nodes(report: Failures, cluster: Cluster, options: SearchOptions) -> JsonObject | None:

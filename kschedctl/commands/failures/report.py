@@ -14,6 +14,7 @@ from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import (
     EvictedPod,
+    PendingLeftOut,
     PinnedVolume,
     PodCount,
     Spread,
@@ -299,6 +300,8 @@ class Failures(Report, frozen=True):
     """The kind of unit to which nodes belong: node, zone or pool."""
     pairs: bool = False
     """Whether any two units fail at once."""
+    pending_left_out: PendingLeftOut = PendingLeftOut()
+    """The pending pods, which take no part in the simulated failures."""
     kind: str = "Failures"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -382,6 +385,7 @@ class Failures(Report, frozen=True):
                 *_describe_lost_pods(worst),
                 *describe_data_on_nodes(worst.pinned_volumes),
                 *describe_evictions(worst.evicted_pods),
+                *(self.pending_left_out.describe() if self.pending_left_out.may_take_room else ()),
                 *self.describe_waiting_pods(),
                 *worst.describe_late_pods(),
                 *self.describe_nodes_outside(),

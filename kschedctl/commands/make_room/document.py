@@ -28,7 +28,7 @@ from kschedctl.commands.make_room.shortage import find_shortages, find_sufficien
 from kschedctl.fixes.queue_replay import find_node_once_others_are_gone, replay_queue_without_pods
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.eviction import is_controlled_by_job
-from kschedctl.replay.overdue_pods import describe_overdue
+from kschedctl.replay.pending_pods import describe_overdue
 from kschedctl.replay.placements import MissingStorageClasses
 from kschedctl.replay.pools import compare_pools
 from kschedctl.replay.shared_cluster import build_cluster_basis

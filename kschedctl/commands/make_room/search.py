@@ -23,11 +23,17 @@ from kschedctl.commands.make_room.rehearsal import Rehearsal, count_safe_moves, 
 from kschedctl.commands.make_room.sets import SetsOnNodes, releases_resources_on_exit
 from kschedctl.fixes.search import count_affordable_replays
 from kschedctl.scheduler.engine.cycle import Cycle, Filtering, run_pre_filter
-from kschedctl.scheduler.framework import CordonRejectingPlugin, PluginError, Reads, get_reads, offers
+from kschedctl.scheduler.framework import (
+    CordonRejectingPlugin,
+    Plugin,
+    PluginError,
+    Reads,
+    counts_pods_elsewhere,
+    get_reads,
+    looks_at_own_pods,
+    offers,
+)
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
-from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
-from kschedctl.scheduler.plugins.node_ports import NodePorts
-from kschedctl.scheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kschedctl.snapshot.delta import NO_CHANGE
 from kschedctl.snapshot.fork import Fork, OwnRows
@@ -45,10 +51,6 @@ The search is limited by replays instead of time, so that each machine finds the
 """
 IMPROVEMENT_BUDGET = 2000
 """The replays that the search for a cheaper plan may cost once there is a plan."""
-COUNTING_PLUGINS = frozenset((InterPodAffinity.name, PodTopologySpread.name))
-"""Plugins that count pods on other nodes."""
-NODE_LOCAL_PLUGINS = frozenset((NodePorts.name, NodeVolumeLimits.name))
-"""Plugins that look only at the pods of the node, whatever else they read."""
 
 
 class SearchLimitError(Exception):
@@ -380,7 +382,7 @@ class PlanSearch:
         `held_elsewhere` (T,). Pods in `moved_before` are left out.
         """
         is_counted = held_elsewhere
-        if _find_pod_dependent_rejecters(cycle) & COUNTING_PLUGINS:
+        if any(map(counts_pods_elsewhere, _find_pod_dependent_rejecters(cycle))):
             is_counted = is_counted | _find_interacting_pods(view, cycle)
         if not is_counted.any():
             return []
@@ -425,21 +427,21 @@ def _find_eligible_nodes(cycle: Cycle, ignored_plugin: str = "") -> Bools:
     return eligible
 
 
-def _find_pod_dependent_rejecters(cycle: Cycle) -> set[str]:
-    """Return the names of the plugins that reject a node and whose verdicts depend on pods on any node."""
+def _find_pod_dependent_rejecters(cycle: Cycle) -> list[Plugin]:
+    """Return the plugins that reject a node and whose verdicts depend on pods on any node."""
     verdicts, results = cycle.filter.verdicts, cycle.pre_filter.results
-    names = set()
+    rejecters: list[Plugin] = []
     for plugin in cycle.framework.plugins_at("filter"):
         verdict = verdicts.get(plugin.name)
         has_rejected = verdict is not None and verdict.rejected.any()
         if has_rejected and get_reads(plugin, results.get(plugin.name)) is Reads.PODS:
-            names.add(plugin.name)
-    return names
+            rejecters.append(plugin)
+    return rejecters
 
 
 def depends_on_other_nodes(cycle: Cycle) -> bool:
     """Return whether a node may be rejected because of pods on other nodes, or because of resources that they hold."""
-    return bool(_find_pod_dependent_rejecters(cycle) - NODE_LOCAL_PLUGINS)
+    return not all(map(looks_at_own_pods, _find_pod_dependent_rejecters(cycle)))
 
 
 def _find_interacting_pods(view: Fork, cycle: Cycle) -> Bools:

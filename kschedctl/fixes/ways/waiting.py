@@ -13,7 +13,7 @@ from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import NodeRejection, TriedNode
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
-from kschedctl.replay.overdue_pods import describe_overdue
+from kschedctl.replay.pending_pods import describe_overdue
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.dynamic_resources.reservation import get_pod_user, release_claims
 from kschedctl.scheduler.plugins.helper.volumes.listers import get_listers
