@@ -8,6 +8,7 @@ no earlier node is removed.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ from kschedctl.commands.consolidate.safety import (
     remove_nodes_and_move_pods,
     simulate_zone_losses,
 )
+from kschedctl.fixes.search import count_affordable_replays
 from kschedctl.replay import kubectl
 from kschedctl.replay.node_drain import KINDS_NOT_EVICTED, list_pods_asking_to_stay, list_pods_with_local_data
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, WorkerPool, Workers, open_worker_pool
@@ -54,6 +56,8 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 
+SEARCH_BUDGET = 150_000
+"""The replays of a pod's cycle that the search may cost, as `count_affordable_replays` counts them: a few minutes."""
 CORDONED, OF_ANOTHER_POOL = "cordoned already", "of another pool"
 """Two of the reasons why nodes are no candidates."""
 NO_MOVES: Ints = np.empty((0, 3), np.int32)
@@ -82,8 +86,10 @@ class ConsolidationCriteria:
     """The pods (`namespace/name`) that must still fit."""
     pool: str = ""
     """The only pool whose nodes may be removed, empty for all pools."""
-    seconds: float = 180.0
-    """The time in seconds for which nodes are tried."""
+    seconds: float | None = None
+    """The time in seconds for which nodes are tried. Without it, a number of replays limits how many are tried, so that
+    the plan does not depend on the machine.
+    """
 
 
 def find_removable_nodes(
@@ -200,12 +206,21 @@ class ConsolidationRun:
         return [row for row in (*empty_nodes, *self.candidates.order) if is_in_pool[row]]
 
     def run(self, pool: DrainWorkers | None, progress: Progress) -> None:
-        """Drain one candidate after the other, and record the results, until time is up or the user interrupts.
+        """Drain one candidate after the other, and record the results.
+
+        The search ends early if the replays or the time are used up, or if the user interrupts.
 
         Without a `pool` of workers, this process drains the nodes. Raises UsageError for an unknown pool of nodes.
         """
         order = self.order
-        deadline = time.monotonic() + self.criteria.seconds
+        deadline = math.inf
+        max_replays: float = count_affordable_replays(SEARCH_BUDGET, len(self.view.nodes))
+        if self.criteria.seconds is not None:
+            deadline = time.monotonic() + self.criteria.seconds
+            max_replays = math.inf
+        node_by_pod = self.scheduler.view.node
+        pods_on_nodes = np.bincount(node_by_pod[node_by_pod >= 0], minlength=len(self.remaining))
+        replays = 0
         done = progress.begin("Draining nodes", len(order))
         drains = self._iter_drains(order) if pool is None else self._iter_parallel_drains(order, pool)
         try:
@@ -213,7 +228,8 @@ class ConsolidationRun:
                 self._record_drain_result(row, trial)
                 self.tried += 1
                 done(1)
-                if time.monotonic() > deadline:
+                replays += 1 + int(pods_on_nodes[row])
+                if replays > max_replays or time.monotonic() > deadline:
                     return
         except KeyboardInterrupt:
             self.interrupted = True

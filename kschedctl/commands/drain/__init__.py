@@ -8,7 +8,7 @@ back, and then the node is not empty. The pods of a node that is unreachable or 
 staging/src/k8s.io/kubectl/pkg/drain (v1.36).
 
 The eviction of a node's pods is in `kschedctl/replay/node_drain.py`. Pending pods that can run only on the drained
-nodes, whatever room is made elsewhere, are stranded.
+nodes, whatever room is made elsewhere, are stranded. Other pending pods are left out of the replay.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ from kschedctl.replay.placements import (
 )
 from kschedctl.replay.pod_homes import iter_pod_homes
 from kschedctl.replay.pools import find_unready_nodes
+from kschedctl.replay.settling import find_pending_left_out
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.terminating_pods import find_down_nodes
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
@@ -63,6 +64,7 @@ from kschedctl.reports.placements import select_displaced_pods
 from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
+from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.text.counts import first_few
 
@@ -95,6 +97,9 @@ def drain(
     report = drain_nodes(cluster, node_names, runs=runs, workers=workers, progress=progress, **options)
     if report.interrupted:
         return report
+    report = replace(
+        report, pending_left_out=find_pending_left_out(Scheduler(cordon_nodes(cluster, node_names), call_extender))
+    )
     if drain_first := _find_nodes_to_drain_first(cluster, report, options):
         return replace(report, drain_first=drain_first)
     if not report.unplaced:

@@ -292,7 +292,7 @@ def _summarize_search(room: RoomMaking) -> SearchedPlans | None:
         nodes=0 if last_search.helped is None else int(last_search.helped.sum()),
         movable=len(last_search.movable.pods),
         complete=len(room.wanted) == 1 and all(search.complete for search in room.searches),
-        timed_out=any(search.timed_out for search in room.searches),
+        timed_out=any(search.limit_reached for search in room.searches),
         seconds=room.criteria.seconds,
     )
 
