@@ -126,7 +126,7 @@ def remove_pods_of_failed_jobs(simulation: Simulation) -> list[Position]:
         position = view.pods.find_position(pod.key)
         if position is None or position in simulation.gone:
             continue
-        if view.node[position] >= 0:
+        if view.has_node(position):
             simulation.remove([position])
         simulation.gone.add(position)
         ended_pods.append(position)

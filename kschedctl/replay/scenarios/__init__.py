@@ -11,14 +11,13 @@ from typing import Any
 
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import JsonObject, object_at
-from kschedctl.api.objects import Pod
+from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import find_owner
-from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError, KschedctlError, UsageError
 from kschedctl.replay import edits as node_edits
 from kschedctl.replay.controllers.job_failures import JobFailures
-from kschedctl.replay.edits import change_pods
+from kschedctl.replay.edits import change_pods, recreate_pod_with_current_priority
 from kschedctl.reports import scenario as parts
 from kschedctl.reports.scenario import (
     ApplyManifests,
@@ -47,6 +46,8 @@ class StepResult:
     """What users should know about the step."""
     displaced_count: int = 0
     """How many pods lost their node by the step."""
+    workload: Struct | None = None
+    """The manifest from which the new pods of a scaled workload were created, or None if they are copies."""
 
     @property
     def resulting_cluster(self) -> Cluster:
@@ -76,7 +77,7 @@ class StepResult:
         for pod in pods:
             self.displaced_count += 1
             is_replaced = job_failures.record_eviction(pod) and find_owner(pod).kind != "DaemonSet"
-            self.change_pod(pod, recreate_pod(pod) if is_replaced else None)
+            self.change_pod(pod, recreate_pod_with_current_priority(pod, self.cluster) if is_replaced else None)
         for pod in job_failures.list_pods_of_failed_jobs(self.cluster):
             self.change_pod(pod, None)
         if changed_jobs := job_failures.list_changed_jobs():
