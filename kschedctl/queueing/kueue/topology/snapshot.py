@@ -366,15 +366,8 @@ class TopologySnapshot:
         exclusions.nodes = matches.exclusions.nodes
         exclusions.by_reason = Counter(matches.exclusions.by_reason)
 
-        # The free capacity by resource. Shape: leaves
-        remaining = self._free.copy() if assume_empty else self._free - self._usage
-        for values, assumed_requests in assumed.items():
-            leaf = self.tree.leaf_indexes.get(values)
-            if leaf is not None:
-                self._add_requests(remaining, leaf, assumed_requests, -1)
-        capacity = {resource: remaining[row] for resource, row in self._rows.items()}
-
         # The workers that fit without a leader
+        capacity = self._compute_remaining_capacity(assumed, assume_empty=assume_empty)
         size = len(self.tree.levels[-1].values)
         requests = sum_requests([workers.pod_requests, _ONE_POD])
         pods = count_fitting_pods(requests, capacity, size)
@@ -397,6 +390,18 @@ class TopologySnapshot:
         counts.leaders[-1] = np.where(matches.is_match & fits_leader, 1, 0)
         counts.pods_with_leader[-1] = np.where(matches.is_match, pods_with_leader, 0)
         return counts
+
+    def _compute_remaining_capacity(self, assumed: AssumedUsage, *, assume_empty: bool) -> dict[str, Counts]:
+        """Return, by resource, what is left of each leaf's capacity (leaves,) after the assumed usage.
+
+        The usage of Workloads is subtracted as well, unless ``assume_empty`` is set.
+        """
+        remaining = self._free.copy() if assume_empty else self._free - self._usage
+        for values, assumed_requests in assumed.items():
+            leaf = self.tree.leaf_indexes.get(values)
+            if leaf is not None:
+                self._add_requests(remaining, leaf, assumed_requests, -1)
+        return {resource: remaining[row] for resource, row in self._rows.items()}
 
     def _count_resource_exclusions(
         self, requests: Requests, capacity: Mapping[str, Counts], is_full: NDArray[np.bool_], exclusions: Exclusions
