@@ -408,7 +408,7 @@ class ScenarioRun:
         notes += [f"{pod} comes back: it tolerates the cordon" for pod in returned]
         occupied_nodes = {
             *(pod.node for pod in blocked),
-            *(simulation.view.nodes.names[simulation.view.node[position]] for position in returned_positions),
+            *(simulation.view.get_node_name(position) for position in returned_positions),
             *(down.node for down in down_nodes if down.health is NodeHealth.UNREACHABLE),
         }
         displaced = {*drain.outcomes, *drain.denied, *drain.lost}.intersection(evictable)  # without preempted pods
