@@ -40,6 +40,7 @@ from kschedctl.reports.placements import (
     EvictionChain,
     EvictionFate,
     Headroom,
+    PendingLeftOut,
     PinnedVolume,
     PodCount,
     PoolChange,
@@ -162,6 +163,12 @@ VERDICT_TONES = {
 def mark_verdict(verdict: str, end: str = "") -> Marked:
     """Return a verdict in words with its tone, followed by `end`."""
     return Marked(describe_verdict(verdict) + end, VERDICT_TONES.get(verdict, Tone.WARNING))
+
+
+def build_pending_left_out_line(left_out: PendingLeftOut) -> Page:
+    """Return a line on the pending pods that take no part in the replay, or () if there are none."""
+    tone = Tone.WARNING if left_out.may_take_room else Tone.FAINT
+    return tuple(paragraph(Marked(f"{text}.", tone)) for text in left_out.describe())
 
 
 def build_pods_section(title: str, pods: Sequence[str], style: Style) -> Page:
@@ -362,7 +369,8 @@ def build_variation_section(variation: Variation | None) -> Page:
     if variation is None:
         return ()
     rows = [("placed", variation.placed), ("not scheduled", variation.pending), ("evicted", variation.evicted)]
-    rows += [(f"{w.workload}: running", w.running) for w in variation.workloads]
+    for workload in variation.workloads:
+        rows.append((f"{workload.workload}: running", workload.running))
     for workload in variation.workloads:
         for spreads in workload.domains.values():
             for domain, spread in spreads.items():

@@ -14,8 +14,9 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
-from kschedctl.replay.edits import change_pods, is_recreated
+from kschedctl.replay.edits import change_pods, is_recreated, recreate_pod_with_current_priority
 from kschedctl.replay.unknown import find_simulation_unknowns
+from kschedctl.reports.placements import PendingLeftOut
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
@@ -74,6 +75,24 @@ def settle(
     return build_settled_cluster(simulation, schedule_with_victims(simulation, find_pods_still_pending(simulation)))
 
 
+def find_pending_left_out(scheduler: Scheduler) -> PendingLeftOut:
+    """Return the pending pods of a scheduler's cluster, and those that get a node there if nothing else changes.
+
+    The latter are not known if extenders would have to be called for all of them, or if the user interrupts.
+    """
+    simulation = enable_pod_recreation(Simulation(scheduler))
+    pending = find_pods_still_pending(simulation)
+    if not pending or scheduler.extenders:
+        return PendingLeftOut(len(pending), None)
+    schedule_victims(simulation, simulation.schedule(pending))
+    if simulation.interrupted:
+        return PendingLeftOut(len(pending), None)
+    view = simulation.view
+    return PendingLeftOut(
+        len(pending), tuple(view.pods.objects[position].key for position in pending if view.node[position] >= 0)
+    )
+
+
 @dataclass(frozen=True)
 class UnexplainedSettling:
     """A settled cluster without the reasons why pods wait, which are expensive to compute."""
@@ -102,7 +121,7 @@ class UnexplainedSettling:
 def find_pods_still_pending(simulation: Simulation) -> list[Position]:
     """Return the positions of the pending pods that still have no node and are not gone."""
     pods = simulation.view.pods.objects
-    without_node = find_positions(simulation.view.node < 0)
+    without_node = find_positions(~simulation.view.mask_placed())
     return [position for position in without_node if position not in simulation.gone and _is_pending(pods[position])]
 
 
@@ -138,8 +157,8 @@ def schedule_victims(simulation: Simulation, latest: list[Outcome]) -> list[Outc
         recreated = recreate_gone_pods(simulation, describe_victims(latest))
         if not recreated:
             break
-        placed_outcomes += [outcome for outcome in latest if outcome.row >= 0]
-        unplaced = [outcome.position for outcome in latest if outcome.row < 0]  # NO_ROW: the pod fits nowhere
+        placed_outcomes += [outcome for outcome in latest if outcome.is_placed]
+        unplaced = [outcome.position for outcome in latest if not outcome.is_placed]
         still_pending = [position for position in unplaced if position not in simulation.gone]
         latest = simulation.schedule([*still_pending, *recreated])
     return placed_outcomes + latest
@@ -184,7 +203,7 @@ def build_settled_cluster(simulation: Simulation, outcomes: list[Outcome]) -> Se
     return SettledCluster(
         build_resulting_cluster(simulation),
         waiting,
-        placed=sum(outcome.row >= 0 for outcome in _select_latest_outcomes(outcomes)),
+        placed=sum(outcome.is_placed for outcome in _select_latest_outcomes(outcomes)),
         evicted=len(list_displaced_victims(simulation, outcomes)),
         interrupted=simulation.interrupted,
         unknown=find_simulation_unknowns(simulation),
@@ -196,7 +215,7 @@ def get_waiting_outcomes(simulation: Simulation, outcomes: Iterable[Outcome]) ->
     return [
         outcome
         for outcome in _select_latest_outcomes(outcomes)
-        if outcome.row < 0 and outcome.position not in simulation.gone
+        if not outcome.is_placed and outcome.position not in simulation.gone
     ]
 
 
@@ -221,16 +240,16 @@ def build_resulting_cluster(simulation: Simulation) -> Cluster:
             changes[key] = None
         else:
             node_name = view.nodes.names[row] if row >= 0 else ""
-            changes[key] = build_replacement(pod, node_name)
+            changes[key] = build_replacement(pod, node_name, view.cluster)
     return change_pods(view.cluster, changes)
 
 
-def build_replacement(pod: Pod, node: str) -> Pod:
-    """Build the replacement that a controller creates for the pod.
+def build_replacement(pod: Pod, node: str, cluster: Cluster) -> Pod:
+    """Build the replacement that a controller creates for the pod, which runs on ``node`` or is pending if that is "".
 
-    It runs on ``node`` or, if that is empty, is pending.
+    A pod that had no node before is not replaced and keeps its priority.
     """
-    replacement = recreate_pod(pod)
+    replacement = recreate_pod_with_current_priority(pod, cluster) if pod.spec.node_name else recreate_pod(pod)
     if not node:
         return replacement
     spec = replace(replacement.spec, node_name=node)

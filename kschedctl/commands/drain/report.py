@@ -19,6 +19,7 @@ from kschedctl.reports.placements import (
     EvictionChain,
     Headroom,
     MovedPod,
+    PendingLeftOut,
     PinnedVolume,
     PodCount,
     Spread,
@@ -172,6 +173,8 @@ class Drain(Report, frozen=True):
     """What lets the drain go on, for each PodDisruptionBudget that allows no eviction from the start."""
     commands: tuple[str, ...] = ()
     """The command that drains the nodes, or () if they cannot be drained."""
+    pending_left_out: PendingLeftOut = PendingLeftOut()
+    """The pending pods, which take no part in the replay."""
     kind: str = "Drain"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -215,7 +218,8 @@ class Drain(Report, frozen=True):
         counts += self._describe_pods_evicted_elsewhere()
         if self.delayed:
             waits = counted(len(self.delayed), "pod can be evicted only", "pods can be evicted only")
-            counts.append(f"{waits} once replacements of others are ready ({first_few([d.pod for d in self.delayed])})")
+            delayed_names = first_few([delayed.pod for delayed in self.delayed])
+            counts.append(f"{waits} once replacements of others are ready ({delayed_names})")
         counts += self._describe_terminating_pods()
         if self.nominated:
             loses = agreeing(len(self.nominated), "pending pod loses its", "pending pods lose their")
@@ -441,6 +445,7 @@ class Drain(Report, frozen=True):
                 *self.describe_safe_order(),
                 *describe_data_on_nodes(self.pinned_volumes),
                 *self.list_harms(),
+                *(self.pending_left_out.describe() if self.pending_left_out.may_take_room else ()),
                 *describe_evictions(self.evicted),
                 *describe_differing_runs(self.runs, self.over_runs, NUMBER_DESCRIPTIONS),
             ),

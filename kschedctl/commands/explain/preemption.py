@@ -10,7 +10,7 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import find_controller
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.report import CandidateReport, NoLowerPriority, PreemptionReport, VictimReport
-from kschedctl.replay.overdue_pods import describe_overdue
+from kschedctl.replay.pending_pods import describe_overdue
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
@@ -78,8 +78,9 @@ def _report_lack_of_lower_priorities(
 
     # The positions of the pods on nodes where evictions could help, and the rows of these nodes
     may_help = find_potential_nodes(cycle)
-    placed_pods = np.flatnonzero(view.node >= 0)
-    evictable_pods = placed_pods[may_help[view.node[placed_pods]]]
+    placed_pods = np.flatnonzero(view.mask_placed())
+    is_evictable = may_help[view.node[placed_pods]]
+    evictable_pods = placed_pods[is_evictable]
     if not len(evictable_pods):
         return None
     rows = np.unique(view.node[evictable_pods])

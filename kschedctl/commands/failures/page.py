@@ -22,6 +22,7 @@ from kschedctl.render.sections import (
     build_caveats,
     build_data_warning,
     build_next_section,
+    build_pending_left_out_line,
     build_pods_before_and_after,
     build_pods_section,
     build_preempted_section,
@@ -49,6 +50,7 @@ def build_page(report: Failures, style: Style) -> Page:
     return (
         paragraph(Marked(answer, tone), consequences, doubt),
         *_build_outside_note(report),
+        *build_pending_left_out_line(report.pending_left_out),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_build_ranking_table(report, style),
         *_build_waiting_note(report),

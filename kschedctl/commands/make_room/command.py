@@ -75,11 +75,15 @@ def make_room(
         ),
     ] = "",
     seconds: Annotated[
-        int,
+        int | None,
         typer.Option(
-            "--search-seconds", metavar="NUMBER", min=1, help="Time limit of the search for plans, in seconds."
+            "--search-seconds",
+            metavar="NUMBER",
+            min=1,
+            help="Search for plans for this many seconds. Without that, a number of replays limits the search, so that "
+            "its result does not depend on the machine.",
         ),
-    ] = 10,
+    ] = None,
     seed: Annotated[
         int, typer.Option("--seed", metavar="NUMBER", help="Random seed that decides between nodes of equal score.")
     ] = 0,
@@ -102,7 +106,7 @@ def make_room(
                 commands = _suggest_commands(report, source, [*scope.to_cli_options(), *extending.to_cli_options()])
         else:
             report = _make_room_for_manifests(source, scope, criteria, settings)
-    is_open = report.undecided or report.ran_out_of_time
+    is_open = report.undecided or report.ended_at_limit
     return view.answer(report, choose_exit_code(report.fits, report.interrupted, is_open), {"": commands})
 
 

@@ -22,7 +22,7 @@ from kschedctl.text.counts import agreeing, counted, first_few
 def build_page(report: MakeRoom, style: Style) -> Page:
     """Build the page of a make-room report. Sections without content are left out."""
     verdict, pods, sentence = report.build_first_line()
-    if report.undecided or report.interrupted or report.ran_out_of_time:
+    if report.undecided or report.interrupted or report.ended_at_limit:
         tone = Tone.WARNING
     elif report.fits:
         tone = Tone.GOOD
@@ -150,8 +150,8 @@ def _build_search_section(report: MakeRoom, style: Style) -> Page:
     if report.fits or searched is None:
         return ()
     facts = []
-    if report.ran_out_of_time:
-        facts.append("the search ran out of time (raise the limit with --search-seconds)")
+    if report.ended_at_limit:
+        facts.append("the search reached its limit (--search-seconds sets another one)")
     facts += [
         f"{counted(searched.movable, 'pod')} may be moved",
         f"if all of these pods were gone, the pod tried last would fit on {counted(searched.nodes, 'node')}",

@@ -152,7 +152,7 @@ def _compute_zone_totals(view: Fork, zone: str) -> _ZoneTotals:
         in_zone = column.codes == column.values.index(zone)
     else:
         in_zone = np.zeros(len(view.nodes), np.bool_)
-    nodes_of_bound_pods = view.node[view.node >= 0]
+    nodes_of_bound_pods = view.node[view.mask_placed()]
     return _ZoneTotals(
         nodes=int(in_zone.sum()),
         pods=int(in_zone[nodes_of_bound_pods].sum()),

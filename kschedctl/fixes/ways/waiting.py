@@ -13,7 +13,7 @@ from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import NodeRejection, TriedNode
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
-from kschedctl.replay.overdue_pods import describe_overdue
+from kschedctl.replay.pending_pods import describe_overdue
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.dynamic_resources.reservation import get_pod_user, release_claims
 from kschedctl.scheduler.plugins.helper.volumes.listers import get_listers
@@ -81,7 +81,7 @@ def _find_terminating_pods(tried: TriedNode, fact: AnyFact | None) -> list[Pod]:
     match fact:
         case PodInTheWay(pod=key) | HostPortHeld(holder=key) | DiskMounted(pod=key) | ClaimInUse(pod=key):
             position = view.pods.find_position(key) if key else None
-            if position is not None and view.node[position] >= 0:
+            if position is not None and view.has_node(position):
                 positions[position] = None
     pods = (view.pods.objects[position] for position in positions)
     return [pod for pod in pods if pod.metadata.deletion_timestamp is not None and pod.key != target_key]

@@ -114,6 +114,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     facts = (UntoleratedTaint,)
     changed = (REASON,)
     hints_since = 31
+    looks_at_cordons = True
     without = "taints are ignored"
     needs_state: ClassVar[Mapping[str, str]] = {"score": "preScore"}
     default_weight = 3
@@ -138,7 +139,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         rejecting = view.memo((self.name, tolerations), lambda: self._find_rejecting_taints(tolerations, view))
         for reason, mask in rejecting.mask_by_reason.items():
             find_taint = self._build_untolerated_taint_finder(info, view, rejecting.taint_by_set)
-            yield Rejection(mask, Code.UNRESOLVABLE, reason, find_taint, rejecting.further_taints)
+            yield Rejection(mask, Code.UNRESOLVABLE, reason, fact=find_taint, distance=rejecting.further_taints)
 
     def _find_rejecting_taints(self, tolerations: Sequence[Toleration], view: Fork) -> _RejectingTaints:
         """Find the nodes that reject pods with these tolerations, and their taints."""

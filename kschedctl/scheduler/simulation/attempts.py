@@ -110,7 +110,7 @@ class Attempts(PodsOnNodes):
                 outcome = self.attempt_pod(position) or Outcome(position, UNSCHEDULABLE)
             else:
                 self.view.assume(position, choice.row)
-                outcome = Outcome(position, SCHEDULED, choice.row, len(choice.tied), choice.feasible)
+                outcome = Outcome(position, SCHEDULED, choice.row, tied=len(choice.tied), feasible=choice.feasible)
             yield outcome
             if outcome.row < 0:
                 return

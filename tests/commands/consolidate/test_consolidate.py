@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -559,3 +560,17 @@ def test_no_node_is_removable_if_pods_were_not_read() -> None:
     report = find_removable_nodes(cluster)
     assert (report.removable, report.commands, report.undecided) == ((), (), True)
     assert str(report).startswith("Not known whether the only node could be removed (not certain: ")
+
+
+def test_replays_and_not_the_time_limit_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine on which an hour passes between two glances at the clock, the plan is the same."""
+    objects = [node("n1"), node("n2"), node("n3"), replica("a", "n1"), replica("b", "n2"), replica("c", "n3")]
+    expected = consolidated(objects).to_dict()
+    hours = count(step=3600)
+    monkeypatch.setattr("time.monotonic", lambda: next(hours))
+    assert consolidated(objects).to_dict() == expected
+    assert len(expected["removable"]) == 2
+
+    monkeypatch.setattr("kschedctl.commands.consolidate.plan.SEARCH_BUDGET", 3)
+    limited = consolidated(objects)
+    assert (limited.tried, limited.complete) == (2, False)

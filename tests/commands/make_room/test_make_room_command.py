@@ -11,7 +11,7 @@ from command_line import Json, Run, Write, node, pod
 from sources.live.api_server import kubeconfig, listing, serving
 
 from kschedctl.commands.make_room.report import MakeRoom, SearchedPlans
-from kschedctl.commands.make_room.search import OutOfTimeError, PlanSearch
+from kschedctl.commands.make_room.search import PlanSearch, SearchLimitError
 
 OWNER = [{"controller": True, "kind": "ReplicaSet", "name": "web", "apiVersion": "apps/v1", "uid": "u"}]
 
@@ -63,14 +63,14 @@ def test_no_room(run: Run, write: Write) -> None:
 
 
 def test_a_search_that_ran_out_of_time_is_undecided(run: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kschedctl.commands.make_room.search.PlanSearch._raise_if_out_of_time", _run_out_of_time)
+    monkeypatch.setattr("kschedctl.commands.make_room.search.PlanSearch._raise_if_limit_reached", _run_out_of_time)
     code, out, _ = run("make-room", "new", "-f", write(*cluster(), pod("new", "3")), "--brief")
     assert code == 5
-    assert out.startswith("No room found: default/new – the search stopped after 10 seconds, and no plan")
+    assert out.startswith("No room found: default/new – the search stopped at its limit of replays, and no plan")
 
 
 def _run_out_of_time(search: PlanSearch) -> None:
-    raise OutOfTimeError
+    raise SearchLimitError
 
 
 @pytest.mark.parametrize(

@@ -155,9 +155,10 @@ class Evaluation:
                 rejected_rows.setdefault((outcome.code, outcome.reason), []).append(row)
         rejections = []
         for rows in rejected_rows.values():
-            mask = np.zeros(len(outcomes), np.bool_)
-            mask[rows] = True
-            rejections.append((mask, outcomes[rows[0]]))
+            is_rejected = np.zeros(len(outcomes), np.bool_)
+            is_rejected[rows] = True
+            first_row = rows[0]
+            rejections.append((is_rejected, outcomes[first_row]))
         return rejections
 
     def build_allocations(self, row: int) -> list[AllocationResult]:
