@@ -60,8 +60,8 @@ class SettledCluster:
     """Pods that still wait, with kube-scheduler's reasons."""
     placed: int = 0
     """How many pods were placed."""
-    evicted: int = 0
-    """How many pods were preempted, apart from pods that were being deleted anyway."""
+    evicted: tuple[str, ...] = ()
+    """The pods that were preempted, apart from pods that were being deleted anyway. A pod may occur several times."""
     interrupted: bool = False
     unknown: tuple[UnknownKind, ...] = ()
     """What the result depends on and was not read."""
@@ -72,6 +72,11 @@ def settle(
 ) -> SettledCluster:
     """Schedule all pending pods that fit, and recreated victims of preemption, and return the resulting cluster."""
     simulation = enable_pod_recreation(Simulation(Scheduler(cluster, call_extender), seed=seed, sampling=sampling))
+    return settle_simulation(simulation)
+
+
+def settle_simulation(simulation: Simulation) -> SettledCluster:
+    """Schedule all pending pods of a simulation that recreates evicted pods, and return the resulting cluster."""
     return build_settled_cluster(simulation, schedule_with_victims(simulation, find_pods_still_pending(simulation)))
 
 
@@ -203,7 +208,7 @@ def build_settled_cluster(simulation: Simulation, outcomes: list[Outcome]) -> Se
         build_resulting_cluster(simulation),
         waiting,
         placed=sum(outcome.is_placed for outcome in _select_latest_outcomes(outcomes)),
-        evicted=len(list_displaced_victims(simulation, outcomes)),
+        evicted=tuple(map(pods.get_key, list_displaced_victims(simulation, outcomes))),
         interrupted=simulation.interrupted,
         unknown=find_simulation_unknowns(simulation),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Set
+from collections.abc import Collection, Container, Iterator, Mapping, Set
 from typing import NamedTuple
 
 import numpy as np
@@ -28,11 +28,12 @@ PodOutcome = tuple[str, str] | bool
 
 
 def iter_pod_changes(
-    before: SettledCluster, after: SettledCluster, objects_before: ClusterObjects
+    before: SettledCluster, after: SettledCluster, objects_before: ClusterObjects, recreated: Collection[str]
 ) -> Iterator[PodChange]:
-    """Yield a change for each pod that was created, moved to another node, waits now, or is gone, in order of key.
+    """Yield a change for each pod that was created, moved to another node, restarted, waits now, or is gone.
 
-    `objects_before` are the objects of the earlier cluster. Its Jobs tell which pods are not recreated.
+    The changes are in order of the pods' keys. `objects_before` are the objects of the earlier cluster. Its Jobs tell
+    which pods are not recreated. The pods in `recreated` count as restarted if they have the same node as before.
     """
     job_failures = JobFailures.of(objects_before)
     newly_failed_jobs = find_failed_jobs(after.cluster) - find_failed_jobs(before.cluster)
@@ -40,6 +41,8 @@ def iter_pod_changes(
     for key in sorted(old_nodes.keys() | new_nodes.keys()):
         source, target = old_nodes.get(key), new_nodes.get(key)
         change = _classify_change(source, target)
+        if source and source == target and key in recreated:
+            change = "Restarted"
         if change:
             namespace, _, name = key.partition("/")
             pod = after.cluster.pods.find(namespace, name) or before.cluster.pods.find(namespace, name)

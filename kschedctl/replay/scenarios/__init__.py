@@ -44,8 +44,10 @@ class StepResult:
     """Pods that changed by (namespace, name); None for those that are gone."""
     notes: list[str] = field(default_factory=list)
     """What users should know about the step."""
-    displaced_count: int = 0
-    """How many pods lost their node by the step."""
+    displaced: list[Pod] = field(default_factory=list)
+    """The pods that lost their node by the step, without those that end with it."""
+    ending_count: int = 0
+    """How many pods of DaemonSets and static pods end, which belong to their nodes."""
     workload: Struct | None = None
     """The manifest from which the new pods of a scaled workload were created, or None if they are copies."""
 
@@ -75,7 +77,10 @@ class StepResult:
         """
         job_failures = JobFailures.of_cluster(self.cluster)
         for pod in pods:
-            self.displaced_count += 1
+            if find_owner(pod).kind in ("DaemonSet", "Node"):
+                self.ending_count += 1
+            else:
+                self.displaced.append(pod)
             is_replaced = job_failures.record_eviction(pod) and find_owner(pod).kind != "DaemonSet"
             self.change_pod(pod, recreate_pod_with_current_priority(pod, self.cluster) if is_replaced else None)
         for pod in job_failures.list_pods_of_failed_jobs(self.cluster):
