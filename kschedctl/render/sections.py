@@ -114,22 +114,22 @@ def build_unread_lines(unknown: Sequence[UnknownKind]) -> Page:
         "victims": "the preempted pods could differ",
         "remedies": "other fixes could work",
         "replacement": "the best nodes for running pods could differ",
-        "creation": "pods that could not be created may be missing from this answer",
+        "creation": "this answer may miss pods that could not be created",
     }
     lines = []
     for affects, consequence in consequences.items():
         kinds = [kind for kind in unknown if kind.affects == affects]
         if kinds:
-            lines.append(f"{describe_unread_kinds(kinds)}; {consequence}")
+            lines.append(f"{describe_unread_kinds(kinds)}, so {consequence}")
     beside_verdict = [kind for kind in unknown if kind.affects in consequences]
     if lines and not any(kind.affects == VERDICT for kind in unknown):
         lines[-1] += advise_reading(beside_verdict)
-    return tuple(paragraph(Marked("incomplete:", Tone.WARNING), line) for line in lines)
+    return tuple(paragraph(Marked("Incomplete:", Tone.WARNING), line) for line in lines)
 
 
 def build_extender_line(extended: tuple[str, ...]) -> Page:
     """Return a line about what extenders answered."""
-    return (paragraph(Marked("note:", Tone.WARNING), "; ".join(extended)),) if extended else ()
+    return (paragraph(Marked("Note:", Tone.WARNING), "; ".join(extended)),) if extended else ()
 
 
 def build_interruption_line(interrupted: bool, description: str = "a partial result") -> Page:

@@ -55,7 +55,7 @@ def test_daemons_and_bare_pods() -> None:
     report = simulate_failures(Cluster.from_objects([*zones(1), daemon, pod("alone", "n0")]), "node")
     worst = report.failures[0]
     assert (worst.name, worst.displaced, worst.lost, worst.unplaced, worst.ending) == ("n0", 1, 1, 0, 1)
-    assert "Pods of DaemonSets and static pods end with their nodes" in RENDERERS["table"](report, Style())
+    assert "DaemonSet pods and static pods end when their node is lost" in RENDERERS["table"](report, Style())
     without_daemons = simulate_failures(Cluster.from_objects([*zones(1), pod("alone", "n0")]), "node")
     assert "Pods of DaemonSets" not in RENDERERS["table"](without_daemons, Style())
 

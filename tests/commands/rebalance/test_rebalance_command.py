@@ -288,7 +288,7 @@ def test_what_pods_really_use_is_not_known(run: Run, write: Write, tmp_path, met
 def test_without_budgets_nobody_knows(run: Run, write: Write) -> None:
     code, out, err = run("rebalance", "-f", write(tainted("n1", "4"), node("n2", "4"), owned("a", "n1"), whole=False))
     assert code == 5, err
-    assert "not certain: PodDisruptionBudgets, Services, ReplicaSets were not among the files" in out
+    assert "not certain: the files contain no list of PodDisruptionBudgets, Services or ReplicaSets" in out
 
 
 NAME = {"name": "RemovePodsViolatingNodeTaints"}

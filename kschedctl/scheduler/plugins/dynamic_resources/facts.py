@@ -101,14 +101,14 @@ class DevicesUnfit(Fact, frozen=True):
 
         >>> taken = DeviceFault("Allocated", devices=1)
         >>> DevicesUnfit((RequestedDevices("shop/gpu", "r", 2, devices=2, free=1, faults=(taken,)),)).describe()
-        'request r of claim shop/gpu needs 2 devices; 1 of 2 fits (1 allocated)'
+        'request r of claim shop/gpu needs 2 devices, but only 1 of 2 on the node fits (1 allocated)'
         """
         parts = list(map(_render_request, self.requests))
         only_fail_together = self.together  # each request can be filled on its own
         if only_fail_together and self.constraints:
             parts.append(f"no choice of devices meets {' and '.join(self.constraints)}")
         elif only_fail_together:
-            parts.append("not all at once")
+            parts.append("these requests cannot all be filled at once")
         for pool in self.pools:
             parts.append(
                 f"pool {pool.pool} is invalid: {pool.invalid}" if pool.invalid else f"pool {pool.pool} is incomplete"
@@ -136,8 +136,10 @@ def _render_request(devices: RequestedDevices) -> str:
     requested = "all devices" if devices.wanted is None else counted(devices.wanted, "device")
     text = f"request {devices.request} of claim {devices.claim} needs {requested}"
     if not devices.devices:
-        return f"{text}; the node has none"
-    text += f"; {devices.free} of {devices.devices} {agreeing(devices.free, 'fits', 'fit')}"
+        return f"{text}, but the node has none"
+    is_enough = devices.free >= (devices.devices if devices.wanted is None else devices.wanted)
+    only = "and" if is_enough else "but only"
+    text += f", {only} {devices.free} of {devices.devices} on the node {agreeing(devices.free, 'fits', 'fit')}"
     if devices.faults:
         faults = [f"{fault.devices} {_render_fault(fault)}" for fault in devices.faults]
         text += f" ({', '.join(faults)})"
