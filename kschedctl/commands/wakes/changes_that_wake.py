@@ -35,7 +35,7 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.text.counts import counted
 
-NOTHING = "the scheduler retries it without a change"
+NOTHING = "no change is needed"
 
 
 def find_wake_ups(scheduler: Scheduler, pod: Pod) -> WakeUps:

@@ -29,7 +29,7 @@ def first_line(text: str) -> str:
 
 def test_sound_where_nothing_waits(run: Run, write: Write) -> None:
     code, out, _ = run(*PENDING, write(node("n1"), pod("p", nodeName="n1")))
-    assert (code, first_line(out)) == (0, "Sound: nothing is pending")
+    assert (code, first_line(out)) == (0, "OK: nothing is pending")
 
 
 def test_what_is_unsound_comes_first(run: Run, write: Write) -> None:
@@ -50,7 +50,7 @@ def test_an_interruption_shows_the_sections_before_it(run: Run, write: Write, mo
     sections = [option for name in ("pending", "queue", "placed") for option in ("--section", name)]
     code, out, err = run("audit", *sections, "-f", file)
     assert (code, err) == (130, "")
-    assert out.splitlines()[:2] == ["Interrupted: not audited: placed", "Sound so far: 2 sections, nothing found"]
+    assert out.splitlines()[:2] == ["Interrupted: not audited: placed", "OK so far: 2 sections, nothing found"]
     document = json.loads(run("audit", *sections, "-f", file, "-o", "json").out)
     assert (document["interrupted"], document["state"], document["notReached"]) == (True, "unknown", ["placed"])
     assert [section["name"] for section in document["sections"]] == ["pending", "queue"]
@@ -113,7 +113,7 @@ def test_how_long_a_pod_waits_that_fits_is_known_with_a_time_alone(run: Run, wri
     file = write(node("n1"), fits)
     assert run(*PENDING, file).code == 5
     young, old = (run(*PENDING, file, "--now", f"2026-05-06T{time}Z") for time in ("09:00:05", "09:12:00"))
-    assert (young.code, first_line(young.out)) == (0, "Sound: 1 pod pending: 1 not tried yet")
+    assert (young.code, first_line(young.out)) == (0, "OK: 1 pod pending: 1 not yet tried by the scheduler")
     assert (old.code, first_line(old.out)) == (1, "1 error in pending")
     assert "  12m  " in old.out
 
@@ -202,7 +202,7 @@ def test_parts_of_a_cluster_are_not_known_and_no_bug(
 def test_notes_are_not_nothing(run: Run, write: Write) -> None:
     """That there is no lease is a note, and no failure."""
     code, out, _ = run("audit", "--section", "pending", "--section", "leader", "-f", write(node("n1")))
-    assert (code, first_line(out)) == (0, "Sound: 1 section, 1 note; not judged: leader")
+    assert (code, first_line(out)) == (0, "OK: 1 section, 1 note; not judged: leader")
 
 
 def test_the_summary_has_the_problems_first_and_no_sound_section_as_a_cause(run: Run) -> None:

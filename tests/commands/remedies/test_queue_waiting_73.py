@@ -52,7 +52,7 @@ def test_first_fixes_hold_while_all_others_wait() -> None:
 def test_as_many_nodes_are_added_as_the_pods_ahead_take_and_one_more() -> None:
     """Two replicas of priority 5,000 request 2.5 of 4 CPUs each, so no node takes both: the second needs two nodes."""
     fix = explained("pend/cpu-prio-6bbc4d9bc5-t5hcp").remedies[0]
-    assert fix.summary.startswith("Add 2 nodes like general-a1 (pool general), since pods ahead in the queue (")
+    assert fix.summary.startswith("Add 2 nodes like general-a1 (pool general), since pod ")
     assert "pend/cpu-prio-6bbc4d9bc5-rlr8n" in fix.summary
     assert fix.holds is True
     assert fix.rivals == ()
@@ -134,7 +134,7 @@ def test_a_smaller_claim_names_the_volume_that_is_used_and_the_storage_that_is_l
     assert tolerate.summary == "Tolerate the taint dedicated=db:NoSchedule"
     assert smaller.summary.endswith("such as pv-gen-a3: 10Gi instead of 60Gi")
     assert "pv-db" not in repr(smaller)
-    assert "the pod gets 16% of the storage that it asks for" in smaller.drawbacks
+    assert "the pod gets only 16% of the storage that it requests" in smaller.drawbacks
 
 
 def test_the_first_line_counts_the_pods_of_the_manifest_apart_from_waiting_pods() -> None:
