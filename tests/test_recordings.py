@@ -17,7 +17,7 @@ import pytest
 
 import kschedctl
 from kschedctl.api.times import parse_nanoseconds
-from kschedctl.commands.make_room.room import RoomWishes
+from kschedctl.commands.make_room.room import RoomCriteria
 from kschedctl.commands.simulate.rollout_replay import RealPlacement, replay_rollout
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -157,7 +157,7 @@ def test_the_rollout_is_followed() -> None:
 
 def test_room_for_gpus(recorded_cluster: kschedctl.Cluster) -> None:
     """4 GPUs are requested; of 4 on either node 2 are used by pods of a Deployment that fit on the other."""
-    room = kschedctl.make_room(recorded_cluster, "lab/p03-gpu", RoomWishes(seconds=20))
+    room = kschedctl.make_room(recorded_cluster, "lab/p03-gpu", RoomCriteria(seconds=20))
     assert room.fits
     assert {(move.source, move.target) for move in room.moves} == {("gpu1", "gpu2")}
     assert len(room.moves) == 2

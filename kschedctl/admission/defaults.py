@@ -67,8 +67,8 @@ def set_pod_spec_defaults(spec: Writable, *, is_pod: bool) -> None:
     _canonicalize_resources(spec.get("resources"))
 
 
-def _set_container_defaults(container: Writable, host_network: bool, is_pod: bool) -> None:
-    """Set the defaults of a container in place.
+def _set_container_defaults(container: Writable, *, host_network: bool, is_pod: bool) -> None:
+    """Set the defaults of a container, its ports, probes and environment in place.
 
     With ``host_network``, host ports default to container ports. Missing requests default to the limits only in a pod,
     not in a pod template.

@@ -105,7 +105,13 @@ def _strip_state(status: ContainerStatus) -> ContainerStatus:
 
 def _select_notable_statuses(statuses: Statuses) -> Statuses:
     """Return the notable statuses, reduced to name, restart count and state."""
-    return tuple([ContainerStatus(s.name, s.restart_count, s.state) for s in statuses if not _is_unremarkable(s)])
+    return tuple(
+        [
+            ContainerStatus(status.name, status.restart_count, status.state)
+            for status in statuses
+            if not _is_unremarkable(status)
+        ]
+    )
 
 
 def _apply_notable_states(statuses: Statuses, notable_statuses: Statuses) -> Statuses:

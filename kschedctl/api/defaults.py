@@ -52,8 +52,10 @@ def apply_pod_defaults(pod: Pod) -> Pod:
 
 def apply_pod_spec_defaults(spec: PodSpec) -> PodSpec:
     """Return the spec with the defaults of its fields, or the same object if no field needs a default."""
-    containers = tuple([_apply_container_defaults(c, spec.host_network) for c in spec.containers])
-    init_containers = tuple([_apply_container_defaults(c, spec.host_network) for c in spec.init_containers])
+    containers = tuple([_apply_container_defaults(container, spec.host_network) for container in spec.containers])
+    init_containers = tuple(
+        [_apply_container_defaults(container, spec.host_network) for container in spec.init_containers]
+    )
     grace_period = spec.termination_grace_period_seconds
     has_complete_fields = bool(spec.scheduler_name) and grace_period is not None
     has_complete_containers = _are_identical(containers, spec.containers) and _are_identical(
@@ -123,7 +125,10 @@ def with_runtime_class_fields(pod: Pod, classes: Iterable[RuntimeClass]) -> Pod:
 
     A pod without a RuntimeClass, or with an unknown one, is returned unchanged.
     """
-    class_ = next((c for c in classes if c.metadata.name == pod.spec.runtime_class_name), None)
+    class_ = next(
+        (priority_class for priority_class in classes if priority_class.metadata.name == pod.spec.runtime_class_name),
+        None,
+    )
     if class_ is None:
         return pod
     spec = pod.spec
@@ -162,7 +167,8 @@ def merge_spread_label_keys(pod: Pod) -> Pod:
     Each key that is a label of the pod becomes an In requirement on the value of the label.
     """
     constraints = tuple(
-        merge_constraint_label_keys(c, pod.metadata.labels) for c in pod.spec.topology_spread_constraints
+        merge_constraint_label_keys(constraint, pod.metadata.labels)
+        for constraint in pod.spec.topology_spread_constraints
     )
     return replace(pod, spec=replace(pod.spec, topology_spread_constraints=constraints)) if constraints else pod
 

@@ -176,10 +176,12 @@ def validate_requirement(key: str, operator: str, values: Sequence[str] | None, 
     """
     errors = []
     values_path = join_path(path, "values")
-    if problem := "; ".join(find_label_key_errors(key)):
-        errors.append(format_invalid(join_path(path, "key"), key, problem))
-    if problem := _describe_value_count_error(operator, len(values or ())):
-        errors.append(format_invalid(values_path, values, problem))
+    key_problems = "; ".join(find_label_key_errors(key))
+    if key_problems:
+        errors.append(format_invalid(join_path(path, "key"), key, key_problems))
+    count_problem = _describe_value_count_error(operator, len(values or ()))
+    if count_problem:
+        errors.append(format_invalid(values_path, values, count_problem))
     if operator in (GREATER_THAN, LESS_THAN):
         problem = "for 'Gt', 'Lt' operators, the value must be an integer"
         errors += [
@@ -190,8 +192,9 @@ def validate_requirement(key: str, operator: str, values: Sequence[str] | None, 
     if operator not in OPERATORS:
         errors.append(format_not_supported(join_path(path, "operator"), operator, OPERATORS))
     for i, value in enumerate(values or ()):
-        if problem := "; ".join(find_label_value_errors(value)):
-            errors.append(format_invalid(f"{values_path}[{i}][{key}]", value, problem))
+        value_problems = "; ".join(find_label_value_errors(value))
+        if value_problems:
+            errors.append(format_invalid(f"{values_path}[{i}][{key}]", value, value_problems))
     return errors
 
 

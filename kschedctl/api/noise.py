@@ -65,7 +65,9 @@ def strip_unread_data(obj: S) -> S:
         annotations = {key: value for key, value in meta.annotations.items() if is_read_annotation(key)}
         obj = replace(obj, metadata=replace(meta, annotations=annotations))
     if isinstance(obj, Node):
-        conditions = tuple(Condition(c.type, c.status, c.reason) for c in obj.status.conditions)
+        conditions = tuple(
+            Condition(condition.type, condition.status, condition.reason) for condition in obj.status.conditions
+        )
         obj = replace(obj, status=replace(obj.status, conditions=conditions))
     if isinstance(obj, StoredWorkload | ReplicationController) and obj.status.conditions:
         failures = tuple(condition for condition in obj.status.conditions if reports_creation_failure(condition))

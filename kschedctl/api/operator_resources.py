@@ -99,7 +99,7 @@ class OperatorResource(Struct, frozen=True):
     @property
     def has_ended(self) -> bool:
         """Return whether the operator reports that the resource has finished and needs no more pods."""
-        ended = any(c.status == "True" and c.type.lower() in _ENDED for c in self.conditions)
+        ended = any(condition.status == "True" and condition.type.lower() in _ENDED for condition in self.conditions)
         return ended or self.phase.lower() in _ENDED
 
 

@@ -121,9 +121,11 @@ def restore_pod_status(status: PodStatus, pod_texts: PodTexts) -> PodStatus:
         status = replace(status, start_time=pod_texts.started or None, message=pod_texts.message)
     if pod_texts.containers not in ("", NOT_RECORDED):
         status = with_container_states(status, pod_texts.containers)
-    if not any(c.type in ("PodScheduled", "DisruptionTarget") for c in status.conditions):
+    if not any(condition.type in ("PodScheduled", "DisruptionTarget") for condition in status.conditions):
         return status
-    return replace(status, conditions=tuple([_restore_condition(c, pod_texts) for c in status.conditions]))
+    return replace(
+        status, conditions=tuple([_restore_condition(condition, pod_texts) for condition in status.conditions])
+    )
 
 
 def _restore_condition(condition: Condition, pod_texts: PodTexts) -> Condition:

@@ -135,7 +135,7 @@ def _compute_peak_of_selected_requests(
     pod: Pod, options: Options, select_requests: Callable[[Container, ContainerStatus | None], Resources]
 ) -> Quantities:
     """Return the peak of the requests that ``select_requests`` returns for each container and its status."""
-    statuses = {s.name: s for s in (*pod.status.init_container_statuses, *pod.status.container_statuses)}
+    statuses = {status.name: status for status in (*pod.status.init_container_statuses, *pod.status.container_statuses)}
 
     def parse_requests(container: Container) -> Quantities:
         """Parse the selected requests of a container, with the amounts to assume for missing resources."""
@@ -286,7 +286,11 @@ def is_resize_deferred(pod: Pod) -> bool:
 
     kube-scheduler counts the new requests anyway. Before 1.33 the deferral is in status.resize instead of a condition.
     """
-    reasons = [c.reason for c in pod.status.conditions if c.type == "PodResizePending" and c.status != "False"]
+    reasons = [
+        condition.reason
+        for condition in pod.status.conditions
+        if condition.type == "PodResizePending" and condition.status != "False"
+    ]
     return "Deferred" in (*reasons, pod.status.resize)
 
 

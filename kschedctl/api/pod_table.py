@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Ints
 from kschedctl.api.columns import InternedTexts, TextColumn
 from kschedctl.api.container_states import without_container_states
+from kschedctl.api.gangs import GangKey, find_gangs
 from kschedctl.api.objects import Condition, Pod, PodMeta, PodSpec, PodStatus, Volume
 from kschedctl.api.pod_columns import PodTextColumns, PodTexts, restore_pod_status
 
@@ -224,6 +225,15 @@ class PodTable(Sequence[Pod]):
             [*self.names, *other.names],
             PodTextColumns.concatenate([self.columns, other.columns]),
         )
+
+    @cached_property
+    def templates_by_gang(self) -> Mapping[GangKey, list[int]]:
+        """The numbers of the templates of each gang, in ascending order."""
+        templates_by_gang: dict[GangKey, list[int]] = {}
+        for number, template in enumerate(self.templates):
+            for key in find_gangs(template):
+                templates_by_gang.setdefault(key, []).append(number)
+        return templates_by_gang
 
     @cached_property
     def _template_numbers(self) -> dict[TemplateKey, int]:

@@ -105,11 +105,12 @@ class KarpenterInput(InstanceTypeInput):
         for text in self.karpenter or ():
             name, equals, value = text.partition("=")
             setting_type = SETTINGS.get(name)  # str or int
-            is_valid_setting = bool(equals) and (setting_type is str or (setting_type is int and value.isdecimal()))
             if name in GATES and value in ("true", "false"):
                 gates[name] = value == "true"
-            elif setting_type is not None and is_valid_setting:
-                settings[name] = setting_type(value)
+            elif setting_type is str and equals:
+                settings[name] = value
+            elif setting_type is int and value.isdecimal():
+                settings[name] = int(value)
             else:
                 known = ", ".join((*SETTINGS, *GATES))
                 raise UsageError(f"--karpenter {text}: needs SETTING=VALUE of a known setting", hint=f"known: {known}")

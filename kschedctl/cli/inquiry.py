@@ -192,7 +192,11 @@ def _build_inquiry(source: Source, reading: ReadResult, surroundings: Surroundin
 def _find_cluster_pods(manifests: Iterable[Manifest], reading: ReadResult) -> PodTable:
     """Return the pods among the objects, except manifests to create."""
     return reading.pods.apply_changes(
-        {get_object_key(m.document["metadata"]): None for m in manifests if m.document["kind"] == "Pod"}
+        {
+            get_object_key(manifest.document["metadata"]): None
+            for manifest in manifests
+            if manifest.document["kind"] == "Pod"
+        }
     )
 
 

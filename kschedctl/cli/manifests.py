@@ -293,9 +293,9 @@ def _decode_manifests(reading: ReadResult) -> list[_DecodedManifest]:
 def _find_listed_pods(reading: ReadResult) -> PodTable:
     """Return the pods that are only in long lists, which are decoded as a table instead of as manifests."""
     pods = (
-        m.document["metadata"]
-        for m in reading.manifests
-        if is_workload_manifest(m.document) and m.document["kind"] == "Pod"
+        manifest.document["metadata"]
+        for manifest in reading.manifests
+        if is_workload_manifest(manifest.document) and manifest.document["kind"] == "Pod"
     )
     return reading.pods.apply_changes({get_object_key(metadata): None for metadata in pods})
 
@@ -400,9 +400,9 @@ def _log_skipped_kustomizations(reading: ReadResult) -> None:
 def log_skipped_hooks(reading: ReadResult) -> None:
     """Log the manifests that are Helm hooks, which are not created."""
     hooks = [
-        describe_document(m.document)
-        for m in reading.manifests
-        if is_workload_manifest(m.document) and is_non_install_hook(m.document)
+        describe_document(manifest.document)
+        for manifest in reading.manifests
+        if is_workload_manifest(manifest.document) and is_non_install_hook(manifest.document)
     ]
     if hooks:
         log.warning("note: %s: %s", SKIPPED_HOOKS_NOTE, ", ".join(hooks))

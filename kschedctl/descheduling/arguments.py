@@ -456,7 +456,7 @@ def validate_include_exclude(field: str, selection: NamespaceChoice | OwnerKinds
 
 
 def validate_choices(
-    field: str, values: Collection[str], choices: Collection[str], unique: bool = True
+    field: str, values: Collection[str], choices: Collection[str], *, unique: bool = True
 ) -> Iterator[ArgumentError]:
     """Yield an error for each value that is not among the choices.
 

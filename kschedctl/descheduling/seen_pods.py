@@ -84,6 +84,10 @@ class SeenPods:
         """The distinct PodInfos."""
         return self.view.pods.infos
 
+    def get_info(self, position: int) -> PodInfo:
+        """Return the PodInfo of the pod at a position."""
+        return self.view.pods.get_info(position)
+
     def select_infos(self, predicate: Callable[[Pod], bool]) -> Bools:
         """Return a (T,) mask of the PodInfos whose pods satisfy the predicate."""
         return self.view.pods.where(lambda info: predicate(info.pod))
@@ -190,8 +194,8 @@ def find_pods_in_states(
 ) -> Bools:
     """Return a (P,) mask of the pods whose phase is among the states or whose containers satisfy ``has_state``.
 
-    With ``include_reasons``, pods whose reason is among the states are included.
-    Pods that earlier rounds moved are running.
+    With ``include_reasons``, pods whose reason is among the states are included. Pods that earlier rounds moved count
+    as running.
     """
     has_pod_state = seen.select_infos(
         lambda pod: pod.status.phase in states or (include_reasons and pod.status.reason in states)

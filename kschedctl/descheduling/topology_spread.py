@@ -57,8 +57,10 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
         A domain's code is the code of its label value. Domains of eligible nodes that have no counted pods are
         included. Pods on nodes without the label are left out.
         """
-        matching = positions[rule.matching[self.seen.info[positions]]]
-        codes_of_matching = self.view.nodes.label(rule.key).codes[self.view.node[matching]]
+        is_matching = rule.matching[self.seen.info[positions]]
+        matching = positions[is_matching]
+        code_by_row = self.view.nodes.label(rule.key).codes
+        codes_of_matching = code_by_row[self.view.node[matching]]
         has_label = codes_of_matching >= 0
         counted, codes = matching[has_label], codes_of_matching[has_label]
         domains = np.union1d(self._find_domain_codes(rule), codes)

@@ -194,7 +194,7 @@ class _Utilization(DeschedulerPlugin[U]):
 
         Pods in namespaces that the arguments exclude cannot be moved.
         """
-        pod = self.seen.infos[self.seen.info[position]].pod
+        pod = self.seen.get_info(position).pod
         namespaces = self.arguments.evictable_namespaces
         if namespaces is not None and pod.metadata.namespace in namespaces.exclude:
             return False

@@ -117,7 +117,7 @@ def _explain_no_preemption(search: RemedySearch) -> Iterator[str]:
         return
     if search.trials.can_preempt(changes=()):
         return
-    if not search.wishes.considers(FixKind.USE_PRIORITY_CLASS, by="author"):
+    if not search.criteria.considers(FixKind.USE_PRIORITY_CLASS, by="author"):
         return
     if not search.trials.find_single_trials(FixKind.USE_PRIORITY_CLASS):
         priority = search.trials.base.pod.spec.priority or 0

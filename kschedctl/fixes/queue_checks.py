@@ -131,7 +131,7 @@ class QueueChecks:
         if best is None or best.result is None or adding.needs_special_node is None:
             return best
         pods = self.trials.scheduler.view.pods
-        infos_ahead = [pods.infos[pods.info[pods.index[key]]] for key in best.result.ahead]
+        infos_ahead = [pods.get_info(pods.index[key]) for key in best.result.ahead]
         assert trial.cycle is not None
         return best if _are_special_nodes_used(adding, enough, (trial.cycle.info, *infos_ahead)) else None
 
@@ -150,7 +150,7 @@ class QueueChecks:
         for _ in range(MOST_ENLARGEMENTS):
             if result is None:
                 return None
-            rivals |= {key: pods.infos[pods.info[pods.index[key]]] for key in result.rivals}
+            rivals |= {key: pods.get_info(pods.index[key]) for key in result.rivals}
             enlarged_fix = adding.with_room_for(list(rivals.values()))
             if enlarged_fix is None:
                 return None

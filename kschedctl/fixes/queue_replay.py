@@ -319,8 +319,7 @@ def estimate_nodes_needed(trial: RemedyTrial) -> int:
     target_position = view.pods.index.get(trial.authored_pod.key, len(view.pods))
     target_turn = (-trial.cycle.info.priority, target_position)
     turns = {
-        position: (-int(view.pods.priority[view.pods.info[position]]), position)
-        for position in find_pods_still_pending(simulation)
+        position: (-view.pods.get_priority(position), position) for position in find_pods_still_pending(simulation)
     }
     pods_ahead = sorted((position for position in turns if turns[position] < target_turn), key=turns.__getitem__)
 

@@ -175,14 +175,19 @@ def move_smallest_fix_first(fixes: Sequence[CheckedFix]) -> list[CheckedFix]:
     harmless_sizes = [len(fix.ranked.trial.changes) for fix in fixes if harms_nobody(fix.ranked.trial)]
     if not harmless_sizes:
         return list(fixes)
-    small_fixes = [fix for fix in fixes if len(fix.ranked.trial.changes) <= min(harmless_sizes)]
-    if not any(keeps_workload(fix.ranked.trial) for fix in small_fixes):
-        small_fixes = [
-            fix for fix in fixes if fix in small_fixes or any(map(is_manifest_correction, fix.ranked.trial.changes))
-        ]
-    first = small_fixes[0]
-    holds = first.result is not None and first.result.holds
-    return [first, *(fix for fix in fixes if fix is not first)] if holds else list(fixes)
+    searched_size = min(harmless_sizes)
+    small_fixes = [fix for fix in fixes if len(fix.ranked.trial.changes) <= searched_size]
+    searches_corrections = not any(keeps_workload(fix.ranked.trial) for fix in small_fixes)
+
+    def is_searched(fix: CheckedFix) -> bool:
+        """Return whether `explain` considers the fix."""
+        changes = fix.ranked.trial.changes
+        return len(changes) <= searched_size or (searches_corrections and any(map(is_manifest_correction, changes)))
+
+    first = next(filter(is_searched, fixes))
+    if first.result is None or not first.result.holds:
+        return list(fixes)
+    return [first, *(fix for fix in fixes if fix is not first)]
 
 
 def build_cost_key(changes: Iterable[Fix]) -> tuple[tuple[Price, ...], float]:

@@ -41,7 +41,7 @@ REQUEST_KINDS = frozenset({FixKind.LOWER_REQUEST, FixKind.DROP_REQUEST})
 
 
 @dataclass(frozen=True)
-class RemedyWishes:
+class RemedyCriteria:
     """The kinds and sizes of the sets of changes to search for."""
 
     max_changes: int = 3
@@ -82,7 +82,7 @@ class RemedySearch:
     """Proposes changes for a tried node."""
     propose_without_node: FixProposer
     """Proposes changes that do not depend on a node."""
-    wishes: RemedyWishes
+    criteria: RemedyCriteria
     deadline: float = math.inf
     """The outer time limit, by the monotonic clock."""
     progress: Callable[[int], None] = lambda _: None
@@ -121,10 +121,10 @@ class RemedySearch:
         If only the smallest sets are wanted, the search ends after the first size at which a verified set harms nobody.
         If all verified sets change the workload, only sets that correct its manifest are tried at larger sizes.
         """
-        for size in range(1, self.wishes.max_changes + 1):
+        for size in range(1, self.criteria.max_changes + 1):
             # A fix whose values are unknown is not verified, so that the search for a verified one continues.
             verified_trials = [trial for trial in self.working_trials if not needs_values(trial)]
-            is_small_enough = self.wishes.smallest and any(map(harms_nobody, verified_trials))
+            is_small_enough = self.criteria.smallest and any(map(harms_nobody, verified_trials))
             if is_small_enough:
                 if any(map(keeps_workload, verified_trials)):
                     break
@@ -301,11 +301,13 @@ class RemedySearch:
         self.working_trials.append(trial)
 
     def _is_wanted(self, fix: Fix) -> bool:
-        """Return whether the wishes allow the fix and it is not a useless PriorityClass.
+        """Return whether the criteria allow the fix and it is not a useless PriorityClass.
 
         A higher priority is useless for a pod that can already preempt.
         """
-        return self.wishes.allows(fix) and not (fix.kind == FixKind.USE_PRIORITY_CLASS and self.trials.can_preempt(()))
+        return self.criteria.allows(fix) and not (
+            fix.kind == FixKind.USE_PRIORITY_CLASS and self.trials.can_preempt(())
+        )
 
     def _has_reached_limit(self) -> bool:
         """Return whether the trials or the time is used up. If so, set `is_exhaustive` to False."""

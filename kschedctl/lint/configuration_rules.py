@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -80,18 +80,24 @@ def check_configuration(
 
     # Without profiles in the document, there is one default profile
     profiles = array_at(document, "profiles") or ({},)
+    profile_checks: tuple[tuple[Rule, Callable[[_CheckedProfile], Iterable[Problem]]], ...] = (
+        (WITHOUT_STATE, _find_plugins_without_state),
+        (DISABLED, _find_disabled_defaults),
+        (WEIGHT_ZERO, _find_zero_weights),
+        (UNKNOWN, _find_unknown_disabled_plugins),
+        (FOREIGN, _find_foreign_plugins),
+        (UNUSED_ARGS, _find_unused_args),
+    )
     for i, (profile, profile_document) in enumerate(zip(configuration.profiles.values(), profiles, strict=False)):
         checked = _CheckedProfile(
             subject, ("profiles", i), profile, object_at(profile_document), gates, mismatches, len(profiles) > 1
         )
-        yield from ((WITHOUT_STATE, problem) for problem in _find_plugins_without_state(checked))
-        yield from ((DISABLED, problem) for problem in _find_disabled_defaults(checked))
-        yield from ((WEIGHT_ZERO, problem) for problem in _find_zero_weights(checked))
-        yield from ((UNKNOWN, problem) for problem in _find_unknown_disabled_plugins(checked))
-        yield from ((FOREIGN, problem) for problem in _find_foreign_plugins(checked))
-        yield from ((UNUSED_ARGS, problem) for problem in _find_unused_args(checked))
+        for rule, find_problems in profile_checks:
+            for problem in find_problems(checked):
+                yield rule, problem
     if nodes is not None:
-        yield from ((PERCENTAGE, problem) for problem in _find_unsuitable_percentages(subject, configuration, nodes))
+        for problem in _find_unsuitable_percentages(subject, configuration, nodes):
+            yield PERCENTAGE, problem
 
 
 def _refine_error_by_version(path: Path, message: str, mismatches: Iterable[VersionMismatch]) -> tuple[Path, str]:
@@ -156,16 +162,20 @@ def _find_disabled_defaults(checked: _CheckedProfile) -> Iterator[Problem]:
     apply to PostFilter if a custom plugin runs there instead.
     """
     profile = checked.profile
+    has_custom_post_filter = any(name not in IN_TREE for name in profile.plugins["postFilter"])
     for plugin in list_default_plugins(checked.gates):
         declared = IN_TREE[plugin.name]
         consequence = declared.plugin.without if declared.plugin else ""
-        decisive_point = next((point for point in DECISIVE_POINTS if point in declared.points), "")
-        is_enabled = plugin.name in profile.enabled_names
-        runs_where_needed = is_enabled and (not decisive_point or plugin.name in profile.plugins[decisive_point])
-        is_replaced = decisive_point == "postFilter" and not IN_TREE.keys() >= set(profile.plugins["postFilter"])
-        if not consequence or runs_where_needed or (is_enabled and is_replaced):
+        if not consequence:
             continue
-        name = f"{plugin.name} at {decisive_point}" if is_enabled else plugin.name
+        name = plugin.name
+        if name in profile.enabled_names:
+            decisive_point = next((point for point in DECISIVE_POINTS if point in declared.points), "")
+            runs_where_needed = not decisive_point or name in profile.plugins[decisive_point]
+            is_replaced = decisive_point == "postFilter" and has_custom_post_filter
+            if runs_where_needed or is_replaced:
+                continue
+            name = f"{name} at {decisive_point}"
         message = f"without {name}, {consequence}"
         if checked.has_siblings:
             message = f"profile {profile.scheduler_name}: {message}"

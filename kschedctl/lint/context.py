@@ -148,7 +148,7 @@ class LintContext:
         """Build the context for linting all workloads and other objects of a cluster."""
         items = {struct: tuple(map(_to_typed_object, getattr(cluster, FIELDS[kind]))) for kind, struct in TYPED.items()}
         pools = tuple(
-            TypedObject(_to_typed_object(p).subject, to_written_pool(p)) for p in cluster.karpenter_node_pools
+            TypedObject(_to_typed_object(pool).subject, to_written_pool(pool)) for pool in cluster.karpenter_node_pools
         )
         workloads = tuple(find_cluster_workloads(cluster))
         return cls(workloads, {**items, WrittenNodePool: pools}, cluster, gates=_get_gates(cluster))
@@ -346,7 +346,14 @@ class LintContext:
     @cached_property
     def default_priority(self) -> int:
         """Return the priority of new pods without a class."""
-        return min((c.value for c in self.priority_classes.values() if c.global_default), default=0)
+        return min(
+            (
+                priority_class.value
+                for priority_class in self.priority_classes.values()
+                if priority_class.global_default
+            ),
+            default=0,
+        )
 
     @cached_property
     def workloads_by_namespace(self) -> dict[str, list[Workload]]:
@@ -487,7 +494,9 @@ class LintContext:
     def _workloads_by_label(self) -> dict[tuple[str, str, str], list[Workload]]:
         """Return the workloads by namespace, label and value."""
         return _group_values_by_key(
-            ((w.namespace, key, value), w) for w in self.workloads for key, value in w.labels.items()
+            ((workload.namespace, key, value), workload)
+            for workload in self.workloads
+            for key, value in workload.labels.items()
         )
 
     def iter_claims(self, workload: Workload) -> Iterator[tuple[int, api.PersistentVolumeClaim]]:
@@ -516,7 +525,7 @@ class LintContext:
     def _cluster_claims(self) -> dict[tuple[str, str], api.PersistentVolumeClaim]:
         """Return the claims of the cluster by namespace and name."""
         claims = self.cluster.persistent_volume_claims if self.cluster else ()
-        return {(c.metadata.namespace or "default", c.metadata.name): c for c in claims}
+        return {(claim.metadata.namespace or "default", claim.metadata.name): claim for claim in claims}
 
 
 def _group_values_by_key(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:

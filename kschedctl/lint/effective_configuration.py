@@ -143,7 +143,7 @@ def _convert_args_to_json(value: object) -> object:
     Null fields are left out, and secrets in the arguments of third-party plugins are redacted.
     """
     if isinstance(value, msgspec.Struct):
-        fields = ((f.encode_name, getattr(value, f.name)) for f in msgspec.structs.fields(value))
+        fields = ((field.encode_name, getattr(value, field.name)) for field in msgspec.structs.fields(value))
         return {name: _convert_args_to_json(item) for name, item in fields if item is not None}
     if isinstance(value, GoDuration):
         return f"{value:g}s"

@@ -97,8 +97,14 @@ class PathIgnores(NamedTuple):
 def render_baseline(findings: Iterable[Finding]) -> str:
     """Render the content of a baseline file that contains these findings."""
     entries = [
-        {"fingerprint": f.fingerprint, "rule": f.rule, "object": f.object, "path": f.path, "file": f.file}
-        for f in findings
+        {
+            "fingerprint": finding.fingerprint,
+            "rule": finding.rule,
+            "object": finding.object,
+            "path": finding.path,
+            "file": finding.file,
+        }
+        for finding in findings
     ]
     document = {"apiVersion": "kschedctl.dev/v1", "kind": BASELINE_KIND, "findings": entries}
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"

@@ -32,8 +32,9 @@ from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.remedy import chain_commands
 from kschedctl.reports.report import PlainReport
-from kschedctl.reports.summary import CostKind, ShortFix, ShortPods, Summary
-from kschedctl.text.counts import capitalize, counted
+from kschedctl.reports.summary import LONGEST, CostKind, ShortFix, ShortPods, Summary
+from kschedctl.reports.unknown import affect_only_verdict
+from kschedctl.text.counts import agreeing, capitalize, counted
 from kschedctl.text.printable import describe_misfit, printable, rewrite_fit_error
 
 MAX_LINES = 12
@@ -56,6 +57,8 @@ class BriefText(NamedTuple):
     """
     is_entry: bool = False
     """Whether the part is an entry of the list that ends with the number of entries that are left out."""
+    is_warning: bool = False
+    """Whether the part is one of the warnings, which end with the number of warnings that are left out."""
     needs_previous: bool = False
     """Whether the part is left out if the part before it is left out."""
     text_to_cut: str = ""
@@ -74,7 +77,7 @@ def to_markdown_brief(document: Document, style: Style) -> str:
         # The last lines are the commands in `more`, which become blocks of their own
         texts = lines[: len(lines) - len(part.more)]
         left_out: list[str] = []
-        if part.is_entry and _LEFT_OUT.fullmatch(texts[-1]):  # the number of entries left out is an item of its own
+        if (part.is_entry or part.is_warning) and _LEFT_OUT.fullmatch(texts[-1]):  # the number is an item of its own
             left_out.append(texts.pop())
         text = " ".join(line.strip() for line in texts)
         if text and not page:
@@ -91,7 +94,7 @@ def to_markdown_brief(document: Document, style: Style) -> str:
 
 MARKDOWN_WIDTH = 120
 """The number of columns by which the Markdown form chooses and cuts its parts."""
-_LEFT_OUT = re.compile(r"and [\d,]+ more")
+_LEFT_OUT = re.compile(r"and [\d,]+ more( warnings?)?")
 
 
 def _choose_brief_parts(document: Document, style: Style) -> list[tuple[BriefText, list[str]]]:
@@ -103,13 +106,31 @@ def _choose_brief_parts(document: Document, style: Style) -> list[tuple[BriefTex
     summary = build_summary(document, style)
     lists_causes = isinstance(document, PlainReport) and document.headline_lists_causes
     answer = _find_answer_after_verdict(document, summary)
-    parts = list(_iter_brief_parts(summary, answer, style.full_command, headline_lists_causes=lists_causes))
+    entries = _list_summary_entries(summary, document)
+    doubts = _list_doubts_besides_headline(document, summary)
+    parts = list(
+        _iter_brief_parts(
+            summary,
+            answer=answer,
+            entries=entries,
+            doubts=doubts,
+            full_command=style.full_command,
+            headline_lists_causes=lists_causes,
+        )
+    )
     wrapped = [_wrap_part(part, style.width) for part in parts]
     shown = _choose_shown_parts(parts, wrapped, style.width)
-    entry_count = len(_list_summary_entries(summary)) + summary.left_out.get(_get_list_field(summary), 0)
+    left_out_count = sum(summary.left_out.get(field, 0) for field in _get_list_fields(summary))
+    entry_count = len(entries) + left_out_count
+    warning_count = sum(part.is_warning for part in parts)
+    if warning_count and not _lists_findings(summary):
+        warning_count += summary.left_out.get("warnings", 0)
     leaves_out_entries = sum(parts[index].is_entry for index in shown) < entry_count
-    _lengthen_cut_parts(parts, wrapped, shown, style.width, MAX_LINES - leaves_out_entries)
-    _add_left_out_count(parts, wrapped, shown, entry_count)
+    leaves_out_warnings = sum(parts[index].is_warning for index in shown) < warning_count
+    max_lines = MAX_LINES - leaves_out_entries - leaves_out_warnings
+    _lengthen_cut_parts(parts, wrapped, shown, style.width, max_lines)
+    _add_left_out_count(parts, wrapped, shown, warnings=True, total=warning_count)
+    _add_left_out_count(parts, wrapped, shown, warnings=False, total=entry_count)
     return [(parts[index], wrapped[index]) for index in sorted(shown)]
 
 
@@ -144,34 +165,48 @@ def _lengthen_cut_parts(
             wrapped[index] = _wrap_part(parts[index]._replace(lines=parts[index].lines + free), width)
 
 
-def _add_left_out_count(parts: list[BriefText], wrapped: list[list[str]], shown: set[int], total: int) -> None:
-    """Add a line below the last shown entry that says how many of the `total` entries are left out.
+def _add_left_out_count(
+    parts: list[BriefText], wrapped: list[list[str]], shown: set[int], *, warnings: bool, total: int
+) -> None:
+    """Add a line below the last shown entry or, with `warnings`, warning that says how many of `total` are left out.
 
-    If the lines are not enough for both, the line replaces the last of several shown entries. It is omitted if it still
-    does not fit, if no entry is shown, or if none is left out. Changes `wrapped` and `shown`.
+    If the lines are not enough for both, the line replaces the last of several shown entries or, with `warnings`, the
+    last shown entry or the last of several shown warnings. It is omitted if it still does not fit, if no such part is
+    shown, or if none is left out. Changes `wrapped` and `shown`.
     """
     entries = [index for index, part in enumerate(parts) if part.is_entry and index in shown]
-    if not entries or len(entries) == total:
+    listed = [index for index, part in enumerate(parts) if part.is_warning and index in shown] if warnings else entries
+    if not listed or len(listed) == total:
         return
-    if sum(len(wrapped[index]) for index in shown) >= MAX_LINES and len(entries) > 1:
-        shown.remove(entries.pop())
+    if sum(len(wrapped[index]) for index in shown) >= MAX_LINES:
+        if warnings and entries:
+            shown.remove(entries.pop())
+        elif len(listed) > 1:
+            shown.remove(listed.pop())
     if sum(len(wrapped[index]) for index in shown) < MAX_LINES:
-        wrapped[entries[-1]].append(f"and {total - len(entries):,} more")
+        left_out_count = total - len(listed)
+        noun = f" {agreeing(left_out_count, 'warning', 'warnings')}" if warnings else ""
+        wrapped[listed[-1]].append(f"and {left_out_count:,} more{noun}")
 
 
-def _get_list_field(summary: Summary) -> str:
-    """Return the summary field whose entries are shown one by one."""
-    return "advice" if summary.summarizes in SUMMARIES_WITH_ADVICE else "pods"
+def _lists_findings(summary: Summary) -> bool:
+    """Return whether the summary's list is its warnings and advice, as findings are."""
+    return summary.summarizes in SUMMARIES_WITH_FINDINGS
 
 
-def _list_summary_entries(summary: Summary) -> tuple[str, ...]:
-    """Return the summary's list as texts: its advice, or its pods with the reason why they do not fit.
+def _get_list_fields(summary: Summary) -> tuple[str, ...]:
+    """Return the summary fields whose entries are shown one by one."""
+    return ("warnings", "advice") if _lists_findings(summary) else ("pods",)
 
-    Pods that the headline names are left out.
+
+def _list_summary_entries(summary: Summary, document: Document) -> tuple[str, ...]:
+    """Return the summary's list as texts: its findings, or its pods with the reason why they do not fit.
+
+    Pods that the headline of the document describes are left out.
     """
-    if _get_list_field(summary) == "advice":
-        return summary.advice
-    entries = [pods for pods in summary.pods if not _is_in_headline(pods, summary.headline)]
+    if _lists_findings(summary):
+        return (*summary.warnings, *summary.advice)
+    entries = summary.pods[document.headline_entries if isinstance(document, PlainReport) else 0 :]
     if summary.summarizes == "Capacity" and len(summary.pods) == 1:  # the headline has the number of its pods
         return tuple(_describe_misfit("one more pod", replace(pods, pods=1)) for pods in entries)
     return tuple(_describe_misfit(_describe_entry_subject(summary, pods), pods) for pods in entries)
@@ -181,17 +216,6 @@ def _describe_misfit(subject: str, pods: ShortPods) -> str:
     """Return a sentence about why the pods, which `subject` names, do not run."""
     is_fit_error = rewrite_fit_error(pods.why) != pods.why
     return describe_misfit(subject, pods.why, pods.pods) if is_fit_error else f"{subject}: {describe_verdict(pods.why)}"
-
-
-def _is_in_headline(pods: ShortPods, headline: str) -> bool:
-    """Return whether the headline already names the pods and the reason. Either of them may have been cut."""
-    is_named = any(name and name in headline for name in (pods.workload, pods.such_as))
-    reason = pods.why.removesuffix("…")
-    start = headline.find(reason[:COMPARED_LENGTH])
-    if not is_named or not reason or start < 0:
-        return False
-    shown = headline[start:].removesuffix("…")
-    return shown.startswith(reason) or reason.startswith(shown)
 
 
 def _describe_entry_subject(summary: Summary, pods: ShortPods) -> str:
@@ -240,15 +264,37 @@ def _find_answer_after_verdict(document: Document, summary: Summary) -> str:
     return ""
 
 
+def _list_doubts_besides_headline(document: Document, summary: Summary) -> tuple[str, ...]:
+    """Return the doubts of the summary that its headline does not name.
+
+    An explanation is shown without its first line, and therefore with all doubts.
+    """
+    if not isinstance(document, PlainReport) or _is_about_pod(summary) or not document.headline_names_unread:
+        return summary.doubts
+    unknown = getattr(document, "unknown", ())
+    is_headline_cut = len(summary.headline) == LONGEST
+    if not unknown or not affect_only_verdict(unknown) or is_headline_cut:
+        return summary.doubts
+    position = int(bool(getattr(document, "interrupted", False)))  # only an interruption is named before
+    return summary.doubts[:position] + summary.doubts[position + 1 :]
+
+
 def _iter_brief_parts(
-    summary: Summary, answer: str, full_command: str, *, headline_lists_causes: bool
+    summary: Summary,
+    *,
+    answer: str,
+    entries: tuple[str, ...],
+    doubts: tuple[str, ...],
+    full_command: str,
+    headline_lists_causes: bool,
 ) -> Iterator[BriefText]:
     """Yield the parts of the brief form from top to bottom.
 
     These are the verdict, causes, doubts, warnings, the first fix with its commands, entries of the summary's list, and
     how to see more. For this, `full_command` is the command line without `--brief`, or "" if it is not known.
     `answer` is the headline after the subject and the verdict, or "" if the headline does not begin with them.
-    `headline_lists_causes` says whether the headline of an Explanation repeats its causes.
+    `entries` are the entries of the list, and `doubts` the doubts to show. `headline_lists_causes` says whether the
+    headline of an Explanation repeats its causes.
     """
     if _is_about_pod(summary):
         yield from _iter_verdict_parts(summary)
@@ -258,32 +304,40 @@ def _iter_brief_parts(
         # The verdict is replaced by the words that people read
         verdict = f"{summary.subject} {describe_verdict(summary.verdict)}"
         yield BriefText(f"{verdict}: {answer}" if answer else summary.headline, lines=3)
-    yield from _iter_warning_parts(summary)
+    yield from _iter_warning_parts(summary, doubts)
     yield from _iter_fix_parts(summary)
-    for entry in _list_summary_entries(summary)[:MAX_ENTRIES]:
+    for entry in entries[:MAX_ENTRIES]:
         yield BriefText(entry, lines=2, rank=3, is_entry=True)
     is_undone = _is_about_pod(summary) or summary.summarizes == "Drain"
     if is_undone and not summary.fixes and summary.advice:
         yield BriefText(f"next: {summary.advice[0]}", lines=2, rank=3)
+    yield from _iter_more_parts(summary, full_command)
+
+
+def _iter_more_parts(summary: Summary, full_command: str) -> Iterator[BriefText]:
+    """Yield the line on how to see more: the summary's next command, or the same command without `--brief`.
+
+    The latter is left out if the brief form lacks nothing.
+    """
     fix_commands = _get_short_commands(summary)
-    further_fixes = _count_further_fixes(summary)
+    has_further_fixes = _count_further_fixes(summary) > 0
     if summary.next:
         if summary.fixes and not fix_commands:
             rank = 0  # without this line, nobody could find the commands of the fix, which are not shown
-        elif not fix_commands or further_fixes > 0:
+        elif not fix_commands or has_further_fixes:
             rank = 1
         else:
             rank = 4
         yield BriefText("", lines=0, rank=rank, more=(f"{MORE}{summary.next[0]}",))
         return
-    is_first_fix_shown = bool(fix_commands) or (bool(summary.fixes) and bool(summary.fixes[0].edits))
-    lacks_fix = bool(summary.fixes) and not is_first_fix_shown
+    lacks_first_fix = bool(summary.fixes) and not fix_commands and not summary.fixes[0].edits
     explains_several = summary.summarizes == "Explanations"
-    if further_fixes > 0 or summary.left_out or lacks_fix or explains_several:
-        if full_command:
-            yield BriefText("", lines=0, rank=4, more=(f"{MORE}{full_command}",))
-        else:
-            yield BriefText("more: the same command without --brief", lines=1, rank=4)
+    if not (has_further_fixes or summary.left_out or lacks_first_fix or explains_several):
+        return
+    if full_command:
+        yield BriefText("", lines=0, rank=4, more=(f"{MORE}{full_command}",))
+    else:
+        yield BriefText("more: the same command without --brief", lines=1, rank=4)
 
 
 def _is_about_pod(summary: Summary) -> bool:
@@ -291,22 +345,23 @@ def _is_about_pod(summary: Summary) -> bool:
     return summary.summarizes == "Explanation" and summary.verdict != NOT_CREATED
 
 
-def _iter_warning_parts(summary: Summary) -> Iterator[BriefText]:
-    """Yield the doubts that the headline does not name, the warnings, and why preemption cannot help.
+def _iter_warning_parts(summary: Summary, doubts: tuple[str, ...]) -> Iterator[BriefText]:
+    """Yield the doubts, the warnings, and why preemption cannot help.
 
-    At most MAX_WARNINGS warnings are yielded.
+    Only the first WARNINGS_BEFORE_FIX warnings get lines before the first fix does.
     """
-    headline = "" if _is_about_pod(summary) else summary.headline
-    doubts = [doubt for doubt in summary.doubts if doubt not in headline]
     if summary.undecided and (doubts or not summary.doubts):
         yield BriefText(f"not certain: {'; '.join(doubts)}" if doubts else "not certain", lines=2)
     elif doubts:
         yield BriefText(f"caveats: {'; '.join(doubts)}", lines=2)
-    warnings = () if _get_list_field(summary) == "advice" else summary.warnings  # the list has them
+
+    warnings = list(summary.warnings)
+    if _lists_findings(summary):
+        warnings = []  # the list of entries has them
     if _is_about_pod(summary):
-        warnings = tuple(warning for warning in warnings if warning != summary.replicas)  # shown first
-    for warning in warnings[:MAX_WARNINGS]:
-        yield BriefText(warning, lines=2)
+        warnings = [warning for warning in warnings if warning != summary.replicas]  # shown first
+    for number, warning in enumerate(warnings):
+        yield BriefText(warning, lines=2, rank=0 if number < WARNINGS_BEFORE_FIX else 2, is_warning=True)
     if summary.preemption:
         yield BriefText(summary.preemption, lines=2, rank=3)
 
@@ -320,17 +375,15 @@ def _iter_fix_parts(summary: Summary) -> Iterator[BriefText]:
         return
     if _is_plan(summary):
         for number, fix in enumerate(summary.fixes, 1):
-            costs = _describe_costs(fix)
-            drawbacks = f", but {costs}" if costs else ""
-            cleared = f", for {counted(fix.clears, 'pod')}"
-            text_to_cut = f"fix {number}{drawbacks}: {fix.summary}" if costs else f"fix {number}: {fix.summary}"
-            yield BriefText(f"fix {number}: {fix.summary}{cleared}{drawbacks}", 0, rank=1, text_to_cut=text_to_cut)
+            yield _build_plan_fix_part(f"fix {number}", fix)
         return
     fix, commands = summary.fixes[0], _get_short_commands(summary)
     if fix.rival_count:
         label = "not enough"
+    elif fix.costs_more_pods:
+        label = "not worth it"
     else:
-        label = "not worth it" if fix.costs_more_pods else LABEL_BY_SUMMARY.get(summary.summarizes, "fix")
+        label = LABEL_BY_SUMMARY.get(summary.summarizes, "fix")
     costs = _describe_costs(fix)
     text = f"{label}: {fix.summary}, but {costs}" if costs else f"{label}: {fix.summary}"
     # The costs come first in a text that may be cut, since no command is shown without them
@@ -343,11 +396,22 @@ def _iter_fix_parts(summary: Summary) -> Iterator[BriefText]:
         command_lines = tuple(f"  {command}" for command in chain_commands(commands))
         yield BriefText("", lines=0, rank=1, more=command_lines, needs_previous=True)
     elif fix.commands:
-        yield BriefText(
-            f"  {counted(len(fix.commands), 'command')} not shown here", lines=1, rank=1, needs_previous=True
-        )
-    if further_text := _describe_further_fixes(summary):
+        text = f"  {counted(len(fix.commands), 'command')} not shown here"
+        yield BriefText(text, lines=1, rank=1, needs_previous=True)
+    further_text = _describe_further_fixes(summary)
+    if further_text:
         yield BriefText(f"  and {further_text}", lines=1, rank=2, needs_previous=True)
+
+
+def _build_plan_fix_part(label: str, fix: ShortFix) -> BriefText:
+    """Build the line of a fix that is part of a plan: its summary, the number of pods that it clears, and its costs.
+
+    If the text has to be cut, the costs come first and the number of pods is left out.
+    """
+    costs = _describe_costs(fix)
+    drawbacks = f", but {costs}" if costs else ""
+    text = f"{label}: {fix.summary}, for {counted(fix.clears, 'pod')}{drawbacks}"
+    return BriefText(text, lines=0, rank=1, text_to_cut=f"{label}{drawbacks}: {fix.summary}")
 
 
 def _is_plan(summary: Summary) -> bool:
@@ -397,20 +461,18 @@ def _describe_costs(fix: ShortFix) -> str:
 
 LABEL_BY_SUMMARY = {"Drain": "next"}
 """What comes before the first fix, if it is not a fix but what was asked about."""
-SUMMARIES_WITH_ADVICE = ("Audit", "AuditSection", "Findings", "WakeUps")
-"""The kinds of documents whose list is their advice: findings, or the changes that wake a pod."""
+SUMMARIES_WITH_FINDINGS = ("Audit", "AuditSection", "Findings", "WakeUps")
+"""The kinds of documents whose list is their warnings and advice: findings, or the changes that wake a pod."""
 MAX_ENTRIES = 4
 """Number of entries of the list that are shown."""
-MAX_WARNINGS = 3
-"""Number of warnings that are shown."""
+WARNINGS_BEFORE_FIX = 3
+"""Number of warnings that are more important than the first fix."""
 MAX_COMMAND_LENGTH = 450
 """Longest command that is shown."""
 MAX_COMMANDS = 4
 """Largest number of commands of a fix that are shown."""
 MIN_SHRUNK_LINES = 2
 """A part is not cut to fewer lines than this."""
-COMPARED_LENGTH = 60
-"""The length of the beginning by which a reason is found in the headline."""
 
 
 def _iter_verdict_parts(summary: Summary) -> Iterator[BriefText]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import chain, islice
 
 from kschedctl.render.page import (
     Block,
@@ -101,17 +101,17 @@ def build_fixes_section(
     for remedy in remedies:
         remedies_by_title[_get_section_title(remedy, title_of_verified)].append(remedy)
 
-    titled_remedies = [(heading, remedy) for heading, group in remedies_by_title.items() for remedy in group]
-    shown, note = limit_rows_by_style(titled_remedies, style, REMEDIES_SHOWN)
+    all_remedies = list(chain.from_iterable(remedies_by_title.values()))
+    shown, note = limit_rows_by_style(all_remedies, style, REMEDIES_SHOWN)
+    numbered_remedies = enumerate(shown, 1)
     page: list[Block] = []
-    for heading, numbered in groupby(enumerate(shown, 1), lambda numbered: numbered[1][0]):
+    for heading, group in remedies_by_title.items():
         with_commands = heading not in (TITLE_OF_INSUFFICIENT, TITLE_OF_LOSING) or with_manifests or style.patches
-        blocks = [
-            block
-            for number, (_, remedy) in numbered
-            for block in build_fix_lines(number, remedy, style, with_manifests, with_commands=with_commands)
-        ]
-        page += section(heading, *blocks)
+        lines: list[Block] = []
+        for number, remedy in islice(numbered_remedies, len(group)):
+            lines += build_fix_lines(number, remedy, style, with_manifests, with_commands=with_commands)
+        if lines:
+            page += section(heading, *lines)
     if note:
         page.append(paragraph(Marked(note, Tone.FAINT)))
     if impossible:

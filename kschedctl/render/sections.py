@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from typing import Protocol
 
 from kschedctl.render.page import (
     Bullets,
@@ -39,6 +40,7 @@ from kschedctl.reports.placements import (
     EvictionChain,
     EvictionFate,
     Headroom,
+    PendingLeftOut,
     PinnedVolume,
     PodCount,
     PoolChange,
@@ -163,6 +165,12 @@ def mark_verdict(verdict: str, end: str = "") -> Marked:
     return Marked(describe_verdict(verdict) + end, VERDICT_TONES.get(verdict, Tone.WARNING))
 
 
+def build_pending_left_out_line(left_out: PendingLeftOut) -> Page:
+    """Return a line on the pending pods that take no part in the replay, or () if there are none."""
+    tone = Tone.WARNING if left_out.may_take_room else Tone.FAINT
+    return tuple(paragraph(Marked(f"{text}.", tone)) for text in left_out.describe())
+
+
 def build_pods_section(title: str, pods: Sequence[str], style: Style) -> Page:
     """Build a section with a list of pods. Without pods, it is empty.
 
@@ -214,10 +222,27 @@ def quote_message(message: str, style: Style) -> tuple[Cell, ...]:
     return (Marked(message, Tone.VERBATIM),) if style.wide and rewrite_fit_error(message) != message else ()
 
 
-def build_why_cell(why: str, style: Style) -> Stack:
-    """Build the cell with the reason why a node stays: a message about one of its pods begins with the pod's name."""
-    pod, separator, message = why.partition(": ")
-    return Stack((describe_misfit(pod, message), *quote_message(message, style)) if separator else (why,))
+class NodeToKeep(Protocol):
+    """A node that has to stay, with the reason."""
+
+    @property
+    def why(self) -> str:
+        """The reason."""
+
+    @property
+    def pod(self) -> str:
+        """The pod that keeps the node, or "" if no pod does."""
+
+    @property
+    def message(self) -> str:
+        """kube-scheduler's message if that pod fits nowhere else, or ""."""
+
+
+def build_why_cell(node: NodeToKeep, style: Style) -> Stack:
+    """Build the cell with the reason why a node stays. kube-scheduler's message about a pod is put into plain words."""
+    if not node.message:
+        return Stack((node.why,))
+    return Stack((describe_misfit(node.pod, node.message), *quote_message(node.message, style)))
 
 
 EVENT_NAMES = {

@@ -161,6 +161,6 @@ def _iter_holder_lines(entry: WaitingElsewhere) -> Iterator[Cell]:
     parents = f", of {', '.join(entry.part_of)}" if entry.part_of else ""
     yield Marked(f"{entry.resource}{parents}", Tone.STRONG)
     yield Marked(entry.headline, tone)
-    yield from (Marked(holder, Tone.FAINT) for holder in entry.holders if holder not in entry.headline)
+    yield from (Marked(holder, Tone.FAINT) for holder in entry.unnamed_holders)
     yield from (Marked(detail, Tone.FAINT) for detail in entry.details)
     yield from (Marked(condition.words, Tone.VERBATIM) for condition in entry.conditions)

@@ -311,7 +311,7 @@ def _report_eviction(
         pod=pods.objects[victim].key,
         node=names[eviction.row],
         by=pods.objects[eviction.preemptor].key,
-        priority=pods.infos[pods.info[victim]].priority,
+        priority=pods.get_info(victim).priority,
         workload=str(find_owner(pods.objects[victim])),
         budgets=simulation.budgets.find_protecting_budgets(victim),
         fate="" if simulation.interrupted and fate != EvictionFate.DELETED else fate,

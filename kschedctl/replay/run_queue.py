@@ -286,6 +286,11 @@ class QueueRun(Report, frozen=True):
         sentence = f"in {counted(len(self.cycles), 'cycle')}, {waiting} left in the queue{describe_doubt(self.unknown)}"
         return (f"{counted(bound, 'pod')} bound", sentence)
 
+    @property
+    def headline_names_unread(self) -> bool:
+        """Return True, since the first line names the unread kinds."""
+        return True
+
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with victims, the numbers of bound and waiting pods, and messages of waiting pods.
 

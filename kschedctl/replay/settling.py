@@ -14,8 +14,9 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
-from kschedctl.replay.edits import change_pods, is_recreated
+from kschedctl.replay.edits import change_pods, is_recreated, recreate_pod_with_current_priority
 from kschedctl.replay.unknown import find_simulation_unknowns
+from kschedctl.reports.placements import PendingLeftOut
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
@@ -72,6 +73,24 @@ def settle(
     """Schedule all pending pods that fit, and recreated victims of preemption, and return the resulting cluster."""
     simulation = enable_pod_recreation(Simulation(Scheduler(cluster, call_extender), seed=seed, sampling=sampling))
     return build_settled_cluster(simulation, schedule_with_victims(simulation, find_pods_still_pending(simulation)))
+
+
+def find_pending_left_out(scheduler: Scheduler) -> PendingLeftOut:
+    """Return the pending pods of a scheduler's cluster, and those that get a node there if nothing else changes.
+
+    The latter are not known if extenders would have to be called for all of them, or if the user interrupts.
+    """
+    simulation = enable_pod_recreation(Simulation(scheduler))
+    pending = find_pods_still_pending(simulation)
+    if not pending or scheduler.extenders:
+        return PendingLeftOut(len(pending), None)
+    schedule_victims(simulation, simulation.schedule(pending))
+    if simulation.interrupted:
+        return PendingLeftOut(len(pending), None)
+    view = simulation.view
+    return PendingLeftOut(
+        len(pending), tuple(view.pods.objects[position].key for position in pending if view.node[position] >= 0)
+    )
 
 
 @dataclass(frozen=True)
@@ -221,16 +240,16 @@ def build_resulting_cluster(simulation: Simulation) -> Cluster:
             changes[key] = None
         else:
             node_name = view.nodes.names[row] if row >= 0 else ""
-            changes[key] = build_replacement(pod, node_name)
+            changes[key] = build_replacement(pod, node_name, view.cluster)
     return change_pods(view.cluster, changes)
 
 
-def build_replacement(pod: Pod, node: str) -> Pod:
-    """Build the replacement that a controller creates for the pod.
+def build_replacement(pod: Pod, node: str, cluster: Cluster) -> Pod:
+    """Build the replacement that a controller creates for the pod, which runs on ``node`` or is pending if that is "".
 
-    It runs on ``node`` or, if that is empty, is pending.
+    A pod that had no node before is not replaced and keeps its priority.
     """
-    replacement = recreate_pod(pod)
+    replacement = recreate_pod_with_current_priority(pod, cluster) if pod.spec.node_name else recreate_pod(pod)
     if not node:
         return replacement
     spec = replace(replacement.spec, node_name=node)

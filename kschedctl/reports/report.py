@@ -61,6 +61,16 @@ class PlainReport(Document, frozen=True):
         """Return whether the headline only lists the causes, so that a page with the causes may leave it out."""
         return False
 
+    @property
+    def headline_names_unread(self) -> bool:
+        """Return whether the headline of the summary names the unread kinds that could change the verdict."""
+        return False
+
+    @property
+    def headline_entries(self) -> int:
+        """Return how many of the first entries in the summary's pods its headline describes in full."""
+        return 0
+
     def extend_summary(self, summary: Summary) -> Summary:
         """Extend the summary by the decisive facts of this kind of answer, and return it."""
         return summary
@@ -141,10 +151,23 @@ class PlainReport(Document, frozen=True):
 
     def iter_doubts(self) -> Iterator[str]:
         """Yield what limits the answer: what was not read, replayed or verified, and bugs of kube-scheduler."""
-        if getattr(self, "interrupted", False):
-            yield "interrupted: a partial result"
+        yield from self._iter_interruption()
         if unknown := describe_unread_kinds(getattr(self, "unknown", ())):
             yield unknown
+        yield from self._iter_further_doubts()
+
+    def iter_doubts_besides_unread(self) -> Iterator[str]:
+        """Yield what limits the answer, apart from what was not read."""
+        yield from self._iter_interruption()
+        yield from self._iter_further_doubts()
+
+    def _iter_interruption(self) -> Iterator[str]:
+        """Yield that the user interrupted the command, if that is so."""
+        if getattr(self, "interrupted", False):
+            yield "interrupted: a partial result"
+
+    def _iter_further_doubts(self) -> Iterator[str]:
+        """Yield what limits the answer, apart from an interruption and from what was not read."""
         yield from getattr(self, "doubts", ())
         yield from (f"not replayed: {what}" for what in getattr(self, "not_replayed", ()))
         if ignored := getattr(self, "ignored", ()):

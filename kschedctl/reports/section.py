@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from msgspec.structs import replace
 
@@ -63,7 +64,7 @@ class Section(Report, frozen=True, kw_only=True, tag_field="name"):
             summary,
             verdict=self.state,
             warnings=tuple(map(describe_finding, iter_problems(self.findings))),
-            advice=tuple(map(describe_finding, self.findings)),
+            advice=tuple(map(describe_finding, iter_notes(self.findings))),
             figures=dict(Counter(finding.severity for finding in self.findings)),
         )
 
@@ -100,6 +101,26 @@ def iter_problems(findings: Iterable[Finding]) -> Iterator[Finding]:
     return (finding for finding in findings if finding.severity != NOTE)
 
 
+def iter_notes(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield the notes among findings."""
+    return (finding for finding in findings if finding.severity == NOTE)
+
+
+def order_findings(sections: Iterable[Section]) -> tuple[Finding, ...]:
+    """Return the findings of sections in the order of short forms, which are cut off after the first findings.
+
+    The gravest finding of each unsound section comes first, then all other findings, the gravest first.
+    """
+    findings = [finding for section in sections for finding in section.findings]
+    findings.sort(key=lambda finding: SEVERITIES_BY_GRAVITY.index(finding.severity))
+    first_findings = [
+        next((finding for finding in findings if finding in section.findings), None)
+        for section in sections
+        if section.state == FINDINGS
+    ]
+    return tuple(sorted(findings, key=lambda finding: finding not in first_findings))  # a stable order
+
+
 def collect_findings(sections: Iterable[Section], checked: int) -> Findings:
     """Collect the findings of sections, the most severe first, then in the order of the sections.
 
@@ -107,15 +128,16 @@ def collect_findings(sections: Iterable[Section], checked: int) -> Findings:
     the number of checked objects.
     """
     sections = tuple(sections)
-    findings = [finding for section in sections for finding in section.findings]
+    findings = list(chain.from_iterable(section.findings for section in sections))
     findings += [_build_unknown_finding(section) for section in sections if section.undecided]
     rules = {rule.id: rule for section in sections for rule in section.rules}
+    unknown = dict.fromkeys(chain.from_iterable(section.unknown for section in sections))
     return Findings(
         checked=checked,
         rules_run=0,
         findings=tuple(sorted(findings, key=lambda finding: SEVERITIES_BY_GRAVITY.index(finding.severity))),
         rules=tuple(rules.values()),
-        unknown=tuple(dict.fromkeys(unknown for section in sections for unknown in section.unknown)),
+        unknown=tuple(unknown),
         command=COMMAND,
     )
 

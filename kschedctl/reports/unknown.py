@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import TypedDict
 
 import msgspec
@@ -66,9 +67,19 @@ class ClusterBasis(Basis):
     extended: tuple[str, ...]
 
 
+def merge_notes(notes_of_reports: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    """Return the distinct notes of several reports, in the order in which they first occur."""
+    return tuple(dict.fromkeys(chain.from_iterable(notes_of_reports)))
+
+
 def is_undecided(unknown: Iterable[UnknownKind]) -> bool:
     """Return whether unread kinds could change the verdict itself."""
     return any(entry.affects == VERDICT for entry in unknown)
+
+
+def affect_only_verdict(unknown: Iterable[UnknownKind]) -> bool:
+    """Return whether all the unread kinds could change the verdict, so that `describe_doubt` names each of them."""
+    return all(entry.affects == VERDICT for entry in unknown)
 
 
 def describe_unread_kinds(unknown: Iterable[UnknownKind]) -> str:

@@ -75,11 +75,18 @@ class WaitingElsewhere(Document, frozen=True):
     """Whether the cluster has the object, judged by its UID."""
     replayed: bool = False
     """Whether a replay of the queues decided if the object may start."""
+    names_holder: bool = False
+    """Whether the headline already names the holder, which is then the only one."""
 
     @property
     def kind(self) -> str:
         """The kind of the object, as its API calls it."""
         return self.resource.partition(" ")[0]
+
+    @property
+    def unnamed_holders(self) -> tuple[str, ...]:
+        """The holders that the headline does not name."""
+        return () if self.names_holder else self.holders
 
     @property
     def gate_problem(self) -> GateProblem:

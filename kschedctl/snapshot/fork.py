@@ -201,7 +201,7 @@ class Fork:
             for index, position in enumerate(positions.tolist()):
                 # PreEnqueue plugins may look at the pod's own name and status.
                 stored_pod = self.build_stored_pod(self.pods.objects[position])
-                info = self.pods.infos[self.pods.info[position]].for_pod(stored_pod)
+                info = self.pods.get_info(position).for_pod(stored_pod)
                 mask[index] = self.settings.held_back(info, self)
         return mask
 
@@ -219,6 +219,10 @@ class Fork:
     def requests(self) -> Amounts:
         """A matrix (distinct pods, resources) of the requested amounts, with 1 in the column of pods."""
         return self.snapshot.demands.requests
+
+    def get_requests(self, positions: int | Rows | Sequence[int]) -> Amounts:
+        """Return the requested amounts (R,) of the pod at a position, or the matrix (P, R) of several pods."""
+        return self.requests[self.pods.info[positions]]
 
     @cached_property
     def nonzero_requests(self) -> Amounts:
@@ -396,7 +400,7 @@ class Fork:
 
     def _record_move(self, position: Position, row: Row, sign: int) -> None:
         """Update the sums, the trail and the caches for a pod that joins a node (`sign` 1) or leaves it (-1)."""
-        info = int(self.pods.info[position])
+        info = self.pods.get_info_number(position)
 
         # Change the sums of the node in place.
         change = np.add if sign > 0 else np.subtract

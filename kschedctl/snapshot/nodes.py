@@ -276,9 +276,9 @@ class ListedImages:
             return None
         places_by_image = [self._order[self._starts[number] : self._starts[number + 1]] for number in numbers]
         places = np.sort(np.concatenate(places_by_image))
-        rows = self._rows[places]
+        rows, sizes = self._rows[places], self._sizes[places]
         is_first_of_node = np.diff(rows, prepend=-1) != 0
-        return ImageState(rows[is_first_of_node], self._sizes[places][is_first_of_node])
+        return ImageState(rows[is_first_of_node], sizes[is_first_of_node])
 
 
 class AllNodes(NodeColumns):
@@ -361,7 +361,7 @@ def find_untolerated_taints(
 
 
 def match_tolerations(
-    nodes: NodeColumns, tolerations: Iterable[Toleration], comparison_operators: bool = False
+    nodes: NodeColumns, tolerations: Iterable[Toleration], *, comparison_operators: bool = False
 ) -> Bools:
     """Return a mask (N,) of the nodes whose NoSchedule and NoExecute taints are all tolerated."""
     untolerated, set_of_node = find_untolerated_taints(nodes, tolerations, comparison_operators)

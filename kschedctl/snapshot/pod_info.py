@@ -57,7 +57,7 @@ class AffinityTerm(NamedTuple):
         return in_scope and self.selector.matches(labels)
 
     def with_selected_namespaces(
-        self, namespaces: Mapping[str, Mapping[str, str]], replaced: bool = False
+        self, namespaces: Mapping[str, Mapping[str, str]], *, replaced: bool = False
     ) -> AffinityTerm:
         """Return the term extended by the names of the namespaces that its namespace selector selects.
 

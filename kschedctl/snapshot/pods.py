@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools, Ints, Position, Rows
 from kschedctl.api.columns import TextColumn, convert_column_to_microseconds
-from kschedctl.api.gangs import GangKey, find_gangs
+from kschedctl.api.gangs import GangKey
 from kschedctl.api.labels import Selector
 from kschedctl.api.objects import Pod
 from kschedctl.api.pod_requests import Options
@@ -76,6 +76,28 @@ class PodColumns:
     def __len__(self) -> int:
         return len(self.objects)
 
+    def get_info(self, position: int) -> PodInfo:
+        """Return the PodInfo of the pod at a position."""
+        info: PodInfo = self.infos[self.info[position]]
+        return info
+
+    def get_info_number(self, position: int) -> int:
+        """Return the number of the pod's PodInfo among the distinct ones."""
+        return int(self.info[position])
+
+    def get_priority(self, position: int) -> int:
+        """Return the priority of the pod at a position, without building its PodInfo."""
+        return int(self.priority[self.info[position]])
+
+    def get_priorities(self, positions: Rows | Sequence[int]) -> npt.NDArray[np.int64]:
+        """Return the priorities of the pods at these positions."""
+        return self.priority[self.info[positions]]
+
+    @property
+    def pod_priorities(self) -> npt.NDArray[np.int64]:
+        """The priority of each pod (P,)."""
+        return self.priority[self.info]
+
     def find_node_rows(self, index: Mapping[str, int]) -> Ints:
         """Return the row of the node to which each pod was bound, or -1 for a pod without a node.
 
@@ -138,6 +160,8 @@ class PodColumns:
         numbers = np.flatnonzero(selected)
         if len(numbers) > FEW_INFOS:
             return np.flatnonzero(selected[self.info])
+
+        # For few infos, an index is faster than to look at all pods.
         order, starts = self._positions_by_info
         no_positions = order[:0]
         positions = (order[starts[number] : starts[number + 1]] for number in numbers.tolist())
@@ -164,10 +188,7 @@ class PodColumns:
     @cached_property
     def positions_by_gang(self) -> Mapping[GangKey, npt.NDArray[np.int64]]:
         """The positions of the pods of each gang that an add-on such as Volcano defines, in ascending order."""
-        templates_by_gang: dict[GangKey, list[int]] = {}
-        for number, template in enumerate(self.objects.table.templates):
-            for key in find_gangs(template):
-                templates_by_gang.setdefault(key, []).append(number)
+        templates_by_gang = self.objects.table.templates_by_gang
         if not templates_by_gang:
             return {}
 

@@ -301,7 +301,7 @@ class Snapshot:
         for position in self.pods.nominations:
             pod = self.pods.objects[position]
             row = self.nodes.index.get(pod.status.nominated_node_name)
-            served = self.pods.infos[self.pods.info[position]].spec.scheduler_name in self.settings.served
+            served = self.pods.get_info(position).spec.scheduler_name in self.settings.served
             if row is not None and served and not pod.spec.node_name:
                 rows.append(row)
                 positions.append(position)

@@ -226,16 +226,23 @@ def _hash_payload(payload: Payload) -> str:
     """
     hashed = dict(payload)
     hashed["Pod"] = _drop_volatile_fields(payload["Pod"])
-    if payload.get("NodeNames"):
-        hashed["NodeNames"] = sorted(payload["NodeNames"])
-    if payload.get("Nodes"):
-        hashed["Nodes"] = sorted(payload["Nodes"]["items"], key=_get_node_name)
-    if payload.get("NodeNameToVictims"):
-        hashed["NodeNameToVictims"] = {}
-        for node, victims in payload["NodeNameToVictims"].items():
-            uids = [pod["metadata"]["uid"] for pod in victims["Pods"]]
-            hashed["NodeNameToVictims"][node] = [uids, victims["NumPDBViolations"]]
+    node_names, nodes = payload.get("NodeNames"), payload.get("Nodes")
+    if node_names:
+        hashed["NodeNames"] = sorted(node_names)
+    if nodes:
+        hashed["Nodes"] = sorted(nodes["items"], key=_get_node_name)
+    victims_by_node = payload.get("NodeNameToVictims")
+    if victims_by_node:
+        hashed["NodeNameToVictims"] = {
+            node: [[_get_uid(pod) for pod in victims["Pods"]], victims["NumPDBViolations"]]
+            for node, victims in victims_by_node.items()
+        }
     return hashlib.sha256(msgspec.json.encode(hashed, order="sorted")).hexdigest()[:32]
+
+
+def _get_uid(pod: Payload) -> str:
+    """Return the UID of a pod's document."""
+    return str(pod["metadata"]["uid"])
 
 
 def _drop_volatile_fields(pod: Payload) -> Payload:

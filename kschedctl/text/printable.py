@@ -287,14 +287,12 @@ def rewrite_fit_error(message: str, pods: int = 1) -> str:
 
     # Obstacles that preemption finds behind missing room
     preemption_match = _PREEMPTION_REASONS.fullmatch(all_sentences)
+    preemption_reasons = _parse_reasons(preemption_match[1]) if preemption_match else []
     seen = {reason for _, reason in counted_reasons} | _NO_OBSTACLES
-    further_reasons = []
-    if preemption_match:
-        preemption_reasons = _parse_reasons(preemption_match[1])
-        further_reasons = [(count, reason) for count, reason in preemption_reasons if reason not in seen]
-    if not further_reasons:
-        return text
-    return f"{text}; even without pods of lower priority, {_describe_reasons(further_reasons)}"
+    further_reasons = [(count, reason) for count, reason in preemption_reasons if reason not in seen]
+    if further_reasons:
+        text += f"; even without pods of lower priority, {_describe_reasons(further_reasons)}"
+    return text
 
 
 def _parse_reasons(sentence: str) -> list[tuple[int, str]]:

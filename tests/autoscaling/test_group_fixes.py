@@ -14,7 +14,7 @@ from kschedctl.autoscaling.node_groups.discovery import UserGroups
 from kschedctl.commands.explain.one_pod import find_or_create_target
 from kschedctl.commands.remedies import find_remedies_with_room
 from kschedctl.fixes.new_node import explain_new_node, find_autoscaler_fixes
-from kschedctl.fixes.search import RemedyWishes
+from kschedctl.fixes.search import RemedyCriteria
 
 Json = dict[str, Any]
 NOW = "2026-06-01T12:00:00Z"
@@ -115,12 +115,12 @@ def empty_group(cpu: str = "4", most: int = 3, **labels: str) -> Json:
     return {"id": "b", "min": 0, "max": most, "target": 0, "nodes": [], "template": template}
 
 
-def test_remedies_are_of_the_kinds_that_are_wished_for() -> None:
+def test_remedies_are_of_the_requested_kinds() -> None:
     asked = find_or_create_target(kschedctl.Cluster.from_objects([*build_full_node(), waiting()]), "d/web")
 
-    def of(**wishes: Any) -> list[str]:
+    def of(**criteria: Any) -> list[str]:
         given = UserGroups([empty_group(most=0)])
-        report = find_remedies_with_room(asked, RemedyWishes(**wishes), now=NOW, user_groups=given)
+        report = find_remedies_with_room(asked, RemedyCriteria(**criteria), now=NOW, user_groups=given)
         return [fix.summary for fix in report.remedies if fix.kinds == ("ChangeNodeGroup",)]
 
     assert of() == of(only=frozenset({"ChangeNodeGroup"})) == ["Raise the maximum of node group b from 0 to 1"]

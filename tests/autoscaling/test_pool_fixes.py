@@ -10,7 +10,7 @@ import pytest
 
 import kschedctl
 from kschedctl.fixes.new_node import simulate_node_growth
-from kschedctl.fixes.search import RemedyWishes
+from kschedctl.fixes.search import RemedyCriteria
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.reports.remedy import Remedy
@@ -126,12 +126,12 @@ def test_what_else_lacks_is_no_fix() -> None:
     assert ("ChangeNodePool",) not in [each.kinds for each in offered(node_class("b"), pool(), node(), asked)]
 
 
-def test_fixes_are_of_the_kinds_that_are_wished_for() -> None:
+def test_fixes_are_of_the_requested_kinds() -> None:
     objects = [node_class("b"), pool(), node(), pod(nodeSelector={"team": "shop"})]
     cluster = kschedctl.Cluster.from_objects(objects)
-    only = kschedctl.remedies(cluster, "d/web", RemedyWishes(only=frozenset({"ChangeNodePool"})))
+    only = kschedctl.remedies(cluster, "d/web", RemedyCriteria(only=frozenset({"ChangeNodePool"})))
     assert [each.kinds for each in only.remedies] == [("ChangeNodePool",)]
-    without = kschedctl.remedies(cluster, "d/web", RemedyWishes(without=frozenset({"ChangeNodePool"})))
+    without = kschedctl.remedies(cluster, "d/web", RemedyCriteria(without=frozenset({"ChangeNodePool"})))
     assert ("ChangeNodePool",) not in [each.kinds for each in without.remedies]
 
 

@@ -26,8 +26,8 @@ import kschedctl
 from kschedctl.api.objects import Pod
 from kschedctl.api.workloads import decode_workload
 from kschedctl.cluster import Cluster
-from kschedctl.commands.consolidate.plan import ConsolidationWishes
-from kschedctl.commands.size.sizing import SizingWishes
+from kschedctl.commands.consolidate.plan import ConsolidationCriteria
+from kschedctl.commands.size.sizing import SizingCriteria
 from kschedctl.replay.parallel import Workers
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.nodes import ZONE
@@ -127,8 +127,8 @@ def print_sizing(cluster: Cluster, seconds: float) -> None:
     """Print the node sets that sizing finds within a time, with and without pools."""
     for what, pools in (("pools", list(build_node_pools())), ("types", [])):
         start, began = process_time(), monotonic()
-        wishes = SizingWishes(seconds=seconds)
-        report = kschedctl.size(cluster, pools, wishes, instance_types=list(build_catalogue()))
+        criteria = SizingCriteria(seconds=seconds)
+        report = kschedctl.size(cluster, pools, criteria, instance_types=list(build_catalogue()))
         spent = f"{process_time() - start:.1f} s of CPU, {monotonic() - began:.1f} s in all"
         print(f"size         {what}: {' '.join(report.build_first_line())}; {len(report.alternatives)} sets: {spent}")
 
@@ -136,7 +136,7 @@ def print_sizing(cluster: Cluster, seconds: float) -> None:
 def print_consolidation(cluster: Cluster, seconds: float, jobs: int, cycle: float) -> None:
     """Print how many nodes consolidation tries within a time, and the time per node."""
     start, began = process_time(), monotonic()
-    plan = kschedctl.consolidate(cluster, ConsolidationWishes(seconds=seconds), workers=Workers(jobs))
+    plan = kschedctl.consolidate(cluster, ConsolidationCriteria(seconds=seconds), workers=Workers(jobs))
     spent, passed = process_time() - start, monotonic() - began
     each = spent / max(plan.tried, 1)
     print(

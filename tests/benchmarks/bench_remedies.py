@@ -24,7 +24,7 @@ from kschedctl.commands.explain.one_pod import explain
 from kschedctl.commands.remedies.pending_fixes import find_remedies_of_many
 from kschedctl.commands.remedies.report import RemediesOfMany
 from kschedctl.fixes.proposals import iter_fixes_at_node, iter_node_independent_fixes
-from kschedctl.fixes.search import RemedySearch, RemedyWishes
+from kschedctl.fixes.search import RemedyCriteria, RemedySearch
 from kschedctl.fixes.trial.trials import Trials
 from kschedctl.replay.edits import add_pods
 from kschedctl.replay.settling import settle
@@ -158,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"{name:28} one replay {min(replays) * 1000:6.1f} ms")
         for most in range(1, options.most + 1):
             trials = Trials(scheduler, make())
-            search = RemedySearch(trials, iter_fixes_at_node, iter_node_independent_fixes, RemedyWishes(most))
+            search = RemedySearch(trials, iter_fixes_at_node, iter_node_independent_fixes, RemedyCriteria(most))
             took = measure_seconds(search.run)
             rest = "" if search.is_exhaustive else ", not all tried"
             times = f"{took * 1000:8.0f} ms, {took / min(replays):6.0f} times as long, {trials.replayed} replays"

@@ -17,7 +17,7 @@ from time import process_time
 from typing import Any, NamedTuple
 
 import kschedctl
-from kschedctl.commands.size.sizing import SizingWishes
+from kschedctl.commands.size.sizing import SizingCriteria
 from kschedctl.snapshot.nodes import HOSTNAME, ZONE
 
 Json = dict[str, Any]
@@ -124,7 +124,7 @@ def measure_family(family: str, instances: int, seconds: float) -> None:
         random = Random(seed)
         sold = list(iter_instance_types(random))
         cluster = kschedctl.Cluster.from_objects(FAMILIES[family](random), assume_complete=True)
-        report = kschedctl.size(cluster, wishes=SizingWishes(seconds=seconds), instance_types=sold)
+        report = kschedctl.size(cluster, criteria=SizingCriteria(seconds=seconds), instance_types=sold)
         assert report.price is not None
         by_requests.append(report.price / report.bound - 1)
         by_replays.append(report.price / report.proven - 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import jsonschema
@@ -10,10 +11,13 @@ import pytest
 from command_line import Run
 from msgspec.structs import replace
 
+from kschedctl import Cluster, audit, demo, drain, failures
 from kschedctl.commands.explain.report import Cause, Explanation, NodeGroup, Refusal
 from kschedctl.commands.schema import build_schema
+from kschedctl.commands.simulate.report import SimulationReport
 from kschedctl.render.brief import to_brief
 from kschedctl.render.page import Style
+from kschedctl.reports.placements import Spread
 from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.report import PlainReport
 from kschedctl.reports.summary import MOST_BYTES, ShortFix, ShortPods, Summary
@@ -152,6 +156,10 @@ class _Question(PlainReport, frozen=True):
     def build_first_line(self) -> tuple[str, ...]:
         return ("Workload ai/high waits for quota: 8 GPUs",)
 
+    @property
+    def headline_entries(self) -> int:
+        return 1
+
     def extend_summary(self, summary: Summary) -> Summary:
         return replace(
             summary,
@@ -238,3 +246,51 @@ def test_the_brief_form_of_a_workload_of_kueue_says_who_holds_the_quota(run: Run
     printed = " ".join(run("explain", "workload/high", "-n", "ai", "-f", file, "--brief").out.split())
     assert "Workload ai/low (priority 0) holds 8 nvidia.com/gpu of flavor multi" in printed
     assert "Kueue would preempt for it: ai/low" in printed
+
+
+class _Warnings(PlainReport, frozen=True):
+    """A report with numbered warnings, a fix and as many entries."""
+
+    number: int = 0
+    kind: str = "Warnings"
+
+    def build_first_line(self) -> tuple[str, ...]:
+        return ("Done",)
+
+    def extend_summary(self, summary: Summary) -> Summary:
+        return replace(
+            summary,
+            warnings=tuple(f"warning {number} {'x ' * 50}" for number in range(self.number)),
+            pods=tuple(ShortPods(1, f"d/p{number}", "", "Unschedulable") for number in range(self.number)),
+            fixes=(ShortFix("Add a node", "platform", commands=("kubectl get nodes",)),),
+        )
+
+
+@pytest.mark.parametrize("number", [0, 1, 3, 4, 5, 8, 12, 30])
+@pytest.mark.parametrize("width", [45, 80, 160])
+def test_brief_leaves_out_no_warning_without_saying_so(number: int, width: int) -> None:
+    lines = to_brief(_Warnings(number), Style(width=width)).splitlines()
+    shown = sum(line.startswith("warning ") for line in lines)
+    left_out = [line for line in lines if re.fullmatch(r"and \d+ more warnings?", line)]
+    assert len(lines) <= 12
+    assert shown >= min(number, 3)
+    assert left_out == ([f"and {number - shown} more warning{'s' * (number - shown > 1)}"] if shown < number else [])
+    assert "  kubectl get nodes" in lines
+
+
+def test_brief_says_what_limits_the_answer() -> None:
+    """Each of these was only in the long form."""
+    cluster = Cluster.from_paths(list(demo.list_files()))
+    audited = replace(audit(cluster, ["leader"]), interrupted=True, not_reached=("packing",))
+    assert "interrupted: not audited: packing" in to_brief(audited, Style(width=160))
+
+    lost = replace(failures(cluster, "zone"), outside=("n9",))
+    assert "1 node belongs to no zone: n9" in " ".join(lost.summary().warnings)
+
+    drained = replace(drain(cluster, ["spot-c1"]), runs=3, over_runs={"unplaced": Spread(0, 1), "moved": Spread(1, 1)})
+    assert "3 runs differ, and the rest is about the first: 0 to 1 pods fit nowhere else" in to_brief(
+        drained, Style(width=160)
+    )
+
+    placed = replace(SimulationReport(0, False, placed=1, unplaced=0), waiting={"d/p": "waits for its gang"})
+    assert "1 of the pods with a node waits at Permit: waits for its gang" in to_brief(placed, Style(width=160))

@@ -16,8 +16,8 @@ from kschedctl import demo
 from kschedctl.api.ownership import Owner
 from kschedctl.cli.main import main
 from kschedctl.commands.audit.audited_cluster import PriorityLimits
-from kschedctl.commands.consolidate.plan import ConsolidationWishes
-from kschedctl.commands.size.sizing import SizingWishes
+from kschedctl.commands.consolidate.plan import ConsolidationCriteria
+from kschedctl.commands.size.sizing import SizingCriteria
 from kschedctl.commands.whatif import build_version_settings
 from kschedctl.reports.document import Document
 
@@ -90,14 +90,14 @@ ON_THE_DEMO: dict[str, tuple[list[str], Asked]] = {
     ),
     "sampling_costs, of a pod": (["sampling", PENDING], lambda c: kschedctl.sampling_costs(c, [PENDING])),
     "races": (["races", "--runs", "2", "--duration", "30s"], lambda c: kschedctl.races({"runs": 2, "seconds": 30}, c)),
-    "size": (["size", "--by-nodes"], lambda c: kschedctl.size(c, wishes=SizingWishes(by_nodes=True))),
+    "size": (["size", "--by-nodes"], lambda c: kschedctl.size(c, criteria=SizingCriteria(by_nodes=True))),
     "rebalance": (["rebalance"], lambda c: kschedctl.rebalance(c, now=NOW)),
     "consolidate": (["consolidate"], kschedctl.consolidate),
     "consolidate, for more": (
         ["consolidate", "--headroom-for", "WEB", "--keep-zone-loss", "--pool-label", ZONE],
         lambda c: kschedctl.consolidate(
             c,
-            ConsolidationWishes(keep_zone_loss=True),
+            ConsolidationCriteria(keep_zone_loss=True),
             headroom_for=[WEB],
             autoscaler=kschedctl.scale_down(c, pool_label=ZONE, now=NOW),
         ),

@@ -129,9 +129,29 @@ PENDING = PendingPods(
             "3d4h",
             ("Deployment a/web", "Pod b/z"),
             (
-                PendingPod("a/x", "Deployment a/web", "Insufficient cpu (all 3 nodes)", "0/3 …", "", "3d4h"),
-                PendingPod("a/y", "Deployment a/web", "Insufficient cpu (all 3 nodes)", "0/3 …", "", "2h"),
-                PendingPod("b/z", "Pod b/z", "Insufficient cpu (n1, the only eligible node)", "0/3 …", "", "5m"),
+                PendingPod(
+                    "a/x",
+                    "Deployment a/web",
+                    "Insufficient cpu (all 3 nodes)",
+                    "0/3 …",
+                    "",
+                    "3d4h",
+                    0,
+                    " (all 3 nodes)",
+                ),
+                PendingPod(
+                    "a/y", "Deployment a/web", "Insufficient cpu (all 3 nodes)", "0/3 …", "", "2h", 0, " (all 3 nodes)"
+                ),
+                PendingPod(
+                    "b/z",
+                    "Pod b/z",
+                    "Insufficient cpu (n1, the only eligible node)",
+                    "0/3 …",
+                    "",
+                    "5m",
+                    0,
+                    " (n1, the only eligible node)",
+                ),
             ),
         ),
         PendingGroup(

@@ -232,7 +232,9 @@ def validate_match_label_keys(
     field_path = (*path, "matchLabelKeys")
     if selector is None and constraint.match_label_keys:
         yield forbidden(field_path, WITHOUT_SELECTOR)
-    selector_keys = {*selector.match_labels, *(e.key for e in selector.match_expressions)} if selector else set()
+    selector_keys = (
+        {*selector.match_labels, *(expression.key for expression in selector.match_expressions)} if selector else set()
+    )
     for i, key in enumerate(constraint.match_label_keys):
         yield from names.validate_syntax((*field_path, i), key, names.validate_qualified_name)
         if key in selector_keys:

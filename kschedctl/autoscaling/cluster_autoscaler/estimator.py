@@ -72,7 +72,7 @@ class Estimator:
     def _compute_pod_size(self, group: EquivalenceGroup) -> float:
         """Return the size of a pod of the group: its requested shares of a new node's CPU and memory, added up."""
         view = self.snapshot.universe
-        requests = view.pods.infos[view.pods.info[self.get_position(group.first)]].requests
+        requests = view.pods.get_info(self.get_position(group.first)).requests
         offered = node_facts.get_allocatable_amounts(self.template)
         shares = [requests.get(name, 0) / offered[name] for name in ("cpu", "memory") if offered.get(name, 0) > 0]
         return float(sum(shares))

@@ -309,20 +309,22 @@ def balance_increases(groups: Sequence[AutoscaledGroup], count: int) -> list[Inc
     """
     growing = sorted((group for group in groups if group.headroom), key=lambda group: group.target)
     sizes = {group.id: group.target for group in growing}
-    count = min(count, sum(max(group.headroom, 0) for group in growing))
-    start = current = 0  # as upstream: groups at their maximum are moved before ``start``
-    while count > 0:
+    remaining = min(count, sum(max(group.headroom, 0) for group in growing))
+    first_open = current = 0  # as in upstream, groups at their maximum are moved before ``first_open``
+    while remaining > 0:
         group = growing[current]
         if sizes[group.id] < group.max:
             sizes[group.id] += 1
-            count -= 1
+            remaining -= 1
         else:
-            growing[start], growing[current] = growing[current], growing[start]
-            start += 1
-        # go on to the next group while the current one is larger, and otherwise start over
+            growing[first_open], growing[current] = growing[current], growing[first_open]
+            first_open += 1
+
+        # Go on to the next group if the current one is larger now, and otherwise start over.
         current_size = sizes[growing[current].id]
-        if current < len(growing) - 1 and current_size > sizes[growing[current + 1].id]:
+        next_group = growing[current + 1] if current + 1 < len(growing) else None
+        if next_group is not None and current_size > sizes[next_group.id]:
             current += 1
         else:
-            current = start
+            current = first_open
     return [Increase(group, group.target, sizes[group.id]) for group in growing if sizes[group.id] != group.target]

@@ -78,12 +78,13 @@ class AutoscalerLoop:
         # nodes that were requested but do not exist or have not started yet
         health = ClusterHealth.build_health(groups, nodes, increases, moment)
         upcoming = health.count_upcoming_nodes() if health.cluster_is_healthy else {}
-        not_started = frozenset(name for group in upcoming for name in health.list_not_started_nodes(group))
-        upcoming_nodes = [
-            copy_template(templates[group], build_suffixed_name(templates[group].node, f"upcoming-{index}"))
-            for group, count in upcoming.items()
-            for index in range(count)
-        ]
+        not_started: set[str] = set()
+        upcoming_nodes = []
+        for group, count in upcoming.items():
+            not_started.update(health.list_not_started_nodes(group))
+            template = templates[group]
+            for index in range(count):
+                upcoming_nodes.append(copy_template(template, build_suffixed_name(template.node, f"upcoming-{index}")))
 
         # the snapshot of started and upcoming nodes
         started = [node.metadata.name for node in nodes if node.metadata.name not in not_started]
@@ -102,7 +103,7 @@ class AutoscalerLoop:
             templates=templates,
             unschedulable=lists.unschedulable,
             upcoming=upcoming,
-            not_started=not_started,
+            not_started=frozenset(not_started),
             snapshot=snapshot,
         )
 
@@ -129,7 +130,7 @@ class AutoscalerLoop:
     def get_pod_requests(self, position: Position) -> Mapping[str, int]:
         """Return the requests of the pod at a position, in millicores, bytes or units."""
         pods = self.snapshot.universe.pods
-        requests: Mapping[str, int] = pods.infos[pods.info[position]].requests
+        requests: Mapping[str, int] = pods.get_info(position).requests
         return requests
 
     def get_node_row(self, node_name: str) -> Row:

@@ -52,36 +52,37 @@ def explain_new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: s
         waiting_cluster = replace(cluster, pods=pods)
         return AutoscalerLoop.from_cluster(waiting_cluster, loop_groups, flags, now, node_groups.active_scale_ups)
 
-    run = run_loop(begin_loop(groups))
-    report = run.build_report()
-    doubts = (*report.doubts, *node_groups.doubts, *node_groups.faults, *groups.errors, *faults)
-    if not node_groups.limits_known:
-        doubts = (
-            "node groups are known only from node labels, so their minimum and maximum sizes are unknown",
-            *doubts,
-        )
-    if is_expendable(waiting, flags):
-        reason = f"it ignores pods with a priority below {flags.expendable_pods_priority_cutoff:,}, and this pod has "
-        reason += f"{waiting.spec.priority or 0:,}"
-        return NewNode(NAME, ignored_because=reason, doubts=doubts, sources=node_groups.sources)
-    if pod.key in report.filtered_out:
-        return NewNode(NAME, existing_node=ROOM, doubts=doubts, sources=node_groups.sources)
-    remaining = report.remaining.get(pod.key)
-    message = (remaining.message if remaining else "") or report.error or report.loop_error or ""
-
     def accepts_with_groups(changed: NodeGroupList, group: str, refused: Pod) -> bool:
         """Return whether the group would accept the pod in a new loop with the changed groups."""
         return would_group_accept_pod(begin_loop(changed), group, refused)
 
-    # labels and resources that a tag or an annotation would have to declare for the group to grow
-    unhelped = [group for group in run.iter_unhelped_pods() if pod.key in group.keys]
-    gaps = {gap.group: gap for gap in iter_template_gaps(groups, run.loop.nodes, unhelped, accepts_with_groups)}
-    verdicts = tuple(
-        verdict if verdict.pool not in gaps else replace(verdict, missing=(gaps[verdict.pool].sentence,))
-        for verdict in _GroupVerdicts(run, report, waiting).iter_verdicts()
-    )
+    # Run the loop. The autoscaler may ignore the pod, or may need no new node for it.
+    run = run_loop(begin_loop(groups))
+    report = run.build_report()
+    sources = node_groups.sources
+    doubts = [*report.doubts, *node_groups.doubts, *node_groups.faults, *groups.errors, *faults]
+    if not node_groups.limits_known:
+        doubts.insert(0, "node groups are known only from node labels, so their minimum and maximum sizes are unknown")
+    if is_expendable(waiting, flags):
+        reason = f"it ignores pods with a priority below {flags.expendable_pods_priority_cutoff:,}, and this pod has "
+        reason += f"{waiting.spec.priority or 0:,}"
+        return NewNode(NAME, ignored_because=reason, doubts=tuple(doubts), sources=sources)
+    if pod.key in report.filtered_out:
+        return NewNode(NAME, existing_node=ROOM, doubts=tuple(doubts), sources=sources)
+
+    # Build the verdicts, with the labels and resources that a tag or an annotation has to declare for a group to grow.
+    pods_without_group = [pods for pods in run.iter_unhelped_pods() if pod.key in pods.keys]
+    gaps = iter_template_gaps(groups, run.loop.nodes, pods_without_group, accepts_with_groups)
+    sentence_by_group = {gap.group: gap.sentence for gap in gaps}
+    verdicts = []
+    for verdict in _GroupVerdicts(run, report, waiting).iter_verdicts():
+        sentence = sentence_by_group.get(verdict.pool)
+        verdicts.append(verdict if sentence is None else replace(verdict, missing=(sentence,)))
+
+    rejected = report.remaining.get(pod.key)
+    message = (rejected.message if rejected else "") or report.error or report.loop_error or ""
     last_event = _find_last_not_triggered_event(cluster, pod, message)
-    return NewNode(NAME, verdicts, message=message, said=last_event, doubts=doubts, sources=node_groups.sources)
+    return NewNode(NAME, tuple(verdicts), message=message, said=last_event, doubts=tuple(doubts), sources=sources)
 
 
 class _GroupVerdicts:

@@ -375,7 +375,11 @@ class ScaleDownPlan:
         return waits
 
     def _choose_nodes_to_delete_now(self) -> RemovedNodes:
-        """Return the nodes to remove now, as many as may be removed and drained in parallel, atomic groups first."""
+        """Return the nodes to remove now, as many as may be removed and drained in parallel, atomic groups first.
+
+        An atomic group is removed as a whole or not at all, and only the first may exceed the limits. Nodes of other
+        groups follow one by one, empty nodes first.
+        """
         options = self.loop.options
         remaining = options.max_scale_down_parallelism
         remaining_drains = options.max_drain_parallelism
@@ -386,32 +390,36 @@ class ScaleDownPlan:
         chosen_empty: list[str] = []
         chosen_drained: list[str] = []
 
-        # Atomic groups are taken as a whole. As in upstream, the first may exceed what remains, but not if that is 0.
-        may_exceed = True
+        # As in upstream, the first atomic group may exceed what remains, unless nothing remains.
+        is_first = True
         for name in atomic_groups:
             empty_nodes = empty_by_group.get(name, [])
             drained_nodes = drained_by_group.get(name, [])
+            size = len(empty_nodes) + len(drained_nodes)
             if not empty_nodes:
                 remaining_drains = min(remaining, remaining_drains)
-            exceeds = remaining < len(empty_nodes) + len(drained_nodes) or remaining_drains < len(drained_nodes)
-            is_used_up = remaining <= 0 or (bool(drained_nodes) and remaining_drains <= 0)
-            if exceeds and (is_used_up or not may_exceed):
+            exceeds = remaining < size or remaining_drains < len(drained_nodes)
+            is_used_up = remaining <= 0 or (drained_nodes and remaining_drains <= 0)
+            if exceeds and (is_used_up or not is_first):
                 break
             chosen_empty += empty_nodes
             chosen_drained += drained_nodes
-            remaining -= len(empty_nodes) + len(drained_nodes)
+            remaining -= size
             remaining_drains -= len(drained_nodes)
-            may_exceed = False
+            is_first = False
 
-        # Nodes of other groups are taken one by one, empty nodes first.
-        single_empty = [node for name, nodes in empty_by_group.items() if name not in atomic_groups for node in nodes]
-        single_drained = [
-            node for name, nodes in drained_by_group.items() if name not in atomic_groups for node in nodes
-        ]
-        taken_empty = single_empty[: max(remaining, 0)]
-        remaining -= len(taken_empty)
-        chosen_empty += taken_empty
-        chosen_drained += single_drained[: max(min(remaining, remaining_drains), 0)]
+        # Nodes of other groups are taken one by one.
+        for name, nodes in empty_by_group.items():
+            if name not in atomic_groups:
+                taken = nodes[: max(remaining, 0)]
+                chosen_empty += taken
+                remaining -= len(taken)
+        remaining_drains = min(remaining, remaining_drains)
+        for name, nodes in drained_by_group.items():
+            if name not in atomic_groups:
+                taken = nodes[: max(remaining_drains, 0)]
+                chosen_drained += taken
+                remaining_drains -= len(taken)
         return RemovedNodes(tuple(chosen_empty), tuple(chosen_drained))
 
     def _group_names_by_node_group(self, names: Iterable[str]) -> dict[str, list[str]]:

@@ -369,8 +369,8 @@ class ScaleUpRun:
             self.loop.snapshot,
             self.loop.get_template_row(group.id),
             self.loop.templates[group.id].node,
-            self._compute_max_new_nodes(group, similar),
-            self.loop.get_position,
+            max_nodes=self._compute_max_new_nodes(group, similar),
+            get_position=self.loop.get_position,
         )
         estimate = estimator.estimate_node_count(accepted)
         if not estimate.nodes or not estimate.pods:
@@ -406,13 +406,13 @@ class ScaleUpRun:
         if not accepted:
             return []
         are_similar = build_similarity_check(self.loop.options)
+        shape = self._build_template_shape(group)
         similar = []
         for other in growable:
-            if other.id == group.id or not are_similar(
-                self._build_template_shape(group), self._build_template_shape(other)
-            ):
+            if other.id == group.id or not are_similar(shape, self._build_template_shape(other)):
                 continue
-            if accepted <= {id(pods) for pods in self.groups if other.id in pods.accepting_groups}:
+            accepted_by_other = {id(pods) for pods in self.groups if other.id in pods.accepting_groups}
+            if accepted <= accepted_by_other:
                 similar.append(other)
         return similar
 
@@ -517,45 +517,55 @@ class ScaleUpRun:
                     group = next(group for group in self.loop.groups.all if group.id == name)
                     self._try_pods_on_template(unaccepted, group)
         remaining = {
-            pod.key: self._build_entry_of_rejected_pods(pods, writes_event) for pods in unaccepted for pod in pods.pods
+            pod.key: self._build_entry_of_rejected_pods(pods, writes_event=writes_event)
+            for pods in unaccepted
+            for pod in pods.pods
         }
         message = f"pod didn't trigger scale-up: {MAX_TOTAL}"
         return remaining | {pod.key: RemainingPod(message=message) for pod in self.limited}
 
-    def _build_entry_of_rejected_pods(self, pods: EquivalenceGroup, writes_event: bool) -> RemainingPod:
+    def _build_entry_of_rejected_pods(self, pods: EquivalenceGroup, *, writes_event: bool) -> RemainingPod:
         """Build the report entry for the pods of an equivalence group that no node group accepts.
 
         The entry has the autoscaler's message only if ``writes_event`` is set and all skipped groups have a known
         template.
         """
-        # A skipped group whose template was tried with the pods has a reason of its own for the rejection
-        tries_skipped_groups = self.loop.options.scale_up_simulation_for_skipped_node_groups
-        skipped = {
-            name: reasons
-            for name, reasons in self.skipped.items()
-            if not (tries_skipped_groups and name in pods.rejections)
-        }
-        reason_counts = Counter(reason for rejection in pods.rejections.values() for reason in rejection.reasons)
-        reason_counts.update(reason for reasons in skipped.values() for reason in reasons)
-        counted_reasons = sorted(f"{count} {reason}" for reason, count in reason_counts.items())
-        message = f"pod didn't trigger scale-up: {', '.join(counted_reasons)}"
+        skipped = dict(self.skipped)
+        if self.loop.options.scale_up_simulation_for_skipped_node_groups:
+            # A skipped group whose template was tried with the pods has a reason of its own for the rejection
+            skipped = {name: reasons for name, reasons in skipped.items() if name not in pods.rejections}
         rejected = {name: GroupRefusal(*rejection) for name, rejection in pods.rejections.items()}
         is_certain = all(reasons != (UNKNOWN_TEMPLATE,) for reasons in skipped.values())
-        return RemainingPod(rejected, skipped, message if writes_event and is_certain else None)
+        if not writes_event or not is_certain:
+            return RemainingPod(rejected, skipped, None)
+
+        # The message counts each reason, in alphabetical order of these counts
+        reason_counts: Counter[str] = Counter()
+        for rejection in pods.rejections.values():
+            reason_counts.update(rejection.reasons)
+        for reasons in skipped.values():
+            reason_counts.update(reasons)
+        counted_reasons = sorted(f"{count} {reason}" for reason, count in reason_counts.items())
+        return RemainingPod(rejected, skipped, f"pod didn't trigger scale-up: {', '.join(counted_reasons)}")
 
     def build_report(self) -> ScaleUp:
         """Build the report of the loop, and add the events about pods for which no group grows."""
-        loop = self.loop
+        loop, best = self.loop, self.best
         remaining = self._build_remaining_pods()
         for key, pod in remaining.items():
             if pod.message is not None:
                 self.add_event("Normal", "NotTriggerScaleUp", pod.message, key)
-        best = self.best
-        # pods that other groups accept, which have to wait for a later loop
-        awaiting = [
-            pods
-            for pods in self.groups
-            if best and pods.accepting_groups and best.group.id not in pods.accepting_groups
+        events = sorted(self.events, key=lambda event: (event.object, event.type, event.reason, event.message))
+
+        options = [
+            ExpansionOption(
+                option.group.id, option.nodes, list_pod_keys(option.pods), tuple(group.id for group in option.similar)
+            )
+            for option in self.options
+        ]
+        increases = [
+            GroupIncrease(increase.group.id, increase.size, increase.new_size)
+            for increase in sorted(self.increases, key=lambda increase: increase.group.id)
         ]
         templates = {}
         if not loop.ends_immediately:
@@ -567,31 +577,26 @@ class ScaleUpRun:
             cluster_healthy=loop.health.cluster_is_healthy,
             result=self.result,
             error=self.error,
-            options=tuple(
-                ExpansionOption(
-                    option.group.id,
-                    option.nodes,
-                    list_pod_keys(option.pods),
-                    tuple(similar.id for similar in option.similar),
-                )
-                for option in self.options
-            ),
+            options=tuple(options),
             best=best.group.id if best else None,
             tied=self.tied,
             doubts=self.expander_doubts,
-            increases=tuple(
-                GroupIncrease(increase.group.id, increase.size, increase.new_size)
-                for increase in sorted(self.increases, key=lambda increase: increase.group.id)
-            ),
+            increases=tuple(increases),
             triggered=list_pod_keys(best.pods) if best and self.result in (SUCCESSFUL, FAILED) else (),
-            awaiting=tuple(pod.key for pods in awaiting for pod in pods.pods) if self.result == SUCCESSFUL else (),
+            awaiting=self._list_pods_awaiting_later_loop(best) if best and self.result == SUCCESSFUL else (),
             remaining=remaining,
             templates=templates,
-            events=tuple(
-                sorted(self.events, key=lambda event: (event.object, event.type, event.reason, event.message))
-            ),
+            events=tuple(events),
             unknown_groups=tuple(name for name, reasons in self.skipped.items() if reasons == (UNKNOWN_TEMPLATE,)),
         )
+
+    def _list_pods_awaiting_later_loop(self, best: Option) -> tuple[str, ...]:
+        """Return the keys of the pods that some groups accept, but not the group that grows in this loop."""
+        keys: list[str] = []
+        for pods in self.groups:
+            if pods.accepting_groups and best.group.id not in pods.accepting_groups:
+                keys += list_pod_keys(pods.pods)
+        return tuple(keys)
 
     def _build_template_report(self, group: str) -> GroupTemplate:
         """Build the report of a group's template, with the total requests of its pods."""

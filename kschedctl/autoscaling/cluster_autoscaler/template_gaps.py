@@ -156,24 +156,28 @@ def iter_possible_template_lacks(
     """
     assert group.template is not None
     labels, allocatable = group.template.metadata.labels, group.template.status.allocatable
-    resources = {
+    missing_resources = {
         name: amount
         for name, amount in requests.items()
         if amount > 0 and name not in UNIVERSAL_RESOURCES and _is_missing_or_zero(allocatable.get(name))
     }
     for required_labels in _iter_required_label_sets(pod):
-        has_other_value = any(
-            values and key in labels and labels[key] not in values for key, values in required_labels.items()
-        )
-        if has_other_value:
+        if _has_different_value(labels, required_labels):
             continue
-        missing = {key: next(iter(values), ANY_VALUE) for key, values in required_labels.items() if key not in labels}
-        if missing or resources:
-            yield TemplateLack(missing, resources)
+        missing_labels = {
+            key: next(iter(values), ANY_VALUE) for key, values in required_labels.items() if key not in labels
+        }
+        if missing_labels or missing_resources:
+            yield TemplateLack(missing_labels, missing_resources)
         if ZONE not in labels and ZONE not in required_labels:
             cluster_zones = {node.metadata.labels.get(ZONE, "") for node in nodes} - {""}
             for zone in sorted(cluster_zones)[:MAX_TRIED_ZONES]:
-                yield TemplateLack({**missing, ZONE: zone}, resources)
+                yield TemplateLack({**missing_labels, ZONE: zone}, missing_resources)
+
+
+def _has_different_value(labels: Mapping[str, str], required_labels: Mapping[str, Sequence[str]]) -> bool:
+    """Return whether a required label exists with none of the required values. Without values, any value suffices."""
+    return any(values and key in labels and labels[key] not in values for key, values in required_labels.items())
 
 
 def _is_missing_or_zero(quantity: str | float | None) -> bool:

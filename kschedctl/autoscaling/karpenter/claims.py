@@ -124,7 +124,7 @@ class NewClaim:
         requirements.add([LabelRequirement.from_operator(HOSTNAME, IN, (host,))])
         return cls(template, groups, host, settings=settings, requirements=requirements, options=options)
 
-    def check_pod_fits(self, data: PodData, relax_min_values: bool = False) -> ClaimAcceptance | ClaimRefusal:
+    def check_pod_fits(self, data: PodData, *, relax_min_values: bool = False) -> ClaimAcceptance | ClaimRefusal:
         """Return the state that the claim would have with the pod, or the reason why the pod cannot join.
 
         The pod's volumes may allow several alternatives, of which the first that works is taken. With
@@ -142,13 +142,15 @@ class NewClaim:
             if fault := combined.describe_conflict(volumes, well_known):
                 outcome = ClaimRefusal(f"incompatible volume requirements, {fault}")
                 continue
-            outcome = self._check_pod_fits_with_volumes(data, combined.combined_with(volumes), relax_min_values)
+            outcome = self._check_pod_fits_with_volumes(
+                data, combined.combined_with(volumes), relax_min_values=relax_min_values
+            )
             if isinstance(outcome, ClaimAcceptance):
                 return outcome
         return outcome
 
     def _check_pod_fits_with_volumes(
-        self, data: PodData, requirements: Requirements, relax_min_values: bool
+        self, data: PodData, requirements: Requirements, *, relax_min_values: bool
     ) -> ClaimAcceptance | ClaimRefusal:
         """Return the state that the claim would have with the pod, or the reason why the pod cannot join.
 
@@ -161,7 +163,7 @@ class NewClaim:
         if fault := requirements.describe_conflict(narrowed, self.template.well_known):
             return ClaimRefusal(fault)
         requirements = requirements.combined_with(narrowed)
-        options = self._filter_instance_types(data, requirements, relax_min_values)
+        options = self._filter_instance_types(data, requirements, relax_min_values=relax_min_values)
         if isinstance(options, str):
             return ClaimRefusal(options, requirements=requirements)
         reservations = self._find_holdable_reservations(options, requirements)
@@ -169,7 +171,9 @@ class NewClaim:
             return reservations
         return ClaimAcceptance(requirements, options, reservations)
 
-    def _filter_instance_types(self, data: PodData, requirements: Requirements, relax_min_values: bool) -> Bools | str:
+    def _filter_instance_types(
+        self, data: PodData, requirements: Requirements, *, relax_min_values: bool
+    ) -> Bools | str:
         """Return a (T,) mask of the instance types that can hold the claim's pods and this pod.
 
         Return the reason if no type can, or if the types do not meet minValues. With ``relax_min_values``, unmet

@@ -102,7 +102,9 @@ class ReplacementClaim:
         """
         if not self.order:
             return 0.0
-        price = float(self.columns.compute_cheapest_prices(self.claim.requirements)[self.order[0]])
+        first_type, *_ = self.order
+        prices = self.columns.compute_cheapest_prices(self.claim.requirements)
+        price = float(prices[first_type])
         return price if np.isfinite(price) else 0.0
 
     def count_types_for_min_values(self) -> int:
@@ -183,14 +185,15 @@ class Consolidation:
         self,
         candidates: Sequence[NodeCandidate],
         log: EventLog,
+        *,
         consolidating: bool = True,
         softened: Container[str] = (),
     ) -> RemovalOutcome | None:
         """Reschedule the candidates' pods as if the candidates were removed, and return the outcome.
 
-        Pods that wait for a node anyway are scheduled along with them. Return None if no NodePool launches nodes.
-        Without ``consolidating``, even settling nodes take the pods. The pods whose keys are in ``softened`` are placed
-        without their soft constraints. Events are written to ``log``.
+        Pods that wait for a node anyway are scheduled along with them, but their errors do not count. Return None if no
+        NodePool launches nodes. Without ``consolidating``, even settling nodes take the pods. The pods whose keys are
+        in ``softened`` are placed without their soft constraints. Events are written to ``log``.
         """
         setting = self.setting
         if not setting.pools.pools:
@@ -218,19 +221,27 @@ class Consolidation:
 
         # Collect the errors. Pods that were pending before do not count.
         errors = {key: "; ".join(pod_errors) for key, pod_errors in run.errors.items()}
-        claims = []
-        for claim in run.claims:
-            fault = truncate_instance_types(
-                claim, setting.options.max_instance_types, strict=not setting.options.relaxes_min_values
-            )
-            if fault:
-                errors.update({pod.key: fault for pod in claim.pods})
-            else:
-                claims.append(claim)
-        errors |= _find_uninitialized_node_errors(run, deleting_keys)
+        claims, launch_errors = self._select_launchable_claims(run)
+        errors |= launch_errors | _find_uninitialized_node_errors(run, deleting_keys)
         pending_keys = {pod.key for pod in pods if is_provisionable(pod)}
         candidate_errors = {key: error for key, error in errors.items() if key not in pending_keys}
         return RemovalOutcome(run, claims, _describe_scheduling_errors(candidate_errors))
+
+    def _select_launchable_claims(self, run: SchedulerRun) -> tuple[list[NewClaim], dict[str, str]]:
+        """Return the claims of a run whose instance types can be truncated, and the errors of the other claims' pods.
+
+        The errors are keyed by pod.
+        """
+        options = self.setting.options
+        claims = []
+        errors: dict[str, str] = {}
+        for claim in run.claims:
+            fault = truncate_instance_types(claim, options.max_instance_types, strict=not options.relaxes_min_values)
+            if fault:
+                errors |= {pod.key: fault for pod in claim.pods}
+            else:
+                claims.append(claim)
+        return claims, errors
 
     def simulate_empty_removal(self) -> RemovalOutcome:
         """Return the outcome of removing nodes without pods, for which no pod has to be rescheduled."""

@@ -99,15 +99,15 @@ class Daemons:
             if template.requirements.is_compatible_with(required, template.well_known):
                 fits = template.columns.find_compatible_types(required)[unchecked]
             # With a single term left, nothing changes any more, so the answer holds for all types.
-            if len(get_required_terms(self.pods[pod_index])) < 2:
+            if len(get_required_terms(self.pods[pod_index])) <= 1:
                 mask[unchecked] = fits
                 return mask
 
             # As in upstream, types are checked one after the other. The first type that does not fit removes a term,
-            # which changes the answer for all later types.
+            # which changes the answer for this type and all later types.
             first_misfit = len(fits) if fits.all() else int(np.argmin(fits))
-            mask[unchecked[:first_misfit]] = True
-            unchecked = unchecked[first_misfit:]
+            fitting, unchecked = unchecked[:first_misfit], unchecked[first_misfit:]
+            mask[fitting] = True
             if len(unchecked) and (relaxed := remove_required_node_affinity_term(self.pods[pod_index])):
                 self.pods[pod_index] = relaxed.pod
         return mask

@@ -79,7 +79,7 @@ class ExistingColumns:
             self._codes[key] = _encode_distinct_keys(values)
         return self._codes[key]
 
-    def find_nodes_by_label_value(self, key: str, predicate: Callable[[str], bool], without: bool = False) -> Bools:
+    def find_nodes_by_label_value(self, key: str, predicate: Callable[[str], bool], *, without: bool = False) -> Bools:
         """Return an (N,) mask of the nodes whose label value satisfies ``predicate``.
 
         Nodes without the label are selected if ``without`` is set.
@@ -126,12 +126,12 @@ class RunNodes:
         """The nodes that took pods in this run, in the order of their rows."""
         return [self._used[row] for row in sorted(self._used)]
 
-    def place_pod_on_accepting_node(self, data: PodData, topology: RunTopology, movable: bool) -> bool:
+    def place_pod_on_accepting_node(self, data: PodData, topology: RunTopology, *, movable: bool) -> bool:
         """Add the pod to the first node that accepts it, and return whether any node does.
 
         ``movable`` says whether settling nodes may also take the pod.
         """
-        for row in np.flatnonzero(self._find_possible_nodes(data, topology, movable)).tolist():
+        for row in np.flatnonzero(self._find_possible_nodes(data, topology, movable=movable)).tolist():
             node = self._used.get(row) or RunNode.from_existing(self.columns.existing[row])
             requirements = node.find_requirements_with_pod(data, topology)
             if requirements is not None:
@@ -141,7 +141,7 @@ class RunNodes:
                 return True
         return False
 
-    def _find_possible_nodes(self, data: PodData, topology: RunTopology, movable: bool) -> Bools:
+    def _find_possible_nodes(self, data: PodData, topology: RunTopology, *, movable: bool) -> Bools:
         """Return an (N,) mask of the nodes that are worth trying for the pod.
 
         Settling nodes take only movable pods. Nodes that took pods in this run are judged only by their free capacity,
@@ -189,7 +189,7 @@ class ExistingNode:
 
     @classmethod
     def from_state(
-        cls, state: StateNode, daemons: Daemons, limits: Mapping[str, int], volumes: Volumes, settling: bool
+        cls, state: StateNode, daemons: Daemons, limits: Mapping[str, int], volumes: Volumes, *, settling: bool
     ) -> ExistingNode:
         """Build the node from its tracked state.
 

@@ -113,16 +113,19 @@ def build_launched_nodes(cluster: Cluster, claims: Iterable[LaunchedClaim], cata
     """
     used_names = {node.metadata.name for node in cluster.nodes}
     types = {instance_type.name: instance_type for instance_type in catalog.types}
-    nodes_by_pool: dict[str, tuple[Node, ...]] = {}
+    nodes_by_pool: dict[str, list[Node]] = {}
     for claim in claims:
         name = next(name for name in _iter_node_names(claim.node_pool) if name not in used_names)
         used_names.add(name)
-        pool_nodes = nodes_by_pool.get(claim.node_pool, ())
+        pool_nodes = nodes_by_pool.setdefault(claim.node_pool, [])
         node = _build_claim_node(claim, name, types)
-        nodes_by_pool[claim.node_pool] = pool_nodes if node is None else (*pool_nodes, node)
-    nodes = chain.from_iterable(nodes_by_pool.values())
-    daemons = tuple(pod for node in nodes for pod in _iter_daemonset_pods(cluster, node))
-    return NewNodes(nodes_by_pool, daemons, {})
+        if node is not None:
+            pool_nodes.append(node)
+
+    daemons: list[Pod] = []
+    for node in chain.from_iterable(nodes_by_pool.values()):
+        daemons += _iter_daemonset_pods(cluster, node)
+    return NewNodes({pool: tuple(nodes) for pool, nodes in nodes_by_pool.items()}, tuple(daemons), {})
 
 
 def _iter_node_names(pool: str) -> Iterator[str]:

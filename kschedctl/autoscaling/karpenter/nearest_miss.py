@@ -94,7 +94,7 @@ class _ObstacleSearch:
     data: PodData = field(init=False)
 
     def __post_init__(self) -> None:
-        self.data = build_pod_data(self.pod, (), {}, self.setting.options.ignores_preferences)
+        self.data = build_pod_data(self.pod, (), {}, ignores_preferences=self.setting.options.ignores_preferences)
 
     def iter_obstacles(self) -> Iterator[str]:
         """Yield descriptions of obstacles, removing each from the pool, until the pool takes the pod.
@@ -294,10 +294,11 @@ class _ObstacleSearch:
 
         descriptions = [f"{name} limit {limits[name]}, {max(remaining[name], ZERO)} left" for name in short_resources]
         if any(remaining[name] < smallest[name] for name in short_resources):
-            sizes = ", ".join(f"{name} {smallest[name]}" for name in short_resources if name != NODES)
-            descriptions += [f"the smallest type has {sizes}"] if sizes else []
+            sizes = _format_sizes({name: smallest[name] for name in short_resources if name != NODES})
+            if sizes:
+                descriptions.append(f"the smallest type has {sizes}")
         elif type_for_pod is not None:
-            sizes = ", ".join(f"{name} {type_for_pod.capacity.get(name, ZERO)}" for name in short_resources)
+            sizes = _format_sizes({name: type_for_pod.capacity.get(name, ZERO) for name in short_resources})
             descriptions.append(f"{type_for_pod.name}, the smallest type that takes the pod, has {sizes}")
         return _Obstacle("; ".join(descriptions), unlimited)
 
@@ -370,6 +371,11 @@ def _replace_template_fields(pool: NodePool, **fields: object) -> NodePool:
     template = pool.spec.template
     edited_template = replace(template, spec=replace(template.spec, **fields))
     return replace(pool, spec=replace(pool.spec, template=edited_template))
+
+
+def _format_sizes(amounts: Quantities) -> str:
+    """List resources with their amounts, as in ``cpu 2, memory 4Gi``."""
+    return ", ".join(f"{name} {amount}" for name, amount in amounts.items())
 
 
 def describe_closest_type(

@@ -51,7 +51,7 @@ class PodData:
     claims_by_driver: DriverVolumes
     ports: tuple[Port, ...]
 
-    def with_relaxed_pod(self, pod: Pod, ignores_preferences: bool) -> PodData:
+    def with_relaxed_pod(self, pod: Pod, *, ignores_preferences: bool) -> PodData:
         """Return the data of a relaxed form of the pod. Only its requirements differ.
 
         With ``ignores_preferences``, the requirements exclude preferred node affinity.
@@ -71,7 +71,7 @@ class PodData:
 
 
 def build_pod_data(
-    pod: Pod, volumes: tuple[Requirements, ...], claims_by_driver: DriverVolumes, ignores_preferences: bool
+    pod: Pod, volumes: tuple[Requirements, ...], claims_by_driver: DriverVolumes, *, ignores_preferences: bool
 ) -> PodData:
     """Compute the data that is needed to place a pod.
 
@@ -90,7 +90,7 @@ def build_pod_data(
         claims_by_driver=claims_by_driver,
         ports=get_host_ports(pod),
     )
-    return data.with_relaxed_pod(pod, ignores_preferences)
+    return data.with_relaxed_pod(pod, ignores_preferences=ignores_preferences)
 
 
 def get_host_ports(pod: Pod) -> tuple[Port, ...]:

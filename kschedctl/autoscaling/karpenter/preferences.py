@@ -47,7 +47,7 @@ class RelaxedPod(NamedTuple):
     """Description of the relaxation, in Karpenter's words."""
 
 
-def relax_pod(pod: Pod, tolerate_prefer_no_schedule: bool) -> RelaxedPod | None:
+def relax_pod(pod: Pod, *, tolerate_prefer_no_schedule: bool) -> RelaxedPod | None:
     """Return the pod after the next relaxation, or None if nothing can be relaxed.
 
     The last relaxation is to tolerate PreferNoSchedule taints, if ``tolerate_prefer_no_schedule`` is set.

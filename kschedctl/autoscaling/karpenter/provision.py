@@ -283,7 +283,7 @@ def _render_without_suffix(amount: Quantity) -> str:
     return str(Fraction(amount.mantissa) * Fraction(10) ** amount.scale)
 
 
-def truncate_instance_types(claim: NewClaim, max_instance_types: int, strict: bool) -> str:
+def truncate_instance_types(claim: NewClaim, max_instance_types: int, *, strict: bool) -> str:
     """Drop all but the claim's cheapest instance types.
 
     With ``strict``, return an error and leave the claim unchanged if the remaining types would not meet minValues.

@@ -81,7 +81,9 @@ class SchedulerRun:
             # Retry the pod in its original form, with all preferences.
             self.refusals[key] = refusals
             self.current_pods[key] = self.settings.topology.assign_to_groups(data.pod)
-            queue.append(data.with_relaxed_pod(self.current_pods[key], self.settings.ignores_preferences))
+            queue.append(
+                data.with_relaxed_pod(self.current_pods[key], ignores_preferences=self.settings.ignores_preferences)
+            )
             queue_lengths[key] = len(queue)
         for claim in self.claims:
             claim.finalize_scheduling()
@@ -102,14 +104,14 @@ class SchedulerRun:
                 return tuple(refusals)
             self.relaxations.append(Relaxation(data.pod.key, relaxed.change))
             relaxed_pod = self.settings.topology.assign_to_groups(relaxed.pod)
-            data = data.with_relaxed_pod(relaxed_pod, self.settings.ignores_preferences)
+            data = data.with_relaxed_pod(relaxed_pod, ignores_preferences=self.settings.ignores_preferences)
 
     def _place_pod(self, data: PodData) -> list[ClaimRefusal] | None:
         """Add a pod to an existing node, to a claim of the run, or to a new claim.
 
         Claims with few pods are tried first. Return the refusals of the templates, or None if the pod is added.
         """
-        if self.nodes.place_pod_on_accepting_node(data, self.settings.topology, data.pod.key in self.movable):
+        if self.nodes.place_pod_on_accepting_node(data, self.settings.topology, movable=data.pod.key in self.movable):
             return None
         fewest_pods_first = compute_go_sort_order([len(claim.pods) for claim in self.claims])
         self.claims = [self.claims[index] for index in fewest_pods_first]

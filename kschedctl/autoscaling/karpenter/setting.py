@@ -180,13 +180,17 @@ def explain_unusable_pool(setting: KarpenterSetting, pool: NodePool) -> str:
         return "not used: it is being deleted"
     if pool in setting.pools.pools:
         return "not used: no instance type is known"
-    unready = [
-        condition for condition in pool.status.conditions if condition.type == "Ready" and condition.status != "True"
-    ]
-    messages = (condition.message or condition.reason for condition in unready)
-    message = next(filter(None, messages), "")
-    reasons = "; ".join(filter(None, (message, setting.node_classes.describe_class_fault(pool))))
-    return f"not used: not Ready: {reasons}" if reasons else "not used: not Ready"
+    reasons = []
+    for condition in pool.status.conditions:
+        is_unready = condition.type == "Ready" and condition.status != "True"
+        message = condition.message or condition.reason
+        if is_unready and message:
+            reasons.append(message)
+            break
+    class_fault = setting.node_classes.describe_class_fault(pool)
+    if class_fault:
+        reasons.append(class_fault)
+    return f"not used: not Ready: {'; '.join(reasons)}" if reasons else "not used: not Ready"
 
 
 @dataclass(frozen=True, eq=False)
@@ -402,7 +406,7 @@ class KarpenterSetting:
             pools.groups,
             RunNodes(existing, existing.rows if new_nodes_only else without),
             remaining=self.compute_remaining_limits(removed_nodes, pools.pools),
-            settings=self._build_run_settings(topology, strict_reservations),
+            settings=self._build_run_settings(topology, strict_reservations=strict_reservations),
             movable=frozenset(movable),
         )
         run.place_pods(pod_data)
@@ -414,7 +418,10 @@ class KarpenterSetting:
         ``volumes`` are the alternative requirements of its volumes, or None if a volume is missing.
         """
         return build_pod_data(
-            pod, tuple(volumes or ()), self.volumes.map_claims_by_driver(pod), self.options.ignores_preferences
+            pod,
+            tuple(volumes or ()),
+            self.volumes.map_claims_by_driver(pod),
+            ignores_preferences=self.options.ignores_preferences,
         )
 
     def _build_run_topology(
@@ -437,7 +444,7 @@ class KarpenterSetting:
             instance_type for columns in self._type_columns.values() for instance_type in columns.types
         )
 
-    def _build_run_settings(self, topology: RunTopology, strict_reservations: bool) -> RunSettings:
+    def _build_run_settings(self, topology: RunTopology, *, strict_reservations: bool) -> RunSettings:
         """Build the settings that all NodeClaims of a run share."""
         return RunSettings(
             topology,

@@ -245,25 +245,26 @@ def _build_type_document(name: str, nodes: list[StateNode]) -> JsonObject:
     all nodes share.
     """
     last = nodes[-1]
-    labels = last.labels
     capacity = {resource: amount for resource, amount in last.capacity.items() if resource != NODES}
     overhead = subtract_quantities(capacity, last.allocatable)
     places = sorted({(node.labels.get(ZONE, ""), node.labels.get(CAPACITY_TYPE, "")) for node in nodes})
-    common_labels = {
-        key: value
-        for key, value in labels.items()
-        if key.startswith(INSTANCE_TYPE_PREFIXES) and all(node.labels.get(key) == value for node in nodes)
-    }
+    offerings = [
+        {"Price": 0, "Requirements": _build_label_terms({ZONE: zone, CAPACITY_TYPE: capacity_type})}
+        for zone, capacity_type in places
+    ]
     document = {
         "name": name,
-        "architecture": labels.get(ARCH, ""),
-        "operatingSystems": [labels[OS]] if OS in labels else [],
+        "architecture": last.labels.get(ARCH, ""),
+        "operatingSystems": [last.labels[OS]] if OS in last.labels else [],
         "resources": {resource: str(amount) for resource, amount in capacity.items()},
         "overhead": _drop_non_positive_amounts({resource: str(amount) for resource, amount in overhead.items()}),
-        "offerings": [
-            {"Price": 0, "Requirements": _build_label_terms({ZONE: zone, CAPACITY_TYPE: capacity_type})}
-            for zone, capacity_type in places
-        ],
+        "offerings": offerings,
+    }
+
+    common_labels = {
+        key: value
+        for key, value in last.labels.items()
+        if key.startswith(INSTANCE_TYPE_PREFIXES) and all(node.labels.get(key) == value for node in nodes)
     }
     if common_labels:
         document["requirements"] = _build_label_terms(common_labels)

@@ -133,25 +133,28 @@ def _map_nodes_by_group(cluster: Cluster) -> dict[str, list[str]]:
     """
     by_group: dict[str, list[str]] = {}
     group_of_set = _map_groups_by_machine_set(cluster)
+    assigned: set[str] = set()
+
+    def assign_once(node_name: str, group: str) -> None:
+        """Add the node to a group, unless there is no group or the node already has one."""
+        if group and node_name not in assigned:
+            by_group.setdefault(group, []).append(node_name)
+            assigned.add(node_name)
 
     # nodes that MachinePools and Machines refer to
     for pool in cluster.machine_pools:
         group_id = f"MachinePool/{pool.metadata.namespace}/{pool.metadata.name}"
         by_group[group_id] = [reference.name for reference in pool.status.node_refs if reference.name]
-    assigned = {name for names in by_group.values() for name in names}
+        assigned.update(by_group[group_id])
     for machine in (*cluster.machines, *cluster.openshift_machines):
-        group = _find_machine_group(machine, group_of_set)
-        if group and machine.status.node_ref and machine.status.node_ref.name not in assigned:
-            by_group.setdefault(group, []).append(machine.status.node_ref.name)
-            assigned.add(machine.status.node_ref.name)
+        if machine.status.node_ref:
+            assign_once(machine.status.node_ref.name, _find_machine_group(machine, group_of_set))
 
     # nodes with an annotation that names their MachineSet
     group_by_set_name = {name: group for (_, name), group in group_of_set.items()}
     for node in cluster.nodes:
         owner_name = node.metadata.annotations.get(f"{CLUSTER_API}/owner-name", "")
-        group = group_by_set_name.get(owner_name, "")
-        if group and node.metadata.name not in assigned:
-            by_group.setdefault(group, []).append(node.metadata.name)
+        assign_once(node.metadata.name, group_by_set_name.get(owner_name, ""))
     return by_group
 
 
@@ -204,29 +207,35 @@ def _build_template_node(owner: Owner) -> JsonObject | None:
 def _iter_annotated_capacity(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield each resource in the annotations with its amount.
 
-    OpenShift uses different annotations. The maximum number of pods has a default. Raises ValueError if an annotation
-    is malformed.
+    An annotation of Cluster API precedes OpenShift's annotation for the same resource. The maximum number of pods has a
+    default. Raises ValueError if an annotation is malformed.
     """
-    for resource, keys, unit in (
-        ("cpu", (f"{CAPACITY}/cpu", f"{OPENSHIFT}/vCPU"), ""),
-        ("memory", (f"{CAPACITY}/memory",), ""),
-        ("memory", (f"{OPENSHIFT}/memoryMb",), "Mi"),
-        ("ephemeral-storage", (f"{CAPACITY}/ephemeral-disk",), ""),
-    ):
-        value = next((annotations[key] for key in keys if annotations.get(key)), "")
-        if value:
-            parse_quantity(value + unit)  # only for its errors
-            yield resource, value + unit
 
-    gpu_count = annotations.get(f"{CAPACITY}/gpu-count") or annotations.get(f"{OPENSHIFT}/GPU") or "0"
+    def find_value(*keys: str) -> str:
+        """Return the value of the first of these annotations that is not empty, or "" if there is none."""
+        return next((annotations[key] for key in keys if annotations.get(key)), "")
+
+    memory = annotations.get(f"{CAPACITY}/memory", "")
+    openshift_megabytes = annotations.get(f"{OPENSHIFT}/memoryMb", "")
+    for resource, value in (
+        ("cpu", find_value(f"{CAPACITY}/cpu", f"{OPENSHIFT}/vCPU")),
+        ("memory", memory),
+        ("memory", f"{openshift_megabytes}Mi" if openshift_megabytes else ""),
+        ("ephemeral-storage", annotations.get(f"{CAPACITY}/ephemeral-disk", "")),
+    ):
+        if value:
+            parse_quantity(value)  # only for its errors
+            yield resource, value
+
+    gpu_count = find_value(f"{CAPACITY}/gpu-count", f"{OPENSHIFT}/GPU") or "0"
     # OpenShift's annotation counts NVIDIA GPUs, unless another annotation gives the type
     openshift_gpu_type = "nvidia.com/gpu" if f"{OPENSHIFT}/GPU" in annotations else ""
     gpu_type = annotations.get(f"{CAPACITY}/gpu-type") or openshift_gpu_type
     if int(gpu_count) and gpu_type:
         yield gpu_type, gpu_count
 
-    pods = annotations.get(f"{CAPACITY}/maxPods") or annotations.get(f"{OPENSHIFT}/maxPods") or DEFAULT_MAX_PODS
-    yield "pods", str(int(pods))
+    max_pods = find_value(f"{CAPACITY}/maxPods", f"{OPENSHIFT}/maxPods") or DEFAULT_MAX_PODS
+    yield "pods", str(int(max_pods))
 
 
 def _get_copied_labels(owner: Owner) -> dict[str, str]:

@@ -173,7 +173,7 @@ class Checker:
         self.scopes = [dict(self.variables)]
         self.get_type(root)
         types = {node: self.unification.resolve(cel_type, final=True) for node, cel_type in self.types.items()}
-        return CheckedExpression(root, types, self.calls, self.named_types, self.errors)
+        return CheckedExpression(root, types, self.calls, named_types=self.named_types, errors=self.errors)
 
     def get_type(self, node: SyntaxNode) -> Type:
         """Return the type of a node. A node that a macro uses twice is checked only once."""
@@ -320,7 +320,9 @@ class Checker:
             self._add_error(node.args[i].offset, f"expected type 'bool' but found '{argument_types[i]}'")
         return ERROR if wrong_indices else BOOL
 
-    def _add_unmatched_call_error(self, node: Call, name: str, argument_types: tuple[Type, ...], member: bool) -> Type:
+    def _add_unmatched_call_error(
+        self, node: Call, name: str, argument_types: tuple[Type, ...], *, member: bool
+    ) -> Type:
         """Record the error that no overload accepts the types of the arguments, and return the error type."""
         type_names = [str(self.unification.resolve(cel_type, final=True)) for cel_type in argument_types]
         receiver = f"{type_names.pop(0)}." if member else ""
@@ -333,7 +335,7 @@ class Checker:
         """Return the type of a list literal, whose elements may have different types."""
         element_type: Type | None = None
         for i, element in enumerate(node.elements):
-            cel_type = self._check_literal_value(element, i in node.optional)
+            cel_type = self._check_literal_value(element, optional=i in node.optional)
             element_type = self._join_types(element_type, cel_type)
         return list_of(element_type or self.unification.new_parameter())
 
@@ -343,12 +345,12 @@ class Checker:
         values: Type | None = None
         for key, value, optional in node.entries:
             keys = self._join_types(keys, self.get_type(key))
-            values = self._join_types(values, self._check_literal_value(value, optional))
+            values = self._join_types(values, self._check_literal_value(value, optional=optional))
         if keys is None or values is None:  # an empty map
             return map_of(self.unification.new_parameter(), self.unification.new_parameter())
         return map_of(keys, values)
 
-    def _check_literal_value(self, node: SyntaxNode, optional: bool) -> Type:
+    def _check_literal_value(self, node: SyntaxNode, *, optional: bool) -> Type:
         """Return the type of a value in a list, map or message literal.
 
         For an optional value, such as ``[?x]``, return the type inside the optional. Record an error if the type of the
@@ -379,7 +381,7 @@ class Checker:
         if fields is None:
             return self._add_unknown_message_error(node, name)
         for field_name, value, optional, offset in node.fields:
-            cel_type = self._check_literal_value(value, optional)
+            cel_type = self._check_literal_value(value, optional=optional)
             field_type = fields.get(field_name)
             if field_type is None:
                 self._add_error(offset, f"undefined field '{field_name}'")

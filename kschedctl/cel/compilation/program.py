@@ -161,7 +161,7 @@ class Planner:
             value = operand(frame)
             index_value = index(frame)
             frame[COST] += cost
-            return select_value(value, index_value, optional)
+            return select_value(value, index_value, optional=optional)
 
         return Computation(run, attribute=True)
 
@@ -308,7 +308,9 @@ class Planner:
 
     def _plan_logical_operator(self, node: Call) -> Computation:
         """Plan ``&&`` or ``||``."""
-        return Computation(build_logical_operation([self.plan(arg).run for arg in node.args], node.function == "_||_"))
+        return Computation(
+            build_logical_operation([self.plan(arg).run for arg in node.args], decisive=node.function == "_||_")
+        )
 
     def _plan_conditional(self, node: Call) -> Computation:
         """Plan `a ? b : c`, which evaluates one branch only."""

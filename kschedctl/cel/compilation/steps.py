@@ -37,7 +37,7 @@ from kschedctl.cel.values import (
 )
 
 
-def select_value(value: Value, index: Value, optional: bool = False) -> Value:
+def select_value(value: Value, index: Value, *, optional: bool = False) -> Value:
     """Return the element at an index.
 
     The result is optional if requested or if the value is optional. It is then empty if the element is missing.
@@ -253,7 +253,7 @@ def build_field_test(operand: Run, name: str) -> Run:
     return run
 
 
-def build_logical_operation(terms: list[Run], decisive: bool) -> Run:
+def build_logical_operation(terms: list[Run], *, decisive: bool) -> Run:
     """Build the computation of ``||`` (true decides) or ``&&`` (false decides).
 
     A deciding term absorbs the errors of other terms.
@@ -298,7 +298,7 @@ def build_membership_test(value: Run, container: Value) -> Computation:
     return Computation(run)
 
 
-def build_optional_choice(left: Run, right: Run, keeps_optional: bool) -> Run:
+def build_optional_choice(left: Run, right: Run, *, keeps_optional: bool) -> Run:
     """Build the computation of ``orValue`` or, with ``keeps_optional``, of ``or``, whose result is still optional."""
 
     def run(frame: Frame) -> Value:
@@ -415,7 +415,7 @@ def _freeze_accumulator(value: Value) -> Value:
     return value
 
 
-def _iter_elements(value: Value, with_keys: bool) -> Iterable[tuple[Value, ...]]:
+def _iter_elements(value: Value, *, with_keys: bool) -> Iterable[tuple[Value, ...]]:
     """Return an iterable of the loop variables' values for each element.
 
     ``with_keys`` adds the index or key before the item. Without it, a map yields only its keys. Raises CelError unless

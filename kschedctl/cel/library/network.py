@@ -174,7 +174,7 @@ def parse_url(text: str) -> URL:
     return _parse_url_without_fragment(before, fragment, in_request=False)
 
 
-def _parse_url_without_fragment(text: str, fragment: str, in_request: bool) -> URL:
+def _parse_url_without_fragment(text: str, fragment: str, *, in_request: bool) -> URL:
     """Parse the text of a URL without its fragment. Raises ValueError with Go's message if it is invalid.
 
     ``fragment`` is stored in the result. ``in_request`` parses the URL as in an HTTP request, where a path may start

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from itertools import product
 
 from kschedctl.cel.errors import NO_SUCH_OVERLOAD, CelError
 from kschedctl.cel.values import (
@@ -188,16 +189,20 @@ def get_size(value: Value) -> int:
 
 def _build_ordering_overloads() -> dict[str, Callable[..., Value]]:
     """Build the overloads of ``<``, ``<=``, ``>`` and ``>=`` by signature, such as ``_<_(int, uint) bool``."""
-    numbers = ("int", "uint", "double")
-    pairs = [(a, b) for a in numbers for b in numbers]
-    pairs += [(t, t) for t in ("bool", "string", "bytes", "timestamp", "duration")]
     tests: dict[str, Callable[[Value, Value], bool]] = {
         "<": lambda a, b: compare_values(a, b) < 0,
         "<=": lambda a, b: compare_values(a, b) <= 0,
         ">": lambda a, b: compare_values(a, b) > 0,
         ">=": lambda a, b: compare_values(a, b) >= 0,
     }
-    return {f"_{sign}_({a}, {b}) bool": test for sign, test in tests.items() for a, b in pairs}
+    # Numbers of all types can be compared with each other, and other values only with values of their type.
+    type_pairs = [*product(("int", "uint", "double"), repeat=2)]
+    type_pairs += [(name, name) for name in ("bool", "string", "bytes", "timestamp", "duration")]
+    overloads = {}
+    for sign, test in tests.items():
+        for left, right in type_pairs:
+            overloads[f"_{sign}_({left}, {right}) bool"] = test
+    return overloads
 
 
 def _build_arithmetic_overloads() -> dict[str, Callable[..., Value]]:

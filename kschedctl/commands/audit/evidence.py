@@ -376,7 +376,7 @@ def build_packing_evidence(report: PackingSection, style: Style) -> Page:
         *build_struct_table(report.stranded, style),
         *typical_pods,
         *_build_trial_drains_part(report, style),
-        *build_struct_table(report.kept, style, {"why": lambda node: build_why_cell(node.why, style)}, limit=MAX_ROWS),
+        *build_struct_table(report.kept, style, {"why": lambda node: build_why_cell(node, style)}, limit=MAX_ROWS),
     )
 
 

@@ -6,17 +6,20 @@ from collections.abc import Mapping
 
 from kschedctl.cli.next_commands import build_command, build_workload_arguments
 from kschedctl.cli.options import Source
+from kschedctl.commands.audit import REQUIRED_INPUTS
 from kschedctl.commands.audit.packing.report import PackingSection
 from kschedctl.commands.audit.placed.report import PlacedSection
 from kschedctl.commands.audit.priorities.report import PrioritiesSection
 from kschedctl.commands.audit.report import CreationSection, DrainsSection
 from kschedctl.render.page import Commands
 from kschedctl.reports.findings import Finding
-from kschedctl.reports.section import Section
+from kschedctl.reports.section import Section, order_findings
 
 COMMAND_BY_RULE: Mapping[str, tuple[str, ...]] = {
     "audit-creation-refused": ("explain",),
+    "audit-pending-stuck": ("explain",),
     "audit-pending-error": ("explain",),
+    "audit-pending-unserved": ("explain",),
     "audit-pending-gang": ("explain",),
     "audit-pending-unschedulable": ("remedies",),
     "audit-pending-gated": ("wakes",),
@@ -31,6 +34,9 @@ COMMAND_BY_RULE: Mapping[str, tuple[str, ...]] = {
     "audit-drains-now": ("drain",),
     "audit-drains-overlap": ("drain",),
     "audit-packing-spare-nodes": ("drain",),
+    "audit-placed-overcommitted": ("drain",),
+    "audit-placed-ports": ("drain",),
+    "audit-placed-anti-affinity": ("drain",),
     "audit-placed-taint": ("drain",),
     "audit-placed-not-evicted": ("drain",),
     "audit-sampling-loses": ("sampling",),
@@ -55,20 +61,30 @@ CLUSTER_WIDE_COMMANDS = frozenset(("sampling", "priorities", "queues"))
 def build_next_commands(source: Source, *sections: Section) -> Commands:
     """Return the commands to run next, by a finding's fingerprint or a section's name.
 
-    Findings without a suitable command are left out.
+    Short forms show the first command, below the first finding. If no command suits this finding, the first command
+    shows all of its section. Other findings without a suitable command are left out. Commands are in the order in
+    which short forms list the findings. The command that tries all nodes of the section "packing" comes last.
     """
-    commands = {}
+    section_by_finding = {finding.fingerprint: section for section in sections for finding in section.findings}
+    findings = order_findings(sections)
+    commands: dict[str, tuple[str, ...]] = {}
+    for finding in findings:
+        if finding.rule not in COMMAND_BY_RULE:
+            continue
+        command, *arguments = COMMAND_BY_RULE[finding.rule]
+        if arguments or command in CLUSTER_WIDE_COMMANDS:
+            commands[finding.fingerprint] = build_command(source, command, *arguments)
+        elif object_arguments := _find_object_arguments(finding, section_by_finding[finding.fingerprint]):
+            commands[finding.fingerprint] = build_command(source, command, *object_arguments)
     for section in sections:
-        if isinstance(section, PackingSection):
+        if isinstance(section, PackingSection) and section.tried < section.candidates:
             commands[section.name] = build_command(source, "packing", "--nodes", "0")
-        for finding in section.findings:
-            if finding.rule not in COMMAND_BY_RULE:
-                continue
-            command, *arguments = COMMAND_BY_RULE[finding.rule]
-            if arguments or command in CLUSTER_WIDE_COMMANDS:
-                commands[finding.fingerprint] = build_command(source, command, *arguments)
-            elif object_arguments := _find_object_arguments(finding, section):
-                commands[finding.fingerprint] = build_command(source, command, *object_arguments)
+
+    if findings and findings[0].fingerprint not in commands:
+        first_section = section_by_finding[findings[0].fingerprint].name
+        if first_section not in REQUIRED_INPUTS:
+            first_command = build_command(source, "audit", "--section", first_section)
+            commands = {first_section: commands.get(first_section, first_command)} | commands
     return commands
 
 
@@ -76,7 +92,8 @@ def _find_object_arguments(finding: Finding, section: Section) -> tuple[str, ...
     """Return the argument that names the object of a finding, or () if no object suits the command.
 
     For a starving workload, it names the oldest pod. For a pool, it names the first removable node. For a budget, it
-    names the first node that cannot be drained. For misplaced pods, it names the node of the first of them.
+    names the first node that cannot be drained. For misplaced pods, it names the node of the first of them, and for an
+    overcommitted node this node.
     """
     if isinstance(section, CreationSection):
         return build_workload_arguments(finding.object)
@@ -96,6 +113,7 @@ def _find_object_arguments(finding: Finding, section: Section) -> tuple[str, ...
             for misplaced in section.misplaced
             if misplaced.workload == finding.object and misplaced.reason == finding.path
         ]
+        names = [name] if kind == "Node" else names
     elif kind == "Pod":
         names = [name]
     else:

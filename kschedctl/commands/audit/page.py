@@ -68,7 +68,7 @@ def build_audit_page(report: Audit, style: Style) -> Page:
     nothing but their row in the table and their plots.
     """
     page: list[Block] = [
-        *build_interruption_line(report.interrupted, _describe_interruption(report)),
+        *build_interruption_line(report.interrupted, report.describe_interruption()),
         paragraph(Marked(report.headline, _choose_audit_tone(report))),
         paragraph(Marked(_describe_audited_cluster(report), Tone.FAINT)),
     ]
@@ -87,13 +87,6 @@ def build_audit_page(report: Audit, style: Style) -> Page:
     if is_brief:
         page.append(paragraph(Marked(HOW_TO_SEE_MORE, Tone.FAINT)))
     return tuple(page)
-
-
-def _describe_interruption(report: Audit) -> str:
-    """Return which sections an interruption left out as text."""
-    if not report.not_reached:
-        return "the last section is incomplete"
-    return f"not audited: {', '.join(report.not_reached)}"
 
 
 def _describe_audited_cluster(report: Audit) -> str:

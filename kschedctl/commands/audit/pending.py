@@ -13,8 +13,8 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.api.times import format_age
 from kschedctl.commands.audit.audited_cluster import NO_TIMES, AuditedCluster
 from kschedctl.commands.audit.report import GateHolder, PendingSection, WaitingPods
-from kschedctl.commands.explain.headline import suggest_deadlock_end
 from kschedctl.commands.explain.pending_report import LastWords
+from kschedctl.commands.explain.pod_group_report import suggest_deadlock_end
 from kschedctl.commands.explain.waiting import (
     CONDITION,
     LOOK_AT_SCHEDULER,

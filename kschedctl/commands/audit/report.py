@@ -25,7 +25,16 @@ from kschedctl.reports.document import Document
 from kschedctl.reports.findings import Findings
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.report import Report
-from kschedctl.reports.section import FINDINGS, PENDING_PODS, Section, collect_findings, describe_finding, iter_problems
+from kschedctl.reports.section import (
+    FINDINGS,
+    PENDING_PODS,
+    Section,
+    collect_findings,
+    describe_finding,
+    iter_notes,
+    iter_problems,
+    order_findings,
+)
 from kschedctl.reports.summary import ShortCause, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_unread_kinds
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere
@@ -56,16 +65,12 @@ class Audit(Report, frozen=True, kw_only=True):
     kind: str = "Audit"
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the unsound sections as causes, and with the findings, the gravest first.
+        """Return the summary with the unsound sections as causes, problems as warnings and notes as advice.
 
         The gravest finding of each unsound section comes before all other findings, since a long list is cut off.
         """
         unsound = tuple(section for section in self.sections if section.state == FINDINGS)
-        findings = self.as_findings().findings
-        first_findings = [
-            next((finding for finding in findings if finding in section.findings), None) for section in unsound
-        ]
-        findings = tuple(sorted(findings, key=lambda finding: finding not in first_findings))  # a stable order
+        findings = order_findings(self.sections)
         figures = {section.name: len(section.findings) for section in self.sections}
         for section in self.sections:
             if isinstance(section, PendingSection):
@@ -75,12 +80,14 @@ class Audit(Report, frozen=True, kw_only=True):
             verdict=self.state,
             causes=tuple(ShortCause(f"{section.name}: {section.headline}", 0) for section in unsound),
             warnings=tuple(map(describe_finding, iter_problems(findings))),
-            advice=tuple(describe_finding(finding) for finding in findings if not finding.rule.endswith("-not-known")),
+            advice=tuple(map(describe_finding, iter_notes(findings))),
             figures=figures,
         )
 
     def iter_doubts(self) -> Iterator[str]:
         """Yield the doubts about all sections. A kind that several sections lack for the same reason is named once."""
+        if self.interrupted:
+            yield f"interrupted: {self.describe_interruption()}"
         kinds_by_why: dict[tuple[str, str], UnknownKind] = {}
         for section in self.sections:
             for unknown in section.unknown:
@@ -88,7 +95,7 @@ class Audit(Report, frozen=True, kw_only=True):
         if kinds_by_why:
             yield describe_unread_kinds(kinds_by_why.values())
         for section in self.sections:
-            yield from (doubt for doubt in section.iter_doubts() if doubt != describe_unread_kinds(section.unknown))
+            yield from replace(section, interrupted=False).iter_doubts_besides_unread()
 
     def has_at_least(self, severity: str) -> bool:
         """Return whether a section has a finding of this severity or a graver one."""
@@ -101,6 +108,12 @@ class Audit(Report, frozen=True, kw_only=True):
     def list_open_sections(self) -> tuple[str, ...]:
         """Return the titles of the sections with errors or warnings, so that the page shows them at once."""
         return tuple(section.title for section in self.sections if section.state == FINDINGS)
+
+    def describe_interruption(self) -> str:
+        """Return which sections an interruption left out as text."""
+        if not self.not_reached:
+            return "the last section is incomplete"
+        return f"not audited: {', '.join(self.not_reached)}"
 
     def describe_gaps(self) -> str:
         """Return the sections that were not judged or not audited, or an empty text."""

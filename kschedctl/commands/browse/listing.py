@@ -206,6 +206,6 @@ def _build_section(title: str, subjects: Sequence[Openable], more: int, width: i
     remainder = [ListLine(f" … {more:,} more", FAINT)] if more else []
     return [
         ListLine(title, HEADING),
-        *(ListLine(f" {shorten(s.name, width - 1)}", "", s) for s in subjects),
+        *(ListLine(f" {shorten(subject.name, width - 1)}", "", subject) for subject in subjects),
         *remainder,
     ]

@@ -98,15 +98,15 @@ class ShapeCapacity(Document, frozen=True):
     def binding_limit(self) -> CapacityLimit:
         """The limit that is reached first in every run: the nodes, admission, or Kueue's quota."""
         fits = self.over_runs.least if self.over_runs else self.fits
-        # With `limited`, more pods than `fits` might get a node, so that admission ends first. Pods that are never
-        # created do not need room.
-        admission_ends_before_nodes = self.created is not None and (
-            self.created < fits or self.limited or self.created == 0
-        )
-        if admission_ends_before_nodes and self.created == self.most:
-            return CapacityLimit.QUOTA if EXCEEDED in self.refused[0] else CapacityLimit.ADMISSION
-        kueue_ends_before_nodes = self.by_quota is not None and self.by_quota < fits
-        return CapacityLimit.KUEUE if kueue_ends_before_nodes else CapacityLimit.NODES
+        if self.created is not None and self.created == self.most:
+            # With `limited`, more pods than `fits` might get a node, so that admission ends first. Without any created
+            # pod, no node is needed.
+            admission_ends_before_nodes = self.created < fits or self.limited or not self.created
+            if admission_ends_before_nodes:
+                return CapacityLimit.QUOTA if EXCEEDED in self.refused[0] else CapacityLimit.ADMISSION
+        if self.by_quota is not None and self.by_quota < fits:
+            return CapacityLimit.KUEUE
+        return CapacityLimit.NODES
 
     @property
     def limit_sentence(self) -> str:

@@ -19,7 +19,7 @@ def build_configuration_page(report: EffectiveConfiguration, style: Style) -> Pa
         message = f"kube-scheduler {report.kube_version} does not support: {'; '.join(report.ignored)}"
         blocks.append(paragraph(Marked("ignored:", Tone.WARNING), message))
     percentages = {profile.percentage_of_nodes_to_score for profile in report.profiles}
-    shown = ", ".join("adaptive" if p == 0 else f"{p}%" for p in sorted(percentages))
+    shown = ", ".join("adaptive" if percentage == 0 else f"{percentage}%" for percentage in sorted(percentages))
     limits = f"back-off {report.pod_initial_backoff_seconds} to {report.pod_max_backoff_seconds} s"
     blocks.append(paragraph(f"percentageOfNodesToScore {shown}; {limits}; parallelism {report.parallelism}"))
     for profile in report.profiles:

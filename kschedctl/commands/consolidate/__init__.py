@@ -18,17 +18,19 @@ from kschedctl.commands.consolidate.autoscalers import (
     extract_karpenter_verdicts,
     find_prices,
 )
-from kschedctl.commands.consolidate.plan import ConsolidationWishes, find_removable_nodes
+from kschedctl.commands.consolidate.plan import ConsolidationCriteria, find_removable_nodes
 from kschedctl.commands.consolidate.report import NodeConsolidation
 from kschedctl.commands.simulate import prepare_simulation
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
 from kschedctl.reports.cluster_autoscaler import ScaleDown
 from kschedctl.reports.karpenter import Disruption
+from kschedctl.text.deprecation import accept_old_names
 
 
+@accept_old_names(wishes="criteria")
 def consolidate(
     cluster: Cluster,
-    wishes: ConsolidationWishes = ConsolidationWishes(),
+    criteria: ConsolidationCriteria = ConsolidationCriteria(),
     *,
     headroom_for: Sequence[JsonObject] = (),
     instance_types: Sequence[JsonObject] = (),
@@ -51,9 +53,9 @@ def consolidate(
     if headroom_for:
         prepared = prepare_simulation(cluster, headroom_for)
         cluster = prepared.cluster
-        wishes = replace(wishes, headroom_for=tuple(prepared.workload_by_pod))
+        criteria = replace(criteria, headroom_for=tuple(prepared.workload_by_pod))
     verdicts = _extract_verdicts(autoscaler)
-    return find_removable_nodes(cluster, wishes, prices=prices, verdicts=verdicts, workers=workers, progress=progress)
+    return find_removable_nodes(cluster, criteria, prices=prices, verdicts=verdicts, workers=workers, progress=progress)
 
 
 def _extract_verdicts(report: Disruption | ScaleDown | None) -> AutoscalerVerdicts:

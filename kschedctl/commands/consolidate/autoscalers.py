@@ -15,6 +15,7 @@ from kschedctl.reports.cluster_autoscaler import ScaleDown
 from kschedctl.reports.karpenter import (
     Disruption,
     DisruptionCommand,
+    NodeFate,
     describe_exhausted_budgets,
     describe_lost_pods,
 )
@@ -127,30 +128,40 @@ def extract_karpenter_verdicts(report: Disruption) -> AutoscalerVerdicts:
     replaced. For another node that Karpenter could disrupt on its own, the verdict says so.
     """
     commands = next((method.commands for method in report.methods.values() if method.commands), ())
-    removed = frozenset(name for command in commands if not command.replacements for name in command.candidates)
-    replaced = {name: _describe_replacements(command) for command in commands for name in command.candidates}
-    verdicts: dict[str, str] = {}
-    for fate in report.fates:
-        reason = fate.why
-        if fate.fate != STAYS:
-            reason = f"not in this round, but on its own Karpenter could {fate.fate} it"
-            answer = report.per_node.get(fate.node)
-            if answer and answer.command and answer.command.replacements:
-                reason += f" with {_describe_replacements(answer.command)}"
-        verdicts[fate.node] = f"stays: {reason}" if reason else ""
+    removed: set[str] = set()
+    replaced: dict[str, str] = {}  # names of nodes -> the new nodes in words
+    for command in commands:
+        if command.replacements:
+            replaced |= dict.fromkeys(command.candidates, _describe_replacements(command))
+        else:
+            removed.update(command.candidates)
     causes = {node: describe_exhausted_budgets(pool) for node, pool in report.budget_blocked.items()}
     causes |= {fate.node: fate.cause for fate in report.fates if fate.cause}
     return AutoscalerVerdicts(
         "Karpenter",
-        removed,
-        verdicts,
+        frozenset(removed),
+        {fate.node: _describe_karpenter_verdict(fate, report) for fate in report.fates},
         certain=not report.undecided,
         causes=causes,
-        replaced={name: new_nodes for name, new_nodes in replaced.items() if name not in removed},
+        replaced=replaced,
         moved_pods=sum(len(report.moved_pods.get(node, ())) for node in (*removed, *replaced)),
         lost_pods={node: pods for node, pods in report.lost_pods.items() if node in removed or node in replaced},
         savings=sum(command.savings for command in commands) or None,
     )
+
+
+def _describe_karpenter_verdict(fate: NodeFate, report: Disruption) -> str:
+    """Describe why a node stays in Karpenter's next round, or return "" if there is no reason.
+
+    If Karpenter could disrupt the node on its own, the text says so instead, with the new nodes for a replacement.
+    """
+    reason = fate.why
+    if fate.fate != STAYS:
+        reason = f"not in this round, but on its own Karpenter could {fate.fate} it"
+        answer = report.per_node.get(fate.node)
+        if answer and answer.command and answer.command.replacements:
+            reason += f" with {_describe_replacements(answer.command)}"
+    return f"stays: {reason}" if reason else ""
 
 
 def _describe_replacements(command: DisruptionCommand) -> str:

@@ -26,7 +26,7 @@ from kschedctl.cli.source import NOTHING_MORE, get_cluster_time, load_cluster
 from kschedctl.cluster import Cluster
 from kschedctl.commands import consolidate as library
 from kschedctl.commands import provision, scale
-from kschedctl.commands.consolidate.plan import ConsolidationWishes
+from kschedctl.commands.consolidate.plan import ConsolidationCriteria
 from kschedctl.commands.consolidate.report import NodeConsolidation
 from kschedctl.errors import UsageError
 from kschedctl.replay.parallel import Workers
@@ -87,9 +87,15 @@ class ConsolidationOptions:
         ),
     ] = ""
     seconds: Annotated[
-        int,
-        typer.Option("--search-seconds", metavar="NUMBER", min=1, help="Time limit of the search, in seconds."),
-    ] = 180
+        int | None,
+        typer.Option(
+            "--search-seconds",
+            metavar="NUMBER",
+            min=1,
+            help="Try nodes for this many seconds. Without that, a number of replays limits the search, so that its "
+            "result does not depend on the machine.",
+        ),
+    ] = None
 
     def parse_headroom(self) -> float:
         """Return the headroom in percent, 0 if it was not given. Raises UsageError if it is not a percentage."""
@@ -100,9 +106,9 @@ class ConsolidationOptions:
             raise UsageError(f"--headroom {self.headroom}: not a percentage", hint="such as 20%")
         return float(text)
 
-    def build_wishes(self) -> ConsolidationWishes:
+    def build_criteria(self) -> ConsolidationCriteria:
         """Build the conditions for removing nodes from the options. Raises UsageError for an invalid --headroom."""
-        return ConsolidationWishes(self.keep_zone_loss, self.parse_headroom(), pool=self.pool, seconds=self.seconds)
+        return ConsolidationCriteria(self.keep_zone_loss, self.parse_headroom(), pool=self.pool, seconds=self.seconds)
 
     def read_manifests(self) -> list[JsonObject]:
         """Read the workload manifests whose pods must still fit, none if no file was named.
@@ -184,11 +190,11 @@ def _run_consolidation(
 
     Raises UsageError for invalid options, and InputError if manifests or instance types are invalid.
     """
-    wishes, pods = options.build_wishes(), options.read_manifests()
+    criteria, pods = options.build_criteria(), options.read_manifests()
     with show_progress() as shown:
         return library.consolidate(
             cluster,
-            wishes,
+            criteria,
             headroom_for=pods,
             instance_types=types,
             autoscaler=autoscaler_report,

@@ -38,7 +38,7 @@ def build_page(report: NodeConsolidation, style: Style) -> Page:
         *build_struct_table(
             report.staying,
             style,
-            {"why": lambda node: build_why_cell(node.why, style)},
+            {"why": lambda node: build_why_cell(node, style)},
             title="Nodes that must stay after these removals" if report.removable else "Nodes that must stay",
             full=False,
         ),

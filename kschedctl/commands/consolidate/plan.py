@@ -8,6 +8,7 @@ no earlier node is removed.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from kschedctl.api.arrays import Bools, Ints, Position, Row
 from kschedctl.api.ownership import find_owner
@@ -34,6 +36,7 @@ from kschedctl.commands.consolidate.safety import (
     remove_nodes_and_move_pods,
     simulate_zone_losses,
 )
+from kschedctl.fixes.search import count_affordable_replays
 from kschedctl.replay import kubectl
 from kschedctl.replay.node_drain import KINDS_NOT_EVICTED, list_pods_asking_to_stay, list_pods_with_local_data
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, WorkerPool, Workers, open_worker_pool
@@ -53,6 +56,8 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 
+SEARCH_BUDGET = 150_000
+"""The replays of a pod's cycle that the search may cost, as `count_affordable_replays` counts them: a few minutes."""
 CORDONED, OF_ANOTHER_POOL = "cordoned already", "of another pool"
 """Two of the reasons why nodes are no candidates."""
 NO_MOVES: Ints = np.empty((0, 3), np.int32)
@@ -70,7 +75,7 @@ DRAIN_OPTIONS = ("--ignore-daemonsets", "--delete-emptydir-data")
 
 
 @dataclass(frozen=True)
-class ConsolidationWishes:
+class ConsolidationCriteria:
     """The conditions that must hold once nodes are removed."""
 
     keep_zone_loss: bool = False
@@ -81,29 +86,31 @@ class ConsolidationWishes:
     """The pods (`namespace/name`) that must still fit."""
     pool: str = ""
     """The only pool whose nodes may be removed, empty for all pools."""
-    seconds: float = 180.0
-    """The time in seconds for which nodes are tried."""
+    seconds: float | None = None
+    """The time in seconds for which nodes are tried. Without it, a number of replays limits how many are tried, so that
+    the plan does not depend on the machine.
+    """
 
 
 def find_removable_nodes(
     cluster: Cluster,
-    wishes: ConsolidationWishes = ConsolidationWishes(),
+    criteria: ConsolidationCriteria = ConsolidationCriteria(),
     *,
     prices: Mapping[str, float] | None = None,
     verdicts: AutoscalerVerdicts = NO_AUTOSCALER,
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> NodeConsolidation:
-    """Find the nodes that could be removed, one after the other, under the conditions in `wishes`.
+    """Find the nodes that could be removed, one after the other, under the conditions in `criteria`.
 
     `prices` are hourly prices by node, `verdicts` are an autoscaler's verdicts on the nodes. Raises UsageError for an
     unknown pool, and ClusterError if workers are lost.
     """
-    shared = SharedConsolidation(cluster, wishes)
+    shared = SharedConsolidation(cluster, criteria)
     consolidation = shared.run
     with open_worker_pool(run_drain_task, shared, workers) as pool:
         consolidation.run(pool, progress)
-    if wishes.keep_zone_loss:
+    if criteria.keep_zone_loss:
         consolidation.keep_nodes_for_zone_losses(workers)
     return consolidation.build_report(prices or {}, verdicts)
 
@@ -133,7 +140,7 @@ class ConsolidationRun:
     """The state of the search: the nodes removed so far and the results of all drains."""
 
     scheduler: Scheduler
-    wishes: ConsolidationWishes
+    criteria: ConsolidationCriteria
     pools: Pools
     candidates: EmptyingOrder
     """The candidates in the order in which they are tried."""
@@ -156,27 +163,27 @@ class ConsolidationRun:
     interrupted: bool = False
 
     @classmethod
-    def start(cls, scheduler: Scheduler, wishes: ConsolidationWishes) -> ConsolidationRun:
+    def start(cls, scheduler: Scheduler, criteria: ConsolidationCriteria) -> ConsolidationRun:
         """Place the pending pods, find the candidates and return the run before its first drain.
 
         Raises KeyboardInterrupt if the user interrupts while pending pods are placed.
         """
         pools = Pools.from_view(scheduler.view)
         # The pods of --headroom-for are pending, but must not be placed: room for them has to remain.
-        reserved_pods = [Position(scheduler.view.pods.index[key]) for key in wishes.headroom_for]
+        reserved_pods = [Position(scheduler.view.pods.index[key]) for key in criteria.headroom_for]
         pending = [
             position for position in find_pods_still_pending(Simulation(scheduler)) if position not in reserved_pods
         ]
         candidates = order_removal_candidates(scheduler, pools, pending)
 
         ready_workers = pools.workers & ~find_unready_nodes(scheduler.view)
-        reserve = RequiredRoom(scheduler, wishes.headroom, reserved_pods)
+        reserve = RequiredRoom(scheduler, criteria.headroom, reserved_pods)
         if reserved_pods:
             reserve = reserve._replace(fits_now=reserve.fits_on(candidates.view, ready_workers))
         drains = DrainsInTurn(scheduler, candidates.view)
         return cls(
             scheduler,
-            wishes,
+            criteria,
             pools=pools,
             candidates=candidates,
             reserve=reserve,
@@ -194,17 +201,26 @@ class ConsolidationRun:
     @property
     def order(self) -> list[Row]:
         """The candidates in the pool that may be used, empty nodes first. Raises UsageError for an unknown pool."""
-        is_in_pool = self.pools.select_nodes_in_pool(self.wishes.pool)
+        is_in_pool = self.pools.select_nodes_in_pool(self.criteria.pool)
         empty_nodes = [Row(row) for row in self.candidates.empty.tolist()]
         return [row for row in (*empty_nodes, *self.candidates.order) if is_in_pool[row]]
 
     def run(self, pool: DrainWorkers | None, progress: Progress) -> None:
-        """Drain one candidate after the other, and record the results, until time is up or the user interrupts.
+        """Drain one candidate after the other, and record the results.
+
+        The search ends early if the replays or the time are used up, or if the user interrupts.
 
         Without a `pool` of workers, this process drains the nodes. Raises UsageError for an unknown pool of nodes.
         """
         order = self.order
-        deadline = time.monotonic() + self.wishes.seconds
+        deadline = math.inf
+        max_replays: float = count_affordable_replays(SEARCH_BUDGET, len(self.view.nodes))
+        if self.criteria.seconds is not None:
+            deadline = time.monotonic() + self.criteria.seconds
+            max_replays = math.inf
+        node_by_pod = self.scheduler.view.node
+        pods_on_nodes = np.bincount(node_by_pod[node_by_pod >= 0], minlength=len(self.remaining))
+        replays = 0
         done = progress.begin("Draining nodes", len(order))
         drains = self._iter_drains(order) if pool is None else self._iter_parallel_drains(order, pool)
         try:
@@ -212,7 +228,8 @@ class ConsolidationRun:
                 self._record_drain_result(row, trial)
                 self.tried += 1
                 done(1)
-                if time.monotonic() > deadline:
+                replays += 1 + int(pods_on_nodes[row])
+                if replays > max_replays or time.monotonic() > deadline:
                     return
         except KeyboardInterrupt:
             self.interrupted = True
@@ -306,7 +323,9 @@ class ConsolidationRun:
         name = self.view.nodes.names[row]
         pool = self.pools.names[self.pools.code[row]]
         if trial.why:
-            self.staying.append(StayingNode(name, pool, trial.why, trial.pod, lets_run=trial.lets_run))
+            self.staying.append(
+                StayingNode(name, pool, trial.why, trial.pod, lets_run=trial.lets_run, message=trial.message)
+            )
             return
         offers = select_reported_amounts(self.view, self.view.allocatable[row])
         self.removable.append(RemovableNode(name, pool, len(trial.moved), offers, moves=trial.moved))
@@ -349,7 +368,8 @@ class ConsolidationRun:
 
         If not all pods were read, no node is reported as removable, since unread pods may run on it.
         """
-        if self.scheduler.view.cluster.find_gap("Pod"):
+        has_unread_pods = self.scheduler.view.cluster.find_gap("Pod") is not None
+        if has_unread_pods:
             self.removable = []
             self.remaining = self.ready_workers
         view = self.candidates.view
@@ -360,6 +380,11 @@ class ConsolidationRun:
         moved_keys = dict.fromkeys(move.pod for node in self.removable for move in node.moves)
         moved_pods = [view.pods.objects[Position(view.pods.index[key])] for key in moved_keys]
         cordoned_empty, cordoned_needed = self._split_cordoned_empty_nodes(excluded.get(CORDONED, ()), rows)
+        # Cordoned nodes that are reported as removable or needed were judged, although none was a candidate
+        judged = {node.node for node in cordoned_needed}.union(() if has_unread_pods else cordoned_empty)
+        cordoned = [row for row in excluded.pop(CORDONED, ()) if view.nodes.names[row] not in judged]
+        if cordoned:
+            excluded = {CORDONED: cordoned, **excluded}
         known_prices = [prices[node.node] for node in self.removable if node.node in prices]
         return NodeConsolidation(
             removable=tuple(_add_price_and_verdict(node, prices, verdicts) for node in self.removable),
@@ -387,7 +412,7 @@ class ConsolidationRun:
             commands=tuple(kubectl.render_command("drain", node.node, *DRAIN_OPTIONS) for node in self.removable),
             loses_data=list_pods_with_local_data(moved_pods),
             ask_to_stay=list_pods_asking_to_stay(moved_pods),
-            pool=self.wishes.pool,
+            pool=self.criteria.pool,
             pods_of_unready_nodes=tuple(view.pods.objects[position].key for position in self.candidates.displaced),
             waiting_workloads=find_uncounted_workloads(self.scheduler, self.pending),
             interrupted=self.interrupted,
@@ -439,7 +464,7 @@ class ConsolidationRun:
         The reasons continue the phrase "3 nodes …". Reasons without nodes are left out.
         """
         view = self.candidates.view
-        is_in_pool = self.pools.select_nodes_in_pool(self.wishes.pool)
+        is_in_pool = self.pools.select_nodes_in_pool(self.criteria.pool)
         is_candidate = np.zeros(len(is_in_pool), np.bool_)
         is_candidate[self.order] = True
         is_cordoned = view.nodes.unschedulable & is_in_pool
@@ -462,7 +487,7 @@ class SharedConsolidation:
     """The data from which each worker process builds its own run."""
 
     cluster: Cluster
-    wishes: ConsolidationWishes
+    criteria: ConsolidationCriteria
     built_run: ConsolidationRun | None = None
     """The run of this process, once it is built."""
 
@@ -473,7 +498,7 @@ class SharedConsolidation:
     def run(self) -> ConsolidationRun:
         """The run of this process, which is built on first use. Raises KeyboardInterrupt if the user interrupts."""
         if self.built_run is None:
-            self.built_run = ConsolidationRun.start(Scheduler(self.cluster), self.wishes)
+            self.built_run = ConsolidationRun.start(Scheduler(self.cluster), self.criteria)
         return self.built_run
 
 
@@ -517,5 +542,4 @@ def _add_price_and_verdict(
 
 def _add_autoscaler_verdict(node: StayingNode, verdicts: AutoscalerVerdicts) -> StayingNode:
     """Return the node with the autoscaler's verdict."""
-    verdict = verdicts.describe_node(node.node)
-    return StayingNode(node.node, node.pool, node.why, node.pod, verdict, lets_run=node.lets_run)
+    return replace(node, autoscaler=verdicts.describe_node(node.node))

@@ -50,14 +50,15 @@ class StayingNode(Document, frozen=True):
     autoscaler: Annotated[str, Column("autoscaler")] = ""
     lets_run: tuple[str, ...] = ()
     """The pending pods that fit there once the node's pods have moved, or can run nowhere else (`namespace/name`)."""
+    message: str = ""
+    """kube-scheduler's message if `pod` fits nowhere else."""
 
     @property
     def short_why(self) -> str:
         """The reason in plain words. If a pod fits nowhere, it says which nodes only count as cordoned."""
-        pod, separator, message = self.why.partition(": ")
-        if not separator or rewrite_fit_error(message) == message:
+        if rewrite_fit_error(self.message) == self.message:
             return self.why
-        return f"{describe_misfit(pod, message)} (this node and those removed before count as cordoned)"
+        return f"{describe_misfit(self.pod, self.message)} (this node and those removed before count as cordoned)"
 
 
 class ZoneLoss(Document, frozen=True):
@@ -89,9 +90,9 @@ class NodeConsolidation(Report, frozen=True):
     """The number of candidates that were tried."""
     complete: bool = True
     left_out: dict[str, int] = {}
-    """The number of nodes that were no candidates, by reason."""
+    """The number of nodes that were no candidates, by reason. Cordoned nodes that are needed or empty are left out."""
     not_tried: dict[str, tuple[str, ...]] = {}
-    """The names of the nodes that were no candidates, by reason. Nodes of other pools are left out."""
+    """The names of these nodes, by reason. Nodes of other pools are left out."""
     cordoned_empty: tuple[str, ...] = ()
     """The cordoned nodes without pods other than those that belong to the nodes: they can be removed as they are."""
     saves: dict[str, int] = {}
@@ -130,6 +131,11 @@ class NodeConsolidation(Report, frozen=True):
         """Return how many nodes could be removed, with the moves and savings, and the autoscaler's summary if any."""
         text = f"{self._build_answer()}{describe_doubt(self.unknown)}"
         return (text, self.autoscaler) if self.autoscaler else (text,)
+
+    @property
+    def headline_names_unread(self) -> bool:
+        """Return True, since the first line names the unread kinds."""
+        return True
 
     def _build_answer(self) -> str:
         """Return how many nodes could be removed, with the moves and savings, and whether all candidates were tried."""

@@ -106,5 +106,5 @@ def remove_nodes_and_move_pods(cluster: Cluster, nodes: Sequence[str], moves: Se
     for pod in find_pods_on_nodes(cluster, nodes):
         target = targets.get(pod.key)
         key = pod.metadata.namespace, pod.metadata.name
-        changes[key] = None if target is None else build_replacement(pod, target)
+        changes[key] = None if target is None else build_replacement(pod, target, cluster)
     return change_pods(remaining_cluster, changes)

@@ -8,7 +8,7 @@ back, and then the node is not empty. The pods of a node that is unreachable or 
 staging/src/k8s.io/kubectl/pkg/drain (v1.36).
 
 The eviction of a node's pods is in `kschedctl/replay/node_drain.py`. Pending pods that can run only on the drained
-nodes, whatever room is made elsewhere, are stranded.
+nodes, whatever room is made elsewhere, are stranded. Other pending pods are left out of the replay.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.budget_fixes import choose_budget_fix
 from kschedctl.replay.controllers.eviction import Evictions
-from kschedctl.replay.edits import cordon_nodes, find_nodes
+from kschedctl.replay.edits import cordon_nodes, find_nodes, with_current_priorities
 from kschedctl.replay.kubectl import render_command
 from kschedctl.replay.node_drain import (
     NodeDrain,
@@ -56,6 +56,7 @@ from kschedctl.replay.placements import (
 )
 from kschedctl.replay.pod_homes import iter_pod_homes
 from kschedctl.replay.pools import find_unready_nodes
+from kschedctl.replay.settling import find_pending_left_out
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.terminating_pods import find_down_nodes
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
@@ -63,6 +64,7 @@ from kschedctl.reports.placements import select_displaced_pods
 from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
+from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.text.counts import first_few
 
@@ -95,6 +97,9 @@ def drain(
     report = drain_nodes(cluster, node_names, runs=runs, workers=workers, progress=progress, **options)
     if report.interrupted:
         return report
+    report = replace(
+        report, pending_left_out=find_pending_left_out(Scheduler(cordon_nodes(cluster, node_names), call_extender))
+    )
     if drain_first := _find_nodes_to_drain_first(cluster, report, options):
         return replace(report, drain_first=drain_first)
     if not report.unplaced:
@@ -157,7 +162,8 @@ def drain_nodes(
     ConfigurationError for invalid input, and KeyboardInterrupt if the user interrupts before a run ends.
     """
     nodes = find_nodes(cluster, nodes)
-    shared = _CordonedNodes(cordon_nodes(cluster, nodes), sampling, call_extender, nodes=nodes, sequential_seed=seed)
+    cordoned_cluster = with_current_priorities(cordon_nodes(cluster, nodes), nodes)
+    shared = _CordonedNodes(cordoned_cluster, sampling, call_extender, nodes=nodes, sequential_seed=seed)
     workers = limit_workers(workers, call_extender)
     if runs == 1:
         return _drain_once(shared, seed, progress)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kschedctl.commands.drain.report import Drain
-from kschedctl.commands.failures.page import NUMBER_DESCRIPTIONS
+from kschedctl.commands.drain.report import NUMBER_DESCRIPTIONS, Drain
 from kschedctl.render.page import Bullets, Command, Marked, Page, Paragraph, Style, paragraph, section
 from kschedctl.render.sections import (
     REPLAYED,
@@ -12,6 +11,7 @@ from kschedctl.render.sections import (
     build_headroom_section,
     build_interruption_line,
     build_next_section,
+    build_pending_left_out_line,
     build_pods_before_and_after,
     build_pods_section,
     build_preempted_section,
@@ -29,6 +29,7 @@ LOST_VICTIMS = "Lost: no controller recreates them, and preemption evicts them"
 TERMINATING = "Terminating already: kubectl drain waits until they are gone"
 NOMINATED = "Pending, and nominated to these nodes: they lose the room that preemption made for them"
 STRANDED = "Pending, and can run on no other node"
+WITH_PENDING_PODS = "Next (the same drain once the pending pods that fit have a node)"
 RETURNED = "Come back to the nodes, since they tolerate the cordon"
 
 
@@ -41,6 +42,7 @@ def build_page(report: Drain, style: Style) -> Page:
         *build_data_warning(report.pinned_volumes),
         *(paragraph(Marked("Another order:", Tone.WARNING), f"{text}.") for text in report.describe_safe_order()),
         *(paragraph(Marked("The drain", Tone.WARNING), f"{harm}.") for harm in report.list_harms()),
+        *build_pending_left_out_line(report.pending_left_out),
         *build_pods_section(LOST, report.lost, style),
         *build_pods_section(LOST_VICTIMS, report.lost_victims, style),
         *build_pods_section(TERMINATING, report.terminating, style),
@@ -61,7 +63,7 @@ def build_page(report: Drain, style: Style) -> Page:
         *build_runs_section(report.runs, report.over_runs, NUMBER_DESCRIPTIONS),
         *build_tried_orders_section(report.runs, report.unplaced_over_runs, report.in_no_order),
         *(section("Command", *map(Command, report.commands)) if report.commands else ()),
-        *build_next_section(style, REPLAYED),
+        *build_next_section(style, REPLAYED if report.remedy or report.drain_first else WITH_PENDING_PODS),
     )
 
 

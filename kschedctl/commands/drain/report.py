@@ -19,11 +19,13 @@ from kschedctl.reports.placements import (
     EvictionChain,
     Headroom,
     MovedPod,
+    PendingLeftOut,
     PinnedVolume,
     PodCount,
     Spread,
     UnplacedPods,
     describe_data_on_nodes,
+    describe_differing_runs,
     describe_down_nodes,
     describe_evictions,
     describe_fates_of_evicted,
@@ -36,6 +38,15 @@ from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import CostKind, FixCost, ShortFix, ShortPods, Summary, list_eviction_costs
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import agreeing, counted, first_few
+
+NUMBER_DESCRIPTIONS = {
+    "lost": "lost for good",
+    "unplaced": "fit nowhere else",
+    "blocked": "cannot be evicted",
+    "returned": "come back to the nodes",
+    "evicted": "are evicted from other nodes",
+}
+"""The description of each number that varies over runs."""
 
 
 class QuotaOutcome(StrEnum):
@@ -162,6 +173,8 @@ class Drain(Report, frozen=True):
     """What lets the drain go on, for each PodDisruptionBudget that allows no eviction from the start."""
     commands: tuple[str, ...] = ()
     """The command that drains the nodes, or () if they cannot be drained."""
+    pending_left_out: PendingLeftOut = PendingLeftOut()
+    """The pending pods, which take no part in the replay."""
     kind: str = "Drain"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -171,6 +184,11 @@ class Drain(Report, frozen=True):
             first_few(self.nodes),
             f"– {self._describe_outcomes()}{describe_doubt(self.unknown)}",
         )
+
+    @property
+    def headline_names_unread(self) -> bool:
+        """Return True, since the first line names the unread kinds."""
+        return True
 
     def _describe_outcomes(self) -> str:
         """Describe what keeps pods Terminating, and the number of pods with each outcome, the worst outcomes first."""
@@ -337,7 +355,7 @@ class Drain(Report, frozen=True):
         )
 
     def _list_costs(self) -> tuple[FixCost, ...]:
-        """Return everything that makes the drain unsafe, and the data and wishes that it disregards."""
+        """Return everything that makes the drain unsafe, and the data and preferences that it disregards."""
         costs = []
         if down_nodes := [down.node for down in self.down_nodes]:
             pods = counted(sum(len(down.pods) for down in self.down_nodes), "pod")
@@ -426,7 +444,9 @@ class Drain(Report, frozen=True):
                 *self.describe_safe_order(),
                 *describe_data_on_nodes(self.pinned_volumes),
                 *self.list_harms(),
+                *(self.pending_left_out.describe() if self.pending_left_out.may_take_room else ()),
                 *describe_evictions(self.evicted),
+                *describe_differing_runs(self.runs, self.over_runs, NUMBER_DESCRIPTIONS),
             ),
             figures={
                 "moved": len(self.moved),
@@ -474,7 +494,7 @@ class Drain(Report, frozen=True):
             *(problem for down in self.down_nodes for problem in down.iter_gate_problems()),
             *(group.gate_problem for group in self.unplaced),
             *(workload.gate_problem for workload in self.not_created),
-            *(w.gate_problem for w in self.displaced_workloads if w.outcome is QuotaOutcome.WAITS),
+            *(workload.gate_problem for workload in self.displaced_workloads if workload.outcome is QuotaOutcome.WAITS),
             *(
                 GateProblem("lost", f"Pod {pod}", "no controller creates it again")
                 for pod in (*self.lost, *self.lost_victims)

@@ -13,8 +13,7 @@ from kschedctl.api.objects import DeviceClass, Pod, Taint, Toleration
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, is_tolerated
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.headline import suggest_deadlock_end
-from kschedctl.commands.explain.pod_group_report import PodGroupReport
+from kschedctl.commands.explain.pod_group_report import PodGroupReport, suggest_deadlock_end
 from kschedctl.commands.explain.report import Advice, Cause, Explanation, PreemptionReport, describe_causes
 from kschedctl.scheduler.engine.extenders import NAME as EXTENDER
 from kschedctl.scheduler.framework.declaration import NextStep
@@ -130,7 +129,7 @@ def _advise_on_gated_pod(report: Explanation, pod: Pod) -> Iterator[Advice]:
 
 def _advise_on_schedulable_pod(pod: Pod) -> Iterator[Advice]:
     """Yield advice for a pod that fits but is still pending. There is none for a pod that is not created yet."""
-    if any(c.type == "PodScheduled" and c.status == "False" for c in pod.status.conditions):
+    if any(condition.type == "PodScheduled" and condition.status == "False" for condition in pod.status.conditions):
         text = (
             "The cluster has changed since kube-scheduler last rejected the pod; it retries the pod within 5 min of "
             "the rejection. If the pod waits longer, run audit to find the fault"
@@ -352,17 +351,19 @@ def _advise_on_taints(scheduler: Scheduler, framework: Framework, pod: Pod, repo
         yield Advice("StartCloudController", text, node_name)
         return
 
-    node = scheduler.view.nodes.objects[scheduler.view.nodes.index[node_name]]
-    taints = [taint for taint in node.spec.taints if taint.effect in HARD_EFFECTS]
-    untolerated = [taint for taint in taints if not is_tolerated(pod.spec.tolerations, taint)]
+    nodes = scheduler.view.nodes
+    node = nodes.objects[nodes.index[node_name]]
+    untolerated = [
+        taint
+        for taint in node.spec.taints
+        if taint.effect in HARD_EFFECTS and not is_tolerated(pod.spec.tolerations, taint)
+    ]
     only_cordoned = node.spec.unschedulable and all(taint.key == UNSCHEDULABLE_TAINT.key for taint in untolerated)
+    health_taints = [taint.key for taint in untolerated if taint.key.startswith(KUBERNETES_TAINT_DOMAIN)]
     if only_cordoned:
         if _fits_with_tolerations(scheduler, framework, pod, node_name, [UNSCHEDULABLE_TAINT]):
             yield Advice("Uncordon", f"Once {node_name} is uncordoned, the pod fits there", node_name)
-        return
-
-    health_taints = [taint.key for taint in untolerated if taint.key.startswith(KUBERNETES_TAINT_DOMAIN)]
-    if health_taints:
+    elif health_taints:
         text = f"Kubernetes itself taints {node_name} with {', '.join(health_taints)}"
         yield Advice("LookAtNode", text, node_name)
     elif untolerated and _fits_with_tolerations(scheduler, framework, pod, node_name, untolerated):

@@ -324,6 +324,8 @@ class _Question(msgspec.Struct, frozen=True):
                 return {}
             if command == "remedies":
                 options += [*node_groups, *self.autoscalers.karpenter.to_cli_options()]
+            if explanations[0].rivals:  # only room for all waiting pods helps
+                return {explanations[0].pod: build_command(self.source, command, "-A", options=options)}
             namespace = self.scope.to_namespace_arguments()
             return {explanations[0].pod: build_command(self.source, command, self.pods, namespace, options)}
 
@@ -340,9 +342,10 @@ class _Question(msgspec.Struct, frozen=True):
 def _choose_next_command(report: Explanation) -> str:
     """Return `wakes` for a gated pod without fixes, "" for a pod that needs no fix, otherwise `remedies`.
 
-    A pod that gets a node needs no fix, even if others of its workload evict running pods.
+    A pod that gets a node needs no fix, even if others of its workload evict running pods. A pod whose room other
+    waiting pods take first gets none.
     """
-    if report.is_fine and not _list_creation_failures(report) and not report.remedies:
+    if report.is_fine and not report.rivals and not _list_creation_failures(report) and not report.remedies:
         return ""
     return "wakes" if report.verdict == "Gated" and not report.remedies else "remedies"
 

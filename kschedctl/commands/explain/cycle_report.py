@@ -105,6 +105,7 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
         report = _report_cycle_with_group(scheduler, framework, info, unread_by_profile, nodes=nodes)
 
     unknown = merge_unknown_kinds((report.unknown, _iter_unread_claim_templates(report, pod, scheduler.cluster)))
+    report = replace(report, missing_class=_find_missing_class(report, pod, scheduler))
     explanation = replace(report, headline=build_full_headline(report, pod, scheduler), unknown=unknown)
     if not nodes:
         return explanation
@@ -123,18 +124,28 @@ def _iter_unread_claim_templates(report: Explanation, pod: Pod, cluster: Cluster
         yield UnknownKind("ResourceClaimTemplate", gap.why, REMEDIES)
 
 
+def _find_missing_class(report: Explanation, pod: Pod, scheduler: Scheduler) -> str:
+    """Return the missing StorageClass that a claim of the unschedulable pod names, or "".
+
+    Also return "" if a cause names the class.
+    """
+    if report.verdict != UNSCHEDULABLE:
+        return ""
+    facts = (cause.fact_data for cause in report.causes)
+    if any(isinstance(fact, ClaimsUnbound) and fact.names_missing_class for fact in facts):
+        return ""
+    missing = MissingStorageClasses(scheduler.cluster).find_missing_class(pod)
+    return "" if missing is None else missing.name
+
+
 def build_full_headline(report: Explanation, pod: Pod, scheduler: Scheduler) -> str:
     """Build the headline of the pod's explanation, which starts with the missing object if there is one.
 
     This is the StorageClass of an unschedulable pod or the ResourceClaimTemplate of a pod that is held back.
     """
     headline = build_headline(report, pod, scheduler.configuration.profiles)
-    facts = [cause.fact_data for cause in report.causes]
-    is_class_named = any(isinstance(fact, ClaimsUnbound) and fact.names_missing_class for fact in facts)
-    if report.verdict == UNSCHEDULABLE and not is_class_named:
-        missing = MissingStorageClasses(scheduler.cluster).find_missing_class(pod)
-        if missing is not None:
-            return f"StorageClass {missing.name} does not exist: {headline}"
+    if report.missing_class:
+        return f"StorageClass {report.missing_class} does not exist: {headline}"
     if report.verdict == "Gated":
         missing_templates = find_missing_claim_templates(pod, scheduler.cluster)
         if missing_templates:
@@ -447,13 +458,14 @@ def _find_reservations(cycle: Cycle) -> dict[str, Reservation]:
 
 def _merge_reservations(reservations: Sequence[Reservation]) -> Reservation:
     """Merge the reservations that several plugins make on one node."""
-    return Reservation(
-        bindings={claim: volume for reserved in reservations for claim, volume in reserved.bindings.items()},
-        provisions=tuple(claim for reserved in reservations for claim in reserved.provisions),
-        allocations={
-            claim: allocation for reserved in reservations for claim, allocation in reserved.allocations.items()
-        },
-    )
+    merged = Reservation()
+    for reservation in reservations:
+        merged = Reservation(
+            bindings={**merged.bindings, **reservation.bindings},
+            provisions=(*merged.provisions, *reservation.provisions),
+            allocations={**merged.allocations, **reservation.allocations},
+        )
+    return merged
 
 
 def _report_volumes_by_node(reservations: Mapping[str, Reservation]) -> dict[str, VolumesReport]:

@@ -41,7 +41,9 @@ def report_eliminations(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[El
     closeness = measure_node_closeness(obstacles, len(cycle.view.nodes))
     leveled = [
         _build_elimination(obstacles_of_reason, closeness, cycle)
-        for obstacles_of_reason in group_obstacles_by_reason(o for o in obstacles if o.reported.any())
+        for obstacles_of_reason in group_obstacles_by_reason(
+            obstacle for obstacle in obstacles if obstacle.reported.any()
+        )
     ]
     leveled.sort(key=lambda entry: (entry.level, -entry.elimination.nodes, entry.elimination.reason))
     return tuple(entry.elimination for entry in leveled)
@@ -345,18 +347,23 @@ def _describe_cause_by_best_node(
     instead. The full node is then mentioned as well, unless both nodes have the same free amount.
     """
     names = cycle.view.nodes.names
-    distance = measure_distance(obstacles_of_reason)
-    best_row = int(rows[np.argmin(distance[rows])])
+    distances = measure_distance(obstacles_of_reason)
+
+    def find_closest_row(candidates: Rows) -> int:
+        """Return the candidate with the smallest distance."""
+        return int(candidates[np.argmin(distances[candidates])])
+
+    best_row = find_closest_row(rows)
     best_fact = find_fact(obstacles_of_reason, best_row)
     assert best_fact is not None
     scope = cause.build_scope(len(names))
     usable_rows = rows if full is None else rows[~full[rows]]
-    has_best_usable_node = best_row in usable_rows
-    if not isinstance(best_fact, Insufficient) or not len(usable_rows) or has_best_usable_node:
+    is_best_node_usable = best_row in usable_rows
+    if not isinstance(best_fact, Insufficient) or not len(usable_rows) or is_best_node_usable:
         return best_fact.describe_cause(scope._replace(node=names[best_row]))
 
     # The best node is full: describe the best of the other nodes
-    usable_row = int(usable_rows[np.argmin(distance[usable_rows])])
+    usable_row = find_closest_row(usable_rows)
     usable_fact = find_fact(obstacles_of_reason, usable_row)
     if not isinstance(usable_fact, Insufficient) or usable_fact.free == best_fact.free:
         return (usable_fact or best_fact).describe_cause(scope._replace(node=names[usable_row]))

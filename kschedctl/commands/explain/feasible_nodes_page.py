@@ -84,12 +84,15 @@ def _format_scores(report: Explanation, node: str, plugins: list[str], style: St
     """
     for plugin in plugins:
         if plugin in report.extender_scores:
-            yield f"{report.extender_scores[plugin][node]:+,}"
+            score_by_node = report.extender_scores[plugin]
+            yield f"{score_by_node[node]:+,}"
             continue
-        raw, weighted = report.score[plugin][node], report.weighted[plugin][node]
-        product = f"{report.normalized[plugin][node]} × {report.weights.get(plugin, 1)}"
-        result = product if style.wide else weighted
-        yield f"{raw:,} → {result}"
+        raw_by_node, weighted_by_node = report.score[plugin], report.weighted[plugin]
+        result = str(weighted_by_node[node])
+        if style.wide:
+            normalized_by_node = report.normalized[plugin]
+            result = f"{normalized_by_node[node]} × {report.weights.get(plugin, 1)}"
+        yield f"{raw_by_node[node]:,} → {result}"
 
 
 def _build_equal_scores_line(report: Explanation, node: str, distinguishing: list[str]) -> list[Paragraph]:

@@ -15,7 +15,7 @@ from kschedctl.fixes.impossible import explain_impossible_fixes, explain_too_lar
 from kschedctl.fixes.proposals import iter_fixes_at_node, iter_node_independent_fixes
 from kschedctl.fixes.queue_checks import QueueChecks
 from kschedctl.fixes.ranking import CheckedFix, RankedFix, Rollouts, move_holding_fixes_forward, rank_trials
-from kschedctl.fixes.search import RemedySearch, RemedyWishes
+from kschedctl.fixes.search import RemedyCriteria, RemedySearch
 from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.trials import Trials, build_stored_pod
 from kschedctl.replay.controllers.target_pod import TargetPod
@@ -78,7 +78,7 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
     """
     if not should_search_fixes(report, target):
         return report
-    search, ranking = search_fixes(target, RemedyWishes(smallest=True))
+    search, ranking = search_fixes(target, RemedyCriteria(smallest=True))
     if search.interrupted:
         raise KeyboardInterrupt
     rollouts = Rollouts(target.workload)
@@ -128,7 +128,7 @@ def should_search_fixes(report: Explanation, target: TargetPod) -> bool:
 
 def search_fixes(
     target: TargetPod,
-    wishes: RemedyWishes,
+    criteria: RemedyCriteria,
     progress: Callable[[int], None] = lambda _: None,
     *,
     deadline: float = math.inf,
@@ -147,7 +147,7 @@ def search_fixes(
         Trials(target.scheduler, choose_pod_to_change(target)),
         iter_fixes_at_node,
         iter_node_independent_fixes,
-        wishes,
+        criteria,
         deadline=deadline,
         progress=progress,
     )

@@ -117,35 +117,35 @@ def build_plugin_matrix(report: Explanation) -> Matrix:
     nor rejected, because the search ended before it reached them, are left out.
     """
     nodes = [node for node in report.nodes if node.feasible or node.refusals]
+    best = set(report.best)
+
+    # The columns about the node, each with its cells
+    columns: dict[GridColumn, list[Tonal]] = {
+        GridColumn("pool and answer"): [
+            (f"{node.pool or 'no pool'}: {_choose_main_reason(node)}", "plain") for node in nodes
+        ],
+        GridColumn("node", keep=True): [(node.name, _choose_tone(node)) for node in nodes],
+        GridColumn("zone", keep=True): [(node.zone, "plain") for node in nodes],
+        GridColumn("reason"): [(_join_refusals(node), "plain") for node in nodes],
+        GridColumn("total", has_numbers=True): [
+            (_format_total(node, is_best=node.name in best), _choose_tone(node)) for node in nodes
+        ],
+    }
+    all_cells = list(columns.values())
+    titles = list(columns)
+
+    # A column for each plugin that rejects a node or scores nodes
     rejected_by_plugin: dict[str, set[str]] = {}
     for node in nodes:
         for refusal in node.refusals:
             rejected_by_plugin.setdefault(refusal.plugin, set()).add(node.name)
     scorers = {**report.weighted, **report.extender_scores}
-    plugins = tuple(dict.fromkeys(filter(None, (*rejected_by_plugin, *scorers))))
-    best = set(report.best)
-
-    # The columns about the node, each with its cells
-    columns: list[tuple[GridColumn, list[Tonal]]] = [
-        (
-            GridColumn("pool and answer"),
-            [(f"{node.pool or 'no pool'}: {_choose_main_reason(node)}", "plain") for node in nodes],
-        ),
-        (GridColumn("node", keep=True), [(node.name, _choose_tone(node)) for node in nodes]),
-        (GridColumn("zone", keep=True), [(node.zone, "plain") for node in nodes]),
-        (GridColumn("reason"), [(_join_refusals(node), "plain") for node in nodes]),
-        (
-            GridColumn("total", has_numbers=True),
-            [(_format_total(node, is_best=node.name in best), _choose_tone(node)) for node in nodes],
-        ),
-    ]
-
-    # A column for each plugin
-    for plugin in plugins:
-        rejected_nodes = rejected_by_plugin.get(plugin, set())
-        cells = _build_plugin_column(nodes, rejected_nodes, scorers.get(plugin, {}))
-        columns.append((GridColumn(printable(plugin), has_numbers=True), cells))
-    return Matrix(tuple(column for column, _ in columns), tuple(cells for _, cells in columns))
+    for plugin in dict.fromkeys((*rejected_by_plugin, *scorers)):
+        if plugin:  # nodes that no plugin evaluated have a refusal without a plugin
+            titles.append(GridColumn(printable(plugin), has_numbers=True))
+            rejected_nodes = rejected_by_plugin.get(plugin, set())
+            all_cells.append(_build_plugin_column(nodes, rejected_nodes, scorers.get(plugin, {})))
+    return Matrix(tuple(titles), tuple(all_cells))
 
 
 def _join_refusals(node: NodeReport) -> str:

@@ -18,7 +18,7 @@ from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.not_created import NOT_CREATED, OnceCreated
 from kschedctl.reports.remedy import Remedy, sort_incomplete_and_costly_fixes_last
-from kschedctl.reports.unknown import UnknownKind
+from kschedctl.reports.unknown import UnknownKind, merge_notes
 from kschedctl.reports.waiting_elsewhere import has_unadmitted
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
@@ -107,10 +107,10 @@ def explain_with_fixes(
     report = replace(explain_target(target), replicas=replicas, as_if=as_if)
 
     if report.verdict == "Schedulable":
-        from kschedctl.commands.explain.waiting import ReplayedCluster, correct_retry_advice, drop_retry_advice  # noqa: PLC0415 - only for pods that fit
+        from kschedctl.commands.explain.waiting import ReplayedCluster, consider_other_waiting_pods, drop_retry_advice  # noqa: PLC0415 - only for pods that fit
 
         replayed_cluster = ReplayedCluster(target.scheduler, now)
-        report = drop_retry_advice(report) if as_if else correct_retry_advice(report, replayed_cluster)
+        report = drop_retry_advice(report) if as_if else consider_other_waiting_pods(report, replayed_cluster)
     if report.verdict == UNSCHEDULABLE:
         report = _add_rivals_for_preempted_room(target, report)
         report = replace(report, new_node=find_new_node(target))
@@ -230,14 +230,13 @@ def combine_explanations(reports: Sequence[Explanation]) -> Explanations:
 
     If some pod certainly fails, the report is not undecided, whatever is uncertain about the other pods.
     """
-    certain = any(
-        (not report.is_fine or report.leaves_victims_without_node) and not report.undecided for report in reports
-    )
+    failing = [report for report in reports if not report.is_fine or report.leaves_victims_without_node]
+    some_pod_certainly_fails = any(not report.undecided for report in failing)
     return Explanations(
         tuple(reports),
-        not_replayed=tuple(dict.fromkeys(text for report in reports for text in report.not_replayed)),
-        ignored=tuple(dict.fromkeys(text for report in reports for text in report.ignored)),
-        extended=tuple(dict.fromkeys(text for report in reports for text in report.extended)),
+        not_replayed=merge_notes(report.not_replayed for report in reports),
+        ignored=merge_notes(report.ignored for report in reports),
+        extended=merge_notes(report.extended for report in reports),
         unknown=merge_unknown_kinds(report.unknown for report in reports),
-        undecided=any(report.undecided for report in reports) and not certain,
+        undecided=any(report.undecided for report in reports) and not some_pod_certainly_fails,
     )

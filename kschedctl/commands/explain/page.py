@@ -16,6 +16,7 @@ from kschedctl.commands.explain.feasible_nodes_page import (
     build_reservations_section,
     build_scores_section,
 )
+from kschedctl.commands.explain.headline import quotes_reason
 from kschedctl.commands.explain.pod_group_report import PodGroupReport
 from kschedctl.commands.explain.preemption_page import build_preemption_section
 from kschedctl.commands.explain.report import (
@@ -185,7 +186,7 @@ def _build_pre_filter_table(report: Explanation) -> Page:
     rows: list[Row] = []
     for extension_point, plugin, answer in answers:
         if answer.code not in ("Success", "Skip"):
-            new_reasons = (reason for reason in answer.reasons if reason not in report.headline)
+            new_reasons = (reason for reason in answer.reasons if not quotes_reason(report, reason))
             rows += [(extension_point, plugin, Marked(reason, Tone.BAD)) for reason in new_reasons]
     for plugin, pre_filter in report.pre_filter.items():
         if pre_filter.node_names is not None:
@@ -315,22 +316,22 @@ def _build_node_group_row(group: NodeGroup, style: Style, *, evaluated: bool) ->
     The facts are about the group's first node. If the group has several nodes, the first node is named before the
     facts. If no node was `evaluated`, the row only has the plugins that would reject the nodes.
     """
-    node_count = f"{group.nodes:,}"
     names = ", ".join(group.such_as) + (", …" if group.nodes > len(group.such_as) else "")
     pools = ", ".join(group.pools)
-    location = (Marked(pools, Tone.FAINT), names)
+    is_wide = style.width >= WIDE_WIDTH
+    node_cells: Row = (pools, names) if is_wide else (Stack((Marked(pools, Tone.FAINT), names)),)
     texts = _describe_refusals(group.refusals, style)
     if not evaluated:
-        also = texts.also or "no other plugin"
-        return (node_count, pools, names, also) if style.width >= WIDE_WIDTH else (node_count, Stack(location), also)
+        return (f"{group.nodes:,}", *node_cells, texts.also or "no other plugin")
     if not group.refusals[0].plugin:
         texts = texts._replace(facts=())  # why nodes were not evaluated is already in the headline
     elif texts.facts and group.nodes > 1:
         texts = texts._replace(facts=tuple(f"{group.such_as[0]}: {fact}" for fact in texts.facts))
 
-    if style.width >= WIDE_WIDTH:
-        return (node_count, pools, names, texts.plugin, Stack(texts.facts or ("",)), Marked(texts.also, Tone.FAINT))
-    return (node_count, Stack(location), _stack_refusals(texts))
+    refusal_cells: Row = (_stack_refusals(texts),)
+    if is_wide:
+        refusal_cells = (texts.plugin, Stack(texts.facts or ("",)), Marked(texts.also, Tone.FAINT))
+    return (f"{group.nodes:,}", *node_cells, *refusal_cells)
 
 
 class _RefusalTexts(NamedTuple):
@@ -411,7 +412,9 @@ def build_explanations_page(report: Explanations, style: Style) -> Page:
     With -o wide, all pods follow.
     """
     fine_count, sentence = report.build_first_line()
-    all_fine = all(e.is_fine and not e.leaves_victims_without_node for e in report.explanations)
+    all_fine = all(
+        explanation.is_fine and not explanation.leaves_victims_without_node for explanation in report.explanations
+    )
     if not all_fine:
         tone = Tone.BAD
     elif report.waiting_elsewhere:

@@ -167,12 +167,10 @@ def _build_answer_lines(group: PendingGroup, style: Style) -> tuple[Cell, ...]:
     if len(distinct_members) == 1:
         return (Marked(f"{verdict}{group.members[0].headline}", tone),)
     shown, note = limit_rows_by_style(list(distinct_members.values()), style, ANSWERS_SHOWN)
-    lines = (_shorten_answer(member, group) for member in shown)
+    lines = (_build_member_line(member) for member in shown)
     return (Marked(f"{verdict}{describe_shared_reason(group.cause)}", tone), *lines, Marked(note, Tone.FAINT))
 
 
-def _shorten_answer(member: PendingPod, group: PendingGroup) -> Marked:
-    """Return the pod and its headline without the shared cause, which the line above already shows."""
-    details = member.headline.removeprefix(group.cause).strip(": ")
-    separator = " " if details.startswith("(") else ": "
-    return Marked(f"{member.pod}{separator}{details}", Tone.FAINT)
+def _build_member_line(member: PendingPod) -> Marked:
+    """Return the pod and its headline, without the shared cause if the headline begins with it."""
+    return Marked(f"{member.pod}{member.details or f': {member.headline}'}", Tone.FAINT)

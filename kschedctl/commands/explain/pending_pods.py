@@ -11,7 +11,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.times import format_age
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.headline import get_cause_for_grouping
+from kschedctl.commands.explain.headline import describe_details_besides_cause, get_cause_for_grouping
 from kschedctl.commands.explain.pending_report import ExplainedPods, PendingGroup, PendingPod, PendingPods
 from kschedctl.commands.explain.report import FINE, UNSCHEDULABLE, Explanation
 from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
@@ -21,7 +21,7 @@ from kschedctl.replay.unknown import VERDICT, merge_unknown_kinds
 from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_waiting_elsewhere
 from kschedctl.reports.new_node import NodeGrowth
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.reports.unknown import UnknownKind, is_undecided
+from kschedctl.reports.unknown import UnknownKind, is_undecided, merge_notes
 from kschedctl.reports.waiting_elsewhere import has_unadmitted, has_unchecked_objects
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
@@ -121,6 +121,11 @@ def add_objects_waiting_elsewhere(
     )
 
 
+def _list_faults_with_pod(report: Explanation) -> list[str]:
+    """Return the upstream bugs that a pod's explanation reports, each after the pod's key."""
+    return [f"{report.pod}: {fault}" for fault in report.upstream_faults]
+
+
 def group_pending_pods(
     scheduler: Scheduler,
     pods: Iterable[Pod],
@@ -138,7 +143,6 @@ def group_pending_pods(
     pods = list(pods)
     explanations = explain_pods(scheduler, pods, in_full)
     reports = explanations.values()
-    faults = dict.fromkeys(f"{report.pod}: {fault}" for report in reports for fault in report.upstream_faults)
     unread_pods = _find_unread_pods_doubt(scheduler)
 
     # A doubt does not matter if some pod certainly waits or could not be created
@@ -148,10 +152,10 @@ def group_pending_pods(
         scope=scope,
         groups=_group_pods_by_cause(pods, explanations, now),
         not_created=tuple(not_created),
-        not_replayed=tuple(dict.fromkeys(text for report in reports for text in report.not_replayed)),
-        ignored=tuple(dict.fromkeys(text for report in reports for text in report.ignored)),
-        extended=tuple(dict.fromkeys(text for report in reports for text in report.extended)),
-        upstream_faults=tuple(faults),
+        not_replayed=merge_notes(report.not_replayed for report in reports),
+        ignored=merge_notes(report.ignored for report in reports),
+        extended=merge_notes(report.extended for report in reports),
+        upstream_faults=merge_notes(map(_list_faults_with_pod, reports)),
         unknown=merge_unknown_kinds((*(report.unknown for report in reports), unread_pods)),
         undecided=doubtful and not (certain or not_created),
         explained=_group_pods_by_explanation(explanations)[:in_full],
@@ -211,6 +215,10 @@ def explain_pods(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) ->
             # kube-scheduler writes no event for a gated pod, so its message is dropped
             explanation_by_kind[kind_of_pod] = drop_unwritten_message(report)
         explanations[pod.key] = explanation_by_kind[kind_of_pod]
+    if any(report.verdict == "Schedulable" for report in explanation_by_kind.values()):
+        from kschedctl.commands.explain.waiting import mention_rivals_of_fitting_pods  # noqa: PLC0415 - only if pods fit
+
+        explanations = mention_rivals_of_fitting_pods(scheduler, explanations)
     if not any(report.preemption and report.preemption.terminating for report in explanation_by_kind.values()):
         return explanations
     from kschedctl.commands.explain.preempted_room import mention_rivals_of_pods  # noqa: PLC0415 - only while pods terminate
@@ -278,4 +286,5 @@ def _build_pending_pod(pod: Pod, report: Explanation, now: str) -> PendingPod:
         created=created,
         age=format_age(created, now),
         priority=pod.spec.priority or 0,
+        details=describe_details_besides_cause(report),
     )

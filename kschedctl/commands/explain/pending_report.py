@@ -36,6 +36,10 @@ class PendingPod(Document, frozen=True):
     age: str = ""
     """The age as kubectl prints it, or an empty string if it is not known."""
     priority: int = 0
+    details: str = ""
+    """What the headline adds to the cause of the group, with the punctuation before it. It is empty if the headline
+    does not begin with the cause.
+    """
 
 
 class PendingGroup(Document, frozen=True):
@@ -141,6 +145,16 @@ class PendingPods(Report, frozen=True):
             unready = f"; {are} not ready ({first_few(self.unready_nodes)})"
         return (f"{counted(pods, 'pod')} pending {self.scope}, {causes}{also_waiting}{unready}{doubt}",)
 
+    @property
+    def headline_names_unread(self) -> bool:
+        """Return whether the first line names the unread kinds: not if it is about named objects that wait."""
+        return not (self.asked_about and self.waiting_elsewhere)
+
+    @property
+    def headline_entries(self) -> int:
+        """Return 1 if the first line is about a single object that the user named, otherwise 0."""
+        return int(bool(self.asked_about) and len(self.waiting_elsewhere) == 1)
+
     def _describe_missing_pods(self) -> str:
         """Describe how many pods are missing because they could not be created, or return "" if there are none."""
         failures = [failure for failure in self.not_created if not failure.past]
@@ -190,8 +204,7 @@ class PendingPods(Report, frozen=True):
         warnings = summary.warnings
         if self.asked_about and len(self.waiting_elsewhere) == 1:
             (entry,) = self.waiting_elsewhere
-            holders = (holder for holder in entry.holders if holder not in entry.headline)
-            warnings = (*summary.warnings, *holders, *entry.details)
+            warnings = (*summary.warnings, *entry.unnamed_holders, *entry.details)
         return replace(summary, subject=self.scope, pods=pods, figures=figures, fixes=fixes, warnings=warnings)
 
     def build_csv_table(self) -> CsvTable:

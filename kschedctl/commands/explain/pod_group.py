@@ -282,15 +282,11 @@ def _iter_placement_reports(view: Fork, result: GroupResult) -> Iterator[Placeme
 
     If plugins scored the domains, the report on a domain in which the group fits has the sum of their scores.
     """
-    # `result.scores` has an array for each plugin, with one score per fitting domain
-    index_of_fitting = 0
+    # Each plugin has an array with one score per fitting domain
+    total_scores = map(sum, zip(*(scores.tolist() for scores in result.scores.values()), strict=True))
     for tried in result.tried:
         fits = tried.placed or tried.waiting_on_preemption
-        score = None
-        if fits and result.scores:
-            score = sum(int(scores[index_of_fitting]) for scores in result.scores.values())
-        if fits:
-            index_of_fitting += 1
+        score = next(total_scores, None) if fits else None
         placement = tried.placement
         if placement is None or not placement.name:
             continue

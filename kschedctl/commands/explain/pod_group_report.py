@@ -1,8 +1,11 @@
-"""The report on the pod group of an explained pod: its pods, and the result of placing them together."""
+"""The report on the pod group of an explained pod: its pods, the result of placing them together, and why it failed."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kschedctl.reports.document import Document
+from kschedctl.text.counts import agreeing, counted
 
 
 class MemberReport(Document, frozen=True):
@@ -144,3 +147,172 @@ class PodGroupReport(Document, frozen=True):
     def short_name(self) -> str:
         """The name without the namespace."""
         return self.name.partition("/")[2]
+
+
+PLACED, INCOMPLETE, GATED = "Placed", "Incomplete", "Gated"
+
+
+def describe_group_failure(group: PodGroupReport, verdict: str, *, is_rejected_early: bool) -> str:
+    """Describe why the group of a pod is not placed. Return an empty string if the group is not to blame.
+
+    `verdict` is the verdict on the pod itself, and `is_rejected_early` says whether PreFilter rejects it.
+    """
+    if group.project:
+        return _describe_gang_failure(group, verdict, is_rejected_early=is_rejected_early)
+    if group.missing and verdict == GATED:
+        return _describe_incomplete_gang(group)
+    if verdict == GATED or group.verdict in (PLACED, INCOMPLETE):
+        return ""
+    return _describe_unplaced_group(group)
+
+
+def _describe_gang_failure(group: PodGroupReport, verdict: str, *, is_rejected_early: bool) -> str:
+    """Describe why a gang of another project is not placed. Return "" if the gang is not to blame.
+
+    The gang is not to blame if its pods are placed one by one, or if enough of them fit. It is not to blame either if
+    the pod itself is gated or rejected by PreFilter.
+    """
+    if group.deadlocked_with and verdict not in ("Schedulable", "Error"):
+        return _describe_gang_deadlock(group)
+    if group.decided_by:
+        return _describe_externally_decided_gang(group)
+    if group.policy != "gang" or verdict == GATED:
+        return ""
+    if group.missing:
+        return _describe_incomplete_gang(group)
+    pod_decides = group.verdict == PLACED or group.fitting >= group.min_count or is_rejected_early
+    return "" if pod_decides else _describe_unplaced_group(group)
+
+
+def describe_bound_gang_failure(group: PodGroupReport) -> str:
+    """Describe why a gang whose pods are bound together is not placed. Return "" if it is placed.
+
+    If the required number of pods cannot be determined, the text says why.
+    """
+    if group.problem or group.verdict == PLACED:
+        return group.problem
+    if group.deadlocked_with:
+        return _describe_gang_deadlock(group)
+    return _describe_incomplete_gang(group) if group.missing else _describe_unplaced_group(group)
+
+
+def _describe_externally_decided_gang(group: PodGroupReport) -> str:
+    """Describe how many pods of the gang exist or fit. Another project places it by rules that are not replayed."""
+    project, name = group.decided_by, group.short_name
+    if group.missing:
+        return f"its gang {name} has {group.pods} of the {counted(group.min_count, 'pod')} that {project} waits for"
+    if not group.policy:
+        return f"{project} decides about its gang {name}: {group.problem}"
+    fitting = f"all {group.fitting}" if group.verdict == PLACED else f"{group.fitting} of {group.min_count}"
+    return f"according to kube-scheduler's filters, {fitting} pods of its gang {name} fit at once; {project} decides"
+
+
+def _describe_unplaced_group(group: PodGroupReport) -> str:
+    """Describe why the group is not placed. The tree of groups that contains it may be the reason."""
+    tree_outcome = _describe_unplaced_tree(group, group.tree) if group.tree else ""
+    return tree_outcome or _describe_why_group_is_unplaced(group)
+
+
+def _describe_why_group_is_unplaced(group: PodGroupReport) -> str:
+    """Describe why the group itself is not placed, ignoring the group tree that it belongs to.
+
+    Return "" if a single pod of the group is enough and no topology is demanded.
+    """
+    name = group.short_name
+    if group.verdict == "WaitsForPreemption":
+        return f"its pod group {name} fits once {_format_victim_count(len(group.victims))} made room for it"
+    if group.verdict == "Error":
+        return f"scheduling its pod group {name} fails with an error: {group.message}"
+    if group.deadlocked_with:
+        return _describe_gang_deadlock(group)
+    if group.topology and not group.placements:
+        return f"its pod group {name} has to be in one {group.topology}, but no node has that label"
+    if not group.min_count:  # one that fits is enough
+        return f"no pod of its group {name} fits in any {group.topology}" if group.topology else ""
+    return _describe_gang_shortage(group)
+
+
+def _format_victim_count(count: int) -> str:
+    """Return the number of victims with its verb, such as "1 pod has"."""
+    return f"{counted(count, 'pod')} {agreeing(count, 'has', 'have')}"
+
+
+def _describe_unplaced_tree(group: PodGroupReport, tree: GroupTreeReport) -> str:
+    """Describe why the tree of groups is not placed: it waits for preemption, fails with an error, or does not fit.
+
+    Return "" if the pod's own group failed by itself, or if the tree or the group is placed.
+    """
+    root = tree.groups[0]
+    own_group = next(member for member in tree.groups if member.kind == "PodGroup" and member.name == group.short_name)
+    if tree.verdict == "WaitsForPreemption":
+        return f"its CompositePodGroup {root.name} fits once {_format_victim_count(len(tree.victims))} made room for it"
+    if tree.verdict == "Error":
+        return f"scheduling its CompositePodGroup {root.name} fails with an error: {root.message}"
+    # A group of its own message failed by itself; the root's failure is copied into the groups below it
+    if PLACED in (tree.verdict, own_group.verdict) or own_group.message != root.message:
+        return ""
+    domain = f" in one {root.topology}" if root.topology else ""
+    return (
+        f"its CompositePodGroup {root.name} needs nodes for {counted(root.least, 'group')} at once{domain}, but fewer "
+        "fit"
+    )
+
+
+def _describe_gang_shortage(group: PodGroupReport) -> str:
+    """Describe how many of the gang's pods fit, or, if enough fit, for which gangs they wait at Permit."""
+    if group.waits_for and _count_fitting_members(group) + group.scheduled >= group.min_count:
+        return _describe_gang_wait(group)
+    domain = f" in one {group.topology}" if group.topology else ""
+    most_fitting = max((placement.pods for placement in group.placements), default=_count_fitting_members(group))
+    fitting = most_fitting + group.scheduled
+    nodes = "a node" if group.min_count == 1 else "nodes"
+    needed = f"{nodes} for {counted(group.min_count, 'pod')} at once{domain}"
+    fits = f"only {fitting:,} {agreeing(fitting, 'fits', 'fit')}" if fitting else "none fits"
+    return f"its gang {group.short_name} needs {needed}, but {fits}"
+
+
+def _describe_incomplete_gang(group: PodGroupReport) -> str:
+    """Describe how many of the gang's pods are still missing."""
+    needed = counted(group.min_count, "pod")
+    return (
+        f"its gang {group.short_name} has {group.pods:,} of the {needed} that it needs; until they exist, no pod "
+        "is tried"
+    )
+
+
+def _describe_gang_wait(group: PodGroupReport) -> str:
+    """Describe which gangs a fitting gang waits for at Permit.
+
+    If those gangs wait for further gangs, the text names these too, and says that no pod is ever bound.
+    """
+    message = f"its gang {group.short_name} fits, but waits at Permit for {_join_gang_names(group.waits_for)}"
+    next_waits_for = group.apart  # the gangs that the awaited gangs wait for
+    if not next_waits_for:
+        return message
+    return f"{message}, whose pods wait for {_join_gang_names(next_waits_for)}: no pod is ever bound"
+
+
+def _join_gang_names(names: Sequence[str]) -> str:
+    """Join the names of gangs, such as "gangs ml/a and ml/b"."""
+    return f"{agreeing(len(names), 'gang', 'gangs')} {' and '.join(names)}"
+
+
+def _describe_gang_deadlock(group: PodGroupReport) -> str:
+    """Describe how the gang and another gang deadlock, because each holds nodes that the other needs."""
+    placed_pods = f"{group.scheduled} of the {counted(group.min_count, 'pod')} of its gang {group.short_name}"
+    held = "holds a node" if group.scheduled == 1 else "hold nodes"
+    other = group.deadlocked_with[0]
+    return f"deadlock: {placed_pods} {held}, and its other pods need the nodes that gang {other} holds in the same way"
+
+
+def suggest_deadlock_end(group: PodGroupReport) -> str:
+    """Suggest which gang to delete to end the deadlock. Return an empty string if there is no deadlock."""
+    if not group.deadlocked_with:
+        return ""
+    other = group.deadlocked_with[0]
+    return f"Suspend or delete {other}: in a replay, {group.name} then fits in its place, or vice versa"
+
+
+def _count_fitting_members(group: PodGroupReport) -> int:
+    """Return the number of members that fit, with or without preemption."""
+    return sum(member.verdict in ("Placed", "Preempting") for member in group.members)

@@ -10,7 +10,7 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import find_controller
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.report import CandidateReport, NoLowerPriority, PreemptionReport, VictimReport
-from kschedctl.replay.overdue_pods import describe_overdue
+from kschedctl.replay.pending_pods import describe_overdue
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
@@ -85,7 +85,7 @@ def _report_lack_of_lower_priorities(
     rows = np.unique(view.node[evictable_pods])
 
     # Priorities are stored once for all pods with equal specs
-    priorities = view.pods.priority[view.pods.info[evictable_pods]]
+    priorities = view.pods.get_priorities(evictable_pods)
     lowest = int(priorities.min())
     if lowest < cycle.info.priority:
         return None
@@ -133,7 +133,7 @@ def _iter_victim_ties(candidate: Candidate, view: Fork) -> Iterator[tuple[str, .
     """
     pods = view.pods
     positions = np.array(view.pods_on(candidate.row), np.int64)
-    priorities = pods.priority[pods.info[positions]].tolist()
+    priorities = pods.get_priorities(positions).tolist()
     start_times = pods.start[positions].tolist()
     pods_by_rank: dict[tuple[int, int], list[int]] = {}
     for position, priority, start_time in zip(positions.tolist(), priorities, start_times, strict=True):

@@ -92,13 +92,14 @@ def _build_ties_list(report: PreemptionReport, style: Style) -> list[Block]:
     The list covers the chosen node and the nodes that are tied with it, with at most TIES_SHOWN entries. If the style
     lists all nodes, it covers all candidate nodes without a limit. Return [] if there are no such pods.
     """
-    nodes = sorted(report.candidates, key=lambda node: (node != report.chosen, node not in report.tied))
-    nodes = [node for node in nodes if style.lists_all_nodes or node == report.chosen or node in report.tied]
-    ties = [
-        _describe_tie(node, equal_pods, report.candidates[node])
-        for node in nodes
-        for equal_pods in report.candidates[node].ties
-    ]
+    tied_nodes = [node for node in report.candidates if node in report.tied and node != report.chosen]
+    nodes = [node for node in report.candidates if node == report.chosen] + tied_nodes
+    if style.lists_all_nodes:
+        nodes += [node for node in report.candidates if node not in nodes]
+    ties = []
+    for node in nodes:
+        candidate = report.candidates[node]
+        ties += [_describe_tie(node, equal_pods, candidate) for equal_pods in candidate.ties]
     shown, note = limit_rows(ties, None if style.lists_all_nodes else TIES_SHOWN)
     if not shown:
         return []

@@ -108,7 +108,9 @@ def _find_filter_fact(cycle: Cycle, plugin: str, row: int) -> AnyFact | None:
     """Find a Filter plugin's fact about the node at `row`, or return None."""
     verdict = cycle.filter.verdicts.get(plugin)
     rejections = verdict.rejections if verdict else ()
-    return next((to_fact(r.fact(row)) for r in rejections if r.mask[row] and r.fact), None)
+    return next(
+        (to_fact(rejection.fact(row)) for rejection in rejections if rejection.mask[row] and rejection.fact), None
+    )
 
 
 def _iter_filter_obstacles(cycle: Cycle) -> Iterator[Obstacle]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from kschedctl.commands.explain.pod_group_report import PodGroupReport
+from kschedctl.commands.explain.pod_group_report import PodGroupReport, describe_group_failure
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
 from kschedctl.reports.new_node import NewNode
@@ -148,6 +148,11 @@ class Cause(Document, frozen=True):
     """The demand of the pod that excludes another of its demands."""
     plain: str = ""
     """The cause in a sentence of its own: what is needed, and what is there."""
+
+    @property
+    def quotes_reason(self) -> bool:
+        """Whether the sentence has kube-scheduler's reason itself, for lack of figures or of a node to name."""
+        return not (self.fact and self.nearest)
 
     @property
     def short_form(self) -> ShortCause:
@@ -356,6 +361,15 @@ class PreemptionReport(Document, frozen=True):
         return f", would preempt {counted(len(self.chosen_victims), 'pod')} on {where}"
 
 
+def describe_rivals(rivals: Sequence[str]) -> str:
+    """Return a clause about the waiting pods that take the room before another pod can.
+
+    >>> describe_rivals(["a/b"])
+    'a/b takes the room first'
+    """
+    return f"{first_few(rivals)} {agreeing(len(rivals), 'takes', 'take')} the room first"
+
+
 def describe_causes(causes: Sequence[Cause]) -> str:
     """Describe all causes in one line, starting with contradictory demands of the pod."""
     conflicts = (cause.conflict for cause in causes if cause.conflict)
@@ -363,6 +377,8 @@ def describe_causes(causes: Sequence[Cause]) -> str:
 
 
 UNSCHEDULABLE = "Unschedulable"
+PASSED = ("Success", "Skip")
+"""The codes of PreFilter plugins that do not reject the pod."""
 FINE = ("Schedulable", "Bound", "Finished")
 """The verdicts on pods that have a node or would get one."""
 NODE_HEADER = ("pod", "verdict", "node", "zone", "pool", "score", "plugin", "reason", "fact")
@@ -606,10 +622,14 @@ class Explanation(_ExtenderPart, frozen=True):
     """Reasons why some kinds of changes cannot help. Only on request."""
     claims_without_scheduler: tuple[ClaimWithoutScheduler, ...] = ()
     """The claims that wait for the scheduler, which the pod's spec.nodeName bypasses."""
+    missing_class: str = ""
+    """The StorageClass that a claim of the unschedulable pod names and that does not exist, unless a cause names it."""
     kubelet_rejection: str = ""
     """Why the kubelet of the new pod's spec.nodeName would reject it; empty if it would not."""
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
     """Objects that wait for another controller before any pod of the workload is created."""
+    rivals: tuple[str, ...] = ()
+    """The other waiting pods that take the room first, if the pod fits by itself but then gets no node."""
     kind: str = "Explanation"
 
     @property
@@ -623,12 +643,22 @@ class Explanation(_ExtenderPart, frozen=True):
         return self.replicas is not None and bool(self.replicas.victims_without_node)
 
     @property
+    def group_failure(self) -> str:
+        """Why the pod's group is not placed, in words; empty if the pod has no group or if it is not to blame."""
+        if self.pod_group is None:
+            return ""
+        is_rejected_early = any(answer.code not in PASSED for answer in self.pre_filter.values())
+        return describe_group_failure(self.pod_group, self.verdict, is_rejected_early=is_rejected_early)
+
+    @property
     def headline_lists_causes(self) -> bool:
         """Whether the headline is just the list of causes, so that a page may show the causes one by one instead.
 
         A headline about the pod's group, preemption under way or a missing StorageClass is not.
         """
-        return bool(self.causes) and self.headline == describe_causes(self.causes)
+        if self.verdict != UNSCHEDULABLE or not self.causes or self.missing_class or self.group_failure:
+            return False
+        return self.preemption is None or not self.preemption.terminating
 
     def build_first_line(self) -> tuple[str, ...]:
         """Return the parts of the first line: the pod, its verdict with the doubts about it, and the headline.
@@ -675,6 +705,7 @@ class Explanation(_ExtenderPart, frozen=True):
             warnings=(
                 *([self.replicas.sentence] if self.replicas is not None else ()),
                 *(preemption.warnings if preemption is not None else ()),
+                *([f"fits by itself, but {describe_rivals(self.rivals)}"] if self.rivals else ()),
                 *([f"new node: {self.new_node.answer}"] if self.new_node is not None else ()),
             ),
             fixes=(
@@ -790,6 +821,11 @@ class Explanations(Report, frozen=True):
             sentence += f"; {new_nodes:,} would get a new node"
         besides = f"; {describe_state_counts(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
         return (subject, sentence + self._eviction_clause + besides + describe_doubt(self.unknown))
+
+    @property
+    def headline_names_unread(self) -> bool:
+        """Return True, since the first line names the unread kinds."""
+        return True
 
     @property
     def _eviction_clause(self) -> str:

@@ -19,13 +19,14 @@ from kschedctl.api.objects import Condition, Event, Pod
 from kschedctl.api.times import format_age, parse_nanoseconds, subtract_seconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.cycle_report import drop_unwritten_message, explain_pod
-from kschedctl.commands.explain.headline import WAIT, describe_group_failure, get_cause_for_grouping
+from kschedctl.commands.explain.headline import WAIT, get_cause_for_grouping
 from kschedctl.commands.explain.pending_report import LastWords, TerminatingVictim
 from kschedctl.commands.explain.pod_group_report import PodGroupReport
-from kschedctl.commands.explain.report import Advice, Explanation
+from kschedctl.commands.explain.report import Advice, Explanation, describe_rivals
 from kschedctl.errors import InputError
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.replay.pending_pods import is_pending
+from kschedctl.replay.settling import find_pods_still_pending
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -278,50 +279,91 @@ def list_waiting_pods(replayed_cluster: ReplayedCluster) -> tuple[WaitingPod, ..
 
     Pods that look the same to the scheduler are adjacent.
     """
-    node_by_fitting_pod = _place_fitting_pods(replayed_cluster)
+    node_by_pod = find_node_by_waiting_pod(replayed_cluster.scheduler)
     return tuple(
-        _build_waiting_pod(pod, replayed.explanation, replayed_cluster, node_by_fitting_pod)
+        _build_waiting_pod(pod, replayed.explanation, replayed_cluster, node_by_pod)
         for replayed in replayed_cluster.replay
         for pod in replayed.pods
     )
 
 
-def _place_fitting_pods(replayed_cluster: ReplayedCluster) -> Mapping[str, str]:
-    """Place the fitting pods one after another in the order of the queue, without preemption.
+def find_node_by_waiting_pod(scheduler: Scheduler) -> Mapping[str, str]:
+    """Place all waiting pods one after another in the order of the queue, without preemption.
 
-    Return the name of the node of each pod that found one.
+    Return the name of the node of each pod that finds one, in the order of placement. The result is cached. Raises
+    KeyboardInterrupt if the user interrupts.
     """
-    fitting = [
-        pod.key
-        for replayed in replayed_cluster.replay
-        if replayed.explanation.verdict == "Schedulable"
-        for pod in replayed.pods
-    ]
-    if not fitting:
-        return {}
-    simulation = Simulation(replayed_cluster.scheduler, preemption=False)
-    pods, names = simulation.view.pods, simulation.view.nodes.names
-    outcomes = simulation.schedule_or_raise_interrupt([pods.index[key] for key in fitting])
-    placed = (outcome for outcome in outcomes if outcome.row >= 0)
-    return {pods.objects[outcome.position].key: names[outcome.row] for outcome in placed}
+
+    def place_waiting_pods() -> dict[str, str]:
+        """Place the pods in a new simulation."""
+        simulation = Simulation(scheduler, preemption=False)
+        pods, names = simulation.view.pods, simulation.view.nodes.names
+        outcomes = simulation.schedule_or_raise_interrupt(find_pods_still_pending(simulation))
+        placed = (outcome for outcome in outcomes if outcome.row >= 0)
+        return {pods.objects[outcome.position].key: names[outcome.row] for outcome in placed}
+
+    return scheduler.view.memo(find_node_by_waiting_pod, place_waiting_pods)
+
+
+def mention_rivals_of_fitting_pods(
+    scheduler: Scheduler, explanations: Mapping[str, Explanation]
+) -> dict[str, Explanation]:
+    """Return the explanations by pod, with the rivals of pods that fit by themselves but get no node in the queue.
+
+    Pods that share an explanation share the returned one, too. If extenders are called, or if no other pod waits, no
+    rivals are mentioned, since nothing is replayed.
+    """
+    mentioned = dict(explanations)
+    fitting_pods = [key for key, report in explanations.items() if _is_placed_alone(report)]
+    if not fitting_pods or scheduler.call_extender is not None:
+        return mentioned
+    waiting_pods = {pod.key for pod in scheduler.cluster.unbound_pods() if is_pending(pod)}
+    if len(waiting_pods) < 2:
+        return mentioned
+    node_by_pod = find_node_by_waiting_pod(scheduler)
+    crowded_reports: dict[int, Explanation] = {}
+    for key in fitting_pods:
+        if key in node_by_pod or key not in waiting_pods:
+            continue
+        report = explanations[key]
+        if id(report) not in crowded_reports:
+            crowded_reports[id(report)] = _add_rivals(report, node_by_pod)
+        mentioned[key] = crowded_reports[id(report)]
+    return mentioned
+
+
+def _is_placed_alone(report: Explanation) -> bool:
+    """Return whether the pod gets a node by itself, and neither its group nor a Permit plugin makes it wait there."""
+    if report.verdict != "Schedulable" or any(answer.code == WAIT for answer in report.permit.values()):
+        return False
+    return not report.group_failure
+
+
+def _add_rivals(report: Explanation, node_by_pod: Mapping[str, str]) -> Explanation:
+    """Return the explanation of a pod that gets no node in the queue, with its rivals.
+
+    The rivals are the pods that get the nodes on which the pod fits. If there are none, all pods that get a node are.
+    """
+    nodes = frozenset(report.feasible)
+    rivals = tuple(key for key, node in node_by_pod.items() if node in nodes) or tuple(node_by_pod)
+    return replace(report, rivals=rivals, headline=f"{report.headline}, but {describe_rivals(rivals)}")
 
 
 def _build_waiting_pod(
-    pod: Pod, report: Explanation, replayed_cluster: ReplayedCluster, node_by_fitting_pod: Mapping[str, str]
+    pod: Pod, report: Explanation, replayed_cluster: ReplayedCluster, node_by_pod: Mapping[str, str]
 ) -> WaitingPod:
     """Build the waiting pod, with the cause of its wait, the reason, and the scheduler's last message about it.
 
-    `node_by_fitting_pod` has the nodes of the pods that fit one after another.
+    `node_by_pod` has the nodes of the pods that are placed one after another.
     """
     last_message = find_last_message(pod, replayed_cluster)
     permit_reasons = [", ".join(answer.reasons) for answer in report.permit.values() if answer.code == WAIT]
-    group_fails = report.pod_group is not None and bool(describe_group_failure(report.pod_group, report))
     node = ""
     if permit_reasons:
         wait = WaitCause("permit", "; ".join(dict.fromkeys(permit_reasons)))
-    elif report.verdict == "Schedulable" and not group_fails:
-        wait = _get_fitting_cause(pod, last_message, replayed_cluster, node_by_fitting_pod)
-        node = node_by_fitting_pod.get(pod.key, "")
+    elif report.verdict == "Schedulable" and not report.group_failure:
+        wait = _get_fitting_cause(pod, last_message, replayed_cluster, node_by_pod)
+        node = node_by_pod.get(pod.key, "")
     else:
         wait = _get_rejection_cause(pod, report, replayed_cluster)
     return WaitingPod(pod, wait.cause, wait.reason, report, node=node, last_message=last_message)
@@ -345,9 +387,9 @@ def _get_rejection_cause(pod: Pod, report: Explanation, replayed_cluster: Replay
     """
     if report.verdict == "NotResponsible":
         return _get_other_scheduler_cause(pod.spec.scheduler_name, report, replayed_cluster)
-    if report.pod_group and (group_failure := describe_group_failure(report.pod_group, report)):
+    if report.pod_group and report.group_failure:
         other_project_decides = report.pod_group.decided_by and not _is_group_stuck(report.pod_group)
-        return WaitCause("gated" if other_project_decides else "gang", group_failure)
+        return WaitCause("gated" if other_project_decides else "gang", report.group_failure)
     if report.verdict == "Gated":
         gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
         return WaitCause("gated", f"scheduling gates: {gates}" if gates else report.headline)
@@ -363,15 +405,15 @@ def _is_group_stuck(group: PodGroupReport) -> bool:
 
 
 def _get_fitting_cause(
-    pod: Pod, last_message: LastWords | None, replayed_cluster: ReplayedCluster, node_by_fitting_pod: Mapping[str, str]
+    pod: Pod, last_message: LastWords | None, replayed_cluster: ReplayedCluster, node_by_pod: Mapping[str, str]
 ) -> WaitCause:
     """Return why a pod waits although a node fits it.
 
     Other pods take the place first (crowded), the pod was tried recently (backoff), it is too young to have been tried
-    (turn), or it is stuck. `node_by_fitting_pod` has the pods that find a node if all fitting pods are placed one after
+    (turn), or it is stuck. `node_by_pod` has the pods that find a node if all waiting pods are placed one after
     another.
     """
-    if pod.key not in node_by_fitting_pod:
+    if pod.key not in node_by_pod:
         return WaitCause("crowded", CROWDED)
     seconds_since_try = replayed_cluster.measure_seconds_since(last_message.at) if last_message else None
     if (
@@ -448,15 +490,17 @@ ABOUT_RETRIES = frozenset({"AwaitRetry", "CheckScheduler"})
 """The kinds of advice that say when a pod that fits is tried again, without looking at the other pods or the time."""
 
 
-def correct_retry_advice(report: Explanation, replayed_cluster: ReplayedCluster) -> Explanation:
-    """Replace the advice on retries if a replay of the other pending pods contradicts it.
+def consider_other_waiting_pods(report: Explanation, replayed_cluster: ReplayedCluster) -> Explanation:
+    """Add the waiting pods that take the room first, and replace advice on retries that a replay of them contradicts.
 
-    Return the explanation unchanged if the pod is not schedulable or has no such advice, or if extenders are called.
+    Return the explanation unchanged if the pod is not schedulable, or if extenders are called.
     """
     calls_extenders = replayed_cluster.scheduler.call_extender is not None
     if calls_extenders:  # replaying all pending pods would call them again
         return report
-    if report.verdict != "Schedulable" or not any(advice.kind in ABOUT_RETRIES for advice in report.advice):
+    report = mention_rivals_of_fitting_pods(replayed_cluster.scheduler, {report.pod: report})[report.pod]
+    is_about_retries = any(advice.kind in ABOUT_RETRIES for advice in report.advice)
+    if report.verdict != "Schedulable" or not (is_about_retries or report.rivals):
         return report
     waiting_pods = replayed_cluster.compute_once(list_waiting_pods)
     waiting = next((candidate for candidate in waiting_pods if candidate.pod.key == report.pod), None)
@@ -479,7 +523,10 @@ def _find_waiting_advice(waiting: WaitingPod, replayed_cluster: ReplayedCluster)
     says when it was last tried.
     """
     if waiting.cause == "crowded":
-        return Advice("AwaitRoom", f"It {CROWDED}: it waits until there is room for all of them")
+        text = (
+            "It waits until there is room for it and for the pods ahead of it: remedies -A finds room for all of them"
+        )
+        return Advice("AwaitRoom", text)
     seconds = measure_seconds_since_try(waiting.pod, replayed_cluster)
     if waiting.cause == "stuck" and seconds is not None and is_retry_overdue(waiting, replayed_cluster):
         text = (

@@ -1,8 +1,8 @@
 """The command ``failures``: what would no longer fit if a node, a zone or a pool failed?
 
 Each node, zone or pool fails in turn. The nodes disappear with their pods, and the pods that controllers recreate pass
-the queue on the remaining nodes. PodDisruptionBudgets do not protect against failures. `before_deletion.py` replays the
-time before the nodes are deleted, if it makes a difference.
+the queue on the remaining nodes. PodDisruptionBudgets do not protect against failures.
+`kschedctl/replay/before_deletion.py` replays the time before the nodes are deleted, if it makes a difference.
 """
 
 from __future__ import annotations
@@ -24,16 +24,10 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_pools import find_node_pool_name
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
-from kschedctl.commands.failures.before_deletion import (
-    LostPods,
-    find_healthy_lost_pods,
-    find_pods_with_attached_volumes,
-    find_waiting_pods,
-    sort_lost_pods,
-)
-from kschedctl.commands.failures.report import Failure, Failures, LatePods, LateReason, PodsWaitingForDeletion
+from kschedctl.commands.failures.report import Failure, Failures
 from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
 from kschedctl.errors import UsageError
+from kschedctl.replay.before_deletion import find_healthy_lost_pods, report_pods_before_deletion
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.edits import get_zone, group_nodes, is_recreated_elsewhere
 from kschedctl.replay.node_drain import (
@@ -59,14 +53,14 @@ from kschedctl.replay.placements import (
     list_lost_victims,
     report_evictions,
 )
-from kschedctl.replay.settling import schedule_with_victims
+from kschedctl.replay.settling import find_pending_left_out, schedule_with_victims
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import list_unplaced_evicted_pods
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
-from kschedctl.scheduler.simulation.outcome import Outcome
+from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 
@@ -107,7 +101,11 @@ def failures(
     """
     options = SearchOptions(seed=seed, sampling=sampling, call_extender=call_extender)
     report = simulate_failures(cluster, unit, pairs=pairs, runs=runs, workers=workers, progress=progress, **options)
-    return replace(report, remedy=_find_scenario_with_enough_nodes(report, cluster, options))
+    return replace(
+        report,
+        remedy=_find_scenario_with_enough_nodes(report, cluster, options),
+        pending_left_out=find_pending_left_out(Scheduler(cluster, call_extender)),
+    )
 
 
 def _find_scenario_with_enough_nodes(report: Failures, cluster: Cluster, options: SearchOptions) -> JsonObject | None:
@@ -307,9 +305,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
         raise KeyboardInterrupt
 
     # The time before the nodes are deleted
-    lost_pods = sort_lost_pods(shared, is_lost_node, recreated)
-    waiting = find_waiting_pods(shared, lost_pods, recreated, outcomes, loss.seed)
-    late_pods = _report_late_pods(view, lost_pods, outcomes, waiting)
+    waiting, late_pods = report_pods_before_deletion(shared, is_lost_node, recreated, outcomes, loss.seed)
 
     requested_after = np.zeros_like(view.requested)
     requested_after[~is_lost_node] = simulation.view.requested
@@ -346,32 +342,6 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
         unknown=find_simulation_unknowns(simulation),
         not_created=not_created,
     )
-
-
-def _report_late_pods(
-    view: Fork, lost_pods: LostPods, outcomes: Sequence[Outcome], waiting: Sequence[PodsWaitingForDeletion]
-) -> tuple[LatePods, ...]:
-    """Report the pods that get a node in the end, but run again only once the lost nodes are deleted.
-
-    Pods that `waiting` already reports are left out.
-    """
-    late = lost_pods.late
-    placed = [outcome.position for outcome in outcomes if outcome.row >= 0]
-    is_placed = frozenset(placed)
-    late_by_reason = {
-        reason: [position for position in positions if position in is_placed]
-        for reason, positions in lost_pods.late_by_reason.items()
-    }
-    lingering = frozenset(lost_pods.deleted.tolist())
-    started = [position for position in placed if position in lingering and position not in late]
-    late_by_reason[LateReason.VOLUME_ATTACHED] = find_pods_with_attached_volumes(view, started)
-    waiting_keys = {pod for group in waiting for pod in group.pods}
-    reports = []
-    for reason, positions in late_by_reason.items():
-        keys = [key for key in map(view.pods.objects.get_key, positions) if key not in waiting_keys]
-        if keys:
-            reports.append(LatePods(reason, tuple(keys)))
-    return tuple(reports)
 
 
 def _find_denied_pods(

@@ -22,6 +22,7 @@ from kschedctl.render.sections import (
     build_caveats,
     build_data_warning,
     build_next_section,
+    build_pending_left_out_line,
     build_pods_before_and_after,
     build_pods_section,
     build_preempted_section,
@@ -32,16 +33,6 @@ from kschedctl.render.tables import Row, build_table, number_columns
 from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.text.counts import agreeing
-
-NUMBER_DESCRIPTIONS = {
-    "lost": "lost for good",
-    "unplaced": "fit nowhere else",
-    "blocked": "cannot be evicted",
-    "returned": "come back to the nodes",
-    "evicted": "are evicted from other nodes",
-}
-"""The description of each number that varies over runs."""
-
 
 FAILURES_SHOWN = 20
 ENDING = "DaemonSet pods and static pods end when their node is lost, and are not counted as displaced."
@@ -59,6 +50,7 @@ def build_page(report: Failures, style: Style) -> Page:
     return (
         paragraph(Marked(answer, tone), consequences, doubt),
         *_build_outside_note(report),
+        *build_pending_left_out_line(report.pending_left_out),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_build_ranking_table(report, style),
         *_build_waiting_note(report),
@@ -103,7 +95,7 @@ def _build_outside_note(report: Failures) -> Page:
 def _build_waiting_note(report: Failures) -> Page:
     """Build the notes that name the pods that wait or do not run until lost nodes are deleted, or () without any."""
     texts = [*report.describe_waiting_pods(), *(report.failures[0].describe_late_pods() if report.failures else ())]
-    return tuple(paragraph(Marked("Until the lost nodes are deleted:", Tone.WARNING), f"{text}.") for text in texts)
+    return tuple(paragraph(Marked("Node deletion:", Tone.WARNING), f"{text}.") for text in texts)
 
 
 def _build_ranking_table(report: Failures, style: Style) -> Page:

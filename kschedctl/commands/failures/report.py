@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -11,9 +10,11 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
+from kschedctl.reports.lost_nodes import LatePods, PodsWaitingForDeletion, describe_late_pods, describe_waiting_pods
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import (
     EvictedPod,
+    PendingLeftOut,
     PinnedVolume,
     PodCount,
     Spread,
@@ -28,114 +29,6 @@ from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import agreeing, capitalize, counted, first_few
-
-
-class WaitingRule(StrEnum):
-    """Why pods fit nowhere as long as lost nodes are not deleted."""
-
-    SPREAD = "Spread"
-    """Unreachable nodes count as empty domains for spread constraints."""
-    LATE_PODS = "LatePods"
-    """Pods that are replaced only after the deletion do not count for spread constraints before."""
-    AFFINITY = "Affinity"
-    """Terminating pods count for required pod affinity and anti-affinity."""
-    CLAIM_IN_USE = "ClaimInUse"
-    """A Terminating pod uses the same ReadWriteOncePod claim."""
-    DEVICE_IN_USE = "DeviceInUse"
-    """A device claim stays allocated on an unreachable node."""
-    OTHER_PODS = "OtherPods"
-    """Other pods take the room that they do not take after the deletion."""
-
-    def describe(self, pods: str, *, single: bool) -> str:
-        """Return a clause that says why the pods wait until the lost nodes are deleted.
-
-        `single` says whether it is one pod.
-        """
-        wait = "waits" if single else "wait"
-        match self:
-            case WaitingRule.SPREAD:
-                return (
-                    f"{pods} {wait}, since unreachable nodes count as empty domains for spread constraints (unless "
-                    "nodeTaintsPolicy is Honor)"
-                )
-            case WaitingRule.LATE_PODS:
-                return (
-                    f"{pods} {wait}, since other pods are not replaced before, and their domains have too few pods for "
-                    "the spread constraints"
-                )
-            case WaitingRule.AFFINITY:
-                return (
-                    f"{pods} {wait}, since pods that stay Terminating on unreachable nodes count for required pod "
-                    "affinity and anti-affinity"
-                )
-            case WaitingRule.CLAIM_IN_USE:
-                return (
-                    f"{pods} {wait}, since a pod that stays Terminating on an unreachable node uses the same "
-                    "ReadWriteOncePod claim"
-                )
-            case WaitingRule.DEVICE_IN_USE:
-                return (
-                    f"{pods} {wait}, since the device claims of pods that stay Terminating on unreachable nodes stay "
-                    "allocated there"
-                )
-            case _:
-                return (
-                    f"{pods} {wait}, since other pods take the capacity that would be left for "
-                    f"{'it' if single else 'them'}"
-                )
-
-
-class PodsWaitingForDeletion(Document, frozen=True):
-    """Pods that wait for the same reason until the lost nodes are deleted."""
-
-    rule: WaitingRule
-    pods: tuple[str, ...]
-
-
-class LateReason(StrEnum):
-    """Why pods with a place to go run again only once the lost nodes are deleted."""
-
-    CONTROLLER_WAITS = "ControllerWaits"
-    """The controller (of a StatefulSet, or of a Job with podReplacementPolicy Failed) waits for the pod's end."""
-    NOT_DELETED = "NotDeleted"
-    """The pod tolerates the taint of unreachable nodes for ever, so that it is not deleted."""
-    EVICTIONS_STOPPED = "EvictionsStopped"
-    """So many nodes of the zone are down that kube-controller-manager deletes no pods there."""
-    VOLUME_ATTACHED = "VolumeAttached"
-    """The pod gets a node, but a volume that only one node may attach stays attached to the lost node."""
-
-    def describe(self, pods: str, *, single: bool) -> str:
-        """Return a clause that says why the pods run late. `single` says whether it is one pod."""
-        gets = "gets" if single else "get"
-        match self:
-            case LateReason.CONTROLLER_WAITS:
-                controllers = (
-                    "its controller waits until it is gone" if single else "their controllers wait until they are gone"
-                )
-                return f"{pods} {gets} no replacement, since {controllers}"
-            case LateReason.NOT_DELETED:
-                tolerate = "it tolerates" if single else "they tolerate"
-                return (
-                    f"{pods} {gets} no replacement, since {tolerate} the taint node.kubernetes.io/unreachable for ever"
-                )
-            case LateReason.EVICTIONS_STOPPED:
-                return (
-                    f"{pods} {gets} no replacement, since by default kube-controller-manager deletes no pods in a zone "
-                    "of up to 50 nodes of which 55% or more, but not all, are down"
-                )
-            case LateReason.VOLUME_ATTACHED:
-                volumes = "its volume stays" if single else "their volumes stay"
-                return (
-                    f"{pods} {gets} another node but cannot start, since {volumes} attached to the lost node, and only "
-                    "one node at a time may attach such a volume"
-                )
-
-
-class LatePods(Document, frozen=True):
-    """Pods that run again only once the lost nodes are deleted, for the same reason."""
-
-    reason: LateReason
-    pods: tuple[str, ...]
 
 
 class Failure(Document, frozen=True):
@@ -250,9 +143,7 @@ class Failure(Document, frozen=True):
 
     def describe_late_pods(self) -> tuple[str, ...]:
         """Return texts that name the pods that run again only after the deletion, and say why."""
-        return tuple(
-            late.reason.describe(first_few(list(late.pods)), single=len(late.pods) == 1) for late in self.late_pods
-        )
+        return describe_late_pods(self.late_pods)
 
     def _describe_evicted_pods(self) -> str:
         """Describe how many pods of other nodes are evicted and get no node, or return an empty string."""
@@ -301,19 +192,30 @@ class Failures(Report, frozen=True):
     """The kind of unit to which nodes belong: node, zone or pool."""
     pairs: bool = False
     """Whether any two units fail at once."""
+    pending_left_out: PendingLeftOut = PendingLeftOut()
+    """The pending pods, which take no part in the simulated failures."""
     kind: str = "Failures"
 
     def build_first_line(self) -> tuple[str, ...]:
         """Return the answer in two parts, followed by what makes it uncertain."""
         return (*self._build_answer(), describe_doubt(self.unknown).strip())
 
+    @property
+    def headline_names_unread(self) -> bool:
+        """Return whether there is no failure, since only then the summary's headline is the whole first line."""
+        return not self.failures
+
+    def describe_nodes_outside(self) -> tuple[str, ...]:
+        """Return a text that names the nodes that no failure includes, or () if every node belongs to a unit."""
+        if not self.outside:
+            return ()
+        nodes = f"{counted(len(self.outside), 'node')} {agreeing(len(self.outside), 'belongs', 'belong')}"
+        why = f"without a {self.single_unit} label, so no simulated loss includes them"
+        return (f"{nodes} to no {self.single_unit}: {first_few(self.outside)} ({why})",)
+
     def describe_waiting_pods(self) -> tuple[str, ...]:
         """Return texts that say which pods wait until lost nodes are deleted, and why, or () if none does."""
-        pods_by_rule: dict[WaitingRule, dict[str, None]] = {}
-        for failure in self.failures:
-            for waiting in failure.waiting_by_rule:
-                pods_by_rule.setdefault(waiting.rule, {}).update(dict.fromkeys(waiting.pods))
-        return tuple(rule.describe(first_few(list(pods)), single=len(pods) == 1) for rule, pods in pods_by_rule.items())
+        return describe_waiting_pods(waiting for failure in self.failures for waiting in failure.waiting_by_rule)
 
     def _build_answer(self) -> tuple[str, str]:
         """Return which units can be lost, and then the consequences of the worst failure.
@@ -371,8 +273,10 @@ class Failures(Report, frozen=True):
                 *_describe_lost_pods(worst),
                 *describe_data_on_nodes(worst.pinned_volumes),
                 *describe_evictions(worst.evicted_pods),
+                *(self.pending_left_out.describe() if self.pending_left_out.may_take_room else ()),
                 *self.describe_waiting_pods(),
                 *worst.describe_late_pods(),
+                *self.describe_nodes_outside(),
             ),
         )
 

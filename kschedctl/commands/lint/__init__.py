@@ -183,7 +183,9 @@ def _build_cluster_from_manifests(
     of the manifests. In the last case, a warning is logged.
     """
     known_manifests = [
-        m for m in manifests if m.value["kind"] in KINDS and not is_custom_api(str(m.value.get("apiVersion") or ""))
+        manifest
+        for manifest in manifests
+        if manifest.value["kind"] in KINDS and not is_custom_api(str(manifest.value.get("apiVersion") or ""))
     ]
     nodes = [manifest for manifest in known_manifests if manifest.value["kind"] == "Node"]
     if not nodes:

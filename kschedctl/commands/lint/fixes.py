@@ -88,7 +88,7 @@ class LintFixer:
         writable_files = {text.file for text in texts if _is_writable(text)}
         current_manifests = self.manifests
         report, problems = self.lint(current_manifests)
-        for hiding in (True, False):
+        for hiding in (True, False):  # first the problems that hide others
             fixable = [(rule, problem) for rule, problem in problems if (rule.id in HIDING_RULES) is hiding]
             fixes = [fix for fix in _iter_fixed_texts(report, fixable) if fix.text.file in writable_files]
             while fixes:
@@ -150,7 +150,10 @@ def _iter_fixed_texts(report: Findings, problems: Problems) -> Iterator[FixedTex
     Files that Helm renders are left out, because Helm would overwrite them.
     """
     # Collect the corrections of each file with the findings that they correct.
-    findings_by_location = {(f.rule, f.object, f.path, f.file, f.line, f.column): f for f in report.findings}
+    findings_by_location = {
+        (finding.rule, finding.object, finding.path, finding.file, finding.line, finding.column): finding
+        for finding in report.findings
+    }
     corrections: dict[Text, dict[Correction, Finding]] = defaultdict(dict)
     for rule, problem in problems:
         place, edit = problem.subject.location, rule.find_edit(problem)
@@ -161,10 +164,11 @@ def _iter_fixed_texts(report: Findings, problems: Problems) -> Iterator[FixedTex
             correction = Correction(place.document, place.root, edit)
             corrections[place.text][correction] = findings_by_location[location]
 
-    for text, findings in corrections.items():
-        fixed_text, made_corrections = correct_text(text.content, list(findings))
+    for text, finding_by_correction in corrections.items():
+        fixed_text, made_corrections = correct_text(text.content, list(finding_by_correction))
         if made_corrections:
-            yield FixedText(text, fixed_text, tuple(findings[correction] for correction in made_corrections))
+            corrected_findings = tuple(finding_by_correction[correction] for correction in made_corrections)
+            yield FixedText(text, fixed_text, corrected_findings)
 
 
 def _is_writable(text: Text) -> bool:

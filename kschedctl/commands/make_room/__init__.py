@@ -19,7 +19,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import find_or_create_target
 from kschedctl.commands.make_room.document import build_report
 from kschedctl.commands.make_room.report import MakeRoom
-from kschedctl.commands.make_room.room import DraftTask, RoomMaking, RoomWishes
+from kschedctl.commands.make_room.room import DraftTask, RoomCriteria, RoomMaking
 from kschedctl.commands.simulate import prepare_simulation
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod, find_groups
@@ -29,12 +29,14 @@ from kschedctl.replay.shared_cluster import limit_workers
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.text.deprecation import accept_old_names
 
 
+@accept_old_names(wishes="criteria")
 def make_room(
     cluster: Cluster,
     pods: str | Sequence[JsonObject],
-    wishes: RoomWishes = RoomWishes(),
+    criteria: RoomCriteria = RoomCriteria(),
     *,
     seed: int = 0,
     call_extender: CallExtender | None = None,
@@ -58,20 +60,20 @@ def make_room(
     if isinstance(pods, str):
         return make_room_for_waiting_pods(
             [find_or_create_target(cluster, pods, call_extender)],
-            wishes,
+            criteria,
             seed=seed,
             call_extender=call_extender,
             workers=workers,
             progress=progress,
         )
     return make_room_for_manifests(
-        cluster, pods, wishes, seed=seed, call_extender=call_extender, workers=workers, progress=progress
+        cluster, pods, criteria, seed=seed, call_extender=call_extender, workers=workers, progress=progress
     )
 
 
 def make_room_for_waiting_pods(
     targets: Sequence[TargetPod],
-    wishes: RoomWishes = RoomWishes(),
+    criteria: RoomCriteria = RoomCriteria(),
     *,
     seed: int = 0,
     call_extender: CallExtender | None = None,
@@ -87,13 +89,15 @@ def make_room_for_waiting_pods(
     if failures:
         raise _build_no_pod_error(failures)
     cluster, keys = add_and_list_waiting_pods(targets)
-    return find_room(cluster, keys, wishes, seed=seed, call_extender=call_extender, workers=workers, progress=progress)
+    return find_room(
+        cluster, keys, criteria, seed=seed, call_extender=call_extender, workers=workers, progress=progress
+    )
 
 
 def make_room_for_manifests(
     cluster: Cluster,
     manifests: Iterable[JsonObject | Struct],
-    wishes: RoomWishes = RoomWishes(),
+    criteria: RoomCriteria = RoomCriteria(),
     *,
     seed: int = 0,
     call_extender: CallExtender | None = None,
@@ -112,7 +116,7 @@ def make_room_for_manifests(
     return find_room(
         prepared.cluster,
         list(prepared.workload_by_pod),
-        wishes,
+        criteria,
         seed=seed,
         call_extender=call_extender,
         workers=workers,
@@ -133,7 +137,7 @@ STATE_LOCK = Lock()
 def find_room(
     cluster: Cluster,
     keys: Sequence[str],
-    wishes: RoomWishes = RoomWishes(),
+    criteria: RoomCriteria = RoomCriteria(),
     *,
     seed: int = 0,
     call_extender: CallExtender | None = None,
@@ -143,9 +147,9 @@ def find_room(
     """Find moves after which the waiting pods `keys` (`namespace/name`) fit, and report on the search.
 
     The search runs in this process, with `workers` that judge plans in parallel. Raises UsageError and InputError if
-    the wishes are invalid, and ClusterError if workers are lost.
+    the criteria are invalid, and ClusterError if workers are lost.
     """
-    shared_room = SharedRoom(cluster, tuple(dict.fromkeys(keys)), wishes, seed)
+    shared_room = SharedRoom(cluster, tuple(dict.fromkeys(keys)), criteria, seed)
     room = shared_room.room = start_room_making(Scheduler(cluster, call_extender), shared_room)
     with open_worker_pool(judge_drafts, shared_room, limit_workers(workers, call_extender)) as room.pool:
         room.advance = progress.begin("Trying plans", 0)
@@ -158,7 +162,7 @@ class SharedRoom:
 
     cluster: Cluster
     keys: tuple[str, ...]
-    wishes: RoomWishes
+    criteria: RoomCriteria
     seed: int
     room: RoomMaking | None = None
 
@@ -180,9 +184,9 @@ def judge_drafts(shared: SharedRoom, task: DraftTask) -> list[bool]:
 
 
 def start_room_making(scheduler: Scheduler, shared: SharedRoom) -> RoomMaking:
-    """Build the RoomMaking for the pods of a shared input. Raises UsageError and InputError for invalid wishes."""
+    """Build the RoomMaking for the pods of a shared input. Raises UsageError and InputError for invalid criteria."""
     wanted = [Position(scheduler.view.pods.index[key]) for key in shared.keys]
-    return RoomMaking.schedule_others_and_start(scheduler, wanted, shared.wishes, shared.seed)
+    return RoomMaking.schedule_others_and_start(scheduler, wanted, shared.criteria, shared.seed)
 
 
 def make_room_and_report(room: RoomMaking) -> MakeRoom:

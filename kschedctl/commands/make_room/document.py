@@ -28,7 +28,7 @@ from kschedctl.commands.make_room.shortage import find_shortages, find_sufficien
 from kschedctl.fixes.queue_replay import find_node_once_others_are_gone, replay_queue_without_pods
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.eviction import is_controlled_by_job
-from kschedctl.replay.overdue_pods import describe_overdue
+from kschedctl.replay.pending_pods import describe_overdue
 from kschedctl.replay.placements import MissingStorageClasses
 from kschedctl.replay.pools import compare_pools
 from kschedctl.replay.shared_cluster import build_cluster_basis
@@ -102,7 +102,7 @@ def _iter_pod_moves(room: RoomMaking, part: PlanPart) -> Iterator[PodMove]:
             target=view.nodes.names[target],
             tied=tied,
             others=tuple(view.nodes.names[row] for row in sorted(targets - {target})),
-            priority=int(view.pods.priority[view.pods.info[position]]),
+            priority=view.pods.get_priority(position),
             budgets=room.simulation.budgets.find_selecting_budgets(position),
             loses="the data in its emptyDir volumes" if has_scratch_data(pod) else "",
             is_only_pod=_is_only_running_pod(room, pod),
@@ -138,30 +138,34 @@ def find_terminating_room(room: RoomMaking) -> TerminatingRoom | None:
     other waiting pods take the room first. The result then names these pods. Return None if no search was needed, if
     terminating pods make no room, or if extenders would have to be called for all pods.
     """
-    scheduler, pods = room.before.scheduler, room.before.view.pods.objects
+    scheduler = room.before.scheduler
     terminating = {
         pod.key: pod.spec.node_name
         for pod in scheduler.cluster.pods
         if pod.spec.node_name and pod.metadata.deletion_timestamp is not None and not pod.terminated
     }
-    if not room.searches or not terminating or (scheduler.call_extender is not None and scheduler.extenders):
+    needs_extenders = scheduler.call_extender is not None and scheduler.extenders
+    if not room.searches or not terminating or needs_extenders:
         return None
-    wanted_pods = [pods[position] for position in room.wanted]
+    wanted_pods = [room.before.view.pods.objects[position] for position in room.wanted]
     first_pod = wanted_pods[0]
     placed, preemptors = replay_queue_without_pods(scheduler, frozenset(terminating), first_pod)
-    if not preemptors.isdisjoint(pod.key for pod in wanted_pods):
+    if any(pod.key in preemptors for pod in wanted_pods):
         return None
+
+    # Find the nodes on which terminating pods make room
     rivals: tuple[str, ...] = ()
     if all(pod.key in placed for pod in wanted_pods):
         nodes = tuple(dict.fromkeys(placed[pod.key] for pod in wanted_pods))
     elif len(wanted_pods) == 1 and not room.rows:  # other waiting pods may take the room of a single pod
         node = find_node_once_others_are_gone(scheduler, frozenset(terminating), first_pod)
         nodes = (node,)
-        rivals = tuple(key for key, taken in placed.items() if taken == node)
+        rivals = tuple(key for key, node_of_pod in placed.items() if node_of_pod == node)
         if not rivals:
             return None
     else:
         return None
+
     leaving = tuple(key for key, node in terminating.items() if node in nodes)
     if not leaving:
         return None
@@ -177,7 +181,6 @@ def _iter_plan_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
     before the plan stay cordoned.
     """
     nodes = room.before.view.nodes.objects
-    pods = room.before.view.pods.objects
     emptied = [row for row in sorted(part.emptied) if not nodes[row].spec.unschedulable]
     for row in emptied:
         yield kubectl.render_command("cordon", nodes[row].metadata.name)
@@ -191,9 +194,10 @@ def _iter_plan_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
         if cordoned_source is None and source not in emptied and not nodes[source].spec.unschedulable:
             cordoned_source = source
             yield kubectl.render_command("cordon", nodes[source].metadata.name)
-        yield kubectl.render_eviction(pods[move.position])
-        yield kubectl.render_wait_until_gone(pods[move.position])
-        yield _render_wait_for_replacement(pods[move.position])
+        pod = room.before.view.pods.objects[move.position]
+        yield kubectl.render_eviction(pod)
+        yield kubectl.render_wait_until_gone(pod)
+        yield _render_wait_for_replacement(pod)
 
     still_cordoned = emptied if cordoned_source is None else [cordoned_source, *emptied]
     for row in still_cordoned:
@@ -278,13 +282,13 @@ def _summarize_search(room: RoomMaking) -> SearchedPlans | None:
         return None
     last_search = room.searches[-1]
     return SearchedPlans(
-        max_moves=room.wishes.most,
+        max_moves=room.criteria.max_moves,
         plans=sum(search.tried for search in room.searches),
         nodes=0 if last_search.helped is None else int(last_search.helped.sum()),
         movable=len(last_search.movable.pods),
         complete=len(room.wanted) == 1 and all(search.complete for search in room.searches),
-        timed_out=any(search.timed_out for search in room.searches),
-        seconds=room.wishes.seconds,
+        timed_out=any(search.limit_reached for search in room.searches),
+        seconds=room.criteria.seconds,
     )
 
 
@@ -308,7 +312,7 @@ def _iter_fragmented_resources(search: PlanSearch) -> Iterator[FragmentedResourc
     free = free[eligible & takes_more_pods]
     if not len(free):
         return
-    requests = view.requests[view.pods.info[search.wanted]]
+    requests = view.get_requests(search.wanted)
     for name, column in view.resources.items():
         free_by_node = free[:, column]
         total = int(free_by_node.sum())

@@ -7,7 +7,12 @@ from collections.abc import Sequence
 from kschedctl.api.resource_names import format_for_sentence
 from kschedctl.commands.make_room.report import FragmentedResource, MakeRoom, PlacedPod
 from kschedctl.render.page import Bullets, Command, Marked, Page, Style, paragraph, section
-from kschedctl.render.sections import build_caveats, build_interruption_line, build_pools_before_and_after
+from kschedctl.render.sections import (
+    build_caveats,
+    build_interruption_line,
+    build_next_section,
+    build_pools_before_and_after,
+)
 from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
 from kschedctl.reports.remedy import chain_commands
@@ -17,7 +22,7 @@ from kschedctl.text.counts import agreeing, counted, first_few
 def build_page(report: MakeRoom, style: Style) -> Page:
     """Build the page of a make-room report. Sections without content are left out."""
     verdict, pods, sentence = report.build_first_line()
-    if report.undecided or report.interrupted or report.ran_out_of_time:
+    if report.undecided or report.interrupted or report.ended_at_limit:
         tone = Tone.WARNING
     elif report.fits:
         tone = Tone.GOOD
@@ -50,6 +55,7 @@ def build_page(report: MakeRoom, style: Style) -> Page:
         *_build_search_section(report, style),
         *_build_commands_section(report),
         *partial,
+        *build_next_section(style),
     )
 
 
@@ -139,8 +145,8 @@ def _build_search_section(report: MakeRoom, style: Style) -> Page:
     if report.fits or searched is None:
         return ()
     facts = []
-    if report.ran_out_of_time:
-        facts.append("the search ran out of time (raise the limit with --search-seconds)")
+    if report.ended_at_limit:
+        facts.append("the search reached its limit (--search-seconds sets another one)")
     facts += [
         f"{counted(searched.movable, 'pod')} may be moved",
         f"if all of these pods were gone, the pod tried last would fit on {counted(searched.nodes, 'node')}",

@@ -328,7 +328,7 @@ def _may_linger(view: Fork, position: Position, waiting_jobs: ObjectNames) -> bo
 
     The pod affects its replacement if the affinity or anti-affinity of the replacement matches the pod.
     """
-    info = view.pods.infos[view.pods.info[position]]
+    info = view.pods.get_info(position)
     if not may_terminate_during_rescheduling(info.pod, waiting_jobs):
         return False
     labels = view.namespace_labels.get(info.namespace, {})

@@ -154,9 +154,9 @@ class SearchedPlans(Document, frozen=True):
     complete: bool = True
     """Whether no plan can have been missed. It is always false for several pods."""
     timed_out: bool = False
-    """Whether the search ran out of time."""
-    seconds: float = 0
-    """The time limit of the search for all pods."""
+    """Whether the search ended at its limit: a number of replays or, if one was given, the time limit."""
+    seconds: float | None = None
+    """The time limit of the search for all pods, in seconds, if one was given; otherwise, replays are limited."""
 
 
 class TerminatingRoom(Document, frozen=True):
@@ -244,33 +244,43 @@ class MakeRoom(Report, frozen=True):
             sentence += f"; {self._describe_terminating_room(self.terminating_room)}"
         return (verdict, subject, f"– {sentence}{doubt}")
 
+    @property
+    def headline_names_unread(self) -> bool:
+        """Return True, since the first line names the unread kinds."""
+        return True
+
     def _describe_failed_search(self) -> tuple[str, str]:
         """Return the verdict of a search without a plan, and a sentence on why there is none."""
+        if self.searched and not self.searched.complete and (self._is_hopeless or not self.shortages):
+            return ("No room found:", self._describe_incomplete_search(self.searched))
         if self.shortages and not self._is_hopeless:
             scarcest = self.shortages[0]
             why = scarcest.describe(len(self.pods))
             if self.new_nodes:
                 why += f"; {self.new_nodes.describe(len(self.pods))}"
-            return ("No room can be made:", why)
-        if self.searched and not self.searched.complete:
-            if self.searched.plans:
-                why = f"no plan tried so far makes room for {self._unplaced_pods_text}"
-            else:
-                moves = counted(self.searched.max_moves, "move")
-                why = f"no plan of up to {moves} was found that could make room"
-            if self.ran_out_of_time:
-                seconds = f"{self.searched.seconds:g} {'second' if self.searched.seconds == 1 else 'seconds'}"
-                why = f"the search stopped after {seconds}, and {why}"
-            return ("No room found:", why)
-        if self._is_hopeless:
-            return ("No room can be made:", "no node takes it, whichever pods move")
-        if self.searched is None:
-            plan = "move"
+        elif self._is_hopeless:
+            why = "no node takes it, whichever pods move"
+        elif self.searched is None:
+            why = f"no move makes room for {self._unplaced_pods_text}"
         elif self.searched.max_moves == 1:
-            plan = "single move"
+            why = f"no single move makes room for {self._unplaced_pods_text}"
         else:
-            plan = f"plan of up to {counted(self.searched.max_moves, 'move')}"
-        return ("No room can be made:", f"no {plan} makes room for {self._unplaced_pods_text}")
+            moves = counted(self.searched.max_moves, "move")
+            why = f"no plan of up to {moves} makes room for {self._unplaced_pods_text}"
+        return ("No room can be made:", why)
+
+    def _describe_incomplete_search(self, searched: SearchedPlans) -> str:
+        """Describe how far a search came that ended before all plans were tried."""
+        if searched.plans:
+            why = f"no plan tried so far makes room for {self._unplaced_pods_text}"
+        else:
+            why = f"no plan of up to {counted(searched.max_moves, 'move')} was found that could make room"
+        if self.ended_at_limit:
+            limit = "its limit of replays"
+            if searched.seconds is not None:
+                limit = f"its limit of {searched.seconds:g} {'second' if searched.seconds == 1 else 'seconds'}"
+            why = f"the search stopped at {limit}, and {why}"
+        return why
 
     def _describe_terminating_room(self, room: TerminatingRoom) -> str:
         """Describe which nodes take the pods once terminating pods are gone, or which waiting pods take them first."""
@@ -303,7 +313,7 @@ class MakeRoom(Report, frozen=True):
         return len(self.pods) == 1 and searched is not None and not (searched.nodes or searched.plans)
 
     @property
-    def ran_out_of_time(self) -> bool:
+    def ended_at_limit(self) -> bool:
         """Whether pods do not fit, and a longer search could find a plan."""
         return not self.fits and not self.shortages and self.searched is not None and self.searched.timed_out
 

@@ -8,6 +8,7 @@ before and after the replacements. In each replay every pod must get a node, and
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,8 +28,9 @@ from kschedctl.commands.make_room.rehearsal import (
     add_terminating_pods,
     replay_plan,
 )
-from kschedctl.commands.make_room.search import Plan, PlanSearch
+from kschedctl.commands.make_room.search import SEARCH_BUDGET, Plan, PlanSearch
 from kschedctl.errors import InputError
+from kschedctl.fixes.search import count_affordable_replays
 from kschedctl.replay.controllers.target_pod import find_groups
 from kschedctl.replay.parallel import WorkerPool
 from kschedctl.replay.pools import Pools
@@ -46,17 +48,19 @@ WAITING = "they are pending, or are being preempted"
 
 
 @dataclass(frozen=True)
-class RoomWishes:
+class RoomCriteria:
     """The limits of the search."""
 
-    most: int = 3
+    max_moves: int = 3
     """The maximum number of moves per pod."""
     keep: str = ""
     """A label selector of pods that stay where they are."""
     pool: str = ""
     """The only pool whose nodes are touched."""
-    seconds: float = 10.0
-    """The time limit for all pods."""
+    seconds: float | None = None
+    """The time limit for all pods. Without one, a number of replays limits the search, so that the plan does not depend
+    on the machine.
+    """
 
 
 class PlanPart(NamedTuple):
@@ -139,7 +143,7 @@ class RoomMaking:
     """The mask (N,) of nodes that may be touched."""
     keep: Selector | None
     """Selects pods that do not move."""
-    wishes: RoomWishes
+    criteria: RoomCriteria
     before: Rehearsal
     """The cluster without any plan."""
     parts: list[PlanPart] = field(default_factory=list)
@@ -165,14 +169,14 @@ class RoomMaking:
 
     @classmethod
     def schedule_others_and_start(
-        cls, scheduler: Scheduler, wanted: Sequence[Position], wishes: RoomWishes, seed: int
+        cls, scheduler: Scheduler, wanted: Sequence[Position], criteria: RoomCriteria, seed: int
     ) -> RoomMaking:
         """Schedule the waiting pods that are not in `wanted`, and return the search for room for the `wanted` pods.
 
-        The search starts from the cluster with those other pods. Raises UsageError or InputError if `wishes` has an
+        The search starts from the cluster with those other pods. Raises UsageError or InputError if `criteria` has an
         invalid selector or pool, and KeyboardInterrupt if the user interrupts the scheduling.
         """
-        keep = _parse_keep_selector(wishes.keep) if wishes.keep else None
+        keep = _parse_keep_selector(criteria.keep) if criteria.keep else None
 
         # Schedule all other pods.
         simulation = Simulation(scheduler, seed=seed)
@@ -185,7 +189,7 @@ class RoomMaking:
             position for position in failed if simulation.view.node[position] < 0 and position not in simulation.gone
         ]
         stage = Rehearsal(scheduler, simulation.view, simulation.view.nodes.objects, seed=seed)
-        nodes = Pools.from_view(simulation.view).select_nodes_in_pool(wishes.pool)
+        nodes = Pools.from_view(simulation.view).select_nodes_in_pool(criteria.pool)
         return cls(
             stage.with_cordoned(NO_NODES),  # a copy, which adopted plans change, unlike `before`
             simulation,
@@ -194,7 +198,7 @@ class RoomMaking:
             placed_first=[position for position in others if simulation.view.node[position] >= 0],
             nodes=nodes,
             keep=keep,
-            wishes=wishes,
+            criteria=criteria,
             before=stage,
         )
 
@@ -204,7 +208,8 @@ class RoomMaking:
         If a gang or pod does not fit, no gang or pod with an equal pod is tried. The search ends early if the user
         interrupts.
         """
-        deadline = time.monotonic() + self.wishes.seconds
+        seconds = self.criteria.seconds
+        deadline = math.inf if seconds is None else time.monotonic() + seconds
         for unit in self._list_unplaced_units():
             self._adopt_plan_if_it_works(unit, (), NO_NODES)
         hopeless_infos: set[int] = set()
@@ -254,7 +259,7 @@ class RoomMaking:
                 continue
 
             search = self._register_search(stage, members, plan, emptied, deadline)
-            further_moves = search.run(self.wishes.most)
+            further_moves = search.run(self.criteria.max_moves)
             self.interrupted |= search.interrupted
             if further_moves is None or (self.interrupted and not is_last):
                 return False
@@ -297,13 +302,20 @@ class RoomMaking:
                 return map(self.accepts, drafts)
             return _judge_in_pool(self.pool, tuple(self.adopted), drafts)
 
+        max_replays = math.inf
+        if self.criteria.seconds is None:
+            affordable_replays = count_affordable_replays(SEARCH_BUDGET, len(self.nodes))
+            max_replays = affordable_replays - sum(earlier.replays for earlier in self.searches)
+        waiting_count = int(np.count_nonzero(self.before.view.node < 0))
         search = PlanSearch(
             stage,
             members[-1],
             movable=movable,
             nodes=self.nodes,
             accept=accept,
+            max_replays=max_replays,
             deadline=deadline,
+            replays_per_plan=1 + waiting_count,
             workers=self.pool.size if self.pool else 1,
             advance=self.advance,
         )

@@ -277,7 +277,7 @@ class SetsOnNodes:
 
     def _get_requests(self, pods: Rows, columns: list[int]) -> Amounts:
         """Return the pods' requests (M, C) for the resources in these columns."""
-        return self.view.requests[self.view.pods.info[pods]][:, columns]
+        return self.view.get_requests(pods)[:, columns]
 
     def _select_pods_freeing_enough(self, size: int, columns: list[int], shortages: Amounts) -> Rows:
         """Return the pods that may belong to a sufficient set of `size` pods.

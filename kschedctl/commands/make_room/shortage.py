@@ -99,7 +99,7 @@ def _find_shortages_on_nodes(
     These pods may run on no other nodes. Resources that none of the nodes offers are left out.
     """
     view = simulation.view
-    needed_amounts = view.requests[view.pods.info[list(confined)]]
+    needed_amounts = view.get_requests(list(confined))
     free_amounts = np.maximum(view.allocatable - view.requested, 0)[nodes]
     leaving_pods: list[Position] | None = None
     shortages = []

@@ -180,15 +180,15 @@ def disrupt_nodes(call: ToolCall, arguments: Arguments) -> PlainReport:
 
 def consolidate_nodes(call: ToolCall, arguments: Arguments) -> PlainReport:
     """Plan which nodes can be removed."""
-    from kschedctl.commands.consolidate.plan import ConsolidationWishes  # noqa: PLC0415 - the command can be deleted
+    from kschedctl.commands.consolidate.plan import ConsolidationCriteria  # noqa: PLC0415 - the command can be deleted
 
-    wishes = ConsolidationWishes(
+    criteria = ConsolidationCriteria(
         bool(arguments.get("keep_zone_loss")),
         float(arguments.get("headroom_percent", 0)),
         pool=str(arguments.get("pool", "")),
         seconds=SEARCH_SECONDS,
     )
-    return kschedctl.consolidate(call.cluster, wishes, progress=call.progress)
+    return kschedctl.consolidate(call.cluster, criteria, progress=call.progress)
 
 
 def rebalance_pods(call: ToolCall, arguments: Arguments) -> PlainReport:
@@ -198,16 +198,16 @@ def rebalance_pods(call: ToolCall, arguments: Arguments) -> PlainReport:
 
 def size_nodes(call: ToolCall, arguments: Arguments) -> PlainReport:
     """Find the cheapest set of nodes for all workloads."""
-    from kschedctl.commands.size.sizing import SizingWishes  # noqa: PLC0415 - the command can be deleted
+    from kschedctl.commands.size.sizing import SizingCriteria  # noqa: PLC0415 - the command can be deleted
 
-    wishes = SizingWishes(
+    criteria = SizingCriteria(
         bool(arguments.get("by_nodes")),
         bool(arguments.get("keep_zone_loss")),
         float(arguments.get("scale", 1)),
         SEARCH_SECONDS,
     )
     types, manifests = arguments.get("instance_types") or (), arguments.get("manifests") or ()
-    return kschedctl.size(call.cluster, manifests, wishes, instance_types=types, progress=call.progress)
+    return kschedctl.size(call.cluster, manifests, criteria, instance_types=types, progress=call.progress)
 
 
 def make_room(call: ToolCall, arguments: Arguments) -> PlainReport:

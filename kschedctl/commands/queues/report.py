@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Annotated
 
 from kschedctl.api.copying import replace
@@ -133,16 +134,17 @@ class KueueQueues(Report, frozen=True):
         """
         if not self.waiting:
             return ""
+        with_quota = [workload for workload in self.waiting if workload.flavors]
+        preempting = [workload for workload in with_quota if workload.victims]
+        admitted = len(with_quota) - len(preempting)
         at_least = "at least " if self.doubts else ""
-        admitted = sum(bool(workload.flavors) and not workload.victims for workload in self.waiting)
-        preempting = [workload for workload in self.waiting if workload.flavors and workload.victims]
-        if not preempting:
-            return f"; {at_least}{admitted:,} would get quota now"
-        victims = tuple(dict.fromkeys(victim for workload in preempting for victim in workload.victims))
-        by_preemption = f"{len(preempting):,} would get quota by preempting {first_few(victims)}"
-        if not admitted:
-            return f"; {at_least}{by_preemption}"
-        return f"; {at_least}{admitted:,} would get quota now, and {by_preemption}"
+        outlooks = []
+        if admitted or not preempting:
+            outlooks.append(f"{admitted:,} would get quota now")
+        if preempting:
+            victims = tuple(dict.fromkeys(chain.from_iterable(workload.victims for workload in preempting)))
+            outlooks.append(f"{len(preempting):,} would get quota by preempting {first_few(victims)}")
+        return f"; {at_least}{', and '.join(outlooks)}"
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the numbers of queues and Workloads, and the reasons why the answer is uncertain."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
 from msgspec.structs import replace
@@ -135,6 +136,11 @@ class Rebalancing(Report, frozen=True):
             return (f"{verdict}{doubts}", "")
         return (f"{verdict};", f"{exceptions_text}{doubts}")
 
+    @property
+    def headline_names_unread(self) -> bool:
+        """Return True, since the first line names the unread kinds."""
+        return True
+
     def _describe_verdict(self) -> str:
         """Return the number of evictions and rounds as text, and whether the evictions loop, end or continue."""
         rounds = len({step.round for step in self.steps})
@@ -146,6 +152,12 @@ class Rebalancing(Report, frozen=True):
         if self.quiet:
             return f"{evicted}, then none"
         return f"{evicted}, and no end yet"
+
+    def _iter_further_doubts(self) -> Iterator[str]:
+        """Also yield the parts of the policy that the descheduler does not read."""
+        yield from super()._iter_further_doubts()
+        if self.policy_ignored:
+            yield f"the descheduler does not read {', '.join(self.policy_ignored)} of the policy"
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the verdict, the evicted pods, and the held-back pods with their reasons.

@@ -22,7 +22,7 @@ from kschedctl.commands.explain.one_pod import PodReference, find_or_create_targ
 from kschedctl.commands.explain.report import UNSCHEDULABLE
 from kschedctl.commands.make_room import SharedRoom, add_and_list_waiting_pods, make_room_and_report, start_room_making
 from kschedctl.commands.make_room.movable import find_movable_pods
-from kschedctl.commands.make_room.room import RoomWishes
+from kschedctl.commands.make_room.room import RoomCriteria
 from kschedctl.commands.make_room.search import depends_on_other_nodes
 from kschedctl.commands.make_room.sets import SetsOnNodes
 from kschedctl.commands.remedies.pending_fixes import find_remedies_of_many
@@ -36,7 +36,7 @@ from kschedctl.fixes.new_node import (
     has_any_node_groups,
 )
 from kschedctl.fixes.ranking import insert_autoscaler_fixes
-from kschedctl.fixes.search import RemedyWishes
+from kschedctl.fixes.search import RemedyCriteria
 from kschedctl.fixes.trial.fix_kinds import FixKind, PoolFixKind
 from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
 from kschedctl.replay.controllers.target_pod import TargetPod
@@ -49,27 +49,29 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.sources.cluster import get_read_time
 from kschedctl.text.counts import counted
+from kschedctl.text.deprecation import accept_old_names
 
-ROOM_WISHES = RoomWishes(seconds=10)
+ROOM_CRITERIA = RoomCriteria()
 """The limits for planning moves in addition to the search for fixes."""
 ProgressCallback = Callable[[int], None]
 """Called with the number of sets of changes that were tried since the last call."""
 
 
+@accept_old_names(wishes="criteria", tried="advance")
 def remedies(
     cluster: Cluster,
     pod: PodReference,
-    wishes: RemedyWishes = RemedyWishes(),
+    criteria: RemedyCriteria = RemedyCriteria(),
     *,
     call_extender: CallExtender | None = None,
-    tried: ProgressCallback = lambda number: None,
+    advance: ProgressCallback = lambda number: None,
     progress: Progress = NO_PROGRESS,
 ) -> Remedies:
     """Return all minimal sets of changes that let a pod schedule, each verified by replay.
 
-    `pod` and the errors are as for `explain`. `wishes` limit the number of changes, who makes them and their kinds.
-    `call_extender` calls a scheduler extender about the changed pod. `tried` is called for each set of changes that is
-    tried. If the user interrupts, the report has the fixes so far.
+    `pod` and the errors are as for `explain`. `criteria` limit the number of changes, who makes them and their kinds.
+    `call_extender` calls a scheduler extender about the changed pod. `advance` is called after each set of changes that
+    was tried. If the user interrupts, the report has the fixes so far.
 
     >>> import kschedctl
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "9"}}}
@@ -79,18 +81,21 @@ def remedies(
     >>> found.remedies[0].kinds
     ('Uncordon',)
     """
-    return find_remedies_with_room(find_or_create_target(cluster, pod, call_extender), wishes, tried, progress=progress)
+    return find_remedies_with_room(
+        find_or_create_target(cluster, pod, call_extender), criteria, advance, progress=progress
+    )
 
 
+@accept_old_names(wishes="criteria", tried="advance")
 def pending_remedies(
     cluster: Cluster,
     namespace: str = "",
-    wishes: RemedyWishes = RemedyWishes(),
+    criteria: RemedyCriteria = RemedyCriteria(),
     *,
     selector: str = "",
     now: str = "",
     call_extender: CallExtender | None = None,
-    tried: ProgressCallback = lambda number: None,
+    advance: ProgressCallback = lambda number: None,
     progress: Progress = NO_PROGRESS,
 ) -> RemediesOfMany:
     """Find a small set of changes that lets most waiting pods schedule, verified by simulation.
@@ -106,9 +111,9 @@ def pending_remedies(
     """
     keys = {pod.key for pod in find_pending_pods(cluster, namespace or None, selector)}
     scope = describe_scope(namespace or None, selector)
-    smallest = replace(wishes, smallest=True)
+    smallest = replace(criteria, smallest=True)
     report = find_remedies_of_many(
-        cluster, keys, scope, smallest, tried, progress=progress, call_extender=call_extender
+        cluster, keys, scope, smallest, advance, progress=progress, call_extender=call_extender
     )
 
     # Workloads without pods have no labels of pods by which the selector could choose them.
@@ -127,11 +132,11 @@ def pending_remedies(
 def manifest_remedies(
     cluster: Cluster,
     manifests: Sequence[JsonObject | Struct],
-    wishes: RemedyWishes = RemedyWishes(),
+    criteria: RemedyCriteria = RemedyCriteria(),
     *,
     written: Mapping[Owner, JsonObject] | None = None,
     call_extender: CallExtender | None = None,
-    tried: ProgressCallback = lambda number: None,
+    advance: ProgressCallback = lambda number: None,
     progress: Progress = NO_PROGRESS,
 ) -> RemediesOfMany:
     """Find a small set of changes that lets most of the manifests' pods schedule once the manifests are applied.
@@ -142,13 +147,13 @@ def manifest_remedies(
     """
     applied = prepare_simulation(cluster, manifests, documents=dict(written or {}))
     scope = f"of {counted(len(applied.changes), 'workload')} in the manifests"
-    smallest = replace(wishes, smallest=True)
+    smallest = replace(criteria, smallest=True)
     report = find_remedies_of_many(
         applied.cluster,
         set(applied.workload_by_pod),
         scope,
         smallest,
-        tried,
+        advance,
         progress=progress,
         call_extender=call_extender,
         manifest_by_pod=applied.manifest_by_pod,
@@ -158,8 +163,8 @@ def manifest_remedies(
 
 def find_remedies_with_room(
     target: TargetPod,
-    wishes: RemedyWishes = RemedyWishes(),
-    tried: ProgressCallback = lambda _: None,
+    criteria: RemedyCriteria = RemedyCriteria(),
+    advance: ProgressCallback = lambda _: None,
     *,
     progress: Progress = NO_PROGRESS,
     now: str = "",
@@ -174,30 +179,30 @@ def find_remedies_with_room(
     defaults to the time when the cluster was read. Raises InputError if groups, types or settings are invalid. If the
     user interrupts, the report has the fixes that were found until then.
     """
-    report = find_pod_remedies(target, wishes, tried, progress=progress)
+    report = find_pod_remedies(target, criteria, advance, progress=progress)
     if report.interrupted:
         return report
     try:
-        report = add_room_plan(report, target, wishes, progress)
+        report = add_room_plan(report, target, criteria, progress)
         now = now or get_read_time(target.scheduler.cluster)
         return _add_autoscaler_fixes(
-            report, target, wishes, now=now, user_groups=user_groups, types=types, settings=settings
+            report, target, criteria, now=now, user_groups=user_groups, types=types, settings=settings
         )
     except KeyboardInterrupt:
         return replace(report, interrupted=True)
 
 
 def add_room_plan(
-    report: Remedies, target: TargetPod, wishes: RemedyWishes, progress: Progress = NO_PROGRESS
+    report: Remedies, target: TargetPod, criteria: RemedyCriteria, progress: Progress = NO_PROGRESS
 ) -> Remedies:
     """Add a plan that moves other pods to the report, or return the report unchanged if there is none.
 
-    No plan is searched if the pod is not unschedulable, if the wishes exclude moves, or if one of the report's fixes
+    No plan is searched if the pod is not unschedulable, if the criteria exclude moves, or if one of the report's fixes
     only moves pods. There is no plan either if moves alone do not let the pod fit. If the user interrupts the search,
     the report says so.
     """
     has_moving_fix = any(set(remedy.kinds) == {FixKind.MOVE_POD} for remedy in report.remedies)
-    if report.verdict != UNSCHEDULABLE or has_moving_fix or not wishes.considers(FixKind.MOVE_POD, "operator"):
+    if report.verdict != UNSCHEDULABLE or has_moving_fix or not criteria.considers(FixKind.MOVE_POD, "operator"):
         return report
     on_planned = progress.begin("trying moves", 0)
     on_planned(0)
@@ -206,7 +211,7 @@ def add_room_plan(
     scheduler = target.scheduler if is_same_cluster else Scheduler(cluster, target.scheduler.call_extender)
     if not _can_moves_help(scheduler, keys[0]):
         return report
-    room_making = start_room_making(scheduler, SharedRoom(cluster, tuple(keys), ROOM_WISHES, seed=0))
+    room_making = start_room_making(scheduler, SharedRoom(cluster, tuple(keys), ROOM_CRITERIA, seed=0))
     room_making.advance = on_planned
     room = make_room_and_report(room_making)
     report = replace(report, interrupted=room.interrupted)
@@ -234,7 +239,7 @@ def _can_moves_help(scheduler: Scheduler, key: str) -> bool:
 def _add_autoscaler_fixes(
     report: Remedies,
     target: TargetPod,
-    wishes: RemedyWishes,
+    criteria: RemedyCriteria,
     *,
     now: str,
     user_groups: UserGroups,
@@ -243,19 +248,19 @@ def _add_autoscaler_fixes(
 ) -> Remedies:
     """Add to the report the fixes that would let an autoscaler create a node for the pod.
 
-    The report is returned unchanged if the pod is not unschedulable, if no autoscaler is known, or if the wishes
+    The report is returned unchanged if the pod is not unschedulable, if no autoscaler is known, or if the criteria
     exclude such fixes. Raises InputError if the node groups, types or settings are invalid.
     """
     cluster = target.scheduler.cluster
     has_autoscaler = has_any_node_groups(cluster, user_groups) or cluster.karpenter_node_pools
     if report.verdict != UNSCHEDULABLE or not has_autoscaler:
         return report
-    if not any(wishes.considers(kind, "operator") for kind in PoolFixKind):
+    if not any(criteria.considers(kind, "operator") for kind in PoolFixKind):
         return report
     answer = explain_new_node_for_pod(target, now, user_groups, types, settings)
     fixes: tuple[Remedy, ...] = ()
     if answer is not None:
         fixes = find_autoscaler_fixes(target, answer, now, user_groups, types=types, settings=settings)
-    wished_fixes = [fix for fix in fixes if all(wishes.considers(kind, fix.by) for kind in fix.kinds)]
-    all_fixes = insert_autoscaler_fixes(report.remedies, wished_fixes)
+    matching_fixes = [fix for fix in fixes if all(criteria.considers(kind, fix.by) for kind in fix.kinds)]
+    all_fixes = insert_autoscaler_fixes(report.remedies, matching_fixes)
     return structs.replace(report, remedies=sort_incomplete_and_costly_fixes_last(all_fixes))

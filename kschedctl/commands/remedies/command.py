@@ -46,7 +46,7 @@ from kschedctl.commands.explain.report import FINE
 from kschedctl.commands.remedies import find_remedies_with_room, manifest_remedies, pending_remedies
 from kschedctl.commands.remedies.report import Remedies, RemediesOfMany
 from kschedctl.errors import UsageError
-from kschedctl.fixes.search import MAX_SEARCH_SECONDS, RemedyWishes
+from kschedctl.fixes.search import MAX_SEARCH_SECONDS, RemedyCriteria
 from kschedctl.fixes.trial.fix_kinds import FixKind, PoolFixKind
 from kschedctl.replay.controllers.creation_fix_steps import StepKind
 from kschedctl.replay.controllers.manifests import locate_errors
@@ -144,7 +144,7 @@ def remedies(
     lose something come last. No fix contains an unnecessary change. Nothing is executed. Without a POD, simulation
     finds the few changes that clear most of the pending pods in the namespace (-A: in all namespaces).
     """
-    wishes = RemedyWishes(
+    criteria = RemedyCriteria(
         max_changes,
         by=by or "",
         only=_parse_change_kinds(only, "--only"),
@@ -168,11 +168,11 @@ def remedies(
         if len(targets) == 1:
             collect_pod_extras(call_extender, targets, inquiry, source)
             now = get_cluster_time(inquiry.cluster, source)
-            pod_report, code = _build_pod_report_and_exit_code(targets[0], wishes, now, node_groups, karpenter)
+            pod_report, code = _build_pod_report_and_exit_code(targets[0], criteria, now, node_groups, karpenter)
             if not pod_arguments:
                 pod_report, code = _add_new_resources(pod_report, code, inquiry)
             next_command = ""
-            if pod_report.lacks_fixes and wishes.is_restricted:
+            if pod_report.lacks_fixes and criteria.is_restricted:
                 next_command = "remedies"
             elif pod_report.searched is None and not pod_report.remedies and pod_report.verdict not in FINE:
                 next_command = "explain"
@@ -186,14 +186,14 @@ def remedies(
 
         # Many pods: of the workloads in the files, or all pending pods in the scope.
         if any(target.workload is not None for target in targets):
-            manifest_report, code = _find_manifest_fixes(inquiry, wishes)
+            manifest_report, code = _find_manifest_fixes(inquiry, criteria)
             manifest_report, code = _add_new_resources(manifest_report, code, inquiry)
             return view.answer(manifest_report, code)
-        report, code = _find_pending_fixes(inquiry, with_context_namespace(scope, source, inquiry.cluster), wishes)
+        report, code = _find_pending_fixes(inquiry, with_context_namespace(scope, source, inquiry.cluster), criteria)
         next_commands = {}
         if report.elsewhere:
             next_commands[""] = build_command(source, "remedies", "-A")
-        elif report.waiting and not report.chosen and wishes.is_restricted:
+        elif report.waiting and not report.chosen and criteria.is_restricted:
             next_commands[""] = build_command(source, "remedies", _list_scope_options(scope))
         return view.answer(report, code, next_commands)
 
@@ -261,7 +261,7 @@ def _find_target_pods(
 
 
 def _build_pod_report_and_exit_code(
-    target: TargetPod, wishes: RemedyWishes, now: str, node_groups: NodeGroupInput, karpenter: KarpenterInput
+    target: TargetPod, criteria: RemedyCriteria, now: str, node_groups: NodeGroupInput, karpenter: KarpenterInput
 ) -> tuple[Remedies, int]:
     """Return the report of the fixes for one pod, and the exit code.
 
@@ -272,7 +272,7 @@ def _build_pod_report_and_exit_code(
     with show_progress() as shown:
         report = find_remedies_with_room(
             target,
-            wishes,
+            criteria,
             progress=shown,
             now=now,
             user_groups=node_groups.read_groups(),
@@ -312,7 +312,7 @@ def _merge_new_resources(inquiry: Inquiry, reported: tuple[WaitingElsewhere, ...
     return (*entries, *(entry for entry in reported if entry.resource not in titles))
 
 
-def _find_pending_fixes(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) -> tuple[RemediesOfMany, int]:
+def _find_pending_fixes(inquiry: Inquiry, scope: Scope, criteria: RemedyCriteria) -> tuple[RemediesOfMany, int]:
     """Return the fixes of all waiting pods in the scope, and the exit code.
 
     Unless the scope selects pods by labels, objects that wait for admission, such as by Kueue, are reported as well.
@@ -321,7 +321,7 @@ def _find_pending_fixes(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) ->
         report = pending_remedies(
             inquiry.cluster,
             found_pods.get_scope_namespace(scope) or "",
-            wishes,
+            criteria,
             selector=scope.selector or "",
             now=inquiry.now,
             call_extender=inquiry.call_extender,
@@ -337,13 +337,13 @@ def _find_pending_fixes(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) ->
     return report, choose_exit_code(is_good, interrupted=report.interrupted, undecided=report.undecided)
 
 
-def _find_manifest_fixes(inquiry: Inquiry, wishes: RemedyWishes) -> tuple[RemediesOfMany, int]:
+def _find_manifest_fixes(inquiry: Inquiry, criteria: RemedyCriteria) -> tuple[RemediesOfMany, int]:
     """Return the fixes of the pods of all workloads in the files, applied together, and the exit code."""
     manifests = [inquiry.manifests[key] for key in inquiry.targets if key in inquiry.manifests]
     written = {key: inquiry.written[key].document for key in inquiry.targets if key in inquiry.written}
     with show_progress() as shown, locate_errors(inquiry.places):
         report = manifest_remedies(
-            inquiry.cluster, manifests, wishes, written=written, call_extender=inquiry.call_extender, progress=shown
+            inquiry.cluster, manifests, criteria, written=written, call_extender=inquiry.call_extender, progress=shown
         )
     all_schedule = not report.waiting and not report.not_created
     return report, choose_exit_code(all_schedule, interrupted=report.interrupted, undecided=report.undecided)

@@ -35,7 +35,7 @@ from kschedctl.fixes.ranking import (
     harms_nobody,
 )
 from kschedctl.fixes.rollout_replay import RolloutResult
-from kschedctl.fixes.search import RemedyWishes, count_affordable_replays
+from kschedctl.fixes.search import RemedyCriteria, count_affordable_replays
 from kschedctl.fixes.trial.changes import EditedObject, Fix, apply_fixes, build_object_reader
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.trials import Trials, apply_edits_to_cluster
@@ -140,7 +140,7 @@ class GreedyChoice:
     proposals: list[Proposal]
     settled: SettledCluster
     """The settled cluster with the chosen proposals applied."""
-    tried: Callable[[int], None]
+    advance: Callable[[int], None]
     """Called with 1 for each proposal that is simulated."""
     progress: Progress = NO_PROGRESS
     call_extender: CallExtender | None = None
@@ -207,7 +207,7 @@ class GreedyChoice:
                 self.interrupted = True
                 self.complete = False
                 return False
-            self.tried(1)
+            self.advance(1)
 
             # Remember the proposal if it is the best so far, and try it with more nodes as well.
             waiting_after = self._count_relevant_pods(after.waiting)
@@ -398,20 +398,20 @@ def find_remedies_of_many(
     cluster: Cluster,
     keys: Collection[str],
     scope: str,
-    wishes: RemedyWishes = RemedyWishes(smallest=True),
-    tried: Callable[[int], None] = lambda _: None,
+    criteria: RemedyCriteria = RemedyCriteria(smallest=True),
+    advance: Callable[[int], None] = lambda _: None,
     *,
     progress: Progress = NO_PROGRESS,
     call_extender: CallExtender | None = None,
     manifest_by_pod: Mapping[str, Struct] | None = None,
 ) -> RemediesOfMany:
-    """Find up to `wishes.max_changes` changes that clear most of the waiting pods with these keys (`namespace/name`).
+    """Find up to `criteria.max_changes` changes that clear most of the waiting pods with these keys (`namespace/name`).
 
-    `scope` describes the pods in words. `tried` is called for each searched group and for each simulated fix.
+    `scope` describes the pods in words. `advance` is called for each searched group and for each simulated fix.
     `manifest_by_pod` has the manifests of pods that do not exist yet, by the pods' keys. The report says if the
     search was cut short or the user interrupted.
     """
-    deadline = time.monotonic() + wishes.seconds
+    deadline = time.monotonic() + criteria.seconds
     initial = settle(cluster, call_extender=call_extender)
     scheduler = Scheduler(initial.cluster, call_extender)
     waiting = [key for key in initial.waiting if key in keys]
@@ -428,7 +428,7 @@ def find_remedies_of_many(
         for group in groups:
             if time.monotonic() >= deadline or sum(searched.replays for searched in searched_groups) >= max_replays:
                 break
-            searched_groups.append(_find_group_fixes(scheduler, group, wishes, tried, deadline))
+            searched_groups.append(_find_group_fixes(scheduler, group, criteria, advance, deadline))
             on_searched(1)
     except KeyboardInterrupt:
         interrupted = True
@@ -437,9 +437,9 @@ def find_remedies_of_many(
     # Choose among these fixes by simulation.
     outside = frozenset(initial.waiting).difference(keys)
     proposals = merge_group_proposals(searched_groups)
-    choice = GreedyChoice(cluster, proposals, initial, tried, progress, call_extender, outside=outside)
+    choice = GreedyChoice(cluster, proposals, initial, advance, progress, call_extender, outside=outside)
     if not interrupted:
-        choice.choose_proposals(wishes.max_changes, _count_affordable_simulations(len(groups), nodes), deadline)
+        choice.choose_proposals(criteria.max_changes, _count_affordable_simulations(len(groups), nodes), deadline)
 
     is_complete = choice.complete and not groups_without_search
     manifests = manifest_by_pod or {}
@@ -466,9 +466,9 @@ def find_remedies_of_many(
             for proposal, cleared in choice.chosen
         ),
         left=tuple(_iter_helpless_pods([*searched_groups, *groups_without_search], choice, initial, manifests)),
-        max_changes=wishes.max_changes,
+        max_changes=criteria.max_changes,
         complete=is_complete,
-        stopped_after=wishes.seconds if not is_complete and time.monotonic() > deadline else 0,
+        stopped_after=criteria.seconds if not is_complete and time.monotonic() > deadline else 0,
         interrupted=interrupted or choice.interrupted,
         **build_cluster_basis(unknown, scheduler),
     )
@@ -497,8 +497,8 @@ def _count_affordable_simulations(groups: int, nodes: int) -> int:
 def _find_group_fixes(
     scheduler: Scheduler,
     group: SimilarWaitingPods,
-    wishes: RemedyWishes,
-    tried: Callable[[int], None],
+    criteria: RemedyCriteria,
+    advance: Callable[[int], None],
     deadline: float,
 ) -> SimilarWaitingPods:
     """Search for fixes of the group's first pod, and return the group with these fixes.
@@ -508,10 +508,10 @@ def _find_group_fixes(
     target = TargetPod(scheduler, scheduler.view.build_stored_pod(group.pods[0]))
     if not should_search_fixes(explain_pod(scheduler, target.pod, nodes=False), target):
         return group
-    search, best = search_fixes(target, wishes, deadline=deadline)
+    search, best = search_fixes(target, criteria, deadline=deadline)
     if search.interrupted:
         raise KeyboardInterrupt
-    tried(1)
+    advance(1)
     replays = 1 + search.trials.replayed
     return replace(group, fixes=tuple(best), impossible=explain_impossible_fixes(search), replays=replays)
 
@@ -561,20 +561,16 @@ def _iter_helpless_pods(
         if not waiting:
             continue
         best_fix = _choose_best_fix(group, choice.fruitless)
-        is_offered = (
-            best_fix is not None
-            and frozenset(best_fix.trial.changes) not in chosen_changes
-            and harms_nobody(best_fix.trial)
-            and choice.rollouts.is_harmless(best_fix.trial)
-        )
-        alone, is_room_taken = "", False
-        if best_fix is not None and is_offered:
-            alone = build_remedy(best_fix, ObjectKey.of(group.pods[0])).summary
-            is_room_taken = frozenset(best_fix.trial.changes) in choice.fruitless
+        alone, alone_is_taken = "", False
+        if best_fix is not None:
+            trial, changes = best_fix.trial, frozenset(best_fix.trial.changes)
+            if changes not in chosen_changes and harms_nobody(trial) and choice.rollouts.is_harmless(trial):
+                alone = build_remedy(best_fix, ObjectKey.of(group.pods[0])).summary
+                alone_is_taken = changes in choice.fruitless
         first_pod = group.pods[0]
         workload = str(find_author(first_pod, manifest_by_pod.get(first_pod.key)))
         message = initial.waiting[waiting[0]]
-        yield HelplessPods(waiting, workload, message, group.impossible, alone, is_room_taken)
+        yield HelplessPods(waiting, workload, message, group.impossible, alone, alone_is_taken)
 
 
 def _choose_best_fix(group: SimilarWaitingPods, fruitless: Collection[frozenset[Fix]]) -> RankedFix | None:

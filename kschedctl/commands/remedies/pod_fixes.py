@@ -19,13 +19,14 @@ from kschedctl.commands.explain.new_pods import choose_replica
 from kschedctl.commands.explain.one_pod import explain_target
 from kschedctl.commands.explain.preempted_room import mention_rivals
 from kschedctl.commands.explain.report import Explanation
+from kschedctl.commands.explain.waiting import mention_rivals_of_fitting_pods
 from kschedctl.commands.remedies.report import Remedies, SearchReport
 from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes
 from kschedctl.fixes.queue_checks import QueueChecks
 from kschedctl.fixes.ranking import CheckedFix, Rollouts, move_smallest_fix_first
 from kschedctl.fixes.rollout_replay import RolloutResult
-from kschedctl.fixes.search import RemedyWishes
+from kschedctl.fixes.search import RemedyCriteria
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
@@ -38,14 +39,14 @@ from kschedctl.text.counts import capitalize
 
 def find_pod_remedies(
     target: TargetPod,
-    wishes: RemedyWishes = RemedyWishes(),
-    tried: Callable[[int], None] = lambda _: None,
+    criteria: RemedyCriteria = RemedyCriteria(),
+    advance: Callable[[int], None] = lambda _: None,
     *,
     progress: Progress = NO_PROGRESS,
 ) -> Remedies:
     """Return the fixes of a pod, or of the pod that represents a workload.
 
-    If the API server denies the pod, fixes of the denial come before the scheduling fixes. `tried` is called for each
+    If the API server denies the pod, fixes of the denial come before the scheduling fixes. `advance` is called for each
     set of changes that is tried. If the user interrupts, the report has the fixes so far.
     """
     # The pod exists, or its creation failed only in the past.
@@ -54,13 +55,16 @@ def find_pod_remedies(
         target, replicas = choose_replica(target)
         report = replace(explain_pod(target.scheduler, target.pod), replicas=replicas)
         report = mention_rivals(target.scheduler, target.pod, report)
-        return _build_remedies_document(target, report, wishes, tried, progress)
+        stored = target.scheduler.cluster.pod(target.pod.metadata.namespace, target.pod.metadata.name)
+        if stored is not None and target.scheduler.view.build_stored_pod(stored) == target.pod:
+            report = mention_rivals_of_fitting_pods(target.scheduler, {report.pod: report})[report.pod]
+        return _build_remedies_document(target, report, criteria, advance, progress)
 
     # The creation fails, so that a fix of the creation is needed first.
-    document = _build_remedies_document(target, explain_target(target), wishes, tried, progress)
+    document = _build_remedies_document(target, explain_target(target), criteria, advance, progress)
     if document.verdict == NOT_CREATED:
-        return replace(document, remedies=tuple(build_creation_remedies(not_created, wishes)))
-    document = prepend_creation_fix(document, not_created, wishes)
+        return replace(document, remedies=tuple(build_creation_remedies(not_created, criteria)))
+    document = prepend_creation_fix(document, not_created, criteria)
     if target.never_created is None:
         return document
     undecided = document.undecided and has_mutating_hooks(target.scheduler.cluster)
@@ -70,8 +74,8 @@ def find_pod_remedies(
 def _build_remedies_document(
     target: TargetPod,
     report: Explanation,
-    wishes: RemedyWishes,
-    tried: Callable[[int], None],
+    criteria: RemedyCriteria,
+    advance: Callable[[int], None],
     progress: Progress,
 ) -> Remedies:
     """Build the pod's remedies document from its explanation.
@@ -98,11 +102,11 @@ def _build_remedies_document(
 
     def count_tried_sets(number: int) -> None:
         """Count tried sets of changes."""
-        tried(number)
+        advance(number)
         on_tried(number)
 
-    deadline = time.monotonic() + wishes.seconds
-    search, ranking = search_fixes(target, wishes, count_tried_sets, deadline=deadline)
+    deadline = time.monotonic() + criteria.seconds
+    search, ranking = search_fixes(target, criteria, count_tried_sets, deadline=deadline)
     interrupted = search.interrupted
 
     # Check the found fixes against rollouts and against the other waiting pods, unless the user interrupts.
@@ -128,24 +132,24 @@ def _build_remedies_document(
         impossible=(*explain_impossible_fixes(search), *rollouts.iter_harmful()),
         extended=build_extender_notes(target.scheduler),
         searched=SearchReport(
-            wishes.max_changes,
+            criteria.max_changes,
             search.trials.replayed,
             search.is_exhaustive,
-            restricted=wishes.is_restricted,
-            stopped_after=wishes.seconds if search.timed_out else 0,
+            restricted=criteria.is_restricted,
+            stopped_after=criteria.seconds if search.timed_out else 0,
         ),
         unknown=merge_unknown_kinds((document.unknown, find_uncalled_extenders(fix.ranked for fix in checked_fixes))),
         interrupted=interrupted,
     )
 
 
-def build_creation_remedies(not_created: NotCreated, wishes: RemedyWishes) -> list[Remedy]:
+def build_creation_remedies(not_created: NotCreated, criteria: RemedyCriteria) -> list[Remedy]:
     """Return the creation fixes that the user wants and after which the pod is not only created, but also scheduled.
 
     Fixes that the author of the manifest can make come before all others. Within each of these two groups, fixes that
     give up nothing come first.
     """
-    sufficient_fixes = [fix for fix in not_created.fixes if fix.gets_pod_scheduled and is_wished_for(fix, wishes)]
+    sufficient_fixes = [fix for fix in not_created.fixes if fix.gets_pod_scheduled and meets_criteria(fix, criteria)]
 
     def get_rank(remedy: Remedy) -> tuple[int, int]:
         """Return the sort key of a fix, smallest for the best."""
@@ -154,9 +158,9 @@ def build_creation_remedies(not_created: NotCreated, wishes: RemedyWishes) -> li
     return sorted(map(build_creation_remedy, sufficient_fixes), key=get_rank)
 
 
-def is_wished_for(fix: CreationFix, wishes: RemedyWishes) -> bool:
-    """Return whether the fix has at most the wished-for number of changes, all of wished-for kinds and persons."""
-    return len(fix.kinds) <= wishes.max_changes and all(wishes.considers(kind, fix.by) for kind in fix.kinds)
+def meets_criteria(fix: CreationFix, criteria: RemedyCriteria) -> bool:
+    """Return whether the fix has few enough changes, all of kinds and by persons that the criteria allow."""
+    return len(fix.kinds) <= criteria.max_changes and all(criteria.considers(kind, fix.by) for kind in fix.kinds)
 
 
 def build_creation_remedy(fix: CreationFix) -> Remedy:
@@ -177,7 +181,7 @@ def build_creation_remedy(fix: CreationFix) -> Remedy:
     )
 
 
-def prepend_creation_fix(report: Remedies, not_created: NotCreated, wishes: RemedyWishes) -> Remedies:
+def prepend_creation_fix(report: Remedies, not_created: NotCreated, criteria: RemedyCriteria) -> Remedies:
     """Put a creation fix before each scheduling fix in the report of an uncreated pod.
 
     This is the first creation fix that neither changes the pod nor weakens anything. Without one, no fixes remain.
@@ -191,7 +195,7 @@ def prepend_creation_fix(report: Remedies, not_created: NotCreated, wishes: Reme
         combined_fixes = [
             _combine_creation_and_scheduling_fix(creation_fix, remedy) for remedy in report.remedies if not remedy.owner
         ]
-    small_fixes = tuple(remedy for remedy in combined_fixes if len(remedy.kinds) <= wishes.max_changes)
+    small_fixes = tuple(remedy for remedy in combined_fixes if len(remedy.kinds) <= criteria.max_changes)
     impossible = (*_explain_insufficient_fixes(not_created.fixes), *report.impossible)
     return replace(report, remedies=small_fixes, impossible=impossible)
 

@@ -72,6 +72,11 @@ class Remedies(Report, frozen=True):
         return (self.pod, f"{self.verdict}{describe_doubt(self.unknown)}:", headline)
 
     @property
+    def headline_names_unread(self) -> bool:
+        """Return True, since the first line names the unread kinds."""
+        return True
+
+    @property
     def lacks_fixes(self) -> bool:
         """Whether fixes were searched for and none was found, nor a plan of moves."""
         return self.searched is not None and not self.remedies and self.make_room is None
@@ -181,6 +186,11 @@ class RemediesOfMany(Report, frozen=True):
         fitting = f"; {self.fitting:,} {fit}" if self.fitting else ""
         stop = _describe_stop(self.stopped_after)
         return (f"{cleared}{suffix}{stop}{fitting}{self._waiting_elsewhere_text}{describe_doubt(self.unknown)}",)
+
+    @property
+    def headline_names_unread(self) -> bool:
+        """Return True, since the first line names the unread kinds."""
+        return True
 
     @property
     def ends_at_limit(self) -> bool:

@@ -99,8 +99,8 @@ class PreparedCluster(SharedCluster):
     """The manifest of each arriving pod: of its workload, or of the pod itself."""
     pending_pods: Sequence[str] = ()
     """The pending pods of the cluster that take part."""
-    left_out: int = 0
-    """The number of pending pods of the cluster that take no part."""
+    left_out: Sequence[str] = ()
+    """The pending pods of the cluster that take no part."""
     autoscaled: Sequence[str] = ()
     """Notes on workloads whose replicas a HorizontalPodAutoscaler changes at once."""
     assumptions: Sequence[str] = ()
@@ -171,7 +171,24 @@ def simulate(
     else:
         workers = limit_workers(workers, call_extender)
         report = _simulate_with_seeds(shared, range(seed, seed + runs), workers, progress)
+    if report.left_out and report.placed and not report.interrupted:
+        report = replace(report, left_out_fitting=_count_left_out_pods_that_fit(shared))
     return _add_objects_waiting_elsewhere(report, shared, new_only=not with_pending)
+
+
+def _count_left_out_pods_that_fit(shared: PreparedCluster) -> int | None:
+    """Count the left-out pods that get a node without evictions after the old pods are removed, before the new ones.
+
+    Return None if extenders would have to be called for all of them, or if the user interrupts.
+    """
+    if shared.call_extender is not None and shared.scheduler.extenders:
+        return None
+    simulation = Simulation(shared.scheduler, preemption=False)
+    index = simulation.view.pods.index
+    old_pods = (index[pod.key] for change in shared.changes for pod in rename_replaced_pods(change))
+    simulation.remove([position for position in old_pods if simulation.view.node[position] >= 0])
+    outcomes = simulation.schedule([index[key] for key in shared.left_out])
+    return None if simulation.interrupted else sum(outcome.row >= 0 for outcome in outcomes)
 
 
 def _add_objects_waiting_elsewhere(
@@ -258,7 +275,7 @@ def run_once(
         exceeded_storage=describe_exceeded_storage(view, [outcome.position for outcome in placed.values()]),
         violated_budgets=_find_violated_budgets(shared.cluster, evicted),
         outages=() if simulation.interrupted else tuple(_iter_workload_outages(simulation, evicted)),
-        left_out=shared.left_out,
+        left_out=len(shared.left_out),
         waiting_placed=len(waiting_pods & placed.keys()),
         still_waiting=tuple(sorted(waiting_pods & (all_pods - placed.keys()))),
         autoscaled=tuple(shared.autoscaled),
@@ -518,7 +535,7 @@ def prepare_simulation(
 
     # Plan the change of each workload, and leave out pods that admission denies
     created_pods = zip(workloads, creation.pods.items(), strict=True)
-    changes = [plan_change(existing, workload, *named_pods, rollout) for workload, named_pods in created_pods]
+    changes = [plan_change(existing, workload, title, pods, forced=rollout) for workload, (title, pods) in created_pods]
     admissions = Admissions(cluster, {**(documents or {}), **sorted_manifests.documents})
     admitted_workloads = workloads if replays_admission else ()
     denied = admissions.admit_all(workloads, changes) if admitted_workloads and not rollout else []
@@ -547,7 +564,7 @@ def prepare_simulation(
             pod.key: workload for workload, change in zip(workloads, changes, strict=True) for pod in change.new
         },
         pending_pods=[*started_by_pod, *(waiting_keys if pending else ())],
-        left_out=0 if pending else len(set(waiting_keys) - kept_keys),
+        left_out=() if pending else [key for key in waiting_keys if key not in kept_keys],
         autoscaled=[entry.note for entry in autoscaled if entry.note],
         assumptions=[
             *_iter_assumptions(cluster, creation),

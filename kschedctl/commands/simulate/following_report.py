@@ -60,6 +60,11 @@ class FollowingReport(Report, frozen=True):
         placed = sum(bool(step.node) for step in self.steps)
         return (f"{placed:,} of {counted(len(self.steps), 'pod')} placed{describe_doubt(self.unknown)}",)
 
+    @property
+    def headline_names_unread(self) -> bool:
+        """Return True, since the first line names the unread kinds."""
+        return True
+
 
 AS_REPLAYED, BEST_OF_A_PART = "AsReplayed", "BestOfAPart"
 NOT_BEST, NOT_FEASIBLE, NOT_LOOKED_AT = "NotBest", "NotFeasible", "NotLookedAt"
@@ -143,6 +148,11 @@ class FollowedRollout(Report, frozen=True):
         sentence = f"{self.agree:,} of {pods} went to a node that the replay ranks among the best"
         return (verdict, f"{sentence}{describe_doubt(self.unknown)}")
 
+    @property
+    def headline_names_unread(self) -> bool:
+        """Return True, since the first line names the unread kinds."""
+        return True
+
     def describe_good_answer(self) -> str:
         """Return in a clause what a good answer says, for questions about several clusters."""
         return "no pod is placed otherwise"
@@ -199,3 +209,8 @@ class SamplingReport(Report, frozen=True):
         """Return how many pods were tried on how many nodes."""
         tried = f"{counted(len(self.steps), 'pod')} tried on {counted(len(self.node_order), 'node')}"
         return (f"{tried}{describe_doubt(self.unknown)}",)
+
+    @property
+    def headline_names_unread(self) -> bool:
+        """Return True, since the first line names the unread kinds."""
+        return True

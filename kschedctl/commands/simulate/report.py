@@ -123,6 +123,10 @@ class SimulationReport(Report, frozen=True):
     """Sentences about storage of which the placed pods need more in total than its driver published."""
     left_out: int = 0
     """The number of pods that already wait in the cluster and take no part."""
+    left_out_fitting: int | None = None
+    """The number of the pods left out that would get a node without evictions if they were scheduled before the new
+    pods, once old pods are removed. It is None if it is not known.
+    """
     waiting_placed: int = 0
     """The number of placed pods that were already waiting and belong to no workload of the manifests."""
     still_waiting: tuple[str, ...] = ()
@@ -155,6 +159,11 @@ class SimulationReport(Report, frozen=True):
         if unplaced == "0":
             return ("Scheduled:" if waiting or self.unplaced else "All scheduled:", sentence)
         return (f"{unplaced} pod{'' if unplaced == '1' else 's'} not scheduled:", sentence)
+
+    @property
+    def headline_names_unread(self) -> bool:
+        """Return whether the first line names the unread kinds: not if there is nothing to schedule."""
+        return bool(self.placed + self.unplaced or self.not_created or self._describe_waiting_objects())
 
     @property
     def new_pending_pods(self) -> tuple[str, ...]:
@@ -277,10 +286,21 @@ class SimulationReport(Report, frozen=True):
         text = describe_missing_namespaces(self.missing_namespaces)
         if self.left_out:
             was = agreeing(self.left_out, "was", "were")
-            text += f"; {counted(self.left_out, 'waiting pod')} {was} left out"
-            if self.placed:
-                text += " and may take the room first (--pending)"
+            text += f"; {counted(self.left_out, 'waiting pod')} {was} left out{self._left_out_clause}"
         return text
+
+    @property
+    def _left_out_clause(self) -> str:
+        """What is known of the pods left out: how many of them fit and may take the room first, or an empty string."""
+        if not self.placed:
+            return ""
+        fitting = self.left_out_fitting
+        if fitting is None or fitting == self.left_out == 1:
+            return " and may take the room first (--pending)"
+        if not fitting:
+            return ", which fits on no node (--pending)" if self.left_out == 1 else ", none of which fits (--pending)"
+        fit = agreeing(fitting, "fits", "fit")
+        return f", {fitting:,} of which {fit} and may take the room first (--pending)"
 
     @property
     def evicted_pods(self) -> int:
@@ -352,6 +372,8 @@ class SimulationReport(Report, frozen=True):
                 *describe_evictions(self.evicted),
                 *self._describe_unchanged_workloads(),
                 *self.autoscaled,
+                *([self.describe_permit_waits()] if self.waiting else ()),
+                *(f"note: {note}" for note in self.assumed),
             ),
             figures={"placed": self.placed, "unplaced": self.unplaced, "evicted": self.evicted_pods},
         )
@@ -367,6 +389,12 @@ class SimulationReport(Report, frozen=True):
             "applying "
             "the manifests replaces no pod (leave out --rollout)",
         )
+
+    def describe_permit_waits(self) -> str:
+        """Return how many of the placed pods wait at Permit before they are bound, and why."""
+        number = len(self.waiting)
+        reasons = first_few(tuple(dict.fromkeys(self.waiting.values())))
+        return f"{number:,} of the pods with a node {agreeing(number, 'waits', 'wait')} at Permit: {reasons}"
 
     def iter_harm_warnings(self) -> Iterator[str]:
         """Yield warnings about the harm that the changes do.

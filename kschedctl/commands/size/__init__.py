@@ -1,9 +1,8 @@
 """`size`: which nodes would you need if you built the cluster from scratch?
 
 Read `sizing` first: it starts from node sets of a solver (`solved`) or of a greedy packing, and makes them cheaper
-(`search`). `replays` proves each set, and `optimality` looks for cheaper ones. `hints` says why pods get no node.
-`shapes` and `type_shapes` are the node shapes to choose from. `program` is the packing problem as arrays, with the
-greedy packing.
+(`search`). `replays` proves each set, and `optimality` looks for cheaper ones. `shapes` and `type_shapes` are the node
+shapes to choose from. `program` is the packing problem as arrays, with the greedy packing.
 """
 
 from __future__ import annotations
@@ -17,10 +16,9 @@ from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.simulate import prepare_simulation
-from kschedctl.commands.size.hints import iter_instance_type_hints
 from kschedctl.commands.size.report import NodeSizing
 from kschedctl.commands.size.shapes import NodeShape, add_prices_to_shapes, build_pool_shapes
-from kschedctl.commands.size.sizing import SizingWishes, size_cluster
+from kschedctl.commands.size.sizing import SizingCriteria, iter_instance_type_hints, size_cluster
 from kschedctl.commands.size.type_shapes import build_type_shapes
 from kschedctl.commands.whatif import ScenarioRun
 from kschedctl.errors import InputError, KschedctlError, UsageError
@@ -40,12 +38,14 @@ from kschedctl.replay.settling import SettledCluster
 from kschedctl.reports import scenario as parts
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.scenario import Scenario
+from kschedctl.text.deprecation import accept_old_names
 
 
+@accept_old_names(wishes="criteria")
 def size(
     cluster: Cluster,
     manifests: Iterable[JsonObject | Struct] = (),
-    wishes: SizingWishes = SizingWishes(),
+    criteria: SizingCriteria = SizingCriteria(),
     *,
     instance_types: Sequence[JsonObject] = (),
     pool_label: str = "",
@@ -65,7 +65,7 @@ def size(
     Arguments:
         cluster: the cluster, whose nodes are replaced.
         manifests: new workloads and pods to place as well.
-        wishes: the requirements for a set of nodes, and the time limit.
+        criteria: the requirements for a set of nodes, and the time limit.
         instance_types: the catalogue in the format of kwok's instance_types.json. If the cluster has Karpenter
             NodePools, nodes are those that the pools would launch. Without a catalogue, nodes are like those of the
             cluster's pools.
@@ -95,9 +95,9 @@ def size(
         shapes = build_type_shapes(cluster, instance_types, node_labels or {})
     else:
         shapes = add_prices_to_shapes(build_pool_shapes(cluster, pool_label), instance_types)
-    _validate_shapes(shapes, wishes, from_types=uses_types)
+    _validate_shapes(shapes, criteria, from_types=uses_types)
     report = size_cluster(
-        cluster, shapes, wishes, progress, workers=workers, not_created=[*denied_manifests, *denied_steps]
+        cluster, shapes, criteria, progress, workers=workers, not_created=[*denied_manifests, *denied_steps]
     )
     if not uses_types:
         return report
@@ -132,7 +132,7 @@ def _apply_scenario(
     return apply_steps(cluster, steps, read_step_files(steps, read, where), where)
 
 
-def _validate_shapes(shapes: Sequence[NodeShape], wishes: SizingWishes, *, from_types: bool) -> None:
+def _validate_shapes(shapes: Sequence[NodeShape], criteria: SizingCriteria, *, from_types: bool) -> None:
     """Raise UsageError if there are no shapes or too few zones, and InputError for a negative price.
 
     There are too few zones if all pods have to survive the loss of a zone, but there is only one. `from_types` says
@@ -150,7 +150,7 @@ def _validate_shapes(shapes: Sequence[NodeShape], wishes: SizingWishes, *, from_
             if price is not None and price < 0:
                 raise InputError(f'the price of "{shape.name}" must not be negative: {price}', where="instanceTypes")
     zones = {zone for shape in shapes for zone in shape.zones if zone}
-    if wishes.keep_zone_loss and len(zones) < 2:
+    if criteria.keep_zone_loss and len(zones) < 2:
         raise UsageError(
             "to survive the loss of a zone, nodes in several zones are needed",
             hint=f"zones: {', '.join(zones) or 'none'}",

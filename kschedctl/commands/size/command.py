@@ -15,7 +15,7 @@ from kschedctl.cli.progress import show_progress
 from kschedctl.cli.run_options import WorkOptions, choose_exit_code
 from kschedctl.cli.source import CREATION_LIMIT_KINDS, LiveKinds, load_cluster
 from kschedctl.commands import size as library
-from kschedctl.commands.size.sizing import SizingWishes
+from kschedctl.commands.size.sizing import SizingCriteria
 from kschedctl.commands.whatif.scenario_file import ScenarioFile, read_scenario
 from kschedctl.errors import ClusterError, UsageError
 from kschedctl.replay.controllers.manifests import locate_errors
@@ -98,9 +98,9 @@ class SizeOptions:
             labels[key] = value
         return labels
 
-    def build_wishes(self) -> SizingWishes:
+    def build_criteria(self) -> SizingCriteria:
         """Build the requirements for a set of nodes from these options."""
-        return SizingWishes(self.by_nodes, self.keep_zone_loss, self.scale, self.seconds)
+        return SizingCriteria(self.by_nodes, self.keep_zone_loss, self.scale, self.seconds)
 
 
 @with_options
@@ -116,7 +116,7 @@ def size(
     the first sets and a better lower bound.
     """
     types = instance_types.read_types() or ()
-    wishes = sizes.build_wishes()
+    criteria = sizes.build_criteria()
     workers = work.workers
     application = _read_input(source)
     steps = read_scenario(sizes.scenario) if sizes.scenario else ScenarioFile()
@@ -124,7 +124,7 @@ def size(
         report = library.size(
             application.cluster,
             application.manifests,
-            wishes,
+            criteria,
             instance_types=types,
             pool_label=sizes.pool_label,
             pools=sizes.pools,

@@ -188,8 +188,9 @@ class NodeSets:
             return
         view = simulation.view
         next_nodes = list(self._iter_next_nodes(counts, lost_zone))
+        shape_names = [name for name, _ in next_nodes]
         if not len(view.nodes):
-            all_shapes = tuple(dict.fromkeys(name for name, _ in next_nodes))
+            all_shapes = tuple(dict.fromkeys(shape_names))
             for position in waiting:
                 yield view.pods.objects[position].key, all_shapes
             return
@@ -197,16 +198,17 @@ class NodeSets:
         # Run the cycle of each distinct pod with the next nodes added after the existing ones.
         view_with_next_nodes = view.with_changes(view.cluster, added=[(Row(0), node) for _, node in next_nodes])
         trial = Simulation(simulation.scheduler, view_with_next_nodes, preemption=False)
+        first_next_row = len(view.nodes)
         takers_by_info: dict[int, tuple[str, ...]] = {}
         for position in waiting:
             number = int(view.pods.info[position])
             if number not in takers_by_info and trial.framework(position) is not None:
                 cycle = trial.run_cycle(position)
-                next_indexes: list[int] = []
+                takers: dict[str, None] = {}
                 if cycle.schedulable and not cycle.gated:
-                    next_indexes = (cycle.passed.rows - len(view.nodes)).tolist()
-                shape_names = [next_nodes[index][0] for index in next_indexes if index >= 0]
-                takers_by_info[number] = tuple(dict.fromkeys(shape_names))
+                    feasible_rows = cycle.passed.rows.tolist()
+                    takers = {shape_names[row - first_next_row]: None for row in feasible_rows if row >= first_next_row}
+                takers_by_info[number] = tuple(takers)
             yield view.pods.objects[position].key, takers_by_info.get(number, ())
 
     def _iter_next_nodes(self, counts: Counts, lost_zone: str) -> Iterator[tuple[str, Node]]:

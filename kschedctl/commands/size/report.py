@@ -130,6 +130,11 @@ class NodeSizing(Report, frozen=True):
             f"{self._describe_pods_losing_nodes()}{self._describe_best_set()}{self._describe_unplaced_pods()}{describe_doubt(self.unknown)}",
         )
 
+    @property
+    def headline_names_unread(self) -> bool:
+        """Return True, since the first line names the unread kinds."""
+        return True
+
     def _describe_best_set(self) -> str:
         """Describe the best set: its number of nodes, their price if it is known, and the lower bound.
 

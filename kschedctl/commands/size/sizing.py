@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from math import ceil
 
@@ -16,13 +16,12 @@ import numpy as np
 from msgspec import structs
 
 from kschedctl.api.copying import replace
-from kschedctl.api.objects import Pod
+from kschedctl.api.objects import NodeSelector, Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.pod_table import NO_PODS, PodTable
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
-from kschedctl.commands.size.hints import find_nodes_to_keep
 from kschedctl.commands.size.optimality import OptimalityCheck, TriedSet, enumerate_cheaper_sets, try_set
 from kschedctl.commands.size.program import (
     ROUNDING_ERROR,
@@ -55,8 +54,10 @@ from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import PoolChange
 from kschedctl.reports.unknown import ClusterBasis, UnknownKind
+from kschedctl.scheduler.plugins.helper.volumes.listers import Listers, get_listers, iter_claim_volumes
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.text.counts import counted
+from kschedctl.snapshot.nodes import HOSTNAME, ZONE
+from kschedctl.text.counts import agreeing, counted, first_few
 
 NEVER = float("inf")
 NOT_YET = "no node of this set takes the pod, and the search ended before it found a better set"
@@ -65,7 +66,7 @@ MIN_SOLVER_SECONDS = 8.0
 
 
 @dataclass(frozen=True)
-class SizingWishes:
+class SizingCriteria:
     """The requirements for a set of nodes, and the measure by which sets are compared."""
 
     by_nodes: bool = False
@@ -95,7 +96,7 @@ class NodeSet:
 def size_cluster(
     cluster: Cluster,
     shapes: Sequence[NodeShape],
-    wishes: SizingWishes = SizingWishes(),
+    criteria: SizingCriteria = SizingCriteria(),
     progress: Progress = NO_PROGRESS,
     *,
     workers: Workers = ONE_PROCESS,
@@ -104,17 +105,17 @@ def size_cluster(
     """Find the cheapest nodes of these shapes for all pods of the cluster.
 
     Pods of DaemonSets and static pods come with the nodes, and finished or terminating pods are left out. Workloads are
-    scaled as the wishes say, except for pods with claims. `not_created` are workloads with pods that the API server
+    scaled as the criteria say, except for pods with claims. `not_created` are workloads with pods that the API server
     would deny.
     """
     pods = [recreate_pod(pod) for pod in cluster.pods if _needs_node(pod)]
-    additional_pods = iter_pods_to_scale([pod for pod in pods if not has_claims(pod)], wishes.scale)
+    additional_pods = iter_pods_to_scale([pod for pod in pods if not has_claims(pod)], criteria.scale)
     empty_cluster = replace(cluster, nodes=(), pods=NO_PODS)
     all_pods = add_pods(empty_cluster, [*pods, *additional_pods])
-    sizing = _Sizing(all_pods, {shape.name: shape for shape in shapes}, wishes, workers)
+    sizing = _Sizing(all_pods, {shape.name: shape for shape in shapes}, criteria, workers)
     sizing.run(progress)
     before = compute_pools(Scheduler(cluster).view) if cluster.nodes else {}
-    report = sizing.build_report(tuple(_iter_caveats(pods, wishes)), before)
+    report = sizing.build_report(tuple(_iter_caveats(pods, criteria)), before)
     running_now = {pod.key for pod in cluster.pods if pod.spec.node_name and _needs_node(pod)}
     without_node = [key for group in report.never for key in group.pods]
     loses_node = tuple(key for key in without_node if key in running_now)
@@ -161,7 +162,7 @@ class _Sizing:
     """The cluster without nodes, with all pods to place."""
     shapes: dict[str, NodeShape]
     """The node shapes by name. From the start of the search on they include parts that are limited to one zone."""
-    wishes: SizingWishes
+    criteria: SizingCriteria
     workers: Workers = ONE_PROCESS
     sets: list[NodeSet] = field(default_factory=list)
     homeless: dict[str, str] = field(default_factory=dict)
@@ -186,10 +187,10 @@ class _Sizing:
         self._all_pods = self.cluster
         self._unplaceable: Set[str] = frozenset()
         self.pod_count = len(self.cluster.pods)
-        self._deadline = time.time() + self.wishes.seconds
+        self._deadline = time.time() + self.criteria.seconds
         self.packing: SolvedPacking | PlainPacking = PlainPacking()
         if is_solver_available():
-            self.packing = SolvedPacking(max(MIN_SOLVER_SECONDS, self.wishes.seconds / 4))
+            self.packing = SolvedPacking(max(MIN_SOLVER_SECONDS, self.criteria.seconds / 4))
         self._one_per_zone = {name: len(shape.zones) for name, shape in self.shapes.items()}
         self.view = Scheduler(NodeSets(self.cluster, self.shapes).build_cluster(self._one_per_zone)).view
         self.search: SetSearch | None = None
@@ -197,7 +198,7 @@ class _Sizing:
     @property
     def uses_prices(self) -> bool:
         """Whether sets are compared by price: all prices are known and the user did not ask for the fewest nodes."""
-        if self.wishes.by_nodes:
+        if self.criteria.by_nodes:
             return False
         return all(price is not None for shape in self.shapes.values() for price in shape.prices.values())
 
@@ -262,7 +263,7 @@ class _Sizing:
         solver_starts = search.packing.propose_starting_sets(search.program)
         self.bound = self.proven = search.bound = solver_starts.bound
         self.starts = len(solver_starts.sets)
-        search_progress = _SearchProgress(progress, self._deadline, self.wishes.seconds)
+        search_progress = _SearchProgress(progress, self._deadline, self.criteria.seconds)
         # A crowded set comes first, since its replay has shown already which nodes it lacks.
         starts = sorted(solver_starts.sets, key=lambda counts: format_counts(counts) not in crowded_names)
         complete_sets = self._grow_starting_sets(search, starts, search_progress.report_placed_pods)
@@ -294,7 +295,7 @@ class _Sizing:
             # The view has nodes of whole shapes only, so that a part in one zone uses the whole shape's node there.
             whole_shape = self.shapes[shape.base_name or name]
             row_by_shape[name] = self.view.nodes.index[whole_shape.get_first_node_name(shape.zones[0])]
-        sets = NodeSets(self.cluster, self.shapes, self.wishes.keep_zone_loss)
+        sets = NodeSets(self.cluster, self.shapes, self.criteria.keep_zone_loss)
         return SetSearch(sets, build_program(self.view, row_by_shape, costs, self.takers), self.packing)
 
     def _grow_starting_sets(
@@ -305,7 +306,7 @@ class _Sizing:
         These sets are added to `self.sets`, and the pods that they leave out to `homeless`. The first start has
         unlimited time, the others have half of the search time.
         """
-        half_time = self._deadline - self.wishes.seconds / 2
+        half_time = self._deadline - self.criteria.seconds / 2
         tasks = [SearchTask(counts, half_time if index else NEVER) for index, counts in enumerate(starts)]
         results = run_tasks(grow_and_trim_set, search, tasks, self.workers, done, parts=[UNKNOWN_PARTS] * len(tasks))
         self.interrupted = results.interrupted
@@ -428,8 +429,8 @@ class _Sizing:
             candidates=self.starts,
             complete=self.tried == self.starts and not self.interrupted,
             solver=isinstance(self.packing, SolvedPacking),
-            zone_loss=self.wishes.keep_zone_loss,
-            scale=self.wishes.scale,
+            zone_loss=self.criteria.keep_zone_loss,
+            scale=self.criteria.scale,
             doubts=doubts,
             interrupted=self.interrupted,
             **self._build_cluster_basis(bool(doubts)),
@@ -554,15 +555,88 @@ def _group_pods_by_message(waiting: Mapping[str, str]) -> Iterator[HomelessPods]
         yield HomelessPods(tuple(keys), message)
 
 
-def _iter_caveats(pods: Sequence[Pod], wishes: SizingWishes) -> Iterator[str]:
+def _iter_caveats(pods: Sequence[Pod], criteria: SizingCriteria) -> Iterator[str]:
     """Yield the reasons why the answer may be wrong, if there are any.
 
     If workloads are scaled, pods with volume or device claims are not scaled. For pods with ResourceClaims, the devices
     of new nodes are unknown.
     """
-    claiming_pods = sum(map(has_claims, pods)) if wishes.scale > 1 else 0
+    claiming_pods = sum(map(has_claims, pods)) if criteria.scale > 1 else 0
     pods_with_devices = sum(bool(pod.spec.resource_claims) for pod in pods)
     if claiming_pods:
         yield f"{counted(claiming_pods, 'pod')} with claims: not scaled, since the claims of more pods are unknown"
     if pods_with_devices:
         yield f"{counted(pods_with_devices, 'pod')} with ResourceClaims: the devices of new nodes are unknown"
+
+
+MAX_LABEL_HINTS = 3
+"""At most this many labels are named that new nodes lack."""
+
+
+def find_nodes_to_keep(cluster: Cluster, pod_keys: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """Return the nodes to which some of these running pods are bound by hostname, with the keys of the bound pods.
+
+    A pod is bound to its node by a volume that only this node can access, or by its nodeSelector. The nodes are sorted
+    by name.
+    """
+    pods_by_node: dict[str, list[str]] = {}
+    storage = get_listers(Scheduler(cluster).view)
+    for pod in cluster.pods:
+        if pod.key in pod_keys and pod.spec.node_name and _is_bound_by_hostname(pod, storage):
+            pods_by_node.setdefault(pod.spec.node_name, []).append(pod.key)
+    return {node: tuple(pods) for node, pods in sorted(pods_by_node.items())}
+
+
+def _is_bound_by_hostname(pod: Pod, storage: Listers) -> bool:
+    """Return whether the pod's nodeSelector or one of its volumes names the hostname of its node."""
+    if HOSTNAME in pod.spec.node_selector:
+        return True
+    for claim_volume in iter_claim_volumes(pod):
+        claim = storage.claims.get((pod.metadata.namespace, claim_volume.claim_name))
+        volume = storage.volumes.get(claim.spec.volume_name) if claim else None
+        affinity = volume.spec.node_affinity if volume else None
+        if affinity is not None and affinity.required is not None and _names_hostname(affinity.required):
+            return True
+    return False
+
+
+def _names_hostname(selector: NodeSelector) -> bool:
+    """Return whether each term of the selector names hostnames."""
+    return all(
+        any(requirement.key == HOSTNAME and requirement.operator == "In" for requirement in term.match_expressions)
+        for term in selector.node_selector_terms
+    )
+
+
+def iter_instance_type_hints(
+    cluster: Cluster, shapes: Sequence[NodeShape], pods_without_node: Collection[str]
+) -> Iterator[str]:
+    """Yield hints about what nodes of the instance types lack: labels that pods select, and zones of the cluster.
+
+    At most MAX_LABEL_HINTS labels are named: those selected by most of the pods still without a node. Hostnames and
+    zones are left out. There is a hint about zones only if the types and the cluster have no zone in common.
+    """
+    yield from _iter_label_hints(shapes, [pod for pod in cluster.pods if pod.key in pods_without_node])
+
+    zones_of_types = sorted({zone for shape in shapes for zone in shape.zones if zone})
+    zones_of_cluster = sorted({node.metadata.labels[ZONE] for node in cluster.nodes if ZONE in node.metadata.labels})
+    if zones_of_types and zones_of_cluster and not set(zones_of_types) & set(zones_of_cluster):
+        yield (
+            f"none of the zones of these types ({first_few(zones_of_types)}) is a zone of the cluster "
+            f"({first_few(zones_of_cluster)}): volumes and zone selectors do not match"
+        )
+
+
+def _iter_label_hints(shapes: Sequence[NodeShape], pods: Iterable[Pod]) -> Iterator[str]:
+    """Yield hints about the labels that most of the pods select and that no node of the shapes has."""
+    models = [model for shape in shapes for model in shape.models.values()]
+    offered_labels = {label for model in models for label in model.metadata.labels.items()}
+    selecting_pods: Counter[tuple[str, str]] = Counter()
+    for pod in pods:
+        lacking_labels = pod.spec.node_selector.items() - offered_labels
+        # No --node-label can give all nodes one hostname or zone
+        selecting_pods.update((key, value) for key, value in lacking_labels if key not in (HOSTNAME, ZONE))
+    for (key, value), pod_count in selecting_pods.most_common(MAX_LABEL_HINTS):
+        selects = agreeing(pod_count, "selects", "select")
+        option = f"--node-label {key}={value} sizes nodes for {agreeing(pod_count, 'it', 'them')}"
+        yield f"{counted(pod_count, 'pod')} {selects} {key}={value}, which no node of these types has: {option}"

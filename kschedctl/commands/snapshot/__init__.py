@@ -154,7 +154,11 @@ def _strip_unread_parts(obj: Any) -> Any:
 
 def _strip_pod_status(status: PodStatus) -> PodStatus:
     """Return the status without times, reason and message, and with only the conditions about resizing."""
-    resize = tuple(replace(c, message="", last_transition_time=None) for c in status.conditions if "Resize" in c.type)
+    resize = tuple(
+        replace(condition, message="", last_transition_time=None)
+        for condition in status.conditions
+        if "Resize" in condition.type
+    )
     return replace(status, start_time=None, reason="", message="", conditions=resize)
 
 

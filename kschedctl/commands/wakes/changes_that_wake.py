@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kschedctl.api.kinds import get_api_kind
 from kschedctl.api.objects import Pod
 from kschedctl.commands.explain.eliminations import report_eliminations
-from kschedctl.commands.explain.headline import describe_bound_gang_failure
+from kschedctl.commands.explain.pod_group_report import describe_bound_gang_failure
 from kschedctl.commands.explain.reach import find_obstacles
 from kschedctl.commands.wakes.event_replay import BACKOFF, NONE, UNSCHEDULABLE, RejectedPod, build_basis, try_pod
 from kschedctl.commands.wakes.report import RejectorReport, WakeUp, WakeUps

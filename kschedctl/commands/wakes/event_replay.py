@@ -27,7 +27,7 @@ from kschedctl.replay.unknown import (
     merge_unknown_kinds,
     summarize_unknowns,
 )
-from kschedctl.reports.unknown import Basis
+from kschedctl.reports.unknown import Basis, merge_notes
 from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS, build_fit_error
 from kschedctl.scheduler.engine.pod_groups.gangs import find_gang_plugin
 from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure
@@ -214,7 +214,7 @@ def build_basis(scheduler: Scheduler, rejected: RejectedPod) -> Basis:
 def merge_report_bases(bases: Sequence[Basis]) -> Basis:
     """Merge the report fields `not_replayed`, `unknown` and `undecided` of several answers."""
     return {
-        "not_replayed": tuple(dict.fromkeys(line for basis in bases for line in basis["not_replayed"])),
+        "not_replayed": merge_notes(basis["not_replayed"] for basis in bases),
         "unknown": merge_unknown_kinds(basis["unknown"] for basis in bases),
         "undecided": any(basis["undecided"] for basis in bases),
     }

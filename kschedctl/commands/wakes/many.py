@@ -22,6 +22,7 @@ from kschedctl.commands.wakes.event_replay import (
 from kschedctl.commands.wakes.report import Wakes, WakesOfMany, WakeUps, WakeUpsOfMany
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.replay.unknown import merge_unknown_kinds
+from kschedctl.reports.unknown import merge_notes
 from kschedctl.scheduler.framework.events import POD, ChangedObject
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import is_same_pod
@@ -77,8 +78,8 @@ def combine_wake_up_reports(
         tuple(reports),
         scope,
         unserved,
-        not_replayed=tuple(dict.fromkeys(note for report in reports for note in report.not_replayed)),
-        ignored=tuple(dict.fromkeys(note for report in reports for note in report.ignored)),
+        not_replayed=merge_notes(report.not_replayed for report in reports),
+        ignored=merge_notes(report.ignored for report in reports),
         unknown=merge_unknown_kinds(report.unknown for report in reports),
         undecided=any(report.undecided for report in reports),
     )

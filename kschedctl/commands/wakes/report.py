@@ -71,6 +71,11 @@ class WakeUps(Report, frozen=True):
         """Return the pod and what would wake it."""
         return (self.pod, self.headline + describe_doubt(self.unknown))
 
+    @property
+    def headline_names_unread(self) -> bool:
+        """Return True, since the first line names the unread kinds."""
+        return True
+
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the pod, its queue and the changes that wake it."""
         # The plugins are in the order of the filters, so the last ones reject the nodes that are closest to fitting
@@ -123,6 +128,11 @@ class WakeUpsOfMany(Report, frozen=True):
         clause = agreeing(waiting, "waits", "wait") + " for a change that makes the scheduler retry "
         clause += agreeing(waiting, "it", "them")
         return (f"{missing_text}{waiting_pods} {clause}{describe_doubt(self.unknown)}",)
+
+    @property
+    def headline_names_unread(self) -> bool:
+        """Return True, since the first line names the unread kinds."""
+        return True
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the pods, grouped by their states, the largest group first."""
@@ -184,6 +194,11 @@ class Wakes(Report, frozen=True):
             sentence = "in no queue"
         return (self.pod, sentence + describe_doubt(self.unknown))
 
+    @property
+    def headline_names_unread(self) -> bool:
+        """Return True, since the first line names the unread kinds."""
+        return True
+
 
 class WakesOfMany(Report, frozen=True):
     """The effects of changes on several rejected pods. Each change is judged separately."""
@@ -223,6 +238,11 @@ class WakesOfMany(Report, frozen=True):
         is_singular = woken_count == 1 or rejected_count == 1  # "1 of 5 pods is woken", "0 of 1 pod is woken"
         verb = "is" if is_singular else "are"
         return (f"{pods} {verb} woken by {cause}{describe_doubt(self.unknown)}",)
+
+    @property
+    def headline_names_unread(self) -> bool:
+        """Return whether the first line names the unread kinds: not if it only says why no pod is created."""
+        return bool(self.answers) or not self.not_created
 
 
 class WakingChange(Document, frozen=True):
@@ -288,3 +308,8 @@ class WakesBetween(Report, frozen=True):
         else:
             sentence = "No pod waited at both moments"
         return (sentence + describe_doubt(self.unknown),)
+
+    @property
+    def headline_names_unread(self) -> bool:
+        """Return whether the first line names the unread kinds: not if no pod was pending."""
+        return bool(self.pods)

@@ -35,6 +35,7 @@ from kschedctl.commands.watch.report import (
 )
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.section import Section
+from kschedctl.reports.unknown import merge_notes
 from kschedctl.sources.cluster import get_read_time
 
 
@@ -63,20 +64,18 @@ def cluster_metrics(
     if shapes:
         reports["room"] = capacity(cluster, shapes)
     reports |= {f"loss of a {unit}": simulate_failures(cluster, unit) for unit in units}
-    undecided = [
+    metrics = [
         MetricValue(UNDECIDED, {"question": question}, float(report.undecided)) for question, report in reports.items()
     ]
-    metrics = [
-        *undecided,
-        *_iter_quota_metrics(cluster),
-        *(metric for report in reports.values() for metric in _iter_metrics(report)),
-    ]
+    metrics += _iter_quota_metrics(cluster)
+    for report in reports.values():
+        metrics += _iter_metrics(report)
     order = tuple(FAMILIES)
     return ClusterMetrics(
         tuple(sorted(metrics, key=lambda metric: order.index(metric.metric))),
-        not_replayed=tuple(dict.fromkeys(what for report in reports.values() for what in report.not_replayed)),
+        not_replayed=merge_notes(report.not_replayed for report in reports.values()),
         unknown=merge_unknown_kinds(report.unknown for report in reports.values()),
-        undecided=any(metric.value for metric in undecided),
+        undecided=any(report.undecided for report in reports.values()),
     )
 
 

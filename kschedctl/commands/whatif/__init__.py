@@ -244,7 +244,10 @@ class ScenarioRun:
 
         # Admission shortens `change.new` to the pods before the first denied one.
         admissions = Admissions(cluster, {})
-        creation_failure = admissions.admit_more_pods(owner, change)
+        if edit.workload is None:
+            creation_failure = admissions.admit_more_pods(owner, change)
+        else:
+            creation_failure = admissions.admit(edit.workload, change)
         denied_keys = list(new_pods)[len(change.new) :]
         for key in denied_keys:
             del edit.changed_pods[key]
@@ -299,7 +302,8 @@ class ScenarioRun:
         `down_nodes`.
         """
         node_names = find_step_nodes(self.settled.cluster, step)
-        scheduler = Scheduler(node_edits.cordon_nodes(self.settled.cluster, node_names), self.call_extender)
+        cordoned_cluster = node_edits.cordon_nodes(self.settled.cluster, node_names)
+        scheduler = Scheduler(node_edits.with_current_priorities(cordoned_cluster, node_names), self.call_extender)
         simulation = Simulation(scheduler, seed=self.seed, sampling=self.sampling)
         admissions = Admissions(self.settled.cluster, {})
         drain = NodeDrain(simulation, node_names, None, admissions)

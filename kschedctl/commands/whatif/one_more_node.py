@@ -125,10 +125,12 @@ def is_harmless(report: WhatIf) -> bool:
     All drains must be completed in every run, and no pod may stay Terminating because its node is unreachable or not
     ready.
     """
-    lost, blocked = report.over_runs.get(LOST), report.over_runs.get(BLOCKED)
-    is_any_blocked = bool(report.incomplete_steps or (blocked and blocked.most))
-    is_any_lost = bool(report.lost_pods or (lost and lost.most))
-    return leaves_no_pod_pending(report) and not (is_any_blocked or is_any_lost or report.down_nodes)
+    lost_over_runs, blocked_over_runs = report.over_runs.get(LOST), report.over_runs.get(BLOCKED)
+    if report.lost_pods or (lost_over_runs and lost_over_runs.most):
+        return False
+    if report.incomplete_steps or (blocked_over_runs and blocked_over_runs.most):
+        return False
+    return leaves_no_pod_pending(report) and not report.down_nodes
 
 
 def _choose_model_nodes(cluster: Cluster, taken_nodes: Sequence[str], deletes_nodes: bool) -> list[str]:

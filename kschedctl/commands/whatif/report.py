@@ -19,6 +19,7 @@ from kschedctl.reports.placements import (
     PinnedVolume,
     Spread,
     describe_data_on_nodes,
+    describe_differing_runs,
     describe_down_nodes,
 )
 from kschedctl.reports.plugin_answers import SearchStart
@@ -233,6 +234,11 @@ class WhatIf(Report, frozen=True):
         return ("Pods are affected:", f"{counts}{doubt}")
 
     @property
+    def headline_names_unread(self) -> bool:
+        """Return True, since the first line names the unread kinds."""
+        return True
+
+    @property
     def incomplete_steps(self) -> tuple[int, ...]:
         """The numbers of the drains that do not empty their nodes."""
         return tuple(number for number, step in enumerate(self.steps, 1) if step.not_drained)
@@ -317,6 +323,7 @@ class WhatIf(Report, frozen=True):
                 *((f"lost for good, since no controller recreates them: {first_few(lost)}",) if lost else ()),
                 *describe_data_on_nodes(self.pinned_volumes),
                 *((f"{counted(evictions, 'pod')} preempted in the steps",) if evictions else ()),
+                *describe_differing_runs(self.runs, self.over_runs, NUMBERS_OVER_RUNS),
             ),
             subject=self.name,
             pods=(

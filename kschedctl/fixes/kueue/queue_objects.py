@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
 from msgspec.structs import replace
@@ -35,38 +35,36 @@ def search_queue_corrections(trials: AdmissionTrials) -> Iterator[tuple[Admissio
     stopped queues are resumed, too. A correction is yielded only if the Workload is then admitted. Advice that needs
     values has no trial and is always yielded. Nothing is yielded if the Workload names no queue.
     """
-    cluster, workload = trials.cluster, trials.workload
-    namespace, name = workload.metadata.namespace, workload.spec.queue_name
-    if not name:
+    if not trials.workload.spec.queue_name:
         return
-    local_queues: list[LocalQueue] = list(cluster.list_in_namespace("local_queues", namespace))
-    local_queue = next((queue for queue in local_queues if queue.metadata.name == name), None)
-    if local_queue is None:
-        proposals: Iterable[AdmissionProposal] = _propose_local_queue_correction(
-            trials, name, [queue.metadata.name for queue in local_queues]
-        )
-    else:
-        cluster_queue = next(
-            (queue for queue in cluster.cluster_queues if queue.metadata.name == local_queue.spec.cluster_queue), None
-        )
-        if cluster_queue is None:
-            proposals = _propose_cluster_queue_correction(
-                local_queue, [queue.metadata.name for queue in cluster.cluster_queues]
-            )
-        else:
-            flavors = [flavor.metadata.name for flavor in cluster.resource_flavors]
-            proposals = [
-                *_propose_queue_resumption(local_queue, cluster_queue),
-                *_propose_flavor_correction(cluster_queue, flavors),
-            ]
-    # Yield advice as it is, and other proposals only if a replay admits the Workload
-    for proposal in proposals:
+    for proposal in _propose_queue_corrections(trials):
         if proposal.needs_values:
             yield proposal, None
             continue
         trial = trials.replay_proposal(proposal)
         if trial is not None and trials.is_admitted(trial):
             yield proposal, trial
+
+
+def _propose_queue_corrections(trials: AdmissionTrials) -> Iterator[AdmissionProposal]:
+    """Yield proposals for the first missing object that the Workload needs, or to resume its stopped queues."""
+    cluster, workload = trials.cluster, trials.workload
+    queue_name = workload.spec.queue_name
+    local_queues: list[LocalQueue] = list(cluster.list_in_namespace("local_queues", workload.metadata.namespace))
+    local_queue = next((queue for queue in local_queues if queue.metadata.name == queue_name), None)
+    if local_queue is None:
+        local_queue_names = [queue.metadata.name for queue in local_queues]
+        yield from _propose_local_queue_correction(trials, queue_name, local_queue_names)
+        return
+
+    cluster_queues = {queue.metadata.name: queue for queue in cluster.cluster_queues}
+    cluster_queue = cluster_queues.get(local_queue.spec.cluster_queue)
+    if cluster_queue is None:
+        yield from _propose_cluster_queue_correction(local_queue, list(cluster_queues))
+        return
+    yield from _propose_queue_resumption(local_queue, cluster_queue)
+    flavor_names = [flavor.metadata.name for flavor in cluster.resource_flavors]
+    yield from _propose_flavor_correction(cluster_queue, flavor_names)
 
 
 def _propose_queue_resumption(local_queue: LocalQueue, cluster_queue: ClusterQueue) -> Iterator[AdmissionProposal]:
@@ -186,24 +184,26 @@ def _propose_flavor_correction(queue: ClusterQueue, existing: list[str]) -> Iter
             operations.append(build_operation(path, near))
 
     name = queue.metadata.name
-    # Renaming only some of the flavors would not help
-    if names_without_match:
-        is_single = len(names_without_match) == 1
-        noun, pronoun = ("ResourceFlavor", "it") if is_single else ("ResourceFlavors", "them")
-        names = ", ".join(names_without_match)
-        yield AdmissionProposal(
-            f"create {noun} {names} with the labels of its nodes; ClusterQueue {name} refers to {pronoun}",
-            "create-flavor",
-            Price.CORRECTION,
-            "operator",
-            needs_values=("spec.nodeLabels",),
-            manifests=tuple(
-                build_kueue_manifest("ResourceFlavor", {"name": flavor}, {"nodeLabels": {}})
-                for flavor in names_without_match
-            ),
-        )
+    if names_without_match:  # renaming only the other flavors would not help
+        yield _build_flavor_creation_proposal(name, names_without_match)
     elif operations:
         patch = ObjectPatch(Owner("ClusterQueue", "", name), tuple(operations))
         summary = f"let ClusterQueue {name} name {' and '.join(corrections)}"
         edits = (("ClusterQueue", apply_operations(queue, operations)),)
         yield AdmissionProposal(summary, "flavor-name", Price.CORRECTION, "operator", (patch,), edits)
+
+
+def _build_flavor_creation_proposal(queue_name: str, flavor_names: Sequence[str]) -> AdmissionProposal:
+    """Build the proposal to create the flavors to which a ClusterQueue refers. It needs the labels of their nodes."""
+    noun, pronoun = ("ResourceFlavor", "it") if len(flavor_names) == 1 else ("ResourceFlavors", "them")
+    names = ", ".join(flavor_names)
+    return AdmissionProposal(
+        f"create {noun} {names} with the labels of its nodes; ClusterQueue {queue_name} refers to {pronoun}",
+        "create-flavor",
+        Price.CORRECTION,
+        "operator",
+        needs_values=("spec.nodeLabels",),
+        manifests=tuple(
+            build_kueue_manifest("ResourceFlavor", {"name": flavor}, {"nodeLabels": {}}) for flavor in flavor_names
+        ),
+    )

@@ -147,6 +147,21 @@ def _collect_preempted_workloads(outlooks: Mapping[str, WorkloadOutlook]) -> set
     return {victim for outlook in outlooks.values() for victim in outlook.victims}
 
 
+def _find_queues_of_cohort_tree(cluster: Cluster, queue_name: str) -> set[str]:
+    """Return the names of the ClusterQueues in the cohort tree of this ClusterQueue, or an empty set if it is missing.
+
+    A ClusterQueue without a cohort is a tree by itself.
+    """
+    parents = {cohort.metadata.name: cohort.spec.parent_name for cohort in cluster.cohorts}
+    root_by_queue = {}
+    for queue in cluster.cluster_queues:
+        root_cohort = _find_root_cohort(queue.spec.cohort_name or queue.spec.cohort, parents)
+        root_by_queue[queue.metadata.name] = root_cohort or queue.metadata.name
+    if queue_name not in root_by_queue:
+        return set()
+    return {name for name, root in root_by_queue.items() if root == root_by_queue[queue_name]}
+
+
 def _limit_cluster_to_cohort_tree(cluster: Cluster, workload: KueueWorkload) -> Cluster:
     """Return the cluster restricted to the queues and Workloads of the cohort tree to which the Workload belongs.
 
@@ -156,25 +171,17 @@ def _limit_cluster_to_cohort_tree(cluster: Cluster, workload: KueueWorkload) -> 
     """
     if any(flavor.spec.topology_name for flavor in cluster.resource_flavors):
         return cluster
-    # The ClusterQueue of each LocalQueue, and the root of its cohort tree: the queue itself without a cohort
-    cluster_queue_names = {
+    cluster_queue_by_local_queue = {
         (queue.metadata.namespace, queue.metadata.name): queue.spec.cluster_queue for queue in cluster.local_queues
     }
-    parents = {cohort.metadata.name: cohort.spec.parent_name for cohort in cluster.cohorts}
-    roots = {
-        queue.metadata.name: _find_root_cohort(queue.spec.cohort_name or queue.spec.cohort, parents)
-        or queue.metadata.name
-        for queue in cluster.cluster_queues
-    }
-    own_queue_name = cluster_queue_names.get((workload.metadata.namespace, workload.spec.queue_name), "")
-    root = roots.get(own_queue_name)
-    if root is None:
+    own_queue = cluster_queue_by_local_queue.get((workload.metadata.namespace, workload.spec.queue_name), "")
+    queues = _find_queues_of_cohort_tree(cluster, own_queue)
+    if not queues:
         return cluster
-    queues = {name for name, root_of_queue in roots.items() if root_of_queue == root}
 
     def is_in_tree(other: KueueWorkload) -> bool:
         """Return whether a Workload waits in a queue of the tree or holds quota of the tree."""
-        if cluster_queue_names.get((other.metadata.namespace, other.spec.queue_name)) in queues:
+        if cluster_queue_by_local_queue.get((other.metadata.namespace, other.spec.queue_name)) in queues:
             return True
         admission = other.status.admission
         return admission is not None and admission.cluster_queue in queues

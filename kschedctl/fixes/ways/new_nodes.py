@@ -55,15 +55,23 @@ def iter_added_node_fixes(tried: TriedNode) -> Iterator[Fix]:
     accepting_models = [node for node in models if _would_new_node_accept_pod(tried, node)] or models
     for node in sorted(models, key=lambda node: node not in accepting_models)[:MOST_MODELS]:
         yield build_added_nodes_fix(view, node, has_rare_devices=_has_rare_devices(tried, node))
+    yield from _iter_larger_node_fixes(tried, accepting_models)
 
-    # Add a larger node if all accepting models are too small.
-    larger_amounts = {node.metadata.name: _find_amounts_of_larger_node(tried, node) for node in accepting_models}
+
+def _iter_larger_node_fixes(tried: TriedNode, models: Sequence[Node]) -> Iterator[Fix]:
+    """Yield fixes that add a larger node like the first MOST_MODELS models.
+
+    Nothing is yielded if some model is large enough. A model is skipped if an existing node has enough of an extended
+    resource that the model lacks, because a copy of that node is offered.
+    """
+    view = tried.cycle.view
+    larger_amounts = {node.metadata.name: _find_amounts_of_larger_node(tried, node) for node in models}
     if not all(larger_amounts.values()):
         return
-    for node in accepting_models[:MOST_MODELS]:
+    for node in models[:MOST_MODELS]:
         amounts = larger_amounts[node.metadata.name]
         if any(is_extended(name) and _find_largest_allocatable(view, name) >= amounts[name] for name in amounts):
-            continue  # a copy of a node that has enough devices is offered instead
+            continue
         larger_node_fix = _build_larger_node_fix(tried, node, ())
         if larger_node_fix is not None:
             yield larger_node_fix
@@ -210,7 +218,7 @@ def _find_amounts_of_larger_node(tried: TriedNode, node: Node, other_pods: Seque
     ]
     daemon_requests = np.zeros(len(view.resources), np.int64)
     if daemon_pods:
-        daemon_requests = view.requests[view.pods.info[daemon_pods]].sum(axis=0)
+        daemon_requests = view.get_requests(daemon_pods).sum(axis=0)
     requests: Counter[str] = Counter()
     for info in (tried.cycle.info, *other_pods):
         requests.update(info.incoming_requests)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from enum import Enum
+from functools import partial
+from itertools import chain
 
 import numpy as np
 from msgspec.structs import replace
@@ -209,7 +211,7 @@ def _iter_toleration_corrections(tried: TriedNode, taint: Taint) -> Iterator[Fix
     """
     pod_tolerations: Sequence[Toleration] = tried.cycle.info.spec.tolerations
     taint_sets, _ = tried.cycle.view.nodes.taint_sets
-    known_taints = dict.fromkeys(taint for taints in taint_sets for taint in taints)
+    known_taints = dict.fromkeys(chain.from_iterable(taint_sets))
     for index, toleration in enumerate(pod_tolerations):
         if toleration.operator in ("Gt", "Lt") or any(tolerates(toleration, other) for other in known_taints):
             continue
@@ -227,11 +229,6 @@ def _iter_toleration_corrections(tried: TriedNode, taint: Taint) -> Iterator[Fix
         else:
             corrected = Toleration(taint.key, "Exists", "", effect)
 
-        def change(pod: Pod, wrong: Toleration = toleration, right: Toleration = corrected) -> Pod:
-            """Return the pod with the corrected toleration."""
-            tolerations = [right if existing == wrong else existing for existing in pod.spec.tolerations]
-            return replace(pod, spec=replace(pod.spec, tolerations=tuple(tolerations)))
-
         if likeness is Likeness.IN_KEY:
             change_text = f"key {toleration.key} to key {corrected.key}"
             if has_value:
@@ -239,8 +236,14 @@ def _iter_toleration_corrections(tried: TriedNode, taint: Taint) -> Iterator[Fix
         else:
             change_text = f"{_format_toleration(toleration)} to {_format_toleration(corrected)}"
         text = f"correct the toleration from {change_text}, the node's taint"
-        edits = build_pod_edits(tried.trial.pod, change)
+        edits = build_pod_edits(tried.trial.pod, partial(_replace_toleration, wrong=toleration, right=corrected))
         yield Fix(FixKind.TOLERATE, (index, taint), text, by="author", edits=edits, cost=TYPO, price=Price.CORRECTION)
+
+
+def _replace_toleration(pod: Pod, wrong: Toleration, right: Toleration) -> Pod:
+    """Return the pod with `right` in place of each toleration that equals `wrong`."""
+    tolerations = [right if existing == wrong else existing for existing in pod.spec.tolerations]
+    return replace(pod, spec=replace(pod.spec, tolerations=tuple(tolerations)))
 
 
 class Likeness(Enum):

@@ -13,7 +13,7 @@ from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import NodeRejection, TriedNode
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
-from kschedctl.replay.overdue_pods import describe_overdue
+from kschedctl.replay.pending_pods import describe_overdue
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.dynamic_resources.reservation import get_pod_user, release_claims
 from kschedctl.scheduler.plugins.helper.volumes.listers import get_listers
@@ -162,7 +162,7 @@ def iter_detach_edits(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
 
 def find_attached_volumes(view: Fork, position: Position) -> list[AttachedVolume]:
     """Return the CSI volumes and in-tree disks of the pod at this position, or [] if they cannot be determined."""
-    info = view.pods.infos[view.pods.info[position]]
+    info = view.pods.get_info(position)
     if not info.spec.volumes:
         return []
     storage = get_listers(view)

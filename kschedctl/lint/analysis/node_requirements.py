@@ -260,8 +260,10 @@ def _convert_to_node_pool(name: str, pool: WrittenNodePool) -> NodePool:
     """Convert a manifest's NodePool, reduced to the fields that decide about instance types."""
     written_spec = pool.spec.template.spec
     requirements = tuple(
-        RequirementWithMinValues(r.key, r.operator, tuple(map(str, r.values)), r.min_values)
-        for r in written_spec.requirements
+        RequirementWithMinValues(
+            requirement.key, requirement.operator, tuple(map(str, requirement.values)), requirement.min_values
+        )
+        for requirement in written_spec.requirements
     )
     claim = NodeClaimSpec(
         requirements=requirements, taints=written_spec.taints, node_class_ref=written_spec.node_class_ref

@@ -18,8 +18,11 @@ def to_written_spec(pod: api.Pod) -> api.PodSpec:
     """
     spec, labels = pod.spec, pod.metadata.labels
     constraints = tuple(
-        replace(c, label_selector=_remove_label_keys(c.label_selector, c.match_label_keys, "In", labels))
-        for c in spec.topology_spread_constraints
+        replace(
+            constraint,
+            label_selector=_remove_label_keys(constraint.label_selector, constraint.match_label_keys, "In", labels),
+        )
+        for constraint in spec.topology_spread_constraints
     )
     affinity = spec.affinity
     if affinity is not None:
@@ -93,4 +96,7 @@ def _remove_label_keys(
     if selector is None or not keys:
         return selector
     added = {api.SelectorRequirement(key, operator, (labels[key],)) for key in keys if key in labels}
-    return replace(selector, match_expressions=tuple(e for e in selector.match_expressions if e not in added))
+    return replace(
+        selector,
+        match_expressions=tuple(expression for expression in selector.match_expressions if expression not in added),
+    )

@@ -78,13 +78,12 @@ def find_incomplete_gangs(context: LintContext) -> Iterator[Problem]:
     for subject, group in context.list_linted_objects(PodGroup):
         gang = group.spec.scheduling_policy.gang
         namespace = subject.namespace or "default"
-        members = [
-            w
-            for w in context.workloads_by_namespace.get(namespace, ())
-            if w.spec.scheduling_group
-            and w.spec.scheduling_group.pod_group_name == subject.name
-            and context.variants.can_coexist(subject, w.subject)
-        ]
+        members = []
+        for workload in context.workloads_by_namespace.get(namespace, ()):
+            membership = workload.spec.scheduling_group
+            is_member = membership is not None and membership.pod_group_name == subject.name
+            if is_member and context.variants.can_coexist(subject, workload.subject):
+                members.append(workload)
         # Without a cluster, the members of a group without linted workloads are unknown
         may_have_unknown_members = not members and context.cluster is None
         if gang is None or may_have_unknown_members:
@@ -118,7 +117,7 @@ def _count_unlinted_gang_members(context: LintContext, namespace: str, name: str
     """
     if context.cluster is None:
         return 0
-    linted_owners = {(w.kind, w.namespace, w.subject.name) for w in workloads}
+    linted_owners = {(workload.kind, workload.namespace, workload.subject.name) for workload in workloads}
     count = 0
     for owner, pods in context.facts.pods_by_owner.items():
         if owner in linted_owners or owner.namespace != namespace:
@@ -138,33 +137,33 @@ def find_claims_without_devices(context: LintContext) -> Iterator[Problem]:
         return
     if not context.are_all_read("DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate"):
         return
-    class_names = {c.metadata.name for c in context.list_all_objects(DeviceClass)}
-    has_devices = any(s.spec.devices for s in context.cluster.resource_slices)
-    claims = {
-        (c.metadata.namespace or "default", c.metadata.name): c.spec for c in context.list_all_objects(ResourceClaim)
-    }
-    templates = {
-        (c.metadata.namespace or "default", c.metadata.name): c.spec.spec
-        for c in context.list_all_objects(ResourceClaimTemplate)
-    }
+    class_names = {device_class.metadata.name for device_class in context.list_all_objects(DeviceClass)}
+    has_devices = any(resource_slice.spec.devices for resource_slice in context.cluster.resource_slices)
+    claim_specs: dict[tuple[str, str, str], ResourceClaimSpec] = {}  # by kind, namespace and name
+    for claim in context.list_all_objects(ResourceClaim):
+        claim_specs["ResourceClaim", claim.metadata.namespace or "default", claim.metadata.name] = claim.spec
+    for template in context.list_all_objects(ResourceClaimTemplate):
+        namespace = template.metadata.namespace or "default"
+        claim_specs["ResourceClaimTemplate", namespace, template.metadata.name] = template.spec.spec
+
     for workload in context.workloads:
         # Check each claim by itself
         valid_claims: dict[str, ResourceClaimSpec] = {}
-        for i, pod_claim in enumerate(workload.spec.resource_claims):
-            kind, specs, name = "ResourceClaim", claims, pod_claim.resource_claim_name or ""
+        for index, pod_claim in enumerate(workload.spec.resource_claims):
+            path: Path = ("resourceClaims", index)
+            kind, name = "ResourceClaim", pod_claim.resource_claim_name or ""
             if pod_claim.resource_claim_template_name:
-                kind, specs, name = "ResourceClaimTemplate", templates, pod_claim.resource_claim_template_name
-            claim = specs.get((workload.namespace, name))
-            path: Path = ("resourceClaims", i)
-            if claim is None:
+                kind, name = "ResourceClaimTemplate", pod_claim.resource_claim_template_name
+            claim_spec = claim_specs.get((kind, workload.namespace, name))
+            if claim_spec is None:
                 message = f'{kind} "{name}" does not exist in namespace {workload.namespace}'
                 yield workload.build_problem(path, message)
                 continue
-            faults = list(_iter_device_request_faults(claim.devices, class_names, has_devices=has_devices))
+            faults = list(_iter_device_request_faults(claim_spec.devices, class_names, has_devices=has_devices))
             for fault in faults:
                 yield workload.build_problem(path, f"{kind} {name}: {fault}")
             if not faults:
-                valid_claims[pod_claim.name] = claim
+                valid_claims[pod_claim.name] = claim_spec
 
         # Replay only if all claims are valid; invalid ones are reported above
         are_all_valid = valid_claims and len(valid_claims) == len(workload.spec.resource_claims)

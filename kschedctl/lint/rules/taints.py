@@ -258,7 +258,9 @@ def find_untolerated_taints(context: LintContext) -> Iterator[Problem]:
     toleration_sets = {info.spec.tolerations for info in context.facts.view.pods.infos}
     toleration_sets |= {workload.spec.tolerations for workload in context.workloads}
     # Tolerations without a key tolerate every taint and say nothing about this one.
-    keyed_toleration_sets = [tuple(t for t in tolerations if t.key) for tolerations in toleration_sets]
+    keyed_toleration_sets = [
+        tuple(toleration for toleration in tolerations if toleration.key) for tolerations in toleration_sets
+    ]
     names_by_taint: dict[Taint, list[str]] = {}
     for name, node in zip(nodes.names, nodes.objects, strict=True):
         for taint in node.spec.taints:
@@ -298,7 +300,10 @@ def find_tolerations_without_selector(context: LintContext) -> Iterator[Problem]
         usable = facts.get_eligible_nodes(workload) & _find_nodes_with_requested_devices(context, workload)
         for i, toleration in enumerate(workload.spec.tolerations):
             is_tolerated_set = [
-                any(_is_custom_taint(t.key) and t.effect in HARD_EFFECTS and tolerates(toleration, t) for t in taints)
+                any(
+                    _is_custom_taint(taint.key) and taint.effect in HARD_EFFECTS and tolerates(toleration, taint)
+                    for taint in taints
+                )
                 for taints in taint_sets
             ]
             dedicated = np.array(is_tolerated_set, np.bool_)[taint_set_of_node]
@@ -449,7 +454,7 @@ def _find_nodes_with_requested_devices(context: LintContext, workload: Workload)
     """Return a mask (N,) of the nodes that offer all extended resources requested by the workload."""
     view = context.facts.view
     resources = [container.resources for container in workload.spec.containers]
-    requested = {name for r in resources for name in (*r.requests, *r.limits) if is_extended(name)}
+    requested = {name for resource in resources for name in (*resource.requests, *resource.limits) if is_extended(name)}
     if not requested <= view.resources.keys():
         return np.zeros(len(view.nodes), np.bool_)
     columns = [view.resources[name] for name in requested]

@@ -5,7 +5,7 @@ Upstream: pkg/cache/scheduler/{cache,clusterqueue,clusterqueue_snapshot,snapshot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, TypeVar
@@ -220,23 +220,32 @@ class CachedQueue:
                 ("AdmissionCheckInactive", f"references inactive AdmissionCheck(s): {','.join(inactive)}")
             )
 
-        # MultiKueue: one check, for all flavors, and none of ProvisioningRequest
+        self.problems += self._iter_multikueue_problems(multikueue, provisioning)
+
+    def _iter_multikueue_problems(
+        self, multikueue: Sequence[str], provisioning: Sequence[str]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield the reason and message of each misuse of MultiKueue's checks.
+
+        A queue may have one such check, which must apply to all flavors, and then no check of ProvisioningRequest.
+        ``multikueue`` and ``provisioning`` are the queue's existing checks with these controllers.
+        """
         multikueue_names = ",".join(multikueue)
         if len(multikueue) > 1:
             message = (
                 f"Cannot use multiple MultiKueue AdmissionChecks on the same ClusterQueue, found: {multikueue_names}"
             )
-            self.problems.append(("MultipleMultiKueueAdmissionChecks", message))
+            yield "MultipleMultiKueueAdmissionChecks", message
         all_flavors = frozenset(self.settings.flavors)
-        if per_flavor := [name for name in multikueue if checks[name] != all_flavors]:
+        if per_flavor := [name for name in multikueue if self.settings.checks[name] != all_flavors]:
             message = f"Cannot specify MultiKueue AdmissionCheck per flavor, found: {','.join(per_flavor)}"
-            self.problems.append(("MultiKueueAdmissionCheckAppliedPerFlavor", message))
+            yield "MultiKueueAdmissionCheckAppliedPerFlavor", message
         if multikueue and provisioning:
             message = (
                 "Cannot use both MultiKueue and ProvisioningRequest AdmissionChecks together, found: "
                 f"{multikueue_names}, {','.join(provisioning)}"
             )
-            self.problems.append(("MultiKueueWithProvisioningRequest", message))
+            yield "MultiKueueWithProvisioningRequest", message
 
     def add_workload(self, info: WorkloadInfo, gates: FeatureGates) -> None:
         """Add a Workload that holds quota, with its usage. It replaces an older state of the same Workload."""
@@ -473,35 +482,16 @@ def build_empty_queue_cache(
     one. Raises QuantityError or SelectorError if a quantity or selector is invalid.
     """
     cache = QueueCache(gates, inventory)
-
-    # The cohorts, from their objects and from the names of parents
-    parents: dict[str, str] = {}
-    for cohort in cohorts:
-        name, parent = cohort.metadata.name, cohort.spec.parent_name
-        quotas, weight = parse_quotas(cohort.spec.resource_groups), parse_weight(cohort.spec.fair_sharing)
-        cache.cohorts[name] = CohortNode(name, quotas, weight)
-        if parent:
-            parents[name] = parent
-        if is_cohort_in_circle(name, parents):  # given the cohorts added so far, as upstream
-            cache.problems.append(f"Cohort {name}: cohort has a cycle")
-    cohort_names = {queue.metadata.name: queue.spec.cohort_name or queue.spec.cohort for queue in queues}
-    for name in (*parents.values(), *cohort_names.values()):
-        if name and name not in cache.cohorts:
-            cache.cohorts[name] = CohortNode(name, {})
-    cache.cohorts_in_circle = frozenset(name for name in cache.cohorts if is_cohort_in_circle(name, parents))
-    for name in sorted(parents):
-        child, parent_node = cache.cohorts[name], cache.cohorts[parents[name]]
-        child.parent = parent_node
-        parent_node.cohorts.append(child)
-
-    # The ClusterQueues
+    cohort_by_queue = {queue.metadata.name: queue.spec.cohort_name or queue.spec.cohort or "" for queue in queues}
+    _add_cohorts(cache, cohorts, cohort_by_queue.values())
     for queue in queues:
         cached = CachedQueue(read_queue_settings(queue))
         cache.queues[cached.name] = cached
-        cohort_name = cohort_names[cached.name]
+        cohort_name = cohort_by_queue[cached.name]
         if cohort_name:
-            cached.node.parent = cache.cohorts[cohort_name]
-            cache.cohorts[cohort_name].queues.append(cached.node)
+            cohort_node = cache.cohorts[cohort_name]
+            cached.node.parent = cohort_node
+            cohort_node.queues.append(cached.node)
         if cohort_name in cache.cohorts_in_circle:
             cache.problems.append(f"ClusterQueue {cached.name}: cohort has a cycle")
         else:
@@ -512,6 +502,31 @@ def build_empty_queue_cache(
         if node.parent is None and name not in cache.cohorts_in_circle:
             node.recompute_subtree()
     return cache
+
+
+def _add_cohorts(cache: QueueCache, cohorts: Iterable[Cohort], queue_cohort_names: Iterable[str]) -> None:
+    """Add the cohorts to the cache and link them to their parents. Cohorts that exist only as names get no quota.
+
+    ``queue_cohort_names`` are the names that ClusterQueues give, "" for a queue without a cohort. Cohorts whose parents
+    form a cycle are stored in ``cohorts_in_circle``. A cohort is a problem if it completes a cycle when it is added.
+    """
+    parents: dict[str, str] = {}
+    for cohort in cohorts:
+        name, parent = cohort.metadata.name, cohort.spec.parent_name
+        quotas, weight = parse_quotas(cohort.spec.resource_groups), parse_weight(cohort.spec.fair_sharing)
+        cache.cohorts[name] = CohortNode(name, quotas, weight)
+        if parent:
+            parents[name] = parent
+        if is_cohort_in_circle(name, parents):  # given the cohorts added so far, as upstream
+            cache.problems.append(f"Cohort {name}: cohort has a cycle")
+    for name in (*parents.values(), *queue_cohort_names):
+        if name and name not in cache.cohorts:
+            cache.cohorts[name] = CohortNode(name, {})
+    cache.cohorts_in_circle = frozenset(name for name in cache.cohorts if is_cohort_in_circle(name, parents))
+    for name, parent in sorted(parents.items()):
+        child, parent_node = cache.cohorts[name], cache.cohorts[parent]
+        child.parent = parent_node
+        parent_node.cohorts.append(child)
 
 
 def is_cohort_in_circle(name: str, parents: Mapping[str, str]) -> bool:

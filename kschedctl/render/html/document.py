@@ -141,19 +141,25 @@ def _arrange_sections(
             replace(section, folded=True, opened=section.title in opened, state=states.get(section.title, ""))
             for section in parts[1:]
         ]
-
-    # The texts before the first table are the answer
     if parts and not parts[0].title:
-        texts = list(takewhile(lambda block: block[0] in TEXT_BLOCKS, parts[0].blocks))
-        answer = HtmlSection("", [_fold_scheduler_message(*block) for block in texts], tone=_find_answer_tone(texts))
-        remainder = HtmlSection("", parts[0].blocks[len(texts) :])
-        parts[:1] = [section for section in (answer, remainder) if section.blocks]
+        parts[:1] = _split_off_answer(parts[0])
 
     fixes = [section for section in parts[1:] if section.title in TITLES]
     evidence = [section for section in parts[1:] if section not in fixes]
     if get_document_kind(document) == "Explanation":
         return [*parts[:1], *fixes, *widgets, *evidence]
     return [*parts[:1], *fixes, *evidence, *widgets]
+
+
+def _split_off_answer(first: HtmlSection) -> list[HtmlSection]:
+    """Split the first section into the answer, which is the texts before the first table, and the remaining blocks.
+
+    Either is left out if it is empty.
+    """
+    texts = list(takewhile(lambda block: block[0] in TEXT_BLOCKS, first.blocks))
+    answer = HtmlSection("", [_fold_scheduler_message(*block) for block in texts], tone=_find_answer_tone(texts))
+    remainder = HtmlSection("", first.blocks[len(texts) :])
+    return [section for section in (answer, remainder) if section.blocks]
 
 
 TEXT_BLOCKS = ("paragraph", "bullets")

@@ -249,23 +249,23 @@ class _CurvePlot:
 def _build_curve_plot(plot: Plot) -> _CurvePlot:
     """Build a line plot for the template, leaving out points that are not finite."""
     lines = [build_line_points(plot, series) for series in plot.series]
-    points = [point for line in lines for point in line]
-    x = build_scale(plot.x, [x_value for x_value, _ in points])
-    y = build_scale(plot.y, [y_value for _, y_value in points])
-    across = _make_scaler(x, _LEFT, _WIDTH - _RIGHT)
-    up = _make_scaler(y, _HEIGHT - _BOTTOM, _TOP)
+    x_scale = build_scale(plot.x, [x for line in lines for x, _ in line])
+    y_scale = build_scale(plot.y, [y for line in lines for _, y in line])
+    left, right, bottom, top = _LEFT, _WIDTH - _RIGHT, _HEIGHT - _BOTTOM, _TOP
+    get_x = _make_scaler(x_scale, left, right)
+    get_y = _make_scaler(y_scale, bottom, top)
     curves = []
-    for i, (series, line) in enumerate(zip(plot.series, lines, strict=True)):
-        path = _build_path([(across(x_value), up(y_value)) for x_value, y_value in line])
-        curves.append(_Curve(printable(series.name), path, i % _LINE_LOOKS))
+    for number, (series, line) in enumerate(zip(plot.series, lines, strict=True)):
+        path = _build_path([(get_x(x), get_y(y)) for x, y in line])
+        curves.append(_Curve(printable(series.name), path, number % _LINE_LOOKS))
     return _CurvePlot(
         printable(plot.title),
         describe_plot(plot),
         printable(plot.x.title),
         y=printable(plot.y.title),
         lines=tuple(curves),
-        x_ticks=tuple(_Tick(_interpolate(x, value, _LEFT, _WIDTH - _RIGHT), text) for value, text in x.ticks.items()),
-        y_ticks=tuple(_Tick(_interpolate(y, value, _HEIGHT - _BOTTOM, _TOP), text) for value, text in y.ticks.items()),
+        x_ticks=tuple(_Tick(_interpolate(x_scale, value, left, right), text) for value, text in x_scale.ticks.items()),
+        y_ticks=tuple(_Tick(_interpolate(y_scale, value, bottom, top), text) for value, text in y_scale.ticks.items()),
     )
 
 
@@ -357,30 +357,27 @@ def _build_bar_chart(plot: Plot) -> _BarChart:
     """
     stacked = plot.kind is PlotKind.STACKS
     all_series = list(range(len(plot.series)))
-    rows: list[tuple[int, list[int]]] = []  # the place of each bar, and the series of its pieces
-    for place, _ in enumerate(plot.places):
-        if stacked:
-            rows.append((place, all_series))
-        else:
-            rows += [(place, [i]) for i in all_series]
-    drawn_totals = [sum(max(_get_amount(plot, i, place), 0) for i in pieces) for place, pieces in rows]
+    series_of_bars = [all_series] if stacked else [[number] for number in all_series]  # at each place
+    drawn_totals = [
+        sum(max(_get_amount(plot, number, place), 0) for number in pieces)
+        for place in range(len(plot.places))
+        for pieces in series_of_bars
+    ]
     unit = _MAX_BAR_WIDTH / (max(drawn_totals) or 1)
 
     totals = compute_totals(plot)
     bars = list[_Bar]()
     y = 0
-    for place, pieces in rows:
-        is_first_of_place = stacked or pieces[0] == 0
-        if not is_first_of_place:
-            y += 1
-        elif bars:
-            y += NAME + _GAP
-        else:
-            y += NAME
-        total = format_number(totals[place] if stacked else _get_amount(plot, pieces[0], place))
-        bars.append(_build_bar(plot, place, pieces, unit=unit, y=y, is_named=is_first_of_place, total=total))
-        y += _THICK
-    keys = tuple((printable(series.name), min(i, _BAR_LOOKS - 1)) for i, series in enumerate(plot.series))
+    for place in range(len(plot.places)):
+        y += NAME + _GAP if bars else NAME
+        for number, pieces in enumerate(series_of_bars):
+            is_first_of_place = number == 0
+            if not is_first_of_place:
+                y += 1
+            total = format_number(totals[place] if stacked else _get_amount(plot, number, place))
+            bars.append(_build_bar(plot, place, pieces, unit=unit, y=y, is_named=is_first_of_place, total=total))
+            y += _THICK
+    keys = tuple((printable(series.name), min(number, _BAR_LOOKS - 1)) for number, series in enumerate(plot.series))
     return _BarChart(
         printable(plot.title),
         describe_plot(plot),

@@ -250,34 +250,39 @@ def _scale_points(line: Sequence[Point], x: AxisScale, y: AxisScale) -> tuple[li
 
 
 def _draw_bar_plot(plot: Plot, axes: Axes) -> list[Any]:
-    """Draw the bars and return their handles for the legend."""
+    """Draw the bars and return their handles for the legend.
+
+    The bars are horizontal, with the first place at the top. The bars of one place are stacked or side by side.
+    """
     stacked = plot.kind is PlotKind.STACKS
-    rows = range(len(plot.places))
-    # The thickness of a bar, if places are 1 apart
-    thick = 0.72 if stacked else 0.84 / len(plot.series)
-    starts = [0.0 for _ in rows]
+    series_count = len(plot.series)
+    places = [float(place) for place in range(len(plot.places))]
+    thickness = 0.72 if stacked else 0.84 / series_count  # places are 1 apart
+    ends_of_stacks = [0.0] * len(places)
     handles = []
-    for i, series in enumerate(plot.series):
-        amounts = [max(amount, 0.0) for _, amount in series.points]
-        positions = [float(row) if stacked else row + thick * (i - (len(plot.series) - 1) / 2) for row in rows]
-        handles.append(
-            axes.barh(positions, amounts, thick, starts if stacked else 0, color=COLORS[min(i, len(COLORS) - 1)])
-        )
+    for number, series in enumerate(plot.series):
+        color = COLORS[min(number, len(COLORS) - 1)]
+        written_amounts = [amount for _, amount in series.points]
+        amounts = [max(amount, 0.0) for amount in written_amounts]
         if stacked:
-            starts = [start + amount for start, amount in zip(starts, amounts, strict=True)]
+            handles.append(axes.barh(places, amounts, thickness, ends_of_stacks, color=color))
+            ends_of_stacks = [end + amount for end, amount in zip(ends_of_stacks, amounts, strict=True)]
         else:
-            _write_amounts(axes, amounts, positions, [amount for _, amount in series.points])
+            offset = thickness * (number - (series_count - 1) / 2)  # of the bar from the middle of its place
+            positions = [place + offset for place in places]
+            handles.append(axes.barh(positions, amounts, thickness, 0, color=color))
+            _write_amounts(axes, amounts, positions, written_amounts)
     if stacked:
-        _write_amounts(axes, starts, [float(row) for row in rows], compute_totals(plot))
+        _write_amounts(axes, ends_of_stacks, places, compute_totals(plot))
+
     names = _list_left_labels(plot)
     axes.set_yticks(range(len(names)), names)
-    # The first place is at the top
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params("y", length=0)
-    x = build_scale(plot.y, [0.0, *(end for end in starts), *(y for line in plot.series for _, y in line.points)])
-    axes.set_xticks(list(x.ticks), list(x.ticks.values()))
-    # Leave room for the amounts after the bars
-    axes.set_xlim(0, x.end * 1.06)
+    all_amounts = [amount for series in plot.series for _, amount in series.points]
+    amount_scale = build_scale(plot.y, [0.0, *ends_of_stacks, *all_amounts])
+    axes.set_xticks(list(amount_scale.ticks), list(amount_scale.ticks.values()))
+    axes.set_xlim(0, amount_scale.end * 1.06)  # leave room for the amounts after the bars
     axes.set_xlabel(shorten_middle(printable(plot.y.title), AXIS))
     axes.grid(axis="x", color=LINE, linewidth=0.6)
     return handles

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from kschedctl.api.copying import replace
 from kschedctl.api.defaults import with_runtime_class_fields
@@ -119,8 +120,8 @@ def create_objects(cluster: Cluster, workloads: Iterable[Struct], *, include_den
         creation.add("PersistentVolume", replace(volume, status=PhaseStatus("Available")))
     for claim in filter(_is_new_volume_object, cluster.persistent_volume_claims):
         _create_claim(claim, cluster, creation)
-    existing_claims = {(claim.metadata.namespace, claim.metadata.name) for claim in cluster.persistent_volume_claims}
 
+    existing_claims = {(claim.metadata.namespace, claim.metadata.name) for claim in cluster.persistent_volume_claims}
     defaults = PodDefaults(cluster)
     view = Scheduler(replace(cluster, pods=NO_PODS, nodes=())).view  # only for its settings
     for workload in workloads:
@@ -131,7 +132,7 @@ def create_objects(cluster: Cluster, workloads: Iterable[Struct], *, include_den
 
         # The claims of its pods
         pods = [_ensure_uid(pod) for pod in workload_objects.pods]
-        ephemeral_claims = (claim for pod in pods for claim in _iter_ephemeral_claims(pod))
+        ephemeral_claims = chain.from_iterable(map(_iter_ephemeral_claims, pods))
         for claim in (*workload_objects.claims, *ephemeral_claims):
             if (claim.metadata.namespace, claim.metadata.name) not in existing_claims:
                 _create_claim(claim, cluster, creation)
@@ -144,7 +145,8 @@ def create_objects(cluster: Cluster, workloads: Iterable[Struct], *, include_den
         except InputError as error:
             if not include_denied:
                 raise InputError(error.what, where=title, hint=error.hint) from None
-        creation.pods.setdefault(title, []).extend(view.merge_label_keys(view.build_stored_pod(pod)) for pod in pods)
+        stored_pods = [view.merge_label_keys(view.build_stored_pod(pod)) for pod in pods]
+        creation.pods.setdefault(title, []).extend(stored_pods)
     creation.notes += defaults.notes
     return creation
 

@@ -194,13 +194,21 @@ def _suggest_priority_class(denied: DeniedPod) -> Iterator[FixStep]:
 
 def _describe_missing_class(name: str, classes: Sequence[PriorityClass]) -> str:
     """Return the text of the step that names no PriorityClass, with its priority and the existing classes."""
-    default = min((c for c in classes if c.global_default), key=lambda c: c.value, default=None)
+    default = min(
+        (priority_class for priority_class in classes if priority_class.global_default),
+        key=lambda c: c.value,
+        default=None,
+    )
     text = f"leave out priorityClassName {name}, so that the priority is 0"
     if default is not None:
         effect = f"the pods get the default class {default.metadata.name} ({default.value:,})"
         text = f"leave out priorityClassName {name}, so that {effect}"
     # The system's own components have the classes with this prefix
-    usable = [c for c in classes if c != default and not c.metadata.name.startswith(SYSTEM_PREFIX)]
+    usable = [
+        priority_class
+        for priority_class in classes
+        if priority_class != default and not priority_class.metadata.name.startswith(SYSTEM_PREFIX)
+    ]
     if usable:
         ordered = sorted(usable, key=lambda c: (c.value, c.metadata.name))
         text += f", or name a class that exists: {first_few([f'{c.metadata.name} ({c.value:,})' for c in ordered])}"
@@ -483,8 +491,9 @@ def suggest_smaller_requests(stored: AdmissionRequest, count: int) -> Iterator[F
             if remaining.milli_value() * _MAX_REDUCTION_FACTOR < amount.milli_value() or remaining == ZERO:
                 return
             largest[part][resource] = remaining
-        if part == LIMITS and resource in largest[REQUESTS]:
-            largest[REQUESTS][resource] = min(largest[REQUESTS][resource], largest[LIMITS][resource])
+        requests, limits = largest[REQUESTS], largest[LIMITS]
+        if part == LIMITS and resource in requests:
+            requests[resource] = min(requests[resource], limits[resource])
     settings = list(_iter_changed_settings(original, lowered, containers))
     if settings:
         yield _build_resources_step(settings)
@@ -677,21 +686,24 @@ def _lower_largest_container_to_maximum(containers: list[dict[str, Quantities]],
     its request as the limit. An amount stays if lowering it would leave nothing. In the end, no request exceeds its
     limit.
     """
-    for amounts in containers:
-        if name in amounts[REQUESTS]:
-            amounts[LIMITS].setdefault(name, amounts[REQUESTS][name])
+    for container in containers:
+        requests, limits = container[REQUESTS], container[LIMITS]
+        if name in requests:
+            limits.setdefault(name, requests[name])
 
     # Take the excess from the largest container
     for part in (LIMITS, REQUESTS):
         excess = _sum_resource_amounts(containers, part, name).sub(maximum)
         largest = max(containers, key=partial(_get_amount, part, name))
-        if excess > ZERO and _get_amount(part, name, largest) > excess:
-            largest[part][name] = largest[part][name].sub(excess)
+        amount = _get_amount(part, name, largest)
+        if ZERO < excess < amount:
+            largest[part][name] = amount.sub(excess)
 
     # No request may exceed its lowered limit
-    for amounts in containers:
-        if name in amounts[REQUESTS] and name in amounts[LIMITS]:
-            amounts[REQUESTS][name] = min(amounts[REQUESTS][name], amounts[LIMITS][name])
+    for container in containers:
+        requests, limits = container[REQUESTS], container[LIMITS]
+        if name in requests and name in limits:
+            requests[name] = min(requests[name], limits[name])
 
 
 def _raise_largest_container_to_minimum(containers: list[dict[str, Quantities]], name: str, minimum: Quantity) -> None:
@@ -703,9 +715,10 @@ def _raise_largest_container_to_minimum(containers: list[dict[str, Quantities]],
     deficit = minimum.sub(_sum_resource_amounts(containers, REQUESTS, name))
     if deficit > ZERO:
         largest = max(containers, key=partial(_get_amount, REQUESTS, name))
-        largest[REQUESTS][name] = _get_amount(REQUESTS, name, largest).add(deficit)
-        if name in largest[LIMITS]:
-            largest[LIMITS][name] = max(largest[LIMITS][name], largest[REQUESTS][name])
+        requests, limits = largest[REQUESTS], largest[LIMITS]
+        requests[name] = _get_amount(REQUESTS, name, largest).add(deficit)
+        if name in limits:
+            limits[name] = max(limits[name], requests[name])
 
 
 def _get_amount(part: str, name: str, amounts: Mapping[str, Quantities]) -> Quantity:

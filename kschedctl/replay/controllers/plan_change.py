@@ -133,7 +133,7 @@ def is_controlled_by(owner: Owner, stored: StoredWorkload) -> bool:
 
 
 def plan_change(
-    existing: ExistingPods, workload: Struct, name: str, created: Sequence[Pod], forced: bool
+    existing: ExistingPods, workload: Struct, name: str, created: Sequence[Pod], *, forced: bool
 ) -> WorkloadChange:
     """Plan which pods of the workload stay, are removed, or are created from its manifest.
 
@@ -154,15 +154,7 @@ def plan_change(
     if isinstance(workload, CronJob):
         change.new = list(created)
     elif not is_paused_without_pods:
-        outdated = _find_outdated_pods(existing, workload, created, current, forced)
-        # Without being forced, the rollout would replace no pod
-        if forced and created and outdated and not _find_outdated_pods(existing, workload, created, current, False):
-            if _changes_replicas(existing, workload, len(created), len(current)):
-                change.note = change.note or _describe_scaling(name, len(outdated))
-                outdated = []
-            else:
-                change.may_be_unchanged = True
-                change.note = change.note or _describe_needless_rollout(name, len(outdated))
+        outdated = _choose_pods_to_replace(change, existing, workload, created, current, forced=forced)
         outdated_keys = {pod.key for pod in outdated}
         staying = [pod for pod in current if pod.key not in outdated_keys]
         if isinstance(workload, StatefulSet | DaemonSet | Pod):
@@ -179,6 +171,35 @@ def plan_change(
         except InputError as error:
             raise InputError(error.what, where=name) from None
     return change
+
+
+def _choose_pods_to_replace(
+    change: WorkloadChange,
+    existing: ExistingPods,
+    workload: Struct,
+    created: Sequence[Pod],
+    current: Sequence[Pod],
+    *,
+    forced: bool,
+) -> list[Pod]:
+    """Return the current pods that the change replaces with pods of the new template.
+
+    If a forced rollout has no visible reason to replace pods, it may still only scale the workload. No pod is replaced
+    then. Otherwise all pods are replaced, and the change says that the template may be unchanged. In both cases, the
+    change gets a note unless it has one.
+    """
+    outdated = _find_outdated_pods(existing, workload, created, current, forced=forced)
+    if not (forced and created and outdated):
+        return outdated
+    outdated_without_force = _find_outdated_pods(existing, workload, created, current, forced=False)
+    if outdated_without_force:
+        return outdated
+    if _changes_replicas(existing, workload, len(created), len(current)):
+        change.note = change.note or _describe_scaling(change.workload, len(outdated))
+        return []
+    change.may_be_unchanged = True
+    change.note = change.note or _describe_needless_rollout(change.workload, len(outdated))
+    return outdated
 
 
 def _describe_pause_or_strategy(workload: Struct, name: str, current: Sequence[Pod]) -> str:
@@ -272,7 +293,7 @@ def _get_completion_index(pod: Pod) -> str:
 
 
 def _find_outdated_pods(
-    existing: ExistingPods, workload: Struct, created: Sequence[Pod], candidates: Sequence[Pod], forced: bool
+    existing: ExistingPods, workload: Struct, created: Sequence[Pod], candidates: Sequence[Pod], *, forced: bool
 ) -> list[Pod]:
     """Return the candidates that the controller replaces with pods of the new template.
 

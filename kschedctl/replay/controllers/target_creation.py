@@ -173,9 +173,8 @@ class _AdmittedPods(NamedTuple):
 def _admit_new_pods(admissions: Admissions, existing: ExistingPods, workload: Struct) -> _AdmittedPods:
     """Replay the admission of all pods that the workload would create now."""
     sized = existing.with_current_replicas(workload)
-    change = plan_change(
-        existing, sized, format_title(workload), list(create_pods(sized, existing.cluster.nodes).pods), forced=False
-    )
+    created_pods = list(create_pods(sized, existing.cluster.nodes).pods)
+    change = plan_change(existing, sized, format_title(workload), created_pods, forced=False)
     new_pods = list(change.new)
     not_created = admissions.admit(sized, change)  # drops denied pods from the change
     admitted_count = len(change.new)

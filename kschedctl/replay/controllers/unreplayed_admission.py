@@ -50,10 +50,12 @@ def find_uncalled_hooks(cluster: Cluster, pods: Iterable[Pod], *, denied: bool =
         return ()
     objects = [obj for pod in distinct_pods.values() for obj in _iter_created_objects(pod)]
 
-    hook_names: dict[str, dict[str, None]] = {WEBHOOK_KIND: {}, POLICY_KIND: {}}
-    for mutating in (True,) if denied else (True, False):  # a validating hook only denies pods
-        hook_names[WEBHOOK_KIND] |= dict.fromkeys(iter_matching_webhooks(cluster, objects, mutating=mutating))
-        hook_names[POLICY_KIND] |= dict.fromkeys(iter_matching_policies(cluster, objects, mutating=mutating))
+    webhooks = list(iter_matching_webhooks(cluster, objects, mutating=True))
+    policies = list(iter_matching_policies(cluster, objects, mutating=True))
+    if not denied:  # a validating hook only denies pods
+        webhooks += iter_matching_webhooks(cluster, objects, mutating=False)
+        policies += iter_matching_policies(cluster, objects, mutating=False)
+    hook_names = {WEBHOOK_KIND: dict.fromkeys(webhooks), POLICY_KIND: dict.fromkeys(policies)}
     uncalled = [_build_uncalled_hooks_entry(kind, list(names)) for kind, names in hook_names.items() if names]
     uncalled += [UnknownKind(kind, why, VERDICT) for kind, why in unread.items() if not hook_names[kind]]
     return tuple(uncalled)

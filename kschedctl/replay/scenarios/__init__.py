@@ -11,12 +11,11 @@ from typing import Any
 
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import JsonObject, object_at
-from kschedctl.api.objects import Pod
-from kschedctl.api.workloads import recreate_pod
+from kschedctl.api.objects import Pod, Struct
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError, KschedctlError, UsageError
 from kschedctl.replay import edits as node_edits
-from kschedctl.replay.edits import change_pods, is_recreated_elsewhere
+from kschedctl.replay.edits import change_pods, is_recreated_elsewhere, recreate_pod_with_current_priority
 from kschedctl.reports import scenario as parts
 from kschedctl.reports.scenario import (
     ApplyManifests,
@@ -45,6 +44,8 @@ class StepResult:
     """What users should know about the step."""
     displaced_count: int = 0
     """How many pods lost their node by the step."""
+    workload: Struct | None = None
+    """The manifest from which the new pods of a scaled workload were created, or None if they are copies."""
 
     @property
     def resulting_cluster(self) -> Cluster:
@@ -69,7 +70,8 @@ class StepResult:
         """Take pods off their nodes. Pods that no controller recreates are gone."""
         for pod in pods:
             self.displaced_count += 1
-            self.change_pod(pod, recreate_pod(pod) if is_recreated_elsewhere(pod) else None)
+            replacement = recreate_pod_with_current_priority(pod, self.cluster) if is_recreated_elsewhere(pod) else None
+            self.change_pod(pod, replacement)
 
 
 def _is_pod_replacement(old: Pod, new: Pod) -> bool:

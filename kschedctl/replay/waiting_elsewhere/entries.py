@@ -29,6 +29,7 @@ def build_waiting_entry(
     details: Iterable[str] = (),
     conditions: Iterable[Condition] = (),
     holders: Iterable[str] = (),
+    names_holder: bool = False,
     part_of: Iterable[Owner] = (),
     exists: bool | None = None,
     replayed: bool = False,
@@ -37,7 +38,7 @@ def build_waiting_entry(
 
     ``headline`` says why it waits, ``pods`` is its number of pods, and ``decides`` says who ends the wait. ``exists``
     says whether the cluster has the object; None lets its UID decide. ``replayed`` says whether a replay of the queues
-    decided its state.
+    decided its state. ``names_holder`` says whether the headline names the only holder.
     """
     created = metadata.creation_timestamp or ""
     return WaitingElsewhere(
@@ -57,6 +58,7 @@ def build_waiting_entry(
         age=format_age(created, now),
         exists=bool(metadata.uid) if exists is None else exists,
         replayed=replayed,
+        names_holder=names_holder,
     )
 
 

@@ -250,7 +250,8 @@ def forecast_queues(
         outlooks = queues.outlook.workloads if queues.outlook is not None else {}
         for workload in waiting:
             key = format_key(workload)
-            report, predicted = build_workload_report(workload, queues, now), outlooks.get(key)
+            report = build_workload_report(workload, queues, now)
+            predicted = outlooks.get(key)
             if predicted is not None and predicted.admission is not None:
                 report = replace(report, state=WaitingState.ADMISSIBLE, replayed=True)
                 flavors[report.resource] = describe_flavors(predicted.admission)

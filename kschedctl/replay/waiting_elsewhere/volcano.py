@@ -49,19 +49,20 @@ def iter_waiting_volcano_groups(cluster: Cluster, now: str) -> Iterator[WaitingE
         awaits_pods = phase == "Inqueue" and not queues.find_pods(group)
         if phase in _ENDED_PHASES or (phase in _ADMITTED_PHASES and not awaits_pods):
             continue
-        headline, holders = _find_wait_reason(group, queues)
+        reason = _find_wait_reason(group, queues)
         job = find_pod_group_owner(group, cluster)
         yield build_waiting_entry(
             "PodGroup",
             group.metadata,
             WaitingState.NOT_ADMITTED,
-            headline,
+            reason.headline,
             now=now,
             pods=_count_pods(group, cluster),
             decides=VOLCANO,
             details=(f"its phase is {phase or 'not set yet'}, minMember {group.spec.min_member:,}",),
             conditions=group.status.conditions,
-            holders=holders,
+            holders=reason.holders,
+            names_holder=reason.names_holder,
             part_of=(job,) if job else (),
         )
 
@@ -178,6 +179,8 @@ class _WaitReason(NamedTuple):
     headline: str
     holders: Sequence[str] = ()
     """The other PodGroups that hold the short resources."""
+    names_holder: bool = False
+    """Whether the headline names the only holder."""
 
 
 def _find_wait_reason(group: VolcanoPodGroup, queues: _Queues) -> _WaitReason:
@@ -233,8 +236,9 @@ def _explain_quota_wait(group: VolcanoPodGroup, queue: VolcanoQueue, queues: _Qu
         for resource, amount in short_requests.items()
     )
     holders = list(_iter_quota_holders(admitted, short_requests, queues))
-    holder_clause = f" by {holders[0]}" if len(holders) == 1 else ""
-    return _WaitReason(f"waits for {VOLCANO}'s queue {name}: {shortages}{holder_clause}", holders)
+    names_holder = len(holders) == 1
+    holder_clause = f" by {holders[0]}" if names_holder else ""
+    return _WaitReason(f"waits for {VOLCANO}'s queue {name}: {shortages}{holder_clause}", holders, names_holder)
 
 
 def _iter_quota_holders(

@@ -28,7 +28,7 @@ _LIKE_A_SECRET = re.compile(
 """Matches values that are secrets regardless of their key: headers, keys, JSON web tokens, options with a password."""
 
 
-def redact_secrets(document: Any, secret: bool = False) -> Any:
+def redact_secrets(document: Any, *, secret: bool = False) -> Any:
     """Return a document of any structure with secrets redacted and URLs reduced to their location.
 
     With `secret`, everything is redacted. Arguments of known plugins stay as they are, since they hold no secrets.
@@ -48,7 +48,7 @@ def redact_secrets(document: Any, secret: bool = False) -> Any:
                 redacted[key] = redact_secrets(value, secret=is_secret)
             return redacted
         case list() | tuple():
-            return [redact_secrets(value, secret) for value in document]
+            return [redact_secrets(value, secret=secret) for value in document]
         case None | bool() | "":
             return document
     return REDACTED if secret else _redact_value(document)

@@ -174,13 +174,14 @@ class Sampling:
                 examined[nominated_row] = True
 
         # Move the start index by the number of nodes with a result.
-        processed = int(examined.sum()) + terms.extender_statuses
+        with_result = int(examined.sum()) + terms.extender_statuses
         if terms.counts_left_out:  # nodes that PreFilter left out have a result, too
-            processed += int((~examined).sum()) - (nodes - examined_count)
+            not_reached = nodes - examined_count
+            with_result += int((~examined).sum()) - not_reached
         if len(failures):  # the node that failed has no result
-            processed -= 1
+            with_result -= 1
         known_nodes = len(rejected) if terms.nodes is None else terms.nodes
-        self.start = (start + processed) % max(known_nodes, 1)
+        self.start = (start + with_result) % max(known_nodes, 1)
 
         sampled = feasible[feasible < examined_count][:needed]
         return NodeSearch(start, self.start, order[sampled], examined)

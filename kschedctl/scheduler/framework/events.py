@@ -300,7 +300,7 @@ NOMINATED_PODS_FREE_ROOM = ByVersion(
 )
 
 
-def frees_room(pod: Pod, counts_nominated: bool) -> bool:
+def frees_room(pod: Pod, *, counts_nominated: bool) -> bool:
     """Return whether the deletion of the pod frees room on a node.
 
     A bound pod frees room. With `counts_nominated`, a pod nominated for a node does, too.

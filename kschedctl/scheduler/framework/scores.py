@@ -12,7 +12,7 @@ FEW = 32
 """Up to this many numbers, Python's min and max are faster than numpy's."""
 
 
-def normalize_by_max(scores: Scores, reverse: bool = False) -> Scores:
+def normalize_by_max(scores: Scores, *, reverse: bool = False) -> Scores:
     """Scale scores so that the largest becomes 100. With `reverse`, the largest becomes 0, and 0 becomes 100.
 
     If no score is positive, the scores are returned unchanged or, with `reverse`, all are 100. Upstream:

@@ -141,7 +141,9 @@ class DefaultPreemption(PreemptionPlugin):
         With workload-aware preemption, victims of the pod's group count as well. Evictions in progress are known only
         in a replay of the queue, never from a snapshot.
         """
-        is_preempting = bool(view.preempting) and get_preemptor_key(info.pod, self.workload_aware) in view.preempting
+        is_preempting = (
+            bool(view.preempting) and get_preemptor_key(info.pod, workload_aware=self.workload_aware) in view.preempting
+        )
         if not is_preempting:
             return SUCCESS
         is_grouped = self.workload_aware and info.spec.scheduling_group is not None
@@ -155,7 +157,9 @@ class DefaultPreemption(PreemptionPlugin):
         earlier preemption are terminating on its nominated node, unless it can never fit on that node.
         """
         pod, view = cycle.info.pod, cycle.view
-        group_reason = find_member_ineligibility(pod, view, self.topology_aware, self.workload_aware)
+        group_reason = find_member_ineligibility(
+            pod, view, topology_aware=self.topology_aware, workload_aware=self.workload_aware
+        )
         if group_reason:
             return Ineligible(group_reason)
         if pod.spec.preemption_policy == "Never":
@@ -164,9 +168,7 @@ class DefaultPreemption(PreemptionPlugin):
         if row is None or cycle.get_node_status(row).code is Code.UNRESOLVABLE:
             return None
         lower_priority_pods = [
-            position
-            for position in view.pods_on(row)
-            if view.pods.infos[view.pods.info[position]].priority < cycle.info.priority
+            position for position in view.pods_on(row) if view.pods.get_info(position).priority < cycle.info.priority
         ]
         if any(is_being_preempted(view.pods.objects[position]) for position in lower_priority_pods):
             return Ineligible(TERMINATING, tuple(_iter_terminating_pods(lower_priority_pods, view)))

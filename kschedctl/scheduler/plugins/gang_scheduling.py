@@ -361,7 +361,7 @@ def _iter_group_priorities(view: Fork) -> Iterator[int]:
     """Yield the lowest priority of each group's pods, and the priority of its root group if it has one."""
     pods = view.pods
     for key, positions in pods.positions_by_group.items():
-        pod_priorities = pods.priority[pods.info[positions]]
+        pod_priorities = pods.get_priorities(positions)
         yield int(pod_priorities.min())
         group_priority = find_preemption_role(view, key, as_groups=True).priority
         if group_priority is not None:

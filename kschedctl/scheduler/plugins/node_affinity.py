@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import ClassVar, Self
 
 import numpy as np
@@ -141,15 +142,14 @@ class NodeAffinityUnmet(Fact, frozen=True):
             return tuple(LabelDemand("its nodeSelector", unmet.key, unmet.values) for unmet in self.selector)
         if not self.terms:
             return ()
-        accepted_by_term: list[dict[str, tuple[str, ...]]] = []  # label key -> the values that the term accepts
+        values_by_key_per_term: list[dict[str, tuple[str, ...]]] = []
         for term in self.terms:
-            accepted_by_term.append({unmet.key: unmet.values for unmet in term if unmet.operator == "In"})
-        first_term, *other_terms = accepted_by_term
+            values_by_key_per_term.append({unmet.key: unmet.values for unmet in term if unmet.operator == "In"})
         demands = []
-        for key in first_term:
-            if all(key in accepted for accepted in other_terms):
-                values = tuple(value for accepted in accepted_by_term for value in accepted[key])
-                demands.append(LabelDemand("its node affinity", key, values))
+        for key in values_by_key_per_term[0]:
+            if all(key in values_by_key for values_by_key in values_by_key_per_term):
+                values = chain.from_iterable(values_by_key[key] for values_by_key in values_by_key_per_term)
+                demands.append(LabelDemand("its node affinity", key, tuple(values)))
         return tuple(demands)
 
 
@@ -409,7 +409,7 @@ def _canonicalize_requirements(requirements: Iterable[SelectorRequirement]) -> l
     return sorted(encoded_requirements)
 
 
-def _describe_node_demands(info: PodInfo, has_added_affinity: bool) -> str:
+def _describe_node_demands(info: PodInfo, *, has_added_affinity: bool) -> str:
     """Describe the node labels and terms that the pod demands, in words that follow "a node with".
 
     At most MAX_TERMS_SHOWN required terms are described, and further terms are counted. With `has_added_affinity`, the

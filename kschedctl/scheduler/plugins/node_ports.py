@@ -71,6 +71,7 @@ class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
     name = "NodePorts"
     facts = (HostPortHeld,)
     changed = (SIDECAR_PORTS,)
+    looks_at_own_pods = True
     without = "pods with the same host port are placed together, and kubelets reject them"
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter"}
     next_step = NextStep(
@@ -131,7 +132,7 @@ def _is_schedulable_after_pod_deleted(info: PodInfo, change: ChangedObject, view
 
     With `counts_nominated`, a nominated node is enough.
     """
-    if not frees_room(change.old, counts_nominated):
+    if not frees_room(change.old, counts_nominated=counts_nominated):
         return False
     freed_ports = PodInfo(change.old, view.settings.requests).host_ports
     return any(freed.conflicts(requested) for freed in freed_ports for requested in info.host_ports)
@@ -153,11 +154,10 @@ def _find_nodes_using_port(port: HostPort, view: Fork, delta: Delta) -> Bools:
 def _build_host_port_held_fact(requested_ports: tuple[HostPort, ...], view: Fork, row: Row) -> HostPortHeld:
     """Build the fact about the first pod on the node that uses a requested host port.
 
-    If no pod on the node uses a requested port, a pod that is nominated for the node must. The fact then names neither
-    a pod nor a port.
+    If no pod on the node uses a requested port, a nominated pod uses it, and the fact names neither pod nor port.
     """
     for position in view.pods_on(row):
-        for port in view.pods.infos[view.pods.info[position]].host_ports:
+        for port in view.pods.get_info(position).host_ports:
             if any(port.conflicts(requested) for requested in requested_ports):
                 return HostPortHeld(port.protocol, port.port, port.ip, view.pods.objects[position].key)
     return HostPortHeld()

@@ -103,6 +103,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     facts = (UntoleratedTaint,)
     changed = (REASON,)
     hints_since = 31
+    looks_at_cordons = True
     without = "taints are ignored"
     needs_state: ClassVar[Mapping[str, str]] = {"score": "preScore"}
     default_weight = 3
@@ -134,7 +135,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
             has_reason = np.array([text == reason for text in reason_by_set], np.bool_)
             find_taint = self._build_untolerated_taint_finder(info, view, untolerated_by_set)
             distance = self._count_further_taints(info, view)
-            yield Rejection(has_reason[set_of_node], Code.UNRESOLVABLE, reason, find_taint, distance)
+            yield Rejection(has_reason[set_of_node], Code.UNRESOLVABLE, reason, fact=find_taint, distance=distance)
 
     def _build_untolerated_taint_finder(
         self, info: PodInfo, view: Fork, untolerated_by_set: Sequence[Taint | None]

@@ -325,7 +325,7 @@ def _build_disk_mounted_fact(info: PodInfo, view: Fork, row: int) -> DiskMounted
     The fact names no pod if only a nominated pod uses the disk.
     """
     for position in np.flatnonzero(view.node == row).tolist():
-        existing = view.pods.infos[view.pods.info[position]]
+        existing = view.pods.get_info(position)
         disk = _describe_conflicting_disk(info, existing)
         if disk is not None:
             return DiskMounted(disk, view.pods.objects[position].key)

@@ -196,11 +196,13 @@ class Signer:
     """
 
     def __init__(self, framework: Framework, gates: FeatureGates, *, extenders: bool, view: Fork) -> None:
-        plugins: dict[str, Plugin] = {p.name: p for point in SIGNED_POINTS for p in framework.plugins_at(point)}
+        plugins: dict[str, Plugin] = {}
+        for point in SIGNED_POINTS:
+            plugins |= {plugin.name: plugin for plugin in framework.plugins_at(point)}
         signing = [plugin for plugin in plugins.values() if offers(plugin, SignPlugin)]
-        batching = gates.enabled("OpportunisticBatching")
-        all_sign = len(signing) == len(plugins) and not framework.missing
-        self._plugins = signing if batching and all_sign and not extenders else None
+        do_all_sign = len(signing) == len(plugins) and not framework.missing
+        can_batch = gates.enabled("OpportunisticBatching") and do_all_sign and not extenders
+        self._plugins = signing if can_batch else None
         self._view = view
 
     def sign(self, info: PodInfo) -> bytes | None:

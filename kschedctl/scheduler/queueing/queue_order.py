@@ -142,7 +142,7 @@ def sort_positions(scheduler: Scheduler, view: Fork, positions: Sequence[Positio
         return []
     plugin = scheduler.queue_sort
     if plugin is None:  # the profiles use upstream's PrioritySort
-        priorities = view.pods.priority[view.pods.info[list(positions)]].tolist()
+        priorities = view.pods.get_priorities(list(positions)).tolist()
         keys: Sequence[Any] = [PrioritySort.sort_key(priority, turn) for turn, priority in enumerate(priorities)]
     else:
         keys = plugin.sort_keys(view, positions)

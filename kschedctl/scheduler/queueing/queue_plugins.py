@@ -246,24 +246,21 @@ def admits_pod(node: Node, info: PodInfo, view: Fork) -> bool:
 
 def _has_room(node: Node, info: PodInfo, view: Fork) -> bool:
     """Return whether the node has room for the pod's requests and host ports in addition to its current pods."""
-    # Compare the requests with what the pods on the node leave.
     row = view.nodes.index.get(node.metadata.name)
     used = {}
     if row is not None:
         used = {name: int(view.requested[row, column]) for name, column in view.resources.items()}
-    requests = {**info.incoming_requests, names.PODS: 1}
     offer = compute_offer(node)
-    for name, amount in requests.items():
-        if amount > 0 and amount > offer.get(name, 0) - used.get(name, 0):
+    for name, amount in {**info.incoming_requests, names.PODS: 1}.items():
+        free = offer.get(name, 0) - used.get(name, 0)
+        if amount > 0 and amount > free:
             return False
 
-    # Compare the host ports with those that the pods on the node take.
-    if row is None:
-        return True
-    for position in view.pods_on(row):
-        info_on_node = view.pods.infos[view.pods.info[position]]
-        if any(taken.conflicts(wanted) for taken in info_on_node.host_ports for wanted in info.host_ports):
-            return False
+    pods_on_node = [] if row is None else view.pods_on(row)
+    for position in pods_on_node:
+        for taken in view.pods.get_info(position).host_ports:
+            if any(taken.conflicts(wanted) for wanted in info.host_ports):
+                return False
     return True
 
 

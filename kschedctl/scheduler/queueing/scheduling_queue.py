@@ -322,7 +322,7 @@ class SchedulingQueue:
         return strongest
 
     def _find_strategy(
-        self, pod: QueuedPod, occurrence: Occurrence | None, in_flight: bool = False
+        self, pod: QueuedPod, occurrence: Occurrence | None, *, in_flight: bool = False
     ) -> QueueingStrategy:
         """Return what to do with a pod after an event or, for ACTIVATE, after its activation.
 
@@ -347,7 +347,7 @@ class SchedulingQueue:
         else:
             self._activate(pod)
 
-    def _activate(self, pod: QueuedPod, checked: bool = False) -> bool:
+    def _activate(self, pod: QueuedPod, *, checked: bool = False) -> bool:
         """Put the pod into the active queue unless a plugin gates it, and return whether it is there now.
 
         Set `checked` if the gating plugins have already allowed the pod. The time of its first entry becomes

@@ -202,7 +202,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         without a group.
         """
         pod = view.pods.objects[position]
-        priority = view.pods.infos[view.pods.info[position]].priority
+        priority = view.pods.get_info(position).priority
         gang = _find_existing_gang(pod, view)
         if gang is None:
             # The queue's times have nanoseconds and never tie. The arrival stands for what timestamps leave out.
@@ -253,7 +253,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         if not waited:
             return failures
         first, *other_members = waited
-        first_info = view.pods.infos[view.pods.info[first]]
+        first_info = view.pods.get_info(first)
         first_reason = self._find_wait_end_reason(result, first_info, view)
         other_reason = OPTIMISTIC if first_reason == OPTIMISTIC else UNRESERVED
         failures[first] = self._build_wait_failure(first_reason)
@@ -449,11 +449,10 @@ class ResourceGap(NamedTuple):
 def find_resource_gap(group: CoschedulingPodGroup, view: Fork, pods: GangPods) -> ResourceGap | None:
     """Return the amounts of the group's minResources that all nodes together lack, or None if they have enough.
 
-    The group also requests `minMember` units of the resource "pods". As in upstream, the free amounts of the nodes are
-    added up only until they cover a request. Overcommitted nodes after that point therefore do not count. Raises
-    InputError for invalid minResources.
-
-    Upstream: CheckClusterResource in pkg/coscheduling/core/core.go of kubernetes-sigs/scheduler-plugins.
+    The group also requests `minMember` units of the resource "pods". As in upstream, the free amounts of a resource are
+    added up node by node only until they cover the request, so overcommitted nodes after that point do not count.
+    Raises InputError for invalid minResources. Upstream: CheckClusterResource in pkg/coscheduling/core/core.go of
+    kubernetes-sigs/scheduler-plugins.
     """
     gaps = []
     facts = []
@@ -492,8 +491,9 @@ def _compute_free_amounts(view: Fork, pods: GangPods, column: int) -> Counts:
     The amount is negative for an overcommitted node.
     """
     free = view.allocatable[:, column] - view.requested[:, column]
-    placed = pods.assigned[view.node[pods.assigned] >= 0]
-    np.add.at(free, view.node[placed], view.requests[view.pods.info[placed], column])
+    is_placed = view.node[pods.assigned] >= 0
+    placed = pods.assigned[is_placed]
+    np.add.at(free, view.node[placed], view.get_requests(placed)[:, column])
     return free
 
 

@@ -22,19 +22,18 @@ from kschedctl.scheduler.framework import (
     Plugin,
     PodCountingScorePlugin,
     PreFilterResult,
-    PreScoreResult,
     Reads,
     ScorePlugin,
     get_reads,
     offers,
 )
-from kschedctl.scheduler.simulation.claim_answers import (
-    ClaimAnswers,
-    find_rejected_nodes,
-    list_rejecting_plugins,
-    mask_named_rows,
-    reads_claims,
+from kschedctl.scheduler.simulation.answer_reads import (
+    get_answer_reads,
+    list_changing_filters,
+    list_plugins,
+    select_lasting_results,
 )
+from kschedctl.scheduler.simulation.claim_answers import ClaimAnswers, find_rejected_nodes, mask_named_rows
 from kschedctl.scheduler.simulation.copy_ranking import CopyRanking
 from kschedctl.scheduler.simulation.grouped_ranking import ConsultedPlugins, FixedScores, GroupedRanking, RowAnswers
 from kschedctl.scheduler.simulation.local_scores import (
@@ -91,15 +90,9 @@ class AlikePods:
         self.framework, self.info, self.local, self.view = framework, info, local, local.view
         self.claims = ClaimAnswers(framework, info, self.view) if claiming else None
         """The answers about claims, which may differ between the pods; None if the pods have no claims."""
-        pre_filter = run_pre_filter(self._list_plugins("preFilter"), info, self.view)
-        lasting = {
-            p.name
-            for p in self._list_plugins("preFilter")
-            if _get_answer_reads(p, pre_filter.results.get(p.name)) is Reads.NODES
-        }
-        self.lasting_pre_filter = PreFilterOutcome(
-            {name: result for name, result in pre_filter.results.items() if name in lasting}
-        )
+        pre_filters = self._list_plugins("preFilter")
+        pre_filter = run_pre_filter(pre_filters, info, self.view)
+        self.lasting_pre_filter = PreFilterOutcome(select_lasting_results(pre_filters, pre_filter.results))
         self.hopeless = any(result.status.rejected for result in self.lasting_pre_filter.results.values())
         self._never_fits: Bools | None = None
         """The mask (N,) of the nodes where such a pod never fits, or None if there are none."""
@@ -109,10 +102,7 @@ class AlikePods:
         self._share_column = shared
         if self.hopeless:  # other plugins may lack data about the pod that they need
             return
-        rejecting = list_rejecting_plugins(self._list_plugins("preFilter"), self._list_plugins("filter"))
-        self.changing_filters = [
-            a for a in rejecting if _get_answer_reads(a.plugin, pre_filter.results.get(a.plugin.name)) is Reads.PODS
-        ]
+        self.changing_filters = list_changing_filters(pre_filters, self._list_plugins("filter"), pre_filter.results)
         never_fits = self._find_never_feasible_nodes(pre_filter)
         self._never_fits = shared(never_fits) if never_fits.any() else None
 
@@ -142,7 +132,7 @@ class AlikePods:
         # The local scores decide alone if no plugin looks at more than a node's own row.
         local = self.local.scores if self.constant_scores is None else self.local.scores + self.constant_scores
         needs_plugins = self.changing_filters or self.fixed_scores or self.changing_scores or self.claims
-        if not (sampling or needs_plugins):
+        if not sampling and not needs_plugins:
             if nominated:
                 local = self._exclude_crowded_nodes(local, nominated)
             feasible_count = int(np.count_nonzero(local >= 0))
@@ -376,7 +366,7 @@ class AlikePods:
 
     def _list_plugins(self, point: str) -> list[Plugin]:
         """Return the plugins of an extension point, without the plugins that `claims` runs."""
-        return [p for p in self.framework.plugins_at(point) if self.claims is None or not reads_claims(p, self.info)]
+        return list_plugins(self.framework, point, self.info, reading_claims=self.claims is None)
 
     # -- filters -------------------------------------------------------------------------------------------------
 
@@ -386,7 +376,7 @@ class AlikePods:
             if not offers(plugin, FilterPlugin):
                 continue
             pre_filter_result = pre_filter.results.get(plugin.name)
-            depends_only_on_nodes = _get_answer_reads(plugin, pre_filter_result) is Reads.NODES
+            depends_only_on_nodes = get_answer_reads(plugin, pre_filter_result) is Reads.NODES
             if depends_only_on_nodes:
                 yield plugin
 
@@ -472,7 +462,7 @@ class AlikePods:
                     changing.append((plugin, prepare))
                 continue
             pre_score = prepare(self.info, self.view, all_rows)
-            if _get_answer_reads(plugin, pre_score) is Reads.PODS:
+            if get_answer_reads(plugin, pre_score) is Reads.PODS:
                 changing.append((plugin, prepare))
             elif not pre_score.skip:
                 raw = plugin.score(self.info, self.view, pre_score.state, all_rows)
@@ -487,13 +477,3 @@ class AlikePods:
         """Return the weight of a Score plugin in the profile."""
         weight: int = self.framework.profile.weights[plugin.name]
         return weight
-
-
-def _get_answer_reads(plugin: Plugin, result: PreFilterResult | PreScoreResult | None) -> Reads:
-    """Return what a plugin's answer about the identical pods depends on.
-
-    The answer may narrow the plugin's declaration from all pods to nodes, but never to a node's own row.
-    """
-    if get_reads(plugin) is Reads.OWN_ROW:
-        return Reads.OWN_ROW
-    return Reads.NODES if get_reads(plugin, result) is Reads.NODES else Reads.PODS

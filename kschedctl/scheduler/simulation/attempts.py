@@ -110,7 +110,7 @@ class Attempts(PodsOnNodes):
                 outcome = self.attempt_pod(position) or Outcome(position, UNSCHEDULABLE)
             else:
                 self.view.assume(position, choice.row)
-                outcome = Outcome(position, SCHEDULED, choice.row, len(choice.tied), choice.feasible)
+                outcome = Outcome(position, SCHEDULED, choice.row, tied=len(choice.tied), feasible=choice.feasible)
             yield outcome
             if outcome.row < 0:
                 return
@@ -269,13 +269,14 @@ class Attempts(PodsOnNodes):
         if not has_stayed(victim):
             return ()
         stayed = np.array(list(filter(has_stayed, view.pods_on(row))), np.int64)
-        same_priority = pods.priority[pods.info[stayed]] == pods.priority[pods.info[victim]]
-        candidates = stayed[same_priority & (pods.start[stayed] == pods.start[victim])]
+        has_same_priority = pods.get_priorities(stayed) == pods.get_priority(victim)
+        has_same_start = pods.start[stayed] == pods.start[victim]
+        candidates = stayed[has_same_priority & has_same_start]
 
         # The victim would then still be on the node, so its requests are not free.
-        requested = view.requests[pods.info[preemptor]]
-        free = view.allocatable[row] - view.requested[row] - view.requests[pods.info[victim]]
-        suffices = (free + view.requests[pods.info[candidates]] >= requested) | (requested == 0)
+        requested = view.get_requests(preemptor)
+        free = view.allocatable[row] - view.requested[row] - view.get_requests(victim)
+        suffices = (free + view.get_requests(candidates) >= requested) | (requested == 0)
         tied: list[Position] = candidates[suffices.all(axis=1)].tolist()
         return tuple(tied)
 

@@ -83,7 +83,7 @@ class StepwiseScheduler:
 
     def build_incoming_info(self, position: Position) -> PodInfo:
         """Build the PodInfo of the pod as it enters the queue: without a node, and with its current nomination."""
-        number = int(self.view.pods.info[position])
+        number = self.view.pods.get_info_number(position)
         info = self.view.pods.infos[number]
         row = self.view.get_nominated_row(position)
         name = "" if row == NO_ROW else self.view.nodes.names[row]
@@ -150,13 +150,13 @@ class StepwiseScheduler:
             self.view.nominate(position, NO_ROW)
         self.evict(chosen.victims)
         self.view.nominate(tried.position, chosen.row)
-        return PreemptionResult(outcome, tied, chosen.row, chosen.victims, cleared)
+        return PreemptionResult(outcome, tied, chosen.row, victims=chosen.victims, cleared=cleared)
 
     def _find_nominated_of_lower_priority(self, row: Row, priority: int) -> list[Position]:
         """Return the pods of lower priority that are nominated for the node."""
         rows, positions = self.view.nominations
         waiting = [Position(position) for position in positions[rows == row].tolist()]
-        return [p for p in waiting if self.view.pods.infos[self.view.pods.info[p]].priority < priority]
+        return [p for p in waiting if self.view.pods.get_info(p).priority < priority]
 
     def evict(self, positions: Sequence[Position]) -> None:
         """Take pods off their nodes, release what they reserved, and record that they are gone."""
@@ -170,7 +170,7 @@ class StepwiseScheduler:
         """
         for position in positions:
             self.view.forget(position)
-        specs = [self.view.pods.infos[self.view.pods.info[position]].spec for position in positions]
+        specs = [self.view.pods.get_info(position).spec for position in positions]
         plugins: dict[str, ReservePlugin] = {}
         for name in self.scheduler.configuration.profiles:
             framework = self.scheduler.framework(name)

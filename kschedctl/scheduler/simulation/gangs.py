@@ -100,7 +100,7 @@ class Gangs:
 
     def find_group_key(self, position: Position) -> AnyGroupKey | None:
         """Return the group that a pod is placed with, or None if it is placed alone."""
-        number = int(self.view.pods.info[position])
+        number = self.view.pods.get_info_number(position)
         pod_group = get_group_key(self.view.pods.infos[number].pod) if self.places_groups_together else None
         return pod_group or self._find_gang_key(number)
 
@@ -186,7 +186,7 @@ class Gangs:
         pods = self.view.pods
         group = find_pod_group(self.view, key)
         group_priorities = [get_group_priority(group, self.view)] if group and self.workload_aware else []
-        member_priorities: list[int] = pods.priority[pods.info[list(members)]].tolist()
+        member_priorities: list[int] = pods.get_priorities(list(members)).tolist()
         return max(group_priorities + member_priorities)
 
     def preempts_per_pod(self, key: AnyGroupKey) -> bool:
@@ -194,7 +194,7 @@ class Gangs:
         return not (isinstance(key, GangKey) or self.topology_aware or self.workload_aware)
 
     def place_members(
-        self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], all_or_none: bool = False
+        self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], *, all_or_none: bool = False
     ) -> GangAttempt:
         """Place as many members as fit, provided that they are enough for the group.
 
@@ -205,7 +205,7 @@ class Gangs:
         if error := self._find_validation_error(key, members):
             raise PluginError(error)
         if not self._needs_group_cycle(key, members):
-            return self._place_one_by_one(framework, key, members, all_or_none)
+            return self._place_one_by_one(framework, key, members, all_or_none=all_or_none)
         if all_or_none:
             return _build_failure(members, ())
         result = self._build_cycle(framework, key, members).run(post_filter=False)
@@ -303,8 +303,7 @@ class Gangs:
         completing = find_completing_pod(self.view, key, self.view.pods.positions_by_group[key].tolist())
         if completing is None:
             return list(members)
-        priority = self.view.pods.priority[self.view.pods.info]
-        return sorted(members, key=lambda member: (-int(priority[member]), member != completing))
+        return sorted(members, key=lambda member: (-self.view.pods.get_priority(member), member != completing))
 
     def build_own_info(self, position: Position) -> PodInfo:
         """Build the PodInfo of this very pod, instead of the one that identical pods share."""
@@ -325,12 +324,12 @@ class Gangs:
             group = find_pod_group(self.view, key)
             if group is None or group.spec.scheduling_constraints is not None:
                 return True
-        numbers = {int(self.view.pods.info[position]) for position in members}
+        numbers = {self.view.pods.get_info_number(position) for position in members}
         infos = [self.view.pods.infos[number] for number in numbers]
         return any(_has_pod_affinity(info) or uses_claims(info, self.view) for info in infos)
 
     def _place_one_by_one(
-        self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], all_or_none: bool
+        self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], *, all_or_none: bool
     ) -> GangAttempt:
         """Bind the members that fit one by one, and undo the placements if too few of them fit.
 
@@ -364,8 +363,8 @@ class Gangs:
             raise
 
         # Keep them only if they are enough.
-        are_all_required_placed = not all_or_none or len(placed) == len(members)
-        if not (has_quorum and are_all_required_placed and self._has_enough_placed_pods(key)):
+        lacks_members = all_or_none and len(placed) < len(members)
+        if lacks_members or not has_quorum or not self._has_enough_placed_pods(key):
             self._undo_placements(placed, nominated_rows)
             return _build_failure(members, placed)
         left_over_at_once = not isinstance(key, GangKey) and LEFT_OVER_AT_ONCE.at(self.scheduler.gates.release)

@@ -7,6 +7,7 @@ are cached (scheduler/simulation/alike_pods.py).
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -24,6 +25,7 @@ from kschedctl.scheduler.engine.sampling import Sampling
 from kschedctl.scheduler.framework import PluginError, PreFilterResult
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.queueing.pods_on_nodes import Choice, IncomingPods, Tied
+from kschedctl.scheduler.simulation.answer_reads import depends_on_other_nodes
 from kschedctl.scheduler.simulation.local_scores import NO_ROWS, LocalScores
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.fork import Fork, drop_oldest_if_full
@@ -36,6 +38,8 @@ CACHED_KINDS = 1024
 """Number of kinds of identical pods whose answers each simulation caches."""
 CACHED_KINDS_WHEN_CLOSING = 32 * CACHED_KINDS
 """Number of cached kinds if nodes are closed in turn, when all kinds come repeatedly and need little memory."""
+FULL_CYCLES_PER_KIND = 2
+"""Number of identical pods that get full cycles before answers are cached for the further ones."""
 NODE_DOES_NOT_EXIST = (
     "the best node does not exist: an extender returned it, and kube-scheduler would bind the pod to it"
 )
@@ -45,7 +49,7 @@ NodeChooser = Callable[[], Choice | None]
 
 
 class _LatestCycle(NamedTuple):
-    """The latest cycle in which extenders were called, valid for its pod until a pod moves."""
+    """The cycle in which the latest pod was tried, valid for this pod until a pod moves."""
 
     position: int
     trail_length: int
@@ -66,6 +70,8 @@ class Placements(IncomingPods):
         self._local_scores_cache: dict[tuple[FrameworkLike, int, bool], LocalScores] = {}
         self._columns: dict[bytes, Any] = {}
         self._claim_users: dict[int | None, bool] = {}
+        self._full_cycle_counts: Counter[tuple[FrameworkLike, int | None]] = Counter()
+        """How many pods of each kind got a full cycle although cached answers would have sufficed."""
         self._latest_cycle: _LatestCycle | None = None
         self._victim_cache = VictimCache()
         self.unheard: dict[Unknown, None] = {}
@@ -99,7 +105,7 @@ class Placements(IncomingPods):
         if is_any_extender_called(framework.extenders, info.pod):
             return None
         try:
-            alike_pods = self._get_alike_pods(framework, info, int(self.view.pods.info[position]))
+            alike_pods = self._get_alike_pods(framework, info, self.view.pods.get_info_number(position))
             ranking = None if self.sampling or self._has_nominations else alike_pods.build_copy_ranking()
         except PluginError:
             return None
@@ -121,25 +127,47 @@ class Placements(IncomingPods):
         """Choose a node from cached answers if they suffice, otherwise by a full cycle.
 
         A full cycle is needed if the pod lost its nomination, if extenders are called for it, or if a plugin fails. A
-        nominated pod needs a full cycle unless it surely fits on its nominated node. Return None if no node is
-        feasible. Raises PluginError if a plugin fails in the full cycle, too.
+        nominated pod needs a full cycle unless it surely fits on its nominated node. The first pods of a kind get full
+        cycles if that is faster. Return None if no node is feasible. Raises PluginError if a plugin fails in the full
+        cycle, too.
         """
-        number = int(self.view.pods.info[position])
+        number = self.view.pods.get_info_number(position)
         info = self.build_arriving_info(position)
         row = self.view.get_nominated_row(position)
         lost_nomination = row == NO_ROW and position in self._nominated_before
         if lost_nomination or is_any_extender_called(framework.extenders, info.pod):
             return self._choose_by_full_cycle(framework, position)
+        if self._is_full_cycle_faster(framework, info):
+            self._full_cycle_counts[framework, info.alike] += 1
+            return self._choose_by_full_cycle(framework, position, keeps_cycle=True)
         try:
             alike_pods = self._get_alike_pods(framework, info, number)
             if row != NO_ROW:  # the nominated node is tried first
                 if alike_pods.is_certain_to_fit(row, self.view.build_nominated_delta_besides(position, info.priority)):
-                    return Choice(info, row, np.array([row]), 1, {})
+                    return Choice(info, row, np.array([row]), feasible=1, before={})
                 return self._choose_by_full_cycle(framework, position)
             tied, feasible = alike_pods.find_best_rows(info, self.sampling, self._get_pods_nominated_ahead(info))
             return self._pick_node(info, tied, feasible, alike_pods.claim_pre_filter_results)
         except PluginError:  # an error on a node that another plugin rejects would not count
             return self._choose_by_full_cycle(framework, position)
+
+    def _is_full_cycle_faster(self, framework: FrameworkLike, info: PodInfo) -> bool:
+        """Return whether a full cycle takes less time than preparing cached answers for identical pods.
+
+        This is assumed for the first FULL_CYCLES_PER_KIND pods of a kind. If such a pod fits nowhere, its cycle also
+        serves the search for victims.
+
+        Return False if a later call for the same pod may need another cycle although no pod has moved: if only some
+        nodes are searched, if pods are nominated, or if there are gangs. Also return False if many forks or states of
+        the same nodes share cached answers.
+        """
+        view = self.view
+        shares_answers = view.part_of is not None or view.closed is not None
+        has_groups = view.group_since is not None or view.gang_history is not None
+        if self.sampling or shares_answers or has_groups or self._nominated_before or self._has_nominations:
+            return False
+        key = framework, info.alike
+        return self._full_cycle_counts[key] < FULL_CYCLES_PER_KIND and key not in self._alike_pods_cache
 
     def find_feasible_mask(self, framework: FrameworkLike, position: Position) -> Bools | None:
         """Return a mask (N,) of the nodes on which a pod fits now.
@@ -147,7 +175,7 @@ class Placements(IncomingPods):
         Return None if the answer depends on pods on other nodes, if the pod has claims, or if a plugin fails.
         """
         info = self.build_arriving_info(position)
-        number = int(self.view.pods.info[position])
+        number = self.view.pods.get_info_number(position)
         try:
             return self._get_alike_pods(framework, info, number).find_feasible_mask()
         except PluginError:
@@ -159,7 +187,7 @@ class Placements(IncomingPods):
         Raises PluginError if a plugin fails.
         """
         info = self.build_arriving_info(position)
-        number = int(self.view.pods.info[position])
+        number = self.view.pods.get_info_number(position)
         local = self._get_local_scores(framework, info, number)
         local.bring_up_to_date(NO_ROWS)
         return np.asarray(local.scores >= 0)
@@ -176,7 +204,7 @@ class Placements(IncomingPods):
         if was_nominated or is_nominated or is_any_extender_called(framework.extenders, info.pod):
             return None
 
-        info_number = int(self.view.pods.info[position])
+        info_number = self.view.pods.get_info_number(position)
         alike_pods = self._get_alike_pods(framework, info, info_number)
         return alike_pods.score_feasible_rows(info)
 
@@ -189,7 +217,7 @@ class Placements(IncomingPods):
         """
         if position in self._nominated_before or self.view.get_nominated_row(position) != NO_ROW:
             return (position,)
-        number = int(self.view.pods.info[position])
+        number = self.view.pods.get_info_number(position)
         info = self.build_arriving_info(position)
         if is_any_extender_called(framework.extenders, info.pod):
             return (position,)
@@ -207,8 +235,13 @@ class Placements(IncomingPods):
 
         Return False if the pod can never fit on any node, and True if a plugin fails.
         """
-        number = int(self.view.pods.info[position])
+        number = self.view.pods.get_info_number(position)
         info = self.build_arriving_info(position)
+        cycle = self._find_latest_cycle(position)
+        if cycle is not None and cycle.error is None:
+            return depends_on_other_nodes(
+                framework, info, cycle.pre_filter.results, has_claims=self._uses_claims_cached(info)
+            )
         try:
             alike_pods = self._get_alike_pods(framework, info, number)
         except PluginError:
@@ -218,12 +251,12 @@ class Placements(IncomingPods):
     def run_cycle(self, framework: FrameworkLike, position: Position, sampling: Sampling | None = None) -> Cycle:
         """Run a pod's full cycle in the current state, which also finds rejection reasons and prepares preemption.
 
-        Nodes closed by a cordon count as cordoned. If extenders were called in the pod's latest cycle and no pod has
-        moved since, the stored cycle is returned.
+        Nodes closed by a cordon count as cordoned. If the pod's latest cycle was stored and no pod has moved since, the
+        stored cycle is returned.
         """
-        latest = self._latest_cycle
-        if latest and (latest.position, latest.trail_length) == (position, len(self.view.trail)):
-            return latest.cycle
+        latest_cycle = self._find_latest_cycle(position)
+        if latest_cycle is not None:
+            return latest_cycle
         info = self.build_arriving_info(position)
         if self._nominated_before or self._has_nominations:
             info = info.for_pod(self.build_waiting_pod(position))
@@ -232,6 +265,13 @@ class Placements(IncomingPods):
             view_with_cordons = self.view.with_changes(self.view.cluster, closed.cordoned)
             return run_cycle(framework, info, view_with_cordons, sampling)
         return replace(run_cycle(framework, info, self.view, sampling), victim_cache=self._victim_cache)
+
+    def _find_latest_cycle(self, position: Position) -> Cycle | None:
+        """Return the stored cycle if it is this pod's and no pod has moved since, otherwise None."""
+        latest = self._latest_cycle
+        if latest and (latest.position, latest.trail_length) == (position, len(self.view.trail)):
+            return latest.cycle
+        return None
 
     @property
     def _has_nominations(self) -> bool:
@@ -257,7 +297,7 @@ class Placements(IncomingPods):
             drop_oldest_if_full(self._alike_pods_cache, max_kinds)
             local = self._get_local_scores(framework, info, number)
             claiming = self._uses_claims_cached(info)
-            alike_pods = AlikePods(framework, info, local, claiming, self._share_column)
+            alike_pods = AlikePods(framework, info, local, claiming=claiming, shared=self._share_column)
             self._alike_pods_cache[key] = alike_pods
         return alike_pods
 
@@ -288,27 +328,30 @@ class Placements(IncomingPods):
         local = self._local_scores_cache.get(key)
         if local is None or local.is_outdated:
             drop_oldest_if_full(self._local_scores_cache, CACHED_KINDS)
-            local = self._local_scores_cache[key] = LocalScores(framework, info, number, self.view, key)
+            local = self._local_scores_cache[key] = LocalScores(framework, info, number, view=self.view, key=key)
         return local
 
-    def _choose_by_full_cycle(self, framework: FrameworkLike, position: Position) -> Choice | None:
+    def _choose_by_full_cycle(
+        self, framework: FrameworkLike, position: Position, *, keeps_cycle: bool = False
+    ) -> Choice | None:
         """Choose a node by a full cycle of the pod, or return None if no node is feasible.
 
-        Raises PluginError if a plugin fails.
+        With `keeps_cycle`, the cycle is stored for later calls. Raises PluginError if a plugin fails.
         """
-        cycle = self._run_placing_cycle(framework, position)
+        cycle = self._run_placing_cycle(framework, position, keeps_cycle=keeps_cycle)
         if cycle.error is not None:
             raise PluginError(cycle.error)
         info = self.build_arriving_info(position)
         return self._pick_node(info, cycle.scores.best, len(cycle.passed.rows), cycle.pre_filter.results)
 
-    def _run_placing_cycle(self, framework: FrameworkLike, position: Position) -> Cycle:
+    def _run_placing_cycle(self, framework: FrameworkLike, position: Position, *, keeps_cycle: bool) -> Cycle:
         """Run the cycle in which a pod is placed.
 
-        If extenders were called, the cycle is stored for later calls, and missing answers of extenders are recorded.
+        With `keeps_cycle`, or if extenders were called, the cycle is stored for later calls. Missing answers of
+        extenders are recorded.
         """
         cycle = self.run_cycle(framework, position, self.sampling)
-        if cycle.consultation.extenders:
+        if keeps_cycle or cycle.consultation.extenders:
             self._latest_cycle = _LatestCycle(position, len(self.view.trail), cycle)
             self.unheard.update(cycle.consultation.unknown)
         return cycle
@@ -327,4 +370,4 @@ class Placements(IncomingPods):
         row = int(best[place])
         if row == NO_ROW:
             raise PluginError(NODE_DOES_NOT_EXIST)
-        return Choice(info, Row(row), best, feasible, pre_filter_results)
+        return Choice(info, Row(row), best, feasible=feasible, before=pre_filter_results)

@@ -68,7 +68,9 @@ class Expressions:
     @classmethod
     def from_cluster(cls, cluster: Cluster) -> Expressions:
         """Determine which expressions, attributes and drivers in a cluster have to keep their strings."""
-        expressions = {s.cel.expression for s in _iter_selectors(cluster) if s.cel and s.cel.expression}
+        expressions = {
+            selector.cel.expression for selector in _iter_selectors(cluster) if selector.cel and selector.cel.expression
+        }
         attributes = frozenset(get_local_name(key) for key in _iter_qualified_names(cluster))
         kept_expressions = {expression for expression in expressions if computes_with_texts(expression)}
         kept_attributes = _find_mentioned_names(kept_expressions, attributes)
@@ -221,7 +223,9 @@ def _iter_selectors(cluster: Cluster) -> Iterator[DeviceSelector]:
     """Yield all CEL selectors of device classes, claims and claim templates."""
     for device_class in cluster.device_classes:
         yield from device_class.spec.selectors
-    specs = [claim.spec for claim in cluster.resource_claims] + [t.spec.spec for t in cluster.resource_claim_templates]
+    specs = [claim.spec for claim in cluster.resource_claims] + [
+        template.spec.spec for template in cluster.resource_claim_templates
+    ]
     for request in (request for spec in specs for request in spec.devices.requests):
         if request.exactly:
             yield from request.exactly.selectors

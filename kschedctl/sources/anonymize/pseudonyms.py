@@ -164,7 +164,7 @@ class Numbers:
         structs = list(
             _iter_nested_structs((*_iter_object_lists(cluster), _get_added_affinities(cluster.configuration)))
         )
-        keys = {s.key for s in structs if getattr(s, "operator", "") in _COMPARISONS}
+        keys = {struct.key for struct in structs if getattr(struct, "operator", "") in _COMPARISONS}
         numbers_by_key: dict[str, set[int]] = {key: set() for key in keys}
         for key, value in _iter_labels_and_taints(structs):
             if key in numbers_by_key and _is_int64(value):

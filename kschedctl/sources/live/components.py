@@ -278,7 +278,9 @@ def _find_scheduler_configuration(text: str, where: str) -> JsonObject | None:
 
 def _parse_scheduler_flags(pod_spec: _Spec) -> dict[str, str]:
     """Return the value of each flag in the command line of kube-scheduler's pod. The last value of a flag counts."""
-    words = (word for c in pod_spec.containers for word in (*(c.command or ()), *(c.args or ())))
+    words = (
+        word for container in pod_spec.containers for word in (*(container.command or ()), *(container.args or ()))
+    )
     return dict(iter_flags(tuple(words)))
 
 

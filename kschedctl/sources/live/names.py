@@ -58,12 +58,20 @@ def list_object_names(config: Kubeconfig, context: str, kind: str, namespace: st
         return []
     with _open_connection(cluster, user) as connection:
         headers = {"Accept": ACCEPT, "User-Agent": "kschedctl", **_build_authorization(user)}
-        if kind != "Pod":
-            return [ObjectName("", meta.name) for meta in _list_metadata(connection, PATHS[kind], headers)]
-        pending_path = f"{PATHS[kind]}?fieldSelector={quote('spec.nodeName=,status.phase=Pending')}"
-        pending_metas = _list_metadata(connection, pending_path, headers)
-        pods_path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods" if namespace else PATHS[kind]
-        all_metas = _list_metadata(connection, pods_path, headers)
+        if kind == "Pod":
+            return _list_pod_names(connection, namespace, headers)
+        return [ObjectName("", meta.name) for meta in _list_metadata(connection, PATHS[kind], headers)]
+
+
+def _list_pod_names(
+    connection: http.client.HTTPConnection, namespace: str, headers: Mapping[str, str]
+) -> list[ObjectName]:
+    """Return the pending pods of all namespaces, and then the other pods of ``namespace``, or of all if it is ""."""
+    pending_path = f"{PATHS['Pod']}?fieldSelector={quote('spec.nodeName=,status.phase=Pending')}"
+    pending_metas = _list_metadata(connection, pending_path, headers)
+    pods_path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods" if namespace else PATHS["Pod"]
+    all_metas = _list_metadata(connection, pods_path, headers)
+
     pending_pods = [ObjectName(meta.namespace, meta.name, pending=True) for meta in pending_metas]
     pending_keys = {(meta.namespace, meta.name) for meta in pending_metas}
     other_metas = [meta for meta in all_metas if (meta.namespace, meta.name) not in pending_keys]

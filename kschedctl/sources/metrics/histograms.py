@@ -42,15 +42,19 @@ def estimate_classic_quantile(q: float, buckets: Iterable[Bucket]) -> float:
     if not 0 <= q <= 1:
         return math.nan if math.isnan(q) else math.copysign(math.inf, q)
     merged = _make_counts_ascending(_merge_buckets_with_equal_bounds(buckets))
-    if len(merged) < 2 or merged[-1].bound != math.inf or not merged[-1].observations > 0:
+    if len(merged) < 2:
+        return math.nan
+    highest = merged[-1]
+    if highest.bound != math.inf or not highest.observations > 0:
         return math.nan
 
     # The first bucket whose cumulative count reaches the rank
-    rank = q * merged[-1].observations
-    index = bisect_left(merged, rank, hi=len(merged) - 1, key=lambda bucket: bucket.observations)
+    rank = q * highest.observations
+    last_index = len(merged) - 1
+    index = bisect_left(merged, rank, hi=last_index, key=lambda bucket: bucket.observations)
     bound, count = merged[index]
-    if index == len(merged) - 1:
-        return merged[-2].bound
+    if index == last_index:
+        return merged[last_index - 1].bound
     if index == 0 and bound <= 0:
         return bound
 

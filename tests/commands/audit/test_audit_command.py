@@ -210,7 +210,7 @@ def test_the_summary_has_the_problems_first_and_no_sound_section_as_a_cause(run:
     sections = [cause["reason"].partition(":")[0] for cause in summary["causes"]]
     assert sections == ["pending", "priorities", "drains", "packing"]
     assert summary["warnings"]
-    assert summary["advice"][0] == summary["warnings"][0]
+    assert not {*summary["warnings"]} & {*summary["advice"]}
 
 
 def test_the_summary_has_a_finding_of_each_unsound_section_and_counts_pending_pods(run: Run) -> None:

@@ -331,7 +331,7 @@ def test_less_than_a_hundredth_is_not_a_finding() -> None:
     assert found.headline.startswith("100% of the free CPU is stranded; ")
 
 
-def test_spare_nodes_name_the_data_and_the_wishes_that_their_drains_disregard() -> None:
+def test_spare_nodes_name_the_data_and_the_preferences_that_their_drains_disregard() -> None:
     """Node n1 is emptied: one of its pods has an emptyDir, the other asks Karpenter not to disrupt it."""
     scratch, careful = pods("a", 2, "n1", "500m")
     scratch["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]

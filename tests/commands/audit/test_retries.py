@@ -7,9 +7,16 @@ most (flushUnschedulableEntitiesLeftover in pkg/scheduler/backend/queue/scheduli
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from test_pending_section import LONG_AGO, NOW, created, event, node, pod, refused
 
-from kschedctl import Cluster, explain
+from kschedctl import Cluster, explain, pending
+from kschedctl.commands.remedies import remedies
+from kschedctl.commands.remedies.pod_fixes import find_pod_remedies
+from kschedctl.render.brief import to_brief
+from kschedctl.render.page import Style
+from kschedctl.replay.controllers.target_pod import TargetPod
+from kschedctl.scheduler.scheduler import Scheduler
 
 
 def advice(*documents: dict, now: str = NOW, name: str = "d/fits") -> list[str]:
@@ -39,5 +46,39 @@ def test_a_pod_that_older_ones_leave_no_room_is_said_to_wait_for_room() -> None:
     """Two pods of 2 cores take the node's 4; the third fits only by itself."""
     pods = [refused(created(pod(f"p{number}", cpu="2")), LONG_AGO) for number in range(3)]
     (text,) = advice(node("n1"), *pods, name="d/p2")
-    assert "not together with the pods ahead of it" in text
+    assert "waits until there is room for it and for the pods ahead of it" in text
     assert "retries the pod" not in text
+
+
+def test_a_pod_that_fits_only_by_itself_names_the_pods_that_take_the_room() -> None:
+    """In every form, also without any status or time of creation: only two of three pods of 2 cores get a node."""
+    cluster = Cluster.from_objects([node("n1"), *(pod(f"p{number}", cpu="2") for number in range(3))])
+    last = explain(cluster, "d/p2")
+    assert last.rivals == ("d/p0", "d/p1")
+    assert last.headline == "on n1, but d/p0, d/p1 take the room first"
+    assert "fits by itself, but d/p0, d/p1 take the room first" in last.summary().warnings
+    assert "d/p0, d/p1 take the room first" in to_brief(last, Style())
+    assert remedies(cluster, "d/p2").headline == last.headline
+    assert explain(cluster, "d/p0").rivals == ()
+    groups = {group.cause: group.pods for group in pending(cluster).groups}
+    assert groups == {
+        "a node fits now, each pod considered alone": ("d/p0", "d/p1"),
+        "a node fits now, but other waiting pods take the room first": ("d/p2",),
+    }
+
+
+def test_a_pod_of_higher_priority_takes_the_room_of_an_older_one() -> None:
+    urgent = pod("urgent", cpu="3", priority=10)
+    cluster = Cluster.from_objects([node("n1"), created(pod("old", cpu="3")), created(urgent, NOW)])
+    assert explain(cluster, "d/old").rivals == ("d/urgent",)
+    assert explain(cluster, "d/urgent").rivals == ()
+
+
+def test_an_assumed_change_of_a_pod_has_no_rivals_of_the_unchanged_pod() -> None:
+    cluster = Cluster.from_objects([node("n1"), *(pod(f"p{number}", cpu="2") for number in range(3))])
+    scheduler = Scheduler(cluster)
+    stored = cluster.pod("d", "p2")
+    assert stored is not None
+    stored = scheduler.view.build_stored_pod(stored)
+    urgent = replace(stored, spec=replace(stored.spec, priority=5))
+    assert find_pod_remedies(TargetPod(scheduler, urgent)).headline == "on n1"

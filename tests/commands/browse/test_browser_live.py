@@ -37,7 +37,7 @@ from kschedctl.commands.browse.background import LiveSessions
 from kschedctl.commands.browse.command import _iter_sessions
 from kschedctl.commands.browse.lines import Openable
 from kschedctl.commands.remedies.pod_fixes import find_pod_remedies
-from kschedctl.fixes.search import RemedyWishes
+from kschedctl.fixes.search import RemedyCriteria
 from kschedctl.sources.live import follow as live_follow
 
 PODS = "/api/v1/pods"
@@ -56,7 +56,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_follow, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(live_follow, "SETTLE_SECONDS", 0.05)
     monkeypatch.setattr(
-        browse_session, "find_pod_remedies", partial(find_pod_remedies, wishes=RemedyWishes(max_changes=1))
+        browse_session, "find_pod_remedies", partial(find_pod_remedies, criteria=RemedyCriteria(max_changes=1))
     )
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
         monkeypatch.delenv(name, raising=False)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -19,8 +20,8 @@ from small import HOSTNAME, ZONE, Json, budget, node, pod, replica, spread
 from kschedctl.api.arrays import Row
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn
-from kschedctl.commands.consolidate.autoscalers import AutoscalerVerdicts
-from kschedctl.commands.consolidate.plan import ConsolidationWishes, find_removable_nodes
+from kschedctl.commands.consolidate.autoscalers import AutoscalerVerdicts, extract_karpenter_verdicts
+from kschedctl.commands.consolidate.plan import ConsolidationCriteria, find_removable_nodes
 from kschedctl.commands.consolidate.report import NodeConsolidation, ZoneLoss
 from kschedctl.commands.consolidate.safety import remove_nodes_and_move_pods
 from kschedctl.commands.drain import drain_nodes
@@ -30,13 +31,14 @@ from kschedctl.render.renderers import RENDERERS
 from kschedctl.replay.edits import cordon_node
 from kschedctl.replay.node_drain import NodeDrain, iter_moved_pods
 from kschedctl.replay.parallel import Workers
+from kschedctl.reports.karpenter import Disruption, DisruptionCommand, DisruptionMethod
 from kschedctl.reports.placements import PoolChange
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 
-def consolidated(objects: list[Json], **wishes: object) -> NodeConsolidation:
-    return find_removable_nodes(Cluster.from_objects(objects), ConsolidationWishes(**wishes))  # type: ignore[arg-type]
+def consolidated(objects: list[Json], **criteria: object) -> NodeConsolidation:
+    return find_removable_nodes(Cluster.from_objects(objects), ConsolidationCriteria(**criteria))  # type: ignore[arg-type]
 
 
 def names(report: NodeConsolidation) -> list[str]:
@@ -215,6 +217,17 @@ def test_why_an_autoscaler_takes_fewer() -> None:
         AutoscalerVerdicts("Karpenter", frozenset({"n1"})).summarize(["n1"])
         == "Karpenter removes 1 node in its next round: n1"
     )
+
+
+def test_each_moved_pod_is_counted_once() -> None:
+    """Karpenter deletes n1 and n2, from which two pods and one pod move."""
+    command = DisruptionCommand("delete", ("n1", "n2"), 0.0, (), ())
+    report = Disruption(
+        multi=DisruptionMethod(commands=(command,)), moved_pods={"n1": ("d/a", "d/b"), "n2": ("d/c",), "n3": ("d/e",)}
+    )
+    verdicts = extract_karpenter_verdicts(report)
+    assert verdicts.removed == {"n1", "n2"}
+    assert verdicts.moved_pods == 3
 
 
 def test_the_cluster_after_it_has_all_pods_on_nodes() -> None:
@@ -417,9 +430,9 @@ def compare_with_several_workers() -> None:
     went = stayed = 0
     for seed in range(8):
         cluster = Cluster.from_objects(constrained(seed) + [node(f"more-{number}", "c") for number in range(3)])
-        wishes = ConsolidationWishes(headroom=20.0 * (seed % 2), keep_zone_loss=seed % 3 == 0)
-        alone = find_removable_nodes(cluster, wishes)
-        if find_removable_nodes(cluster, wishes, workers=Workers(2)) != alone:
+        criteria = ConsolidationCriteria(headroom=20.0 * (seed % 2), keep_zone_loss=seed % 3 == 0)
+        alone = find_removable_nodes(cluster, criteria)
+        if find_removable_nodes(cluster, criteria, workers=Workers(2)) != alone:
             raise ValueError(f"seed {seed}")
         went, stayed = went + len(alone.removable), stayed + len(alone.staying)
     print(went, stayed)
@@ -480,18 +493,21 @@ def test_a_node_that_pending_pods_need_once_it_is_empty_is_kept() -> None:
 
 
 def test_nodes_that_were_not_tried_are_named_and_cordoned_empty_ones_can_go_as_well() -> None:
-    """n1 has to stay for its only pod. n2 is cordoned and runs only a DaemonSet's pod, n3 also runs another pod."""
+    """n1 has to stay for its only pod. n2 is cordoned and runs only a DaemonSet's pod, n3 also runs another pod.
+
+    Nothing is left open about n2, so it is not among the nodes that were not tried.
+    """
     daemon = {"kind": "DaemonSet", "name": "agent"}
     cordoned = [node("n2", unschedulable=True), node("n3", unschedulable=True)]
     pods = [replica("a", "n1"), pod("agent-n2", "n2", "1", daemon), replica("b", "n3")]
     report = consolidated([node("n1"), *cordoned, *pods])
-    assert (report.tried, report.left_out) == (1, {"cordoned already": 2})
-    assert (report.not_tried, report.cordoned_empty) == ({"cordoned already": ("n2", "n3")}, ("n2",))
+    assert (report.tried, report.left_out) == (1, {"cordoned already": 1})
+    assert (report.not_tried, report.cordoned_empty) == ({"cordoned already": ("n3",)}, ("n2",))
     empty = "only n2, which is cordoned and empty, can be removed"
     assert str(report) == f"Not even the only node tried could be removed; {empty}"
     assert report.summary().headline == str(report)
-    assert report.summary().warnings == ("not tried: n2, n3 (cordoned already)",)
-    assert "2 nodes cordoned already: n2, n3" in RENDERERS["table"](report, Style())
+    assert report.summary().warnings == ("not tried: n3 (cordoned already)",)
+    assert "1 node cordoned already: n3" in RENDERERS["table"](report, Style())
 
 
 def test_the_only_node_where_a_pending_pod_can_run_is_kept_even_if_it_is_empty() -> None:
@@ -504,7 +520,7 @@ def test_the_only_node_where_a_pending_pod_can_run_is_kept_even_if_it_is_empty()
     report = consolidated([*nodes, replica("a", "n1", "3"), daemon, big, held])
     assert {kept.node: kept.lets_run for kept in report.staying} == {"n1": (), "n2": ("d/big",), "n3": ("d/held",)}
     assert report.staying[-1].why == "1 pending pod can run nowhere else: d/held"
-    assert (names(report), report.cordoned_empty) == ([], ("n4",))
+    assert (names(report), report.cordoned_empty, report.not_tried) == ([], ("n4",), {})
     assert "n2, n3 are kept for pending pods; only n4, which is cordoned and empty, can be removed" in str(report)
 
 
@@ -544,3 +560,17 @@ def test_no_node_is_removable_if_pods_were_not_read() -> None:
     report = find_removable_nodes(cluster)
     assert (report.removable, report.commands, report.undecided) == ((), (), True)
     assert str(report).startswith("Not known whether the only node could be removed (not certain: ")
+
+
+def test_replays_and_not_the_time_limit_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine on which an hour passes between two glances at the clock, the plan is the same."""
+    objects = [node("n1"), node("n2"), node("n3"), replica("a", "n1"), replica("b", "n2"), replica("c", "n3")]
+    expected = consolidated(objects).to_dict()
+    hours = count(step=3600)
+    monkeypatch.setattr("time.monotonic", lambda: next(hours))
+    assert consolidated(objects).to_dict() == expected
+    assert len(expected["removable"]) == 2
+
+    monkeypatch.setattr("kschedctl.commands.consolidate.plan.SEARCH_BUDGET", 3)
+    limited = consolidated(objects)
+    assert (limited.tried, limited.complete) == (2, False)

@@ -12,11 +12,12 @@ from small import HOSTNAME, ZONE, Json, budget, node, pod, replica, spread
 from kschedctl.cluster import Cluster
 from kschedctl.commands.failures import Loss, simulate_failures, simulate_loss
 from kschedctl.commands.failures.page import build_page
-from kschedctl.commands.failures.report import Failure, Failures, LateReason, WaitingRule
+from kschedctl.commands.failures.report import Failure, Failures
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.replay.settling import schedule_victims
 from kschedctl.replay.shared_cluster import SharedCluster
+from kschedctl.reports.lost_nodes import LateReason, WaitingRule
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 

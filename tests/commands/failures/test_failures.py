@@ -10,7 +10,7 @@ import pytest
 from small import HOSTNAME, ZONE, Json, node, pod, replica, spread
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.failures import Loss, list_losses, simulate_failures, simulate_loss
+from kschedctl.commands.failures import Loss, failures, list_losses, simulate_failures, simulate_loss
 from kschedctl.commands.failures.page import build_page
 from kschedctl.errors import UsageError
 from kschedctl.render.page import Style, find_plots
@@ -390,3 +390,12 @@ def test_the_ranking_is_by_what_is_worse_not_by_how_much_moves() -> None:
         ("n3", 0, 0, 0, 3),
         ("n4", 0, 0, 0, 0),
     ]
+
+
+def test_pending_pods_that_may_take_the_room_first_are_named() -> None:
+    report = failures(Cluster.from_objects([*zones(3), pod("q", cpu="2"), pod("w", cpu="9")]))
+    assert (report.pending_left_out.pods, report.pending_left_out.fitting) == (2, ("d/q",))
+    text = "2 pending pods were left out, 1 of which fits without a change and may take the room first (d/q)"
+    for output in ("table", "brief", "markdown", "html"):
+        assert text in RENDERERS[output](report, Style(width=200))
+    assert failures(Cluster.from_objects(zones(3))).pending_left_out.describe() == ()

@@ -15,7 +15,7 @@ from naive_cluster import MOST, WANTED, Naive, random_cluster
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room import find_room
-from kschedctl.commands.make_room.room import RoomWishes
+from kschedctl.commands.make_room.room import RoomCriteria
 
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("KSCHEDCTL_MANY", "12"))))
@@ -23,7 +23,7 @@ def test_as_few_moves_as_any_sequence_needs(seed: int) -> None:
     objects = random_cluster(Random(seed))
     naive = Naive(objects)
     possible, certain, cost = naive.fewest()
-    report = find_room(Cluster.from_objects(objects), [f"d/{WANTED}"], RoomWishes(MOST))
+    report = find_room(Cluster.from_objects(objects), [f"d/{WANTED}"], RoomCriteria(MOST))
     if certain is not None:
         assert report.fits, f"{certain} moves do"
         assert len(report.moves) <= certain

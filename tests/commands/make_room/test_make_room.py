@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 from control_plane import kubectl
 from control_plane.running import run
@@ -13,7 +15,7 @@ from small import HOSTNAME, Json, budget, node, pod, replica
 from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room import find_room, search
 from kschedctl.commands.make_room.report import FragmentedResource, MakeRoom, TerminatingRoom
-from kschedctl.commands.make_room.room import WAITING, RoomWishes
+from kschedctl.commands.make_room.room import WAITING, RoomCriteria
 from kschedctl.errors import UsageError
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
@@ -28,9 +30,9 @@ def waiting(cpu: str = "3", name: str = "new", **spec: object) -> Json:
     return found
 
 
-def room(objects: list[Json], *names: str, **wishes: object) -> MakeRoom:
+def room(objects: list[Json], *names: str, **criteria: object) -> MakeRoom:
     keys = [f"d/{name}" for name in names or ("new",)]
-    return find_room(Cluster.from_objects(objects), keys, RoomWishes(**wishes))  # type: ignore[arg-type]
+    return find_room(Cluster.from_objects(objects), keys, RoomCriteria(**criteria))  # type: ignore[arg-type]
 
 
 def moves(report: MakeRoom) -> list[tuple[str, str, str]]:
@@ -152,9 +154,26 @@ def test_a_pod_that_preempts_others_besides_does_not_wait_for_terminating_pods_a
 def test_a_search_that_ran_out_of_time_proves_nothing() -> None:
     """Every form says so in its first line."""
     report = room([node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("3")], seconds=0)
-    assert report.ran_out_of_time
-    assert "the search stopped after 0 seconds" in RENDERERS["table"](report, Style(width=200)).splitlines()[0]
-    assert "the search stopped after 0 seconds" in report.summary().headline
+    assert report.ended_at_limit
+    assert (
+        "the search stopped at its limit of 0 seconds" in RENDERERS["table"](report, Style(width=200)).splitlines()[0]
+    )
+    assert "the search stopped at its limit of 0 seconds" in report.summary().headline
+
+
+def test_replays_and_not_the_time_limit_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine on which an hour passes between two glances at the clock, the plan is the same."""
+    objects = [node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("3")]
+    expected = room(objects).to_dict()
+    hours = count(step=3600)
+    monkeypatch.setattr("time.monotonic", lambda: next(hours))
+    assert room(objects).to_dict() == expected
+    assert expected["fits"]
+
+    monkeypatch.setattr("kschedctl.commands.make_room.room.SEARCH_BUDGET", 0)
+    limited = room(objects)
+    assert (limited.fits, limited.ended_at_limit) == (False, True)
+    assert "the search stopped at its limit of replays" in str(limited)
 
 
 def test_the_pod_of_the_least_priority_moves() -> None:
@@ -321,12 +340,12 @@ def test_it_is_certain_that_nothing_helps_or_said_that_it_is_not(monkeypatch: py
     assert not report.searched.complete
     assert report.build_first_line()[0] == "No room found:"
     objects = [node("n1"), node("n2"), *(replica(name, "n1", "1") for name in "abc"), waiting("4"), pod("z", "n2", "1")]
-    report = room(objects, most=2)
+    report = room(objects, max_moves=2)
     assert (
         " ".join(report.build_first_line()) == "No room can be made: d/new – no plan of up to 2 moves makes room for it"
     )
-    assert room(objects, most=3).build_first_line()[0] == "Moving 3 pods makes room for"
-    report = room(objects, most=1)
+    assert room(objects, max_moves=3).build_first_line()[0] == "Moving 3 pods makes room for"
+    report = room(objects, max_moves=1)
     assert " ".join(report.build_first_line()) == "No room can be made: d/new – no single move makes room for it"
 
 
@@ -425,7 +444,7 @@ def test_more_than_is_free_in_total_is_no_fragmentation() -> None:
     report = room([*objects, waiting("3", "first"), waiting("3", "second")], "first", "second")
     (shortage,) = report.shortages
     assert (shortage.resource, shortage.needed, shortage.free, shortage.freed_by_moves) == ("cpu", 6000, 4000, 0)
-    assert (report.fragmented, report.ran_out_of_time, report.undecided) == ((), False, False)
+    assert (report.fragmented, report.ended_at_limit, report.undecided) == ((), False, False)
     assert [placed.pod for placed in report.placed] == ["d/first"]
     assert report.build_first_line() == (
         "No room can be made:",

@@ -16,7 +16,7 @@ from small import Json, budget, node, pod, pod_spec, replica, workload
 
 import kschedctl
 from kschedctl.cluster import Cluster
-from kschedctl.commands.make_room.room import RoomWishes
+from kschedctl.commands.make_room.room import RoomCriteria
 
 GATES = {"GenericWorkload": True, "GangScheduling": True}
 EVICTION = re.compile(r"/namespaces/d/pods/(\S+)/eviction")
@@ -127,4 +127,4 @@ def test_a_gang_of_kubernetes() -> None:
     after = carry_out(store, report.commands, "train", GATES)
     assert all(nodes["train"] == ["", ""] for nodes in after[:-2])
     assert "" not in after[-1]["train"]
-    assert not kschedctl.make_room(cluster, "d/train-0", RoomWishes(keep="app in (a, b)")).fits
+    assert not kschedctl.make_room(cluster, "d/train-0", RoomCriteria(keep="app in (a, b)")).fits

@@ -12,13 +12,13 @@ from small import HOSTNAME, Json, node
 from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room import find_room, search
 from kschedctl.commands.make_room.report import FragmentedResource, MakeRoom
-from kschedctl.commands.make_room.room import RoomWishes
+from kschedctl.commands.make_room.room import RoomCriteria
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 
 
-def room(*objects: Json, **wishes: int) -> MakeRoom:
-    return find_room(Cluster.from_objects([*objects, CLASS]), ["d/new"], RoomWishes(**wishes))
+def room(*objects: Json, **criteria: int) -> MakeRoom:
+    return find_room(Cluster.from_objects([*objects, CLASS]), ["d/new"], RoomCriteria(**criteria))
 
 
 def moves(report: MakeRoom) -> list[tuple[str, str, str]]:
@@ -87,7 +87,7 @@ def test_two_pods_leave_a_node_one_by_one() -> None:
     assert {move.pod for move in report.moves} == {"d/b", "d/c"}
     assert {move.target for move in report.moves} <= {"n1", "n3"}
     assert [placed.node for placed in report.placed] == ["n2"]
-    assert not room(*objects, *claiming("new", 4), most=1).fits
+    assert not room(*objects, *claiming("new", 4), max_moves=1).fits
 
 
 def test_a_claim_that_others_use_stays_where_it_is() -> None:
@@ -135,7 +135,7 @@ def test_where_it_goes_may_depend_on_who_is_tried_first() -> None:
 
 def test_commands_on_a_control_plane() -> None:
     objects = [*two_nodes(), CLASS, template(2), template(4), *claiming("new", 4)]
-    report = find_room(Cluster.from_objects(objects), ["d/new"], RoomWishes())
+    report = find_room(Cluster.from_objects(objects), ["d/new"], RoomCriteria())
     store = control_plane(objects, "d/new")
     for command in report.commands:
         kubectl.run(store, command)

@@ -19,7 +19,7 @@ from small import Json, node, pod
 from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room import find_room
 from kschedctl.commands.make_room.report import MakeRoom
-from kschedctl.commands.make_room.room import RoomWishes
+from kschedctl.commands.make_room.room import RoomCriteria
 
 CLUSTERS = int(os.environ.get("KSCHEDCTL_MANY", "60"))
 EVICTION = re.compile(r"/namespaces/d/pods/(\S+)/eviction")
@@ -87,7 +87,7 @@ def test_every_step_is_safe(share: int) -> None:
     plans, guarded = 0, 0
     for seed in range(share, CLUSTERS, 4):
         objects = guarded_cluster(Random(seed))
-        report = find_room(Cluster.from_objects(objects), [f"d/{WANTED}"], RoomWishes(3))
+        report = find_room(Cluster.from_objects(objects), [f"d/{WANTED}"], RoomCriteria(3))
         if report.fits:
             guarded += replay(objects, report)
             plans += len(report.moves) > 0

@@ -12,7 +12,7 @@ from small import node, pod, replica
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room import find_room
-from kschedctl.commands.make_room.room import DraftTask, RoomWishes
+from kschedctl.commands.make_room.room import DraftTask, RoomCriteria
 from kschedctl.replay.parallel import WorkerPool, Workers
 
 
@@ -27,8 +27,8 @@ def test_several_workers_find_the_same(seed: int, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(WorkerPool, "run", counted)
     cluster = Cluster.from_objects(random_cluster(Random(seed)))
-    alone = find_room(cluster, [f"d/{WANTED}"], RoomWishes(MOST))
-    assert find_room(cluster, [f"d/{WANTED}"], RoomWishes(MOST), workers=Workers(2)) == alone
+    alone = find_room(cluster, [f"d/{WANTED}"], RoomCriteria(MOST))
+    assert find_room(cluster, [f"d/{WANTED}"], RoomCriteria(MOST), workers=Workers(2)) == alone
     assert rounds[0] > 0 or len(alone.moves) < 2
 
 

@@ -10,7 +10,7 @@ import kschedctl
 from kschedctl.cluster import Cluster
 from kschedctl.commands.remedies import remedies
 from kschedctl.commands.remedies.report import Remedies
-from kschedctl.fixes.search import RemedyWishes
+from kschedctl.fixes.search import RemedyCriteria
 from kschedctl.reports.remedy import Remedy
 
 ASKED = "d/asked"
@@ -18,7 +18,7 @@ ASKED = "d/asked"
 
 def found(documents: list[Json], most: int = 1, gates: Mapping[str, bool] | None = None) -> Remedies:
     """Search for the fixes for the target pod, check that each of them helps, and return the report."""
-    report = remedies(Cluster.from_objects(documents, feature_gates=gates), ASKED, RemedyWishes(most))
+    report = remedies(Cluster.from_objects(documents, feature_gates=gates), ASKED, RemedyCriteria(most))
     for remedy in report.remedies:
         assert_helps(documents, remedy, gates)
     return report

@@ -16,7 +16,7 @@ from control_plane.world import control_plane
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.commands.remedies import remedies
 from kschedctl.commands.remedies.report import Remedies
-from kschedctl.fixes.search import RemedyWishes
+from kschedctl.fixes.search import RemedyCriteria
 from kschedctl.reports.remedy import Remedy
 
 OF_SYSTEMS = {"Node", "CSINode", "CSIStorageCapacity", "ResourceSlice"}
@@ -43,7 +43,7 @@ class Operator:
         cluster = Cluster.from_objects(read, self.world.config, self.world.gates, other_builds=True)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("kschedctl.commands.remedies.add_room_plan", lambda report, *_: report)
-            return remedies(cluster, self.world.asked, RemedyWishes(self.world.most))
+            return remedies(cluster, self.world.asked, RemedyCriteria(self.world.most))
 
     def explain_wrong_outcome(self, remedy: Remedy) -> str:
         """Apply the remedy's commands, and return how the outcome differs from the answer, or "" if it does not.

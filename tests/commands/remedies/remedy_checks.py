@@ -14,7 +14,7 @@ from kschedctl.api.arrays import Row
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.fixes.document import iter_object_changes
 from kschedctl.fixes.proposals import get_plugin_remedies, iter_fixes_at_node, iter_node_independent_fixes
-from kschedctl.fixes.search import RemedySearch, RemedyWishes
+from kschedctl.fixes.search import RemedyCriteria, RemedySearch
 from kschedctl.fixes.trial.changes import Fix
 from kschedctl.fixes.trial.trials import RemedyTrial, Trials
 from kschedctl.fixes.trial.tried_node import TriedNode
@@ -31,7 +31,7 @@ def trials(world: World) -> Trials:
 
 def found(asked: Trials, most: int) -> list[RemedyTrial]:
     """Search for all fixes with up to this many changes, until all are tried."""
-    search = RemedySearch(asked, iter_fixes_at_node, iter_node_independent_fixes, RemedyWishes(max_changes=most))
+    search = RemedySearch(asked, iter_fixes_at_node, iter_node_independent_fixes, RemedyCriteria(max_changes=most))
     result = search.run()
     assert search.is_exhaustive
     return result

@@ -23,7 +23,7 @@ from kschedctl.api.copying import replace
 from kschedctl.cli.output_options import Answer
 from kschedctl.commands.explain.one_pod import explain
 from kschedctl.commands.make_room import find_room
-from kschedctl.commands.make_room.room import RoomWishes
+from kschedctl.commands.make_room.room import RoomCriteria
 from kschedctl.commands.remedies import pending_remedies
 from kschedctl.commands.simulate import simulate
 from kschedctl.render.page import UNFOLDED
@@ -121,7 +121,7 @@ def test_changes_for_all_waiting_pods_clear_those_that_they_promise() -> None:
 
 def test_explain_and_make_room_say_the_same_of_what_is_free_on_one_node() -> None:
     """general-a6 has 2200m cpu left but no pod slot, so the most that a node offers is 600m, on general-c2."""
-    room = find_room(cluster(), ["pend/cpu-big"], RoomWishes(seconds=0.5))
+    room = find_room(cluster(), ["pend/cpu-big"], RoomCriteria(seconds=0.5))
     (cpu,) = [resource for resource in room.fragmented if resource.resource == "cpu"]
     cause = explain(cluster(), "pend/cpu-big").causes[0]
     assert "the node has 0.6 of 4 free" in cause.fact

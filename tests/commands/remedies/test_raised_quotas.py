@@ -8,7 +8,7 @@ import kschedctl
 from kschedctl.cluster import Cluster
 from kschedctl.commands.remedies import remedies
 from kschedctl.commands.remedies.report import Remedies
-from kschedctl.fixes.search import RemedyWishes
+from kschedctl.fixes.search import RemedyCriteria
 
 NAME = "CapacityScheduling"
 CONFIG = {
@@ -38,7 +38,7 @@ def read(documents: list[Json]) -> Cluster:
 
 def raised(*documents: Json, most: int = 1) -> Remedies:
     """Find the remedies for a/web, which fits n1 once they are applied."""
-    found = remedies(read([NODE, *documents]), "a/web", RemedyWishes(most))
+    found = remedies(read([NODE, *documents]), "a/web", RemedyCriteria(most))
     for remedy in found.remedies:
         answer = kschedctl.explain(read(apply(remedy, [NODE, *documents])), "a/web")
         assert (answer.verdict, [*answer.feasible], remedy.opens) == ("Schedulable", ["n1"], ("n1",))

@@ -10,7 +10,7 @@ import pytest
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.remedies import remedies
-from kschedctl.fixes.search import RemedyWishes
+from kschedctl.fixes.search import RemedyCriteria
 
 RECORDING = Path(__file__).parents[2] / "recordings" / "pending.json.xz"
 UNDOES = {
@@ -37,5 +37,5 @@ def recorded() -> Cluster:
 
 @pytest.mark.parametrize("name", UNDOES)
 def test_what_undoes_the_cause_comes_first(name: str, recorded: Cluster) -> None:
-    report = remedies(recorded, f"lab/{name}", RemedyWishes(2, smallest=True))
+    report = remedies(recorded, f"lab/{name}", RemedyCriteria(2, smallest=True))
     assert UNDOES[name] in [each.kinds for each in report.remedies[:3]]

@@ -10,7 +10,7 @@ from kschedctl import Cluster, remedies
 from kschedctl.commands.explain.fixes import add_fixes
 from kschedctl.commands.explain.one_pod import explain, explain_target, find_or_create_target
 from kschedctl.errors import UsageError
-from kschedctl.fixes.search import RemedyWishes
+from kschedctl.fixes.search import RemedyCriteria
 
 TEAM = {"key": "team", "value": "yes", "effect": "NoSchedule"}
 
@@ -26,13 +26,15 @@ def tainted(*more: Json) -> list[Json]:
     ]
 
 
-def kinds(documents: list[Json], key: str = "d/p", wishes: RemedyWishes = RemedyWishes()) -> list[tuple[str, ...]]:
-    return [each.kinds for each in remedies(Cluster.from_objects(documents), key, wishes).remedies]
+def kinds(
+    documents: list[Json], key: str = "d/p", criteria: RemedyCriteria = RemedyCriteria()
+) -> list[tuple[str, ...]]:
+    return [each.kinds for each in remedies(Cluster.from_objects(documents), key, criteria).remedies]
 
 
 def test_what_keeps_the_workload_comes_first_and_what_weakens_a_guarantee_last() -> None:
     """A node more like n1 is too small, one like n2 is for others; one like n3 is not cordoned yet."""
-    assert kinds(tainted(), wishes=RemedyWishes(1)) == [
+    assert kinds(tainted(), criteria=RemedyCriteria(1)) == [
         ("Uncordon",),
         ("AddNode",),
         ("Tolerate",),
@@ -50,18 +52,22 @@ def test_each_remedy_applied_to_the_documents_lets_the_pod_schedule_where_it_say
         assert (after.verdict, tuple(sorted(after.feasible))) == ("Schedulable", remedy.opens), remedy.summary
 
 
-def test_only_what_is_wished_for() -> None:
+def test_only_requested_kinds() -> None:
     documents = tainted()
-    assert kinds(documents, wishes=RemedyWishes(1, by="operator")) == [("Uncordon",), ("AddNode",), ("RemoveTaint",)]
-    assert kinds(documents, wishes=RemedyWishes(1, only=frozenset({"Tolerate"}))) == [("Tolerate",)]
-    without = RemedyWishes(1, without=frozenset({"Tolerate", "Uncordon"}))
-    assert kinds(documents, wishes=without) == [("AddNode",), ("LowerRequest",), ("RemoveTaint",)]
+    assert kinds(documents, criteria=RemedyCriteria(1, by="operator")) == [
+        ("Uncordon",),
+        ("AddNode",),
+        ("RemoveTaint",),
+    ]
+    assert kinds(documents, criteria=RemedyCriteria(1, only=frozenset({"Tolerate"}))) == [("Tolerate",)]
+    without = RemedyCriteria(1, without=frozenset({"Tolerate", "Uncordon"}))
+    assert kinds(documents, criteria=without) == [("AddNode",), ("LowerRequest",), ("RemoveTaint",)]
 
 
 def test_two_changes_where_one_is_not_enough_and_none_that_is_not_needed() -> None:
     documents = [node("n1", cpu="1", taints=[TEAM]), pod("p", cpu="2")]
-    assert kinds(documents, wishes=RemedyWishes(1)) == []
-    found = kinds(documents, wishes=RemedyWishes(2))
+    assert kinds(documents, criteria=RemedyCriteria(1)) == []
+    found = kinds(documents, criteria=RemedyCriteria(2))
     assert {frozenset(each) for each in found} == {
         frozenset({"Tolerate", "LowerRequest"}),
         frozenset({"Tolerate", "AddNode"}),
@@ -87,8 +93,8 @@ def test_a_request_cut_to_less_than_half_says_how_much_remains() -> None:
     drawbacks = {}
     for cpu in ("1500m", "4"):
         documents = [node("n1", cpu="1200m"), pod("p", cpu=cpu)]
-        wishes = RemedyWishes(1, only=frozenset({"LowerRequest"}))
-        (fix,) = remedies(Cluster.from_objects(documents), "d/p", wishes).remedies
+        criteria = RemedyCriteria(1, only=frozenset({"LowerRequest"}))
+        (fix,) = remedies(Cluster.from_objects(documents), "d/p", criteria).remedies
         drawbacks[cpu] = fix.drawbacks
     assert drawbacks == {"1500m": (), "4": ("the container keeps only 30% of its CPU request",)}
 
@@ -97,8 +103,8 @@ def test_a_larger_node_has_room_for_what_runs_on_each() -> None:
     """3 cores, and a half for the agent's pod there: 4."""
     agent = pod("agent-x", "n1", "500m", owner={"kind": "DaemonSet", "name": "agent"})
     documents = [node("n1", cpu="2"), agent, pod("p", cpu="3")]
-    wishes = RemedyWishes(1, only=frozenset({"AddNode"}))
-    (found,) = remedies(Cluster.from_objects(documents), "d/p", wishes).remedies
+    criteria = RemedyCriteria(1, only=frozenset({"AddNode"}))
+    (found,) = remedies(Cluster.from_objects(documents), "d/p", criteria).remedies
     assert found.summary == "Add a node like n1 (pool p) but with 4 CPUs (with room for DaemonSet pods)"
     assert explain(Cluster.from_objects(apply(found, documents)), "d/p").verdict == "Schedulable"
 
@@ -107,11 +113,11 @@ def test_no_further_node_where_a_pod_of_each_node_has_the_port() -> None:
     port = {"ports": [{"containerPort": 1, "hostPort": 9100}]}
     agent = pod("agent-x", "n1", owner={"kind": "DaemonSet", "name": "agent"}, containers=[{"name": "c", **port}])
     documents = [node("n1"), agent, pod("p", containers=[{"name": "c", **port}])]
-    assert kinds(documents, wishes=RemedyWishes(1)) == [("OtherHostPort",), ("DropHostPort",)]
+    assert kinds(documents, criteria=RemedyCriteria(1)) == [("OtherHostPort",), ("DropHostPort",)]
 
 
 HIGH = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
-BY_CLASS = RemedyWishes(1, only=frozenset({"UsePriorityClass"}))
+BY_CLASS = RemedyCriteria(1, only=frozenset({"UsePriorityClass"}))
 
 
 def test_another_class_says_whom_it_costs_and_that_the_scheduler_evicts_them() -> None:
@@ -159,7 +165,7 @@ def test_a_manifest_is_changed_where_it_is_written(kind: str) -> None:
             "jobTemplate": {"spec": {"template": manifest["spec"]["template"]}},
         }
     cluster = Cluster.from_objects([node("n1", taints=[TEAM])])
-    report = remedies(cluster, manifest, RemedyWishes(1, only=frozenset({"Tolerate"})))
+    report = remedies(cluster, manifest, RemedyCriteria(1, only=frozenset({"Tolerate"})))
     (changed,) = apply(report.remedies[0], [manifest])
     assert explain(cluster, manifest).verdict == "Unschedulable"
     assert explain(cluster, changed).verdict == "Schedulable"
@@ -171,14 +177,14 @@ def test_a_bare_manifest_is_changed_as_it_is_written() -> None:
     del manifest["metadata"]["uid"]
     del manifest["status"], manifest["spec"]["nodeName"]
     cluster = Cluster.from_objects([node("n1", taints=[TEAM])])
-    for remedy in remedies(cluster, manifest, RemedyWishes(1, by="author")).remedies:
+    for remedy in remedies(cluster, manifest, RemedyCriteria(1, by="author")).remedies:
         (changed,) = apply(remedy, [manifest])
         assert explain(cluster, changed).verdict == "Schedulable"
 
 
 def test_the_command_patches_what_makes_the_pod() -> None:
     documents = [node("n1", taints=[TEAM]), replica("r")]
-    found = remedies(Cluster.from_objects(documents), "d/r", RemedyWishes(1, by="author")).remedies[0]
+    found = remedies(Cluster.from_objects(documents), "d/r", RemedyCriteria(1, by="author")).remedies[0]
     assert found.owner == "Deployment d/web"
     toleration = {"key": "team", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}
     assert found.owner_patch == {"spec": {"template": {"spec": {"tolerations": [toleration]}}}}
@@ -188,8 +194,8 @@ def test_the_command_patches_what_makes_the_pod() -> None:
 def test_lists_that_a_strategic_merge_would_merge_are_replaced() -> None:
     """topologySpreadConstraints are merged by topologyKey: the old one would stay."""
     documents = [node("n1", zone="a"), node("n2", zone="b", cpu="0"), replica("q", "n1"), replica("r", **spread(ZONE))]
-    wishes = RemedyWishes(1, only=frozenset({"ScheduleAnyway"}))
-    (found,) = remedies(Cluster.from_objects(documents), "d/r", wishes).remedies
+    criteria = RemedyCriteria(1, only=frozenset({"ScheduleAnyway"}))
+    (found,) = remedies(Cluster.from_objects(documents), "d/r", criteria).remedies
     (directive, constraint) = found.owner_patch["spec"]["template"]["spec"]["topologySpreadConstraints"]
     assert (directive, constraint["whenUnsatisfiable"]) == ({"$patch": "replace"}, "ScheduleAnyway")
 
@@ -198,12 +204,12 @@ def test_what_cannot_be_patched_in_place_is_made_anew() -> None:
     """Only tolerations may be added to a pod; a Job's template stays as it was made."""
     for owner in (None, {"kind": "Job", "name": "j"}):
         documents = [node("n1", cpu="1"), pod("p", cpu="2", owner=owner)]
-        (lower,) = remedies(Cluster.from_objects(documents), "d/p", RemedyWishes(1, by="author")).remedies
+        (lower,) = remedies(Cluster.from_objects(documents), "d/p", RemedyCriteria(1, by="author")).remedies
         (command,) = lower.commands
         assert command.startswith(f"kubectl patch {'job' if owner else 'pod'} -n d ")
         assert command.endswith(" --dry-run=client -o json | kubectl replace --force -f -")
     documents = [node("n1", taints=[TEAM]), pod("p")]
-    (tolerate,) = remedies(Cluster.from_objects(documents), "d/p", RemedyWishes(1, by="author")).remedies
+    (tolerate,) = remedies(Cluster.from_objects(documents), "d/p", RemedyCriteria(1, by="author")).remedies
     assert tolerate.commands[0].startswith("kubectl patch pod -n d p ")
 
 
@@ -240,13 +246,13 @@ def test_alternatives_are_told_once() -> None:
         node("n2", unschedulable=True, taints=[{**TEAM, "effect": "PreferNoSchedule"}]),
     ]
     documents.append(pod("p"))
-    first = remedies(Cluster.from_objects(documents), "d/p", RemedyWishes(1)).remedies[0]
+    first = remedies(Cluster.from_objects(documents), "d/p", RemedyCriteria(1)).remedies[0]
     assert (first.summary, first.alternatives) == ("Uncordon node n1, after finding out why it is cordoned", ("n2",))
 
 
 def test_the_largest_request_that_fits_is_told_although_it_fits_fewer_nodes() -> None:
     documents = [node("n1", cpu="3"), node("n2", cpu="3"), node("n3", cpu="3010m"), pod("p", cpu="4")]
-    (found,) = remedies(Cluster.from_objects(documents), "d/p", RemedyWishes(1, by="author")).remedies
+    (found,) = remedies(Cluster.from_objects(documents), "d/p", RemedyCriteria(1, by="author")).remedies
     assert (found.summary, found.opens) == ("Request 3.01 CPUs instead of 4 in container c", ("n3",))
 
 

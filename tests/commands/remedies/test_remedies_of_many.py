@@ -11,7 +11,7 @@ from small import HOSTNAME, Json, node, pod, replica
 
 from kschedctl import Cluster
 from kschedctl.commands.remedies.pending_fixes import find_remedies_of_many
-from kschedctl.fixes.search import RemedyWishes
+from kschedctl.fixes.search import RemedyCriteria
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.replay.settling import UnexplainedSettling, settle
@@ -108,8 +108,8 @@ def test_pods_that_the_limit_leaves_waiting_are_told_their_own_fix() -> None:
     only_n1 = pod("far", nodeSelector={HOSTNAME: "n1"})
     documents = [*nodes, replica("r0", cpu="2"), replica("r1", cpu="2"), only_n1, pod("fits")]
     keys = {"d/r0", "d/r1", "d/far", "d/fits"}
-    wishes = RemedyWishes(max_changes=1, smallest=True)
-    report = find_remedies_of_many(Cluster.from_objects(documents), keys, "here", wishes)
+    criteria = RemedyCriteria(max_changes=1, smallest=True)
+    report = find_remedies_of_many(Cluster.from_objects(documents), keys, "here", criteria)
     assert (report.waiting, report.cleared, report.fitting, report.ends_at_limit) == (3, 2, 1, True)
     assert report.build_first_line()[0].endswith("with this change; 1 other pending pod fits already")
     assert [(pods.pods, pods.alone) for pods in report.left] == [(("d/far",), "Tolerate the taint team=yes:NoSchedule")]
@@ -121,10 +121,10 @@ def test_pods_that_the_limit_leaves_waiting_are_told_their_own_fix() -> None:
 def test_a_reservation_is_given_up_only_if_nothing_harmless_helps() -> None:
     """Without its taint, n1 takes three pods; a node like n2 takes one. Only one change may be made."""
     documents = [node("n1", taints=[TEAM]), node("n2", cpu="1"), pod("full", "n2"), *(pod(f"r{i}") for i in range(3))]
-    wishes = RemedyWishes(max_changes=1, smallest=True, by="operator")
-    report = find_remedies_of_many(Cluster.from_objects(documents), {"d/r0", "d/r1", "d/r2"}, "here", wishes)
+    criteria = RemedyCriteria(max_changes=1, smallest=True, by="operator")
+    report = find_remedies_of_many(Cluster.from_objects(documents), {"d/r0", "d/r1", "d/r2"}, "here", criteria)
     assert [chosen.remedy.kinds for chosen in report.chosen] == [("AddNode",)]
-    only_taint = replace(wishes, without=frozenset({"AddNode"}))
+    only_taint = replace(criteria, without=frozenset({"AddNode"}))
     report = find_remedies_of_many(Cluster.from_objects(documents), {"d/r0", "d/r1", "d/r2"}, "here", only_taint)
     (chosen,) = report.chosen
     assert (chosen.remedy.kinds, chosen.remedy.drawbacks) == (("RemoveTaint",), (RESERVATION,))
@@ -166,7 +166,7 @@ def test_the_plan_depends_on_the_input_and_not_on_the_time(monkeypatch: pytest.M
     clock = count()
     monkeypatch.setattr("time.monotonic", lambda: float(next(clock)))
     assert find_remedies_of_many(cluster, keys, "here") == report
-    stopped = find_remedies_of_many(cluster, keys, "here", RemedyWishes(smallest=True, seconds=2))
+    stopped = find_remedies_of_many(cluster, keys, "here", RemedyCriteria(smallest=True, seconds=2))
     assert (stopped.complete, stopped.stopped_after) == (False, 2)
     assert "the search was stopped after 2 s" in stopped.build_first_line()[0]
 
@@ -175,7 +175,7 @@ def test_a_budget_of_simulations_ends_the_choice(monkeypatch: pytest.MonkeyPatch
     documents = [node("n1", cpu="2"), pod("a", "n1", cpu="2"), *(replica(f"r{i}") for i in range(5))]
     cluster, keys = Cluster.from_objects(documents), waiting(documents)
     monkeypatch.setattr("kschedctl.commands.remedies.pending_fixes.SIMULATION_BUDGET", 12)
-    report = find_remedies_of_many(cluster, keys, "here", RemedyWishes(max_changes=1, smallest=True))
+    report = find_remedies_of_many(cluster, keys, "here", RemedyCriteria(max_changes=1, smallest=True))
     assert (report.complete, report.stopped_after) == (False, 0)
     monkeypatch.setattr("kschedctl.commands.remedies.pending_fixes.SEARCH_BUDGET", 0)
     report = find_remedies_of_many(cluster, keys, "here")
@@ -187,7 +187,7 @@ def test_a_pod_that_still_waits_is_rejected_by_nodes_that_exist() -> None:
     documents = [node("n1", cpu="2"), pod("a", "n1", cpu="2"), *(replica(f"r{i}") for i in range(5))]
     documents.append(pod("lost", nodeSelector={HOSTNAME: "n9"}))
     keys = waiting(documents)
-    wishes = RemedyWishes(max_changes=1, smallest=True)
-    report = find_remedies_of_many(Cluster.from_objects(documents), keys, "here", wishes)
+    criteria = RemedyCriteria(max_changes=1, smallest=True)
+    report = find_remedies_of_many(Cluster.from_objects(documents), keys, "here", criteria)
     (lost,) = report.left
     assert (lost.pods, lost.message.split(" ")[0]) == (("d/lost",), "0/1")

@@ -6,7 +6,7 @@ import pytest
 from small import HOSTNAME, Json, node, pod
 
 from kschedctl import Cluster, remedies
-from kschedctl.fixes.search import RemedyWishes
+from kschedctl.fixes.search import RemedyCriteria
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.reports.placements import EvictionChain
@@ -17,7 +17,7 @@ TAINT = "node.kubernetes.io/"
 
 
 def offered(*documents: Json, most: int = 1) -> list[Remedy]:
-    return list(remedies(Cluster.from_objects(list(documents)), "d/p", RemedyWishes(most)).remedies)
+    return list(remedies(Cluster.from_objects(list(documents)), "d/p", RemedyCriteria(most)).remedies)
 
 
 def kinds(*documents: Json, most: int = 1) -> list[str]:
@@ -172,7 +172,7 @@ def test_no_machine_is_made_up_for_a_request_that_looks_wrong() -> None:
     assert "AddNode" not in [kind for each in others for kind in each.kinds]
     gpus = asking(**{GPU: "8"})
     gpus["spec"]["tolerations"] = [{"key": GPU, "operator": "Exists"}]
-    report = remedies(Cluster.from_objects([with_gpus(), node("n1"), gpus]), "d/p", RemedyWishes(1))
+    report = remedies(Cluster.from_objects([with_gpus(), node("n1"), gpus]), "d/p", RemedyCriteria(1))
     assert "AddNode" not in [kind for each in report.remedies for kind in each.kinds]
     assert "the request looks wrong" in report.impossible[0]
 
@@ -201,7 +201,7 @@ def test_files_on_a_host_that_is_gone_are_not_left_behind() -> None:
     required = {"nodeSelectorTerms": [{"matchFields": [affinity]}]}
     pinned = {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
     for pin in ({"nodeSelector": {HOSTNAME: "gone"}}, pinned):
-        report = remedies(Cluster.from_objects([node("n1"), pod("p", **files, **pin)]), "d/p", RemedyWishes(2))
+        report = remedies(Cluster.from_objects([node("n1"), pod("p", **files, **pin)]), "d/p", RemedyCriteria(2))
         assert not report.remedies
         assert any(line.startswith("another host: gone is gone") for line in report.impossible)
         assert kinds(node("n1"), pod("p", **pin))[0] in ("DropSelector", "DropNodeAffinity")
@@ -314,8 +314,8 @@ def test_a_workload_is_scaled_down_once(cpu: str, count: int, lost: str) -> None
     owner = {"kind": "Deployment", "name": "other"}
     others = [pod(f"o{number}", "n1", "1", owner=owner) for number in range(3)]
     documents = [node("n1", cpu="4"), *others, pod("r", cpu=cpu)]
-    wishes = RemedyWishes(3, only=frozenset({"ScaleDown"}))
-    (remedy, *_) = remedies(Cluster.from_objects(documents), "d/r", wishes).remedies
+    criteria = RemedyCriteria(3, only=frozenset({"ScaleDown"}))
+    (remedy, *_) = remedies(Cluster.from_objects(documents), "d/r", criteria).remedies
     assert remedy.kinds == ("ScaleDown",) * count
     remaining = 3 - count
     assert remedy.summary.startswith(f"Scale Deployment d/other down to {remaining}: ")
@@ -367,8 +367,8 @@ def test_the_claims_of_a_removed_replica_are_lost_as_the_stateful_set_says(
         spec = {"replicas": 2, "persistentVolumeClaimRetentionPolicy": {"whenScaled": when_scaled}}
         stored = {"metadata": {"name": "db", "namespace": "d", "uid": "1"}, "spec": spec}
         documents.append({"apiVersion": "apps/v1", "kind": "StatefulSet", **stored})
-    wishes = RemedyWishes(1, only=frozenset({"ScaleDown"}))
-    (remedy,) = remedies(Cluster.from_objects(documents), "d/p", wishes).remedies
+    criteria = RemedyCriteria(1, only=frozenset({"ScaleDown"}))
+    (remedy,) = remedies(Cluster.from_objects(documents), "d/p", criteria).remedies
     assert remedy.weakens == f"StatefulSet d/db loses one replica{clause}"
 
 
@@ -377,8 +377,8 @@ def test_an_answer_without_fixes_says_so(by: str) -> None:
     """Only the operator can uncordon the node or add one."""
     cordoned = node("n1")
     cordoned["spec"]["unschedulable"] = True
-    wishes = RemedyWishes(1, by=by, without=frozenset({"Tolerate"}))
-    report = remedies(Cluster.from_objects([cordoned, pod("p")]), "d/p", wishes)
+    criteria = RemedyCriteria(1, by=by, without=frozenset({"Tolerate"}))
+    report = remedies(Cluster.from_objects([cordoned, pod("p")]), "d/p", criteria)
     assert report.lacks_fixes is (by == "author")
     sentence = "no fix was found; others may help, since --by, --only or --without left some out"
     assert (sentence in report.summary().warnings) is (by == "author")

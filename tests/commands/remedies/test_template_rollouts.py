@@ -10,7 +10,7 @@ from kschedctl import Cluster, demo, remedies
 from kschedctl.commands.remedies.report import Remedies
 from kschedctl.commands.simulate import simulate
 from kschedctl.commands.simulate.report import SimulationReport
-from kschedctl.fixes.search import RemedyWishes
+from kschedctl.fixes.search import RemedyCriteria
 from kschedctl.reports.remedy import Remedy
 
 HIGH = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
@@ -21,7 +21,7 @@ APART = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuring
 
 def find_remedies(documents: list[Json], *kinds: str, key: str = "d/r") -> Remedies:
     """Find the remedies of some kinds."""
-    return remedies(Cluster.from_objects(documents), key, RemedyWishes(1, only=frozenset(kinds)))
+    return remedies(Cluster.from_objects(documents), key, RemedyCriteria(1, only=frozenset(kinds)))
 
 
 def one(documents: list[Json], *kinds: str, key: str = "d/r") -> Remedy:
@@ -60,7 +60,7 @@ def test_a_class_by_which_one_replica_of_a_manifest_only_displaces_another_is_re
     manifest = deployment(2, **APART)
     manifest["kind"] = kind
     cluster = Cluster.from_objects([node("n1"), HIGH])
-    report = remedies(cluster, manifest, RemedyWishes(1, only=frozenset({"UsePriorityClass"})))
+    report = remedies(cluster, manifest, RemedyCriteria(1, only=frozenset({"UsePriorityClass"})))
     assert report.replicas is not None
     assert (report.replicas.placed, report.replicas.total) == (1, 2)
     assert report.remedies == ()
@@ -69,7 +69,7 @@ def test_a_class_by_which_one_replica_of_a_manifest_only_displaces_another_is_re
 
 def test_the_class_of_redis_is_refused_in_the_demo() -> None:
     documents = yaml.load(demo.list_files()[0].read_text(), yaml.CSafeLoader)["items"]
-    report = remedies(Cluster.from_objects(documents), "shop/redis-66c8d9f7b5-p6nql", RemedyWishes(1))
+    report = remedies(Cluster.from_objects(documents), "shop/redis-66c8d9f7b5-p6nql", RemedyCriteria(1))
     assert not [each for each in report.remedies if "UsePriorityClass" in each.kinds]
     assert [line for line in report.impossible if "would evict its own pods" in line]
 
@@ -119,7 +119,7 @@ def test_replicas_of_a_manifest_lose_their_anti_affinity_together(kind: str) -> 
     containers = [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "1"}}}]
     count = {"parallelism": 3, "completions": 3} if kind == "Job" else {"replicas": 3}
     manifest = workload(kind, spec=count, template={"containers": containers, **APART})
-    report = remedies(Cluster.from_objects([node("n1")]), manifest, RemedyWishes(1, by="author"))
+    report = remedies(Cluster.from_objects([node("n1")]), manifest, RemedyCriteria(1, by="author"))
     assert report.replicas is not None
     assert (report.replicas.placed, report.replicas.total) == (1, 3)
     remedy = next(each for each in report.remedies if each.kinds == ("SoftenAntiAffinity",))
@@ -166,10 +166,10 @@ def test_the_strategy_of_a_manifest_counts() -> None:
     documents = [node("n1", cpu="4", taints=[DEDICATED]), replica("a", "n1", "500m"), replica("b", "n1", "500m")]
     manifest = deployment(2)
     manifest["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2"
-    wishes = RemedyWishes(1, only=frozenset({"Tolerate"}))
+    criteria = RemedyCriteria(1, only=frozenset({"Tolerate"}))
     for strategy, helps in (("RollingUpdate", False), ("Recreate", True)):
         manifest["spec"]["strategy"] = {"type": strategy}
-        report = remedies(Cluster.from_objects(documents), manifest, wishes)
+        report = remedies(Cluster.from_objects(documents), manifest, criteria)
         assert bool(report.remedies) is helps, strategy
 
 

@@ -29,7 +29,7 @@ from control_plane.validation import completed, explain_rejected_creation
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import explain
 from kschedctl.commands.remedies import remedies
-from kschedctl.fixes.search import RemedyWishes
+from kschedctl.fixes.search import RemedyCriteria
 from kschedctl.reports.remedy import Remedy, sort_incomplete_and_costly_fixes_last
 
 CSI = storage_class("csi")
@@ -246,9 +246,9 @@ def test_what_a_stateful_set_makes_again_is_not_asked_for_otherwise() -> None:
     one = [*documents[:-1], claim("data-db-0")]
     owner = {"kind": "StatefulSet", "name": "db"}
     theirs = pod("db-0", owner=owner, **mounts("data-db-0"))
-    report = remedies(Cluster.from_objects([*one, theirs]), "d/db-0", RemedyWishes(1))
+    report = remedies(Cluster.from_objects([*one, theirs]), "d/db-0", RemedyCriteria(1))
     assert "OtherStorageClass" not in {kind for each in report.remedies for kind in each.kinds}
-    bare = remedies(Cluster.from_objects([*one, pod(**mounts("data-db-0"))]), "d/asked", RemedyWishes(1))
+    bare = remedies(Cluster.from_objects([*one, pod(**mounts("data-db-0"))]), "d/asked", RemedyCriteria(1))
     assert "OtherStorageClass" in {kind for each in bare.remedies for kind in each.kinds}
 
 
@@ -402,7 +402,7 @@ def test_a_directory_of_each_node_is_no_place_for_data(on: Json | None) -> None:
     other["spec"].pop("local", None)
     other["spec"]["hostPath"] = {"path": "/data"}
     other["spec"]["claimRef"] = {"namespace": "d", "name": "another", "uid": "another"}
-    report = remedies(Cluster.from_objects([node("n1"), LOCAL, claim(), other, ASKED]), "d/asked", RemedyWishes(1))
+    report = remedies(Cluster.from_objects([node("n1"), LOCAL, claim(), other, ASKED]), "d/asked", RemedyCriteria(1))
     remedy = next(each for each in report.remedies if each.kinds == ("CreateVolume",))
     warning = "its hostPath is another directory on each node, so that a pod that moves leaves its data behind"
     assert (warning in remedy.drawbacks) is (on is None)

@@ -73,10 +73,8 @@ def test_a_chart_is_simulated_as_helm_renders_it(run: Run, tmp_path: Path, monke
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", str(program.parent))
     outcome = run("simulate", "--demo", "-f", "chart", "--helm")
-    assert (outcome.code, outcome.out.splitlines()[0]) == (
-        0,
-        "All scheduled: 1 of 1 pod gets a node; 10 waiting pods were left out and may take the room first (--pending)",
-    )
+    assert outcome.code == 0
+    assert outcome.out.startswith("All scheduled: 1 of 1 pod gets a node; 10 waiting pods were left out, 1 of which")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from kschedctl.commands.remedies.pod_fixes import find_pod_remedies
 from kschedctl.commands.remedies.report import Remedies
 from kschedctl.commands.simulate import simulate
 from kschedctl.commands.simulate.report import SimulationReport
-from kschedctl.fixes.search import RemedyWishes
+from kschedctl.fixes.search import RemedyCriteria
 from kschedctl.replay.settling import settle
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -147,7 +147,7 @@ def another_class(*objects: Json) -> Remedies:
     """Return the fixes of the waiting pod d/waiting by a higher PriorityClass."""
     cluster = Cluster.from_objects([CLASSES[0], *objects])
     return find_pod_remedies(
-        find_or_create_target(cluster, "d/waiting"), RemedyWishes(only=frozenset({"UsePriorityClass"}))
+        find_or_create_target(cluster, "d/waiting"), RemedyCriteria(only=frozenset({"UsePriorityClass"}))
     )
 
 

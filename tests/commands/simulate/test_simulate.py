@@ -344,6 +344,28 @@ def test_pods_that_wait_already_are_left_out_and_named() -> None:
     assert (together.left_out, together.placed) == (0, 2)
 
 
+@pytest.mark.parametrize(
+    ("requests", "clause"),
+    [
+        (("64",), "1 waiting pod was left out, which fits on no node (--pending)"),
+        (("64", "64"), "2 waiting pods were left out, none of which fits (--pending)"),
+        (("1", "64"), "2 waiting pods were left out, 1 of which fits and may take the room first (--pending)"),
+        (("3", "3", "3", "3"), "4 waiting pods were left out, 3 of which fit and may take the room first (--pending)"),
+    ],
+)
+def test_the_first_line_says_how_many_of_the_pods_left_out_fit(requests: tuple[str, ...], clause: str) -> None:
+    """Each of the three nodes has 4 CPUs, so three pods of 3 CPUs fit, one after another."""
+    waiting = [pod(f"waiting-{number}", cpu=cpu) for number, cpu in enumerate(requests)]
+    assert " ".join(run([*THREE_ZONES, *waiting], pod("new")).build_first_line()).endswith(clause)
+
+
+def test_a_pod_left_out_may_take_the_room_of_an_old_pod() -> None:
+    """The old pod leaves no room for the waiting pod until it is replaced."""
+    manifest = workload("Deployment", template=pod_spec("1"))
+    objects = [node("n1"), replica("web-5f-0", "n1", "2"), pod("waiting", cpu="3")]
+    assert run(objects, manifest).left_out_fitting == 1
+
+
 def test_a_violated_budget_and_a_workload_without_pods_are_in_the_first_line() -> None:
     """The only pod of ReplicaSet web is evicted, although its budget allows no disruption."""
     report = run([node("n1"), replica("r1", "n1", "1", priority=-5), budget(0)], pod("large", cpu="4"))

@@ -14,7 +14,7 @@ from kschedctl.commands.size.fill_levels import find_crowded_shapes, measure_lev
 from kschedctl.commands.size.program import PackingProgram, build_program
 from kschedctl.commands.size.replays import NodeSets
 from kschedctl.commands.size.shapes import find_places_of_pending_pods, find_taking_shapes
-from kschedctl.commands.size.sizing import SizingWishes
+from kschedctl.commands.size.sizing import SizingCriteria
 from kschedctl.commands.size.type_shapes import build_type_shapes
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -62,7 +62,7 @@ def workloads(seed: int, number: int = 80) -> list[Json]:
 
 def sized(pods: list[Json], seconds: float = 20) -> Any:
     cluster = kschedctl.Cluster.from_objects(pods)
-    return kschedctl.size(cluster, wishes=SizingWishes(seconds=seconds), instance_types=TYPES)
+    return kschedctl.size(cluster, criteria=SizingCriteria(seconds=seconds), instance_types=TYPES)
 
 
 def seen(pods: list[Json]) -> tuple[PackingProgram, NodeSets]:

@@ -17,7 +17,7 @@ from kschedctl.commands.size import sizing as study
 from kschedctl.commands.size.program import compute_lower_bound
 from kschedctl.commands.size.replays import NodeSets
 from kschedctl.commands.size.report import HomelessPods, NodeSizing, SizingAlternative
-from kschedctl.commands.size.sizing import SizingWishes
+from kschedctl.commands.size.sizing import SizingCriteria
 from kschedctl.commands.size.solved import SolvedPacking
 from kschedctl.errors import InputError, UsageError
 from kschedctl.replay.parallel import Workers
@@ -57,10 +57,10 @@ def pod(name: str, cpu: float, app: str = "web", on: str = "", **spec: Any) -> J
     }
 
 
-def sized(objects: list[Json], **wishes: Any) -> Any:
-    types = wishes.pop("instance_types", ())
+def sized(objects: list[Json], **criteria: Any) -> Any:
+    types = criteria.pop("instance_types", ())
     cluster = kschedctl.Cluster.from_objects(objects)
-    return kschedctl.size(cluster, wishes=SizingWishes(**wishes), instance_types=types)
+    return kschedctl.size(cluster, criteria=SizingCriteria(**criteria), instance_types=types)
 
 
 def counts(report: Any) -> dict[str, int]:
@@ -383,7 +383,7 @@ def test_placed_pods_are_shown_as_progress(processes: int) -> None:
     assert (progress.totals[kinds], progress.done[kinds]) == (1, 1)
 
 
-def interrupted(monkeypatch: pytest.MonkeyPatch, where: str, after: int, objects: list[Json], **wishes: Any) -> Any:
+def interrupted(monkeypatch: pytest.MonkeyPatch, where: str, after: int, objects: list[Json], **criteria: Any) -> Any:
     """Interrupt the study after a number of calls of one of its functions."""
     whole, calls = getattr(NodeSets, where) if hasattr(NodeSets, where) else getattr(study, where), list[int]()
 
@@ -394,7 +394,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, where: str, after: int, objects
         return whole(*given, **named)
 
     monkeypatch.setattr(NodeSets if hasattr(NodeSets, where) else study, where, called)
-    return sized(objects, **wishes)
+    return sized(objects, **criteria)
 
 
 def test_what_was_found_before_an_interruption_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import kschedctl
 from kschedctl.commands.size.shapes import build_pool_shapes
-from kschedctl.commands.size.sizing import SizingWishes
+from kschedctl.commands.size.sizing import SizingCriteria
 from kschedctl.errors import UsageError
 
 Json = dict[str, Any]
@@ -94,8 +94,8 @@ NODES = [node("n1", 4, "a"), node("n2", 4, "b"), node("n3", 4, "c")]
 
 
 def sized(objects: list[Json], **options: Any) -> Any:
-    wishes = SizingWishes(**{key: options.pop(key) for key in ("keep_zone_loss", "scale") if key in options})
-    return kschedctl.size(kschedctl.Cluster.from_objects(objects), wishes=wishes, **options)
+    criteria = SizingCriteria(**{key: options.pop(key) for key in ("keep_zone_loss", "scale") if key in options})
+    return kschedctl.size(kschedctl.Cluster.from_objects(objects), criteria=criteria, **options)
 
 
 def bought(report: Any) -> dict[str, dict[str, int]]:

@@ -558,3 +558,81 @@ def test_a_budget_that_the_disruption_controller_failed_to_compute_allows_nothin
     failed["status"]["disruptionsAllowed"] = 0
     objects = [node("n1"), node("n2"), replica("r1", "n1"), replica("r2", "n2"), replica("waits"), failed]
     assert run({"cordon": {"nodes": ["n2"]}}, DRAIN_N1, objects=objects).steps[1].displaced == 0
+
+
+REPLACED_CLASS = {"priorityClass": {"name": "high", "value": -5}}
+HIGH = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10}
+HIGH_SPEC = {"priority": 10, "priorityClassName": "high", "preemptionPolicy": "PreemptLowerPriority"}
+
+
+def test_new_pods_get_the_priority_that_their_class_has_now() -> None:
+    cheap = replica("cheap", "n2", priority=0)
+    objects = [HIGH, node("n1"), node("n2", cpu="1"), replica("r1", "n1", **HIGH_SPEC), cheap]
+    assert {c.change for c in run(DRAIN_N1, objects=objects).changes} == {"Moved", "NewlyPending"}  # r1 preempts
+    fail = {"fail": {"nodes": ["n1"]}}
+    for step in (DRAIN_N1, fail):
+        assert changes(run(REPLACED_CLASS, step, objects=objects)) == {("r1", "NewlyPending", "n1", "")}
+    replaced = [{**HIGH, "value": -5}, *objects[1:]]
+    assert [group.pods for group in drain(Cluster.from_objects(replaced), ["n1"]).unplaced] == [("d/r1",)]
+
+    scale = {"scale": {"namespace": "d", "name": "web", "replicas": 3}}
+    grown = run(REPLACED_CLASS, scale, objects=objects)
+    assert not grown.not_created
+    assert changes(grown) == {("web-more-0", "Created", "", "n1")}
+
+
+def build_volume_objects(*names: str) -> list[Json]:
+    """Build a StatefulSet's bound claims and their volumes in zone a, and the class of the claims."""
+    in_zone_a = {"key": ZONE, "operator": "In", "values": ["a"]}
+    objects: list[Json] = [
+        {
+            "kind": "StorageClass",
+            "metadata": {"name": "disk"},
+            "provisioner": "ebs.csi.aws.com",
+            "volumeBindingMode": "WaitForFirstConsumer",
+        }
+    ]
+    for name in names:
+        spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "disk"}
+        claim = {"spec": {**spec, "volumeName": f"pv-{name}"}, "status": {"phase": "Bound"}}
+        meta = {"name": f"data-{name}", "namespace": "d", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
+        affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [in_zone_a]}]}}
+        reference = {"kind": "PersistentVolumeClaim", "name": f"data-{name}", "namespace": "d"}
+        objects += [
+            {"kind": "PersistentVolumeClaim", "metadata": meta, **claim},
+            {
+                "kind": "PersistentVolume",
+                "metadata": {"name": f"pv-{name}"},
+                "spec": {**spec, "claimRef": reference, "nodeAffinity": affinity, "csi": {"driver": "ebs.csi.aws.com"}},
+                "status": {"phase": "Bound"},
+            },
+        ]
+    return objects
+
+
+def build_member_with_claim(name: str, node_name: str) -> Json:
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": f"data-{name}"}}
+    return pod(name, node_name, "3", {"kind": "StatefulSet", "name": "db"}, volumes=[volume])
+
+
+def test_new_pods_of_a_stateful_set_get_claims_of_their_own() -> None:
+    members = [build_member_with_claim("db-0", "n1")]
+    objects = [node("n1", "a"), node("n2", "b"), *members, *build_volume_objects("db-0")]
+    step = {"scale": {"kind": "StatefulSet", "namespace": "d", "name": "db", "replicas": 2}}
+    report = run(step, objects=objects)
+    assert changes(report) == {("db-1", "Created", "", "n2")}  # the volume of db-0 is in zone a, that of db-1 is not
+    assert not report.steps[0].notes
+
+    # A claim that is left from an earlier db-1 is used again
+    left = run(step, objects=[*objects, *build_volume_objects("db-1")[1:]])
+    assert changes(left) == {("db-1", "NewlyPending", "", "")}
+
+
+def test_a_scaled_job_runs_no_more_pods_than_its_completions_allow() -> None:
+    job = {"kind": "Job", "metadata": {"name": "j", "namespace": "d"}, "spec": {"completions": 3, "parallelism": 1}}
+    job["status"] = {"succeeded": 1, "active": 1}
+    owner = {"kind": "Job", "name": "j", "apiVersion": "batch/v1"}
+    step = {"scale": {"kind": "Job", "namespace": "d", "name": "j", "replicas": 9}}
+    report = run(step, objects=[node("n1"), job, pod("j-a", "n1", "100m", owner)])
+    assert changes(report) == {("j-more-0", "Created", "", "n1")}  # 2 remain to complete, and 1 of them runs
+    assert report.steps[0].notes == ("no more than 2 pods at a time: the Job's completions leave no more to complete",)

@@ -187,13 +187,13 @@ def table(cases):
 @pytest.mark.parametrize("lists", [False, True])
 def test_matches(case, lists):
     expression, found, want = case
-    assert compile_selector(expression, lists).matches(DeviceInput.from_device(found, DRIVER, lists)) is want
+    assert compile_selector(expression, lists).matches(DeviceInput.from_device(found, DRIVER, lists=lists)) is want
 
 
 @table(LISTS)
 def test_list_attributes(case):
     expression, found, want = case
-    assert compile_selector(expression, True).matches(DeviceInput.from_device(found, DRIVER, True)) is want
+    assert compile_selector(expression, True).matches(DeviceInput.from_device(found, DRIVER, lists=True)) is want
 
 
 @table(COMPILE_ERRORS)
@@ -208,21 +208,23 @@ def test_compile_errors(case):
 def test_runtime_errors(case):
     expression, found, want = case
     with pytest.raises(EvaluationError) as caught:
-        compile_selector(expression).matches(DeviceInput.from_device(found, DRIVER, False))
+        compile_selector(expression).matches(DeviceInput.from_device(found, DRIVER, lists=False))
     assert want in str(caught.value)
 
 
 def test_a_list_may_not_be_too_long():
     found = device(names=tuple(f"value-{i}" for i in range(49)))
     with pytest.raises(EvaluationError, match="longer than 48 values"):
-        compile_selector(f'{D}.names.includes("value-49")', True).matches(DeviceInput.from_device(found, DRIVER, True))
+        compile_selector(f'{D}.names.includes("value-49")', True).matches(
+            DeviceInput.from_device(found, DRIVER, lists=True)
+        )
 
 
 def test_selectors_of_many_devices_may_not_cost_too_much_together():
     loops = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10].all"
     selector = compile_selector("".join(f"{loops}(x{i}, " for i in range(4)) + "x0 < 11" + ")" * 4)
     allowance = CostAllowance(remaining=selector_cost(selector))
-    seen = DeviceInput.from_device(NONE, DRIVER, False)
+    seen = DeviceInput.from_device(NONE, DRIVER, lists=False)
     assert selector.matches(seen, allowance)
     assert selector.matches(seen, allowance)
     with pytest.raises(EvaluationError, match="given up: the device selectors cost too much"):
@@ -231,10 +233,10 @@ def test_selectors_of_many_devices_may_not_cost_too_much_together():
 
 def test_cheap_selectors_take_nothing_of_the_allowance():
     allowance = CostAllowance()
-    compile_selector("true").matches(DeviceInput.from_device(NONE, DRIVER, False), allowance)
+    compile_selector("true").matches(DeviceInput.from_device(NONE, DRIVER, lists=False), allowance)
     assert allowance.remaining == CostAllowance().remaining
 
 
 def selector_cost(selector):
-    selector.matches(DeviceInput.from_device(NONE, DRIVER, False))
+    selector.matches(DeviceInput.from_device(NONE, DRIVER, lists=False))
     return selector.program.cost

@@ -20,4 +20,4 @@ def test_by_namespace_and_name(group: str | None, workload_aware: bool, expected
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "team"}, "spec": spec}
     )
     assert isinstance(pod, Pod)
-    assert get_preemptor_key(pod, workload_aware) == expected
+    assert get_preemptor_key(pod, workload_aware=workload_aware) == expected

@@ -155,9 +155,9 @@ def test_find_matching_volume(case: Json) -> None:
     with_classes = gate(case, "VolumeAttributesClass")
     if "error" in case["want"]:
         with pytest.raises(MatchingError, match=case["want"]["error"]):
-            choose_volume_per_node(claim, listers, (), with_classes)
+            choose_volume_per_node(claim, listers, (), attributes_class=with_classes)
         return
-    found = choose_volume_per_node(claim, listers, (), with_classes).find_volume(0)
+    found = choose_volume_per_node(claim, listers, (), attributes_class=with_classes).find_volume(0)
     assert (found.metadata.name if found else None) == case["want"]["volumeUID"]
 
 

@@ -57,7 +57,7 @@ def read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     monkeypatch.delenv("KUBECONFIG", raising=False)
 
-    def read(*answers: Answer, wishes: ReadingOptions = KEPT) -> tuple[Cluster, ApiServer]:
+    def read(*answers: Answer, criteria: ReadingOptions = KEPT) -> tuple[Cluster, ApiServer]:
         with serving(*answers) as api:
             connection = connect(Access(kubeconfig=kubeconfig(api.url, tmp_path / "config")))
             of, server = cache.ReadingCache.open, connection.server.host
@@ -65,7 +65,7 @@ def read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple
                 cache.ReadingCache, "open", lambda *key: of(*("server" if part == server else part for part in key))
             )
             try:
-                return read_live_cluster(connection, wishes).build_cluster(), api
+                return read_live_cluster(connection, criteria).build_cluster(), api
             finally:
                 monkeypatch.setattr(cache.ReadingCache, "open", of)
 
@@ -105,7 +105,7 @@ def test_what_changed_since_is_taken_in(read: Read) -> None:
         NODES: [{"type": "ADDED", "object": node("n3")}],
     }
     changed, _ = read(system(), told(events), listing(OBJECTS))
-    whole, _ = read(system(), listing([*OBJECTS[:2], node("n3"), bound]), wishes=ReadingOptions())
+    whole, _ = read(system(), listing([*OBJECTS[:2], node("n3"), bound]), criteria=ReadingOptions())
     assert objects(changed) == objects(whole)
     third, after = read(system(), listing([]))  # the changes were kept, too
     assert objects(third) == objects(whole)

@@ -48,11 +48,11 @@ UNVERIFIED = (
 )
 
 
-def read(server_at: ServerAt, *answers: Answer, **wishes: Any) -> tuple[Cluster, list[str]]:
+def read(server_at: ServerAt, *answers: Answer, **criteria: Any) -> tuple[Cluster, list[str]]:
     """Return the cluster, and the paths of the requests."""
     with serving(*answers, replayed) as api:
         connection = Connection(server_at(api.url), "here", "lab")
-        return read_live_cluster(connection, ReadingOptions(**wishes)).build_cluster(), api.paths(watch=True)
+        return read_live_cluster(connection, ReadingOptions(**criteria)).build_cluster(), api.paths(watch=True)
 
 
 def test_the_recorded_cluster_answers_as_its_files_do(server_at: ServerAt) -> None:

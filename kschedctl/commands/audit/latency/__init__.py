@@ -13,7 +13,7 @@ from kschedctl.commands.audit.audited_cluster import AuditedCluster, LatencyLimi
 from kschedctl.commands.audit.latency.figures import build_curves, build_timings, get_only_number, list_metric_values
 from kschedctl.commands.audit.latency.report import LatencySection, LatencyVerdict
 from kschedctl.commands.audit.latency.rules import RULES, STALE
-from kschedctl.commands.audit.latency.verdicts import Verdict, format_seconds, judge_metrics
+from kschedctl.commands.audit.latency.verdicts import Aspect, Verdict, format_seconds, judge_metrics
 from kschedctl.replay.audit_rules import build_verdict
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.section import FINDINGS, SOUND, UNKNOWN
@@ -130,7 +130,7 @@ def _compare_node_counts(measured: MetricsReading, nodes: int | None) -> Iterato
     cached = measured.get_number(CACHE, ("nodes",))
     if nodes is not None and cached is not None and cached != nodes:
         figures = f"{cached:,.0f} in the scheduler's cache, {nodes:,} in the cluster"
-        yield Verdict("nodes", figures, STALE, STALE.fix)
+        yield Verdict(Aspect.NODES, figures, STALE, STALE.fix)
 
 
 def _iter_findings(verdicts: Sequence[Verdict]) -> Iterator[Finding]:
@@ -169,14 +169,15 @@ def _build_headline(measured: MetricsReading, verdicts: Sequence[Verdict], targe
     """
     if measured.is_leader is False:
         return "This instance is not the leader and schedules nothing: query the leader"
-    attempts = next(verdict for verdict in verdicts if verdict.about.startswith("attempts"))
+    attempts = next(verdict for verdict in verdicts if verdict.aspect is Aspect.ATTEMPTS)
     is_within_target = attempts.has_data and attempts.rule is None
     if is_within_target:
-        _, _, which = attempts.about.partition(": ")
-        attempts_text = f"attempts ({which}) are within the target of {format_seconds(target)}: {attempts.figures}"
+        attempts_text = (
+            f"attempts ({attempts.part}) are within the target of {format_seconds(target)}: {attempts.figures}"
+        )
     else:
         attempts_text = f"{attempts.about}: {attempts.figures}"
-    nothing_bound = any(verdict.about == "binding" and not verdict.has_data for verdict in verdicts)
+    nothing_bound = any(verdict.aspect is Aspect.BINDING and not verdict.has_data for verdict in verdicts)
     headline = f"{capitalize(attempts_text)}{'; nothing was bound' if nothing_bound else ''}"
     other_aspects = dict.fromkeys(
         verdict.about for verdict in verdicts if verdict.is_warning_or_error and verdict is not attempts

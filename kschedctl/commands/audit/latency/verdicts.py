@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 from kschedctl.commands.audit.audited_cluster import LatencyLimits
 from kschedctl.commands.audit.latency import rules
@@ -84,12 +85,31 @@ def _choose_form(count: float, singular: str, plural: str) -> str:
 SCHEDULED = "scheduled"
 
 
+class Aspect(StrEnum):
+    """The aspects of kube-scheduler that are judged."""
+
+    ATTEMPTS = "attempts"
+    PLUGINS = "plugins"
+    PLUGIN = "plugin"
+    BINDING = "binding"
+    CLIENT = "client"
+    PODS = "pods, from queue to bound"
+    RESULTS = "results"
+    QUEUES = "queues"
+    QUEUE = "queue"
+    WAKE_UPS = "wake-ups"
+    PREEMPTION = "preemption"
+    CACHE = "cache"
+    HINTS = "hints"
+    EVENTS_IN_FLIGHT = "events in flight"
+    NODES = "nodes"
+
+
 @dataclass(frozen=True)
 class Verdict:
     """The judgement of one aspect."""
 
-    about: str
-    """The aspect."""
+    aspect: Aspect
     figures: str
     """The figures as text."""
     rule: AuditRule | None = None
@@ -104,6 +124,16 @@ class Verdict:
     """The severity if it differs from the rule's."""
     explanation: str = ""
     """What explains the figures, as text, or an empty string."""
+    part: str = ""
+    """The part of the aspect that is judged, such as a queue, or an empty string for all of it."""
+
+    @property
+    def about(self) -> str:
+        """The aspect and the judged part of it, such as `attempts: scheduled, default-scheduler`."""
+        if not self.part:
+            return self.aspect.value
+        separator = ": " if self.aspect is Aspect.ATTEMPTS else " "
+        return f"{self.aspect.value}{separator}{self.part}"
 
     @property
     def text(self) -> str:
@@ -127,18 +157,18 @@ def judge_metrics(measured: MetricsReading, limits: LatencyLimits) -> tuple[Verd
     return tuple(verdict for judge in JUDGES for verdict in judge(measured, limits))
 
 
-def _build_no_data_verdict(about: str, figures: str = "nothing was counted") -> tuple[Verdict, ...]:
+def _build_no_data_verdict(aspect: Aspect, figures: str = "nothing was counted") -> tuple[Verdict, ...]:
     """Return the only verdict on an aspect without data, as a tuple."""
-    return (Verdict(about, figures, has_data=False),)
+    return (Verdict(aspect, figures, has_data=False),)
 
 
 def _judge_attempt_durations(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
     """Judge how long attempts take, for each result and profile, the most frequent first."""
     histograms = _get_observed_histograms(measured, ATTEMPTS)
     if not histograms:
-        return _build_no_data_verdict("attempts")
+        return _build_no_data_verdict(Aspect.ATTEMPTS)
     return [
-        _judge_attempt_histogram(measured, limits, f"attempts: {result}, {profile}", histograms[result, profile])
+        _judge_attempt_histogram(measured, limits, f"{result}, {profile}", histograms[result, profile])
         for result, profile in sorted(histograms, key=lambda labels: -histograms[labels].count)
     ]
 
@@ -149,9 +179,9 @@ def _get_observed_histograms(measured: MetricsReading, metric: str) -> dict[tupl
 
 
 def _judge_attempt_histogram(
-    measured: MetricsReading, limits: LatencyLimits, about: str, histogram: Histogram
+    measured: MetricsReading, limits: LatencyLimits, result_and_profile: str, histogram: Histogram
 ) -> Verdict:
-    """Judge the duration of attempts with one result and profile, which `about` names.
+    """Judge the duration of attempts with one result and profile, which `result_and_profile` names.
 
     If the 99th percentile is above the target, the verdict names the part of the attempts that takes the most time. The
     severity is error if even the median is above the target.
@@ -159,16 +189,17 @@ def _judge_attempt_histogram(
     quantiles = format_quantiles(histogram)
     is_above = _is_p99_above(histogram, limits.target)
     if not is_above:
-        return _build_good_verdict(about, quantiles, is_above)
+        return _build_good_verdict(Aspect.ATTEMPTS, quantiles, is_above, result_and_profile)
     is_median_above = histogram.estimate_quantile(0.5) > limits.target
     parts = split_attempt_time(measured)
     return Verdict(
-        about,
+        Aspect.ATTEMPTS,
         f"{quantiles}, target {format_seconds(limits.target)}",
         rules.ATTEMPTS,
         parts[0].get_advice() if parts else rules.ATTEMPTS.fix,
         own_severity=ERROR if is_median_above else "",
         explanation=parts[0].describe() if parts else "",
+        part=result_and_profile,
     )
 
 
@@ -177,19 +208,20 @@ def _judge_plugins(measured: MetricsReading, limits: LatencyLimits) -> Iterable[
     histograms = _get_observed_histograms(measured, PLUGINS)
     if not histograms:
         return _build_no_data_verdict(
-            "plugins", "no plugin calls were timed: kube-scheduler times one scheduling cycle in ten"
+            Aspect.PLUGINS, "no plugin calls were timed: kube-scheduler times one scheduling cycle in ten"
         )
     beyond_last_bucket = [labels for labels, histogram in histograms.items() if histogram.is_lower_limit(0.99)]
     if not beyond_last_bucket:
         plugin, point = max(histograms, key=lambda labels: (histograms[labels].estimate_quantile(0.99), labels))
         figures = f"the slowest is {plugin} at {point}: {format_quantiles(histograms[plugin, point])}"
-        return (Verdict("plugins", figures),)
+        return (Verdict(Aspect.PLUGINS, figures),)
     return [
         Verdict(
-            f"plugin {plugin} at {point}",
+            Aspect.PLUGIN,
             format_quantiles(histograms[plugin, point]),
             rules.PLUGIN,
             f"find out what {plugin} does at {point}: which pods use it, and which services it calls",
+            part=f"{plugin} at {point}",
         )
         for plugin, point in sorted(beyond_last_bucket)
     ]
@@ -202,25 +234,26 @@ def _judge_binding(measured: MetricsReading, limits: LatencyLimits) -> Iterable[
     API server takes.
     """
     steps = {point: histogram for (point, _), histogram in measured.get_histograms(POINTS).items() if point in BINDING}
-    steps |= {
+    permit_waits = {
         f"{PERMIT_WAIT} ({result})": histogram for (result,), histogram in measured.get_histograms(PERMIT).items()
     }
+    steps |= permit_waits
     steps |= {f"API call {call}": histogram for (call, _), histogram in measured.get_histograms(API_CALLS).items()}
     observed_steps = {step: histogram for step, histogram in steps.items() if histogram.count > 0}
     if not observed_steps:
-        return _build_no_data_verdict("binding", "nothing was bound")
+        return _build_no_data_verdict(Aspect.BINDING, "nothing was bound")
 
     slowest_step = _find_slowest(observed_steps)
     histogram = observed_steps[slowest_step]
     figures = f"the slowest is {slowest_step}: {format_quantiles(histogram)}"
     is_above = _is_p99_above(histogram, limits.target)
     if not is_above:
-        return (_build_good_verdict("binding", figures, is_above),)
+        return (_build_good_verdict(Aspect.BINDING, figures, is_above),)
     posts = measured.get_histograms(REQUESTS).get(("POST",))
     explanation = f"POST requests themselves: {format_quantiles(posts)}" if posts and posts.count > 0 else ""
-    extension_point, _, _ = slowest_step.partition(" ")
+    extension_point = PERMIT_WAIT if slowest_step in permit_waits else slowest_step
     advice = rules.BINDING_FIXES.get(extension_point, rules.BINDING.fix)
-    return (Verdict("binding", figures, rules.BINDING, advice, explanation=explanation),)
+    return (Verdict(Aspect.BINDING, figures, rules.BINDING, advice, explanation=explanation),)
 
 
 def _find_slowest(histograms: Mapping[str, Histogram]) -> str:
@@ -239,9 +272,9 @@ def _judge_client_throttling(measured: MetricsReading, limits: LatencyLimits) ->
     slowest_verb = _find_slowest(by_verb)
     quantiles = format_quantiles(by_verb[slowest_verb])
     if not _is_p99_above(by_verb[slowest_verb], limits.target):
-        return (Verdict("client", f"the client's rate limit hardly delays {slowest_verb} requests: {quantiles}"),)
+        return (Verdict(Aspect.CLIENT, f"the client's rate limit hardly delays {slowest_verb} requests: {quantiles}"),)
     figures = f"the client's rate limit delays {slowest_verb} requests: {quantiles}"
-    return (Verdict("client", figures, rules.CLIENT, rules.CLIENT.fix),)
+    return (Verdict(Aspect.CLIENT, figures, rules.CLIENT, rules.CLIENT.fix),)
 
 
 def _judge_pod_scheduling_sli(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
@@ -249,10 +282,10 @@ def _judge_pod_scheduling_sli(measured: MetricsReading, limits: LatencyLimits) -
 
     Pods that needed several attempts are only counted.
     """
-    about = "pods, from queue to bound"
+    aspect = Aspect.PODS
     by_attempts = {attempts: histogram for (attempts,), histogram in _get_observed_histograms(measured, SLI).items()}
     if not by_attempts:
-        return _build_no_data_verdict(about, "no pod was scheduled")
+        return _build_no_data_verdict(aspect, "no pod was scheduled")
     first_attempt = by_attempts.get("1")
     pods = sum(histogram.count for histogram in by_attempts.values())
     retried = pods - (first_attempt.count if first_attempt else 0.0)
@@ -260,12 +293,12 @@ def _judge_pod_scheduling_sli(measured: MetricsReading, limits: LatencyLimits) -
     if retried:
         retried_text = f"; {format_count(retried)} of {_format_count_of(pods, 'pod')} needed several attempts"
     if first_attempt is None:
-        return (Verdict(about, f"none was scheduled at the first attempt{retried_text}"),)
+        return (Verdict(aspect, f"none was scheduled at the first attempt{retried_text}"),)
     figures = f"at the first attempt {format_quantiles(first_attempt)}{retried_text}"
     is_above = _is_p99_above(first_attempt, limits.sli)
     if is_above:
-        return (Verdict(about, figures, rules.SLI, rules.SLI.fix),)
-    return (_build_good_verdict(about, figures, is_above),)  # within the limit, or undecided if None
+        return (Verdict(aspect, figures, rules.SLI, rules.SLI.fix),)
+    return (_build_good_verdict(aspect, figures, is_above),)  # within the limit, or undecided if None
 
 
 def _judge_attempt_results(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
@@ -279,17 +312,17 @@ def _judge_attempt_results(measured: MetricsReading, limits: LatencyLimits) -> I
         by_result[result] = by_result.get(result, 0.0) + count
     attempts = sum(by_result.values())
     if not attempts:
-        return _build_no_data_verdict("results")
+        return _build_no_data_verdict(Aspect.RESULTS)
     most_frequent_first = sorted(by_result, key=lambda result: -by_result[result])
     figures = ", ".join(f"{format_count(by_result[result])} {result}" for result in most_frequent_first)
     errors = by_result.get("error", 0.0)
     unschedulable = by_result.get("unschedulable", 0.0)
     if errors:
         own_severity = ERROR if errors > attempts * GRAVE_ERROR_SHARE else ""
-        return (Verdict("results", figures, rules.ERRORS, rules.ERRORS.fix, own_severity=own_severity),)
+        return (Verdict(Aspect.RESULTS, figures, rules.ERRORS, rules.ERRORS.fix, own_severity=own_severity),)
     if unschedulable > attempts / 2 and unschedulable >= limits.waiting:
-        return (Verdict("results", figures, rules.REFUSED, rules.REFUSED.fix),)
-    return (Verdict("results", figures),)
+        return (Verdict(Aspect.RESULTS, figures, rules.REFUSED, rules.REFUSED.fix),)
+    return (Verdict(Aspect.RESULTS, figures),)
 
 
 def _judge_queues(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
@@ -299,7 +332,7 @@ def _judge_queues(measured: MetricsReading, limits: LatencyLimits) -> Iterable[V
     """
     counts = {queue: count for (queue,), count in measured.numbers.get(QUEUES, {}).items()}
     if not counts:
-        return _build_no_data_verdict("queues", "their lengths are missing")
+        return _build_no_data_verdict(Aspect.QUEUES, "their lengths are missing")
     active, backoff, unschedulable = (counts.get(queue, 0.0) for queue in ("active", "backoff", "unschedulable"))
     long_queues = [
         *_judge_active_queue(measured, limits, active),
@@ -307,7 +340,7 @@ def _judge_queues(measured: MetricsReading, limits: LatencyLimits) -> Iterable[V
         *_judge_unschedulable_queue(measured, limits, unschedulable),
     ]
     figures = ", ".join(f"{format_count(count)} {queue}" for queue, count in counts.items())
-    return long_queues or (Verdict("queues", figures),)
+    return long_queues or (Verdict(Aspect.QUEUES, figures),)
 
 
 def _judge_active_queue(measured: MetricsReading, limits: LatencyLimits, active: float) -> Iterable[Verdict]:
@@ -322,7 +355,7 @@ def _judge_active_queue(measured: MetricsReading, limits: LatencyLimits, active:
             f"{_format_count_of(active, 'pod')} {_choose_form(active, 'is', 'are')} ready: trying them one after the "
             f"other takes {format_seconds(backlog)}"
         )
-        yield Verdict("queue active", figures, rules.ACTIVE, rules.ACTIVE.fix)
+        yield Verdict(Aspect.QUEUE, figures, rules.ACTIVE, rules.ACTIVE.fix, part="active")
 
 
 def _judge_backoff_queue(limits: LatencyLimits, backoff: float, active: float) -> Iterable[Verdict]:
@@ -332,7 +365,7 @@ def _judge_backoff_queue(limits: LatencyLimits, backoff: float, active: float) -
             f"{_format_count_of(backoff, 'pod')} in back-off, "
             f"{format_count(active)} {_choose_form(active, 'is', 'are')} ready"
         )
-        yield Verdict("queue backoff", figures, rules.BACKOFF, rules.BACKOFF.fix)
+        yield Verdict(Aspect.QUEUE, figures, rules.BACKOFF, rules.BACKOFF.fix, part="backoff")
 
 
 def _judge_unschedulable_queue(
@@ -346,7 +379,7 @@ def _judge_unschedulable_queue(
         figures = f"{_format_count_of(unschedulable, 'pod')} {verb} on no node"
         if running is not None:
             figures += f", {format_count(running)} {_choose_form(running, 'is', 'are')} running"
-        yield Verdict("queue unschedulable", figures, rules.UNSCHEDULABLE, rules.UNSCHEDULABLE.fix)
+        yield Verdict(Aspect.QUEUE, figures, rules.UNSCHEDULABLE, rules.UNSCHEDULABLE.fix, part="unschedulable")
 
 
 def _judge_flushed_pods(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
@@ -358,12 +391,12 @@ def _judge_flushed_pods(measured: MetricsReading, limits: LatencyLimits) -> Iter
     if count is None:
         return ()
     if not count:
-        return (Verdict("wake-ups", "no fitting pod had to wait for the flush after five minutes"),)
+        return (Verdict(Aspect.WAKE_UPS, "no fitting pod had to wait for the flush after five minutes"),)
     message = (
         f"{_format_count_of(count, 'pod')} fitted, but {_choose_form(count, 'was', 'were')} only retried by the flush "
         "after five minutes"
     )
-    return (Verdict("wake-ups", message, rules.FLUSHED, rules.FLUSHED.fix),)
+    return (Verdict(Aspect.WAKE_UPS, message, rules.FLUSHED, rules.FLUSHED.fix),)
 
 
 def _judge_preemption(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
@@ -373,36 +406,38 @@ def _judge_preemption(measured: MetricsReading, limits: LatencyLimits) -> Iterab
     """
     attempts = measured.get_number(PREEMPTIONS)
     if attempts is None:
-        return _build_no_data_verdict("preemption")
+        return _build_no_data_verdict(Aspect.PREEMPTION)
     victims = next(iter(measured.get_histograms(VICTIMS).values()), None)  # the histogram has no labels
     successes = victims.count if victims is not None else 0.0
     victims_text = f", {_format_count_of(victims.total, 'victim')}" if victims is not None and successes else ""
     message = f"{_format_count_of(attempts, 'attempt')}, {format_count(successes)} with victims{victims_text}"
     failed = measured.get_number(PREEMPTION_CALLS, ("error",))
     if failed:
-        return (Verdict("preemption", f"{message}; {format_count(failed)} failed", rules.EVICTING, rules.EVICTING.fix),)
+        return (
+            Verdict(Aspect.PREEMPTION, f"{message}; {format_count(failed)} failed", rules.EVICTING, rules.EVICTING.fix),
+        )
     if attempts >= limits.waiting and successes < attempts * LEAST_SUCCESS_SHARE:
-        return (Verdict("preemption", message, rules.VAIN, rules.VAIN.fix),)
-    return (Verdict("preemption", message),)
+        return (Verdict(Aspect.PREEMPTION, message, rules.VAIN, rules.VAIN.fix),)
+    return (Verdict(Aspect.PREEMPTION, message),)
 
 
 def _judge_assumed_pods(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
     """Judge whether many pods in the cache are only assumed, in absolute terms and compared with all cached pods."""
     counts = {kind: count for (kind,), count in measured.numbers.get(CACHE, {}).items()}
     if not counts:
-        return _build_no_data_verdict("cache", "its size is missing")
+        return _build_no_data_verdict(Aspect.CACHE, "its size is missing")
     message = ", ".join(f"{format_count(count)} {kind.replace('_', ' ')}" for kind, count in sorted(counts.items()))
     assumed = counts.get("assumed_pods", 0.0)
     if assumed > limits.waiting and assumed > limits.assumed_share * counts.get("pods", 0.0):
-        return (Verdict("cache", message, rules.ASSUMED, rules.ASSUMED.fix),)
-    return (Verdict("cache", message),)
+        return (Verdict(Aspect.CACHE, message, rules.ASSUMED, rules.ASSUMED.fix),)
+    return (Verdict(Aspect.CACHE, message),)
 
 
 def _judge_queueing_hints(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
     """Judge the results of queueing hints. Hints that fail lead to a finding that names their plugins."""
     histograms = measured.get_histograms(HINTS)
     if not histograms:
-        return _build_no_data_verdict("hints")
+        return _build_no_data_verdict(Aspect.HINTS)
     counts: dict[str, float] = {}
     failing_plugins = set()
     for (plugin, _, hint), histogram in histograms.items():
@@ -412,19 +447,19 @@ def _judge_queueing_hints(measured: MetricsReading, limits: LatencyLimits) -> It
     message = ", ".join(f"{format_count(count)} {hint}" for hint, count in sorted(counts.items()))
     if failing_plugins:
         figures = f"{message} (errors in {', '.join(sorted(failing_plugins))})"
-        return (Verdict("hints", figures, rules.HINTS, rules.HINTS.fix),)
-    return (Verdict("hints", message),)
+        return (Verdict(Aspect.HINTS, figures, rules.HINTS, rules.HINTS.fix),)
+    return (Verdict(Aspect.HINTS, message),)
 
 
 def _judge_in_flight_events(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
     """Judge the number of events that are kept for pods in flight."""
     events = measured.get_total(IN_FLIGHT)
     if events is None:
-        return _build_no_data_verdict("events in flight")
+        return _build_no_data_verdict(Aspect.EVENTS_IN_FLIGHT)
     message = f"{format_count(events)} {_choose_form(events, 'is', 'are')} kept for pods that are being tried"
     if events > limits.in_flight:
-        return (Verdict("events in flight", message, rules.EVENTS, rules.EVENTS.fix),)
-    return (Verdict("events in flight", message),)
+        return (Verdict(Aspect.EVENTS_IN_FLIGHT, message, rules.EVENTS, rules.EVENTS.fix),)
+    return (Verdict(Aspect.EVENTS_IN_FLIGHT, message),)
 
 
 def format_quantiles(histogram: Histogram) -> str:
@@ -448,9 +483,9 @@ def format_quantiles(histogram: Histogram) -> str:
     return ", ".join(parts)
 
 
-def _build_good_verdict(about: str, figures: str, is_above: bool | None) -> Verdict:
+def _build_good_verdict(aspect: Aspect, figures: str, is_above: bool | None, part: str = "") -> Verdict:
     """Build the verdict that an aspect is within its limit, or undecided if `is_above` is None."""
-    return Verdict(about, figures, has_data=is_above is not None, is_undecided=is_above is None)
+    return Verdict(aspect, figures, has_data=is_above is not None, is_undecided=is_above is None, part=part)
 
 
 def _is_p99_above(histogram: Histogram, limit: float) -> bool | None:

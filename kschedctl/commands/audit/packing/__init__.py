@@ -210,11 +210,24 @@ def _build_headline(
     if view.cluster.find_gap("Pod"):
         which = f"which of {workers:,} nodes" if workers > 1 else "whether the only node"
         return f"unknown {which} can be removed"
-    is_removable = bool(len(emptying.empty) > bool(emptying.last) or emptying.emptied)
-    condition = describe_condition(uncounted) if is_removable else ""
 
-    # What can be removed: the empty nodes, then the nodes that were tried. The condition ends the last of these parts.
-    removal_parts = []
+    is_some_empty_node_removable = len(emptying.empty) > (1 if emptying.last else 0)
+    is_removable = is_some_empty_node_removable or bool(emptying.emptied)
+    condition = describe_condition(uncounted) if is_removable else ""
+    removal_parts = _describe_removable_nodes(emptying, workers, condition)
+    stranded_part = _format_stranded_shares(view, pools, stranded)
+    parts = [*removal_parts, stranded_part] if is_removable else [stranded_part, *removal_parts]
+    if unready:
+        parts.append(left_out)
+    return "; ".join(parts)
+
+
+def _describe_removable_nodes(emptying: EmptyingResult, workers: int, condition: str) -> list[str]:
+    """Describe how many of the `workers` are empty, and how many of the nodes that were tried can be removed.
+
+    Either part is left out if there are no such nodes. `condition` ends the last part.
+    """
+    parts = []
     empty_count = len(emptying.empty)
     if empty_count:
         empty_part = f"{empty_count:,} of {counted(workers, 'node')} {agreeing(empty_count, 'is', 'are')} empty"
@@ -222,7 +235,7 @@ def _build_headline(
             empty_part += condition
         if emptying.last:
             empty_part += f", of which {emptying.last} has to stay as the last ready node"
-        removal_parts.append(empty_part)
+        parts.append(empty_part)
     if emptying.tried:
         noun = agreeing(emptying.tried, "other", "others") if empty_count else _choose_node_noun(emptying.tried)
         tried_part = f"{len(emptying.emptied):,} of {emptying.tried:,} {noun} tried can be removed"
@@ -232,13 +245,8 @@ def _build_headline(
         needed = [kept.node for kept in emptying.kept if kept.lets_run]
         if needed:
             tried_part += f" ({first_few(needed)} {agreeing(len(needed), 'is', 'are')} kept for pending pods)"
-        removal_parts.append(f"{tried_part}{condition}")
-
-    stranded_part = _format_stranded_shares(view, pools, stranded)
-    parts = [*removal_parts, stranded_part] if is_removable else [stranded_part, *removal_parts]
-    if unready:
-        parts.append(left_out)
-    return "; ".join(parts)
+        parts.append(f"{tried_part}{condition}")
+    return parts
 
 
 def _choose_node_noun(number: int) -> str:

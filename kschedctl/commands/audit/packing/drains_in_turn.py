@@ -42,38 +42,51 @@ from kschedctl.snapshot.indexes import AnyObject
 from kschedctl.text.counts import agreeing, counted, first_few
 
 
+class Blocker(NamedTuple):
+    """A pod that keeps a node from being emptied."""
+
+    pod: str
+    """The key of the pod, `namespace/name`."""
+    why: str
+    """The reason, which names the pod."""
+    message: str = ""
+    """kube-scheduler's message if the pod fits nowhere, empty if there is another reason."""
+
+    @classmethod
+    def unplaceable(cls, pod: str, message: str) -> Blocker:
+        """Return the blocker for a pod that fits nowhere according to kube-scheduler's message."""
+        return cls(pod, f"{pod}: {message}", message)
+
+
 class _NodeBlockedError(Exception):
     """Raised when a pod keeps the node from being emptied."""
 
-    def __init__(self, pod: str, why: str) -> None:
-        self.pod, self.why = pod, why
+    def __init__(self, blocker: Blocker) -> None:
+        self.blocker = blocker
 
 
 @dataclass
 class EmptyingDrain(NodeDrain):
     """A drain that succeeds only if no pod is lost, preempted or left without a node."""
 
-    def run_until_blocked(self) -> tuple[str, str]:
-        """Drain the node until a pod keeps it from being emptied.
-
-        Return the key of this pod and the reason, or two empty strings if the node was emptied.
-        """
+    def run_until_blocked(self) -> Blocker | None:
+        """Drain the node until a pod keeps it from being emptied. Return this pod, or None if the node was emptied."""
         immediate_blocker = next(self._iter_immediate_blockers(), None)
         if immediate_blocker is not None:
             return immediate_blocker
         try:
             self.run()
         except _NodeBlockedError as blocked:
-            return blocked.pod, blocked.why
+            return blocked.blocker
         return self._find_remaining_blocker()
 
-    def _iter_immediate_blockers(self) -> Iterator[tuple[str, str]]:
-        """Yield the pods that certainly keep the node, with the reasons, before the drain is tried."""
+    def _iter_immediate_blockers(self) -> Iterator[Blocker]:
+        """Yield the pods that certainly keep the node before the drain is tried."""
         yield from self._iter_pods_held_by_budgets()
         yield from self._iter_unmanaged_pods()
 
-    def _iter_pods_held_by_budgets(self) -> Iterator[tuple[str, str]]:
-        """Yield the keys of the pods that PDBs protect from eviction, with the reasons.
+    def _iter_pods_held_by_budgets(self) -> Iterator[Blocker]:
+        """Yield the pods that PDBs protect from eviction.
 
         A pod is left out if another pod on this node that its PDBs protect can be evicted. Once that pod is replaced
         elsewhere, the PDBs may allow further evictions.
@@ -87,24 +100,24 @@ class EmptyingDrain(NodeDrain):
         for position, denial in denials.items():
             if denial and usable_budgets.isdisjoint(evictions.find_budgets(position)):
                 key = self._get_pod_key(position)
-                yield key, f"{key}: {denial}"
+                yield Blocker(key, f"{key}: {denial}")
 
-    def _iter_unmanaged_pods(self) -> Iterator[tuple[str, str]]:
-        """Yield the keys of the pods that no controller would recreate, with the reason.
+    def _iter_unmanaged_pods(self) -> Iterator[Blocker]:
+        """Yield the pods that no controller would recreate.
 
         Pods that are already being deleted are left out.
         """
         for position in self.evictable:
             pod = self.simulation.view.pods.objects[position]
             if not is_recreated(pod) and pod.metadata.deletion_timestamp is None:
-                yield pod.key, f"{pod.key} would be lost: no controller recreates it"
+                yield Blocker(pod.key, f"{pod.key} would be lost: no controller recreates it")
 
     def _try_to_place(self, position: Position) -> Outcome:
         """Try to place an evicted pod elsewhere. Raises _NodeBlockedError if the pod returns to the node."""
         outcome = self._attempt_with_preemption_last(position)
         if outcome.row >= 0 and self.simulation.view.nodes.names[outcome.row] in self.nodes:
             key = self._get_pod_key(position)
-            raise _NodeBlockedError(key, f"{key} would come back: it tolerates the taint of cordoned nodes")
+            raise _NodeBlockedError(Blocker(key, f"{key} would come back: it tolerates the taint of cordoned nodes"))
         return outcome
 
     def _attempt_with_preemption_last(self, position: Position) -> Outcome:
@@ -121,8 +134,8 @@ class EmptyingDrain(NodeDrain):
         simulation.preemption = True
         if outcome is not None:
             return outcome
-        if reason := self._find_lasting_rejection(position):
-            raise _NodeBlockedError(self._get_pod_key(position), reason)
+        if message := self._find_lasting_rejection(position):
+            raise _NodeBlockedError(Blocker.unplaceable(self._get_pod_key(position), message))
         return self._attempt_with_preemption(position)
 
     def _attempt_with_preemption(self, position: Position) -> Outcome:
@@ -132,37 +145,35 @@ class EmptyingDrain(NodeDrain):
         outcome = super()._try_to_place(position)
         if outcome.victims:
             key = self._get_pod_key(position)
-            raise _NodeBlockedError(key, f"{key} would preempt other pods")
+            raise _NodeBlockedError(Blocker(key, f"{key} would preempt other pods"))
         return outcome
 
     def _find_lasting_rejection(self, position: Position) -> str:
-        """Return why no node can ever take the pod, or an empty string if that is not certain."""
+        """Return the message that no node can ever take the pod, or an empty string if that is not certain."""
         cycle = self.simulation.run_cycle(position)
-        if not _is_rejected_for_good(cycle):
-            return ""
-        return f"{self._get_pod_key(position)}: {_format_fit_error(cycle)}"
+        return _format_fit_error(cycle) if _is_rejected_for_good(cycle) else ""
 
-    def _find_remaining_blocker(self) -> tuple[str, str]:
-        """Return the pod that still blocks the node after the drain, and the reason, or two empty strings if none does.
+    def _find_remaining_blocker(self) -> Blocker | None:
+        """Return the pod that still blocks the node after the drain, or None if none does.
 
         Such a pod could not be evicted, would be lost, found no node, or would preempt other pods.
         """
         if blocked_pods := self.report_blocked_pods():
             blocked = blocked_pods[0]
-            return blocked.pod, f"{blocked.pod}: {blocked.why}"
+            return Blocker(blocked.pod, f"{blocked.pod}: {blocked.why}")
         if self.lost:
             key = self._get_pod_key(self.lost[0])
-            return key, f"{key} would be lost: no controller recreates it"
+            return Blocker(key, f"{key} would be lost: no controller recreates it")
         for outcome in self.simulation.explain(self.outcomes.values()):
             if outcome.row < 0:
                 key = self._get_pod_key(outcome.position)
                 message = outcome.message or outcome.verdict
                 rejection, _, _ = message.partition(". ")  # a sentence about preemption may follow
-                return key, f"{key}: {rejection}"
+                return Blocker.unplaceable(key, rejection)
         if self.preemptions:
             key = self._get_pod_key(self.preemptions[0].position)
-            return key, f"{key} would preempt other pods"
-        return "", ""
+            return Blocker(key, f"{key} would preempt other pods")
+        return None
 
     def _get_pod_key(self, position: Position) -> str:
         """Return the key of the pod at a position, `namespace/name`."""
@@ -226,6 +237,15 @@ class NodeTrial(NamedTuple):
 
     They fit there once its pods have moved, or can run nowhere else.
     """
+    message: str = ""
+    """kube-scheduler's message if `pod` fits nowhere, empty if there is another reason."""
+
+    @classmethod
+    def build(cls, evictable: int, moved: tuple[MovedPod, ...], blocker: Blocker | None) -> NodeTrial:
+        """Return the result of a drain that ended at the blocker, or emptied the node if there is none."""
+        if blocker is None:
+            return cls(evictable, moved)
+        return cls(evictable, moved, blocker.pod, blocker.why, message=blocker.message)
 
     @classmethod
     def kept_for(cls, pods: tuple[str, ...]) -> NodeTrial:
@@ -297,16 +317,16 @@ class UndoableDrain(EmptyingDrain):
 
     # -- what keeps the node -----------------------------------------------------------------------------------------
 
-    def _iter_immediate_blockers(self) -> Iterator[tuple[str, str]]:
-        """Yield the pods that certainly keep the node, with the reasons.
+    def _iter_immediate_blockers(self) -> Iterator[Blocker]:
+        """Yield the pods that certainly keep the node.
 
         Pods that no other node can take are included.
         """
         yield from super()._iter_immediate_blockers()
         yield from self._iter_pods_without_target()
 
-    def _iter_pods_without_target(self) -> Iterator[tuple[str, str]]:
-        """Yield the keys of pods that no other node can ever take, with the reasons.
+    def _iter_pods_without_target(self) -> Iterator[Blocker]:
+        """Yield the pods that no other node can ever take.
 
         Such a pod makes the drain fail, so that the drain need not be tried. Of several pods of equal demand without
         claims, only the first is checked.
@@ -315,18 +335,18 @@ class UndoableDrain(EmptyingDrain):
         demands = view.pods.distinct.demand
         checked_demands = set[int]()
         for position in self.initial_pods:
-            reason = ""
+            message = ""
             has_claims = uses_claims(self.simulation.get_shared_incoming_info(position), view)
             if has_claims:
-                reason = self._find_lasting_pre_filter_rejection(position)
+                message = self._find_lasting_pre_filter_rejection(position)
             else:
                 # Pods of equal demand fit on the same nodes, so one of them is enough.
                 demand = int(demands[view.pods.info[position]])
                 if demand not in checked_demands and not self._has_room_elsewhere(position):
-                    reason = self._find_lasting_rejection_elsewhere(position)
+                    message = self._find_lasting_rejection_elsewhere(position)
                 checked_demands.add(demand)
-            if reason:
-                yield self._get_pod_key(position), reason
+            if message:
+                yield Blocker.unplaceable(self._get_pod_key(position), message)
 
     def _has_room_elsewhere(self, position: Position) -> bool:
         """Return whether the filters that look at single nodes accept the pod on another node."""
@@ -336,7 +356,7 @@ class UndoableDrain(EmptyingDrain):
         return bool(is_feasible.any())
 
     def _find_lasting_pre_filter_rejection(self, position: Position) -> str:
-        """Return why a PreFilter rejects a pod with claims, whatever other pods do. Return "" if none rejects it.
+        """Return the message of a PreFilter that rejects a pod with claims whatever other pods do, or "" if none does.
 
         Also return "" for pods with resource claims, since devices may become free.
         """
@@ -347,10 +367,10 @@ class UndoableDrain(EmptyingDrain):
         if not is_pre_filter_rejection_lasting(pre_filter, framework):
             return ""
         message = format_pre_filter_rejection(self.simulation.view.nodes_in_placement, pre_filter.status)
-        return f"{self._get_pod_key(position)}: {message.removesuffix('.')}"
+        return message.removesuffix(".")
 
     def _find_lasting_rejection_elsewhere(self, position: Position) -> str:
-        """Return the reason why no other node can ever take the pod, or "" if one may.
+        """Return the message that no other node can ever take the pod, or "" if one may.
 
         The node is cordoned only during this check.
         """
@@ -474,7 +494,7 @@ class DrainsInTurn:
             for position in pending
             if self.view.node[position] < 0 and find_owner(pods[position]).kind not in KINDS_NOT_EVICTED
         ]
-        requests = self.view.requests[self.view.pods.info[waiting]]
+        requests = self.view.get_requests(waiting)
         if not waiting or not np.all(requests <= compute_free_resources(self.view)[row], axis=1).any():
             return ()
         nodes = {**self._state.closed.cordoned, row: self._initial_view.nodes.objects[row]}
@@ -535,12 +555,12 @@ class DrainsInTurn:
         """
         simulation = self.simulation
         simulation.placements.random.seed(0)  # so that the result equals that of a separate simulation
-        pod, reason = drain.run_until_blocked()
+        blocker = drain.run_until_blocked()
         if simulation.interrupted:
             simulation.interrupted = False  # the simulation is used again
             raise KeyboardInterrupt
-        trial = NodeTrial(len(drain.initial_pods), tuple(iter_moved_pods(drain)), pod, reason)
-        if reason:
+        trial = NodeTrial.build(len(drain.initial_pods), tuple(iter_moved_pods(drain)), blocker)
+        if blocker is not None:
             self.undo()
         return trial
 
@@ -554,14 +574,14 @@ class DrainsInTurn:
         simulation = Simulation(self.scheduler, self.view.with_changes(self.view.cluster, cordoned))
         drain = EmptyingDrain(simulation, [self.view.nodes.names[row]])
         evictable_count = len(drain.evictable)  # the drain itself removes pods from this list
-        pod, reason = drain.run_until_blocked()
+        blocker = drain.run_until_blocked()
         if simulation.interrupted:
             raise KeyboardInterrupt
         self._unknown.append(find_simulation_unknowns(simulation, *drain.dependencies))
-        if not reason:
+        if blocker is None:
             self._latest = self._state
             self._switch_state(_SharedState.from_view(self.scheduler, simulation.view))
-        return NodeTrial(evictable_count, tuple(iter_moved_pods(drain)), pod, reason)
+        return NodeTrial.build(evictable_count, tuple(iter_moved_pods(drain)), blocker)
 
     def _switch_state(self, state: _SharedState) -> None:
         """Continue with another state, and keep the unknowns of the old one."""

@@ -128,7 +128,7 @@ def find_removable_nodes(
                 trial = KEEPS_LAST
             name, pool = view.nodes.names[row], pools.names[pools.code[row]]
             if trial.why:
-                kept.append(KeptNode(name, pool, trial.why, trial.lets_run))
+                kept.append(KeptNode(name, pool, trial.why, trial.lets_run, trial.pod, trial.message))
             else:
                 removed.append(row)
                 moved_pods = [view.pods.objects[Position(view.pods.index[move.pod])] for move in trial.moved]
@@ -262,5 +262,5 @@ def _iter_pods_of_other_schedulers(scheduler: Scheduler, pending: Sequence[Posit
     """Yield the pending pods that no profile serves, such as "Pod ml/big-t-0"."""
     for position in pending:
         pods = scheduler.view.pods
-        if scheduler.framework(pods.infos[pods.info[position]].spec.scheduler_name) is None:
+        if scheduler.framework(pods.get_info(position).spec.scheduler_name) is None:
             yield f"Pod {pods.objects[position].key}"

@@ -82,6 +82,10 @@ class KeptNode(Document, frozen=True):
     why: Annotated[str, Column("reason")]
     lets_run: tuple[str, ...] = ()
     """The pending pods that fit there once the node's pods have moved, or can run nowhere else (`namespace/name`)."""
+    pod: str = ""
+    """The pod that keeps the node, if a pod does."""
+    message: str = ""
+    """kube-scheduler's message if that pod fits nowhere else."""
 
 
 class PoolSavings(Document, frozen=True):

@@ -20,6 +20,7 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.commands.audit.packing.report import StrandedRoom, TypicalPods
 from kschedctl.replay.pools import Pools, compute_free_resources, select_reported_amounts
 from kschedctl.scheduler.engine.cycle import Cycle
+from kschedctl.scheduler.framework import counts_pods_elsewhere
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
@@ -33,9 +34,6 @@ MAX_PENDING = 20
 """The maximum number of kinds of pending pods that are replayed."""
 MAX_EXAMPLES = 3
 
-
-RULES_ABOUT_OTHER_PODS = frozenset(("PodTopologySpread", "InterPodAffinity"))
-"""The filters whose rejections say nothing about the node's capacity."""
 
 PENDING = -1
 """The number that pending pods have instead of a pool."""
@@ -167,8 +165,9 @@ def _find_feasible_nodes(cycle: Cycle) -> Bools:
 def _find_nodes_closed_by_other_pods(cycle: Cycle) -> Bools:
     """Return the mask (N,) of the nodes that reject the pod only because of a rule about other pods."""
     is_closed = np.zeros(len(cycle.view.nodes), np.bool_)
+    rules = {plugin.name for plugin in cycle.framework.plugins_at("filter") if counts_pods_elsewhere(plugin)}
     for plugin, verdict, reported_nodes in cycle.filter.iter_reported_verdicts():
-        if plugin in RULES_ABOUT_OTHER_PODS:
+        if plugin in rules:
             is_closed |= verdict.rejected & reported_nodes
     return is_closed
 
@@ -182,7 +181,7 @@ def _iter_rejection_reasons(cycle: Cycle) -> Iterator[tuple[str, Bools]]:
 
 def _build_typical_pods_report(view: Fork, pools: Pools, typical_pod: TypicalPod, nodes: int) -> TypicalPods:
     """Build the report about a typical pod. `nodes` is the number of nodes on which it fits."""
-    requests = view.requests[view.pods.info[typical_pod.position]]
+    requests = view.get_requests(typical_pod.position)
     return TypicalPods(
         pool="" if typical_pod.pool == PENDING else pools.names[typical_pod.pool],
         pending=typical_pod.pool == PENDING,

@@ -137,7 +137,10 @@ def _iter_preempted_pods(cluster: Cluster) -> Iterator[PreemptedPod]:
 
 def _is_preempted(template: Pod) -> bool:
     """Return whether pods of a template are being preempted."""
-    return any(c.type == "DisruptionTarget" and c.reason == PREEMPTION_REASON for c in template.status.conditions)
+    return any(
+        condition.type == "DisruptionTarget" and condition.reason == PREEMPTION_REASON
+        for condition in template.status.conditions
+    )
 
 
 class PodWorkloadIndex:

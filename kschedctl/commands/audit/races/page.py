@@ -65,7 +65,7 @@ def _build_expiry_table(results: Sequence[RaceResult]) -> Table:
     columns = (
         Column("nodes", right=True),
         Column("pods per s", right=True),
-        *(Column(e, right=True) for e in expiries),
+        *(Column(expiry, right=True) for expiry in expiries),
     )
     rows: list[tuple[Cell, ...]] = []
     for (nodes, rate), row_results in groupby(results, key=lambda result: (result.nodes, result.pods_per_second)):

@@ -141,10 +141,10 @@ def _group_equal_points(profile: SampledProfile) -> list[list[SamplingPoint]]:
     """Group neighbouring points of the curve that differ only in their percentage. A marked point stays alone."""
     groups: list[list[SamplingPoint]] = []
     for point in profile.curve:
-        first = groups[-1][0] if groups else None
-        is_marked = bool(_list_percentage_marks(point, profile) or (first and _list_percentage_marks(first, profile)))
-        if first and not is_marked and _build_point_cells(first) == _build_point_cells(point):
-            groups[-1].append(point)
+        group = groups[-1] if groups else []
+        is_any_marked = any(_list_percentage_marks(member, profile) for member in (point, *group[:1]))
+        if group and not is_any_marked and _build_point_cells(group[0]) == _build_point_cells(point):
+            group.append(point)
         else:
             groups.append([point])
     return groups

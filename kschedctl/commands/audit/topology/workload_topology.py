@@ -167,23 +167,24 @@ class Workloads:
     @classmethod
     def from_view(cls, view: Fork) -> Workloads:
         """Return the workloads with at least MIN_PODS pods on nodes, ordered by kind, namespace and name."""
-        # Number all workloads. Pods without a workload have -1.
+        # Give each workload a code. Pods without a workload have -1.
         owner_by_info = _find_replicated_owners(view)
         all_owners = sorted({owner for owner in owner_by_info if owner is not None})
-        number_by_owner = {owner: number for number, owner in enumerate(all_owners)}
-        code_by_info = np.array([-1 if owner is None else number_by_owner[owner] for owner in owner_by_info], np.int64)
+        code_by_owner = {owner: code for code, owner in enumerate(all_owners)}
+        code_by_info = np.array([-1 if owner is None else code_by_owner[owner] for owner in owner_by_info], np.int64)
 
         # Find the workloads with enough pods on nodes.
-        bound_positions = np.flatnonzero((view.node >= 0) & (code_by_info[view.pods.info] >= 0))
-        codes = code_by_info[view.pods.info[bound_positions]]
-        has_enough_pods = np.bincount(codes, minlength=len(all_owners)) >= MIN_PODS
+        code_by_pod = code_by_info[view.pods.info]
+        bound_positions = np.flatnonzero((view.node >= 0) & (code_by_pod >= 0))
+        bound_codes = code_by_pod[bound_positions]
+        has_enough_pods = np.bincount(bound_codes, minlength=len(all_owners)) >= MIN_PODS
 
-        # Number these workloads anew, from 0 without gaps.
-        new_number_by_code = np.cumsum(has_enough_pods) - 1
+        # Number these workloads from 0 without gaps.
+        number_by_code = np.cumsum(has_enough_pods) - 1
         workload_count = int(has_enough_pods.sum())
-        positions = bound_positions[has_enough_pods[codes]]
+        positions = bound_positions[has_enough_pods[bound_codes]]
+        workload_by_pod = number_by_code[code_by_pod[positions]]
         infos = view.pods.info[positions]
-        workload_by_pod = new_number_by_code[code_by_info[infos]]
         return cls(
             owners=tuple(all_owners[code] for code in np.flatnonzero(has_enough_pods).tolist()),
             workload_by_pod=workload_by_pod,
@@ -301,8 +302,11 @@ def _build_constraint_report(
     """
     constraint, names = domain_counts.constraint, domain_counts.column.values
     existing_domains = np.flatnonzero(domain_counts.exists)
-    fullest_first = existing_domains[np.argsort(-domain_counts.counts[existing_domains], kind="stable")]
+    fullest_first_order = np.argsort(-domain_counts.counts[existing_domains], kind="stable")
+    fullest_first = existing_domains[fullest_first_order]
     counts = domain_counts.counts[fullest_first]
+    fullest = names[fullest_first[0]] if len(counts) else ""
+    emptiest = names[fullest_first[-1]] if len(counts) else ""
     skew = compute_constraint_skew(counts, constraint)
     is_hard = when_unsatisfiable == HARD and constraint.selects(info)
     return SpreadPromise(
@@ -316,9 +320,9 @@ def _build_constraint_report(
         pods=int(counts.sum()),
         skew=skew,
         holds=skew <= constraint.max_skew,
-        most=names[fullest_first[0]] if len(counts) else "",
+        most=fullest,
         most_pods=int(counts[0]) if len(counts) else 0,
-        least=names[fullest_first[-1]] if len(counts) else "",
+        least=emptiest,
         least_pods=int(counts[-1]) if len(counts) else 0,
         losses=tuple(_iter_domain_losses(names, fullest_first, counts, constraint, is_hard=is_hard)),
     )

@@ -208,7 +208,7 @@ def _selects_no_workload(context: LintContext, workload: Workload, term: Require
         return False
     for namespace in term.namespaces:
         neighbours = [w for w in context.workloads_by_namespace.get(namespace, ()) if w is not workload]
-        if not any(context.variants.can_coexist(w.subject, workload.subject) for w in neighbours):
+        if not any(context.variants.can_coexist(neighbour.subject, workload.subject) for neighbour in neighbours):
             return False
         if context.select_workloads(namespace, term.selector):
             return False
@@ -413,7 +413,9 @@ def _may_match_any_pod(context: LintContext, term: RequiredTerm, namespaces: fro
     """
     if term.selector.matches_nothing or context.may_have_unknown_pods(namespaces):
         return True
-    if any(w.is_selected_by(term.selector) and w.namespace in namespaces for w in context.workloads):
+    if any(
+        workload.is_selected_by(term.selector) and workload.namespace in namespaces for workload in context.workloads
+    ):
         return True
     return bool(context.facts.view.pods.match_infos(term.selector, namespaces).any())
 

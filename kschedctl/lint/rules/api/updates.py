@@ -219,7 +219,9 @@ class _DeployedObjects:
             selectors[Owner(kind, metadata.namespace, metadata.name)] = selector
             controller = find_controller(metadata)
             if controller is not None and controller.kind == "Deployment":
-                without_hash = tuple(r for r in selector.requirements if r.key != TEMPLATE_HASH)
+                without_hash = tuple(
+                    requirement for requirement in selector.requirements if requirement.key != TEMPLATE_HASH
+                )
                 selectors[Owner("Deployment", metadata.namespace, controller.name)] = Selector(without_hash)
         return selectors | self._manifest_selectors_by_owner
 

@@ -97,7 +97,9 @@ def find_node_groups_with_untolerated_taints(context: LintContext) -> Iterator[P
     toleration_sets = {info.spec.tolerations for info in context.facts.view.pods.infos}
     toleration_sets |= {workload.spec.tolerations for workload in context.workloads}
     # Tolerations without a key tolerate every taint and say nothing about this group.
-    keyed_toleration_sets = [tuple(t for t in tolerations if t.key) for tolerations in toleration_sets]
+    keyed_toleration_sets = [
+        tuple(toleration for toleration in tolerations if toleration.key) for tolerations in toleration_sets
+    ]
     for group in groups:
         if group.nodes or group.template is None:
             continue

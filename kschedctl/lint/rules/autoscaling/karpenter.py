@@ -364,14 +364,20 @@ def _takes_all_pods_of(heavier_pool: WrittenNodePool, pool: WrittenNodePool) -> 
     if not heavier_taints <= taints:
         return False
 
-    requirements = {(r.key, r.operator, r.values) for r in pool.requirements}
-    heavier_requirements = {(r.key, r.operator, r.values) for r in heavier_pool.requirements}
+    requirements = {(requirement.key, requirement.operator, requirement.values) for requirement in pool.requirements}
+    heavier_requirements = {
+        (requirement.key, requirement.operator, requirement.values) for requirement in heavier_pool.requirements
+    }
     if not heavier_requirements <= requirements or not pool.labels.items() <= heavier_pool.labels.items():
         return False
 
     # Karpenter's nodes have custom labels only if their pool declares the key.
-    custom_keys = {r.key for r in pool.requirements if not any(domain in r.key for domain in WELL_KNOWN_DOMAINS)}
-    return custom_keys <= {r.key for r in heavier_pool.requirements}
+    custom_keys = {
+        requirement.key
+        for requirement in pool.requirements
+        if not any(domain in requirement.key for domain in WELL_KNOWN_DOMAINS)
+    }
+    return custom_keys <= {requirement.key for requirement in heavier_pool.requirements}
 
 
 def find_untolerated_startup_taints(context: LintContext) -> Iterator[Problem]:

@@ -371,7 +371,9 @@ def _find_coexisting_budget_names(
     """
     if not context.variants:
         return {budget.subject.name for budget in budgets}
-    coexisting = (b.subject for b in budgets if context.variants.can_coexist(workload.subject, b.subject))
+    coexisting = (
+        budget.subject for budget in budgets if context.variants.can_coexist(workload.subject, budget.subject)
+    )
     group = context.variants.find_coexisting_group(list(islice(coexisting, _MAX_COMPARED)))
     return {subject.name for subject in group}
 

@@ -26,11 +26,10 @@ def find_pods_without_other_node(context: LintContext) -> Iterator[Problem]:
         if workload.kind not in SERVING_KINDS or not pod_rows or facts.get_selected_nodes(workload).sum() < 2:
             continue
         has_room = facts.get_eligible_nodes(workload) & facts.get_nodes_with_room(workload)
-        rows_with_room = np.flatnonzero(has_room).tolist()
-        rows_without_alternative = [row for row in pod_rows if not rows_with_room or rows_with_room == [row]]
-        if rows_without_alternative and _fits_only_on_present_node(context, workload, rows_without_alternative[0]):
-            name = facts.view.nodes.names[rows_without_alternative[0]]
-            yield workload.build_problem((), f"a pod evicted from {name} fits on no other node")
+        rows_with_room = set(np.flatnonzero(has_room).tolist())
+        row = next((row for row in pod_rows if rows_with_room <= {row}), None)  # no other node has room
+        if row is not None and _fits_only_on_present_node(context, workload, row):
+            yield workload.build_problem((), f"a pod evicted from {facts.view.nodes.names[row]} fits on no other node")
 
 
 DRAIN_NO_HEADROOM = Rule(

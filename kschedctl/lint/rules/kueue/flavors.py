@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from kschedctl.api.objects import Node
@@ -139,28 +140,29 @@ def find_nodes_without_quota(context: LintContext) -> Iterator[Problem]:
     queues = context.list_all_objects(ClusterQueue)
     if not flavors or not queues or not context.are_all_read("ClusterQueue", "Cohort"):
         return
-    # The flavors with quota, and the nodes that these flavors select
-    groups = [group for queue in queues for group in queue.spec.resource_groups]
-    groups += [group for cohort in context.list_all_objects(Cohort) for group in cohort.spec.resource_groups]
-    flavors_with_quota = {flavor.name for group in groups for flavor in group.flavors}
-    nodes_with_quota = {
-        node.metadata.name
-        for flavor in context.list_all_objects(ResourceFlavor)
-        if flavor.metadata.name in flavors_with_quota
-        for node in _select_flavor_nodes(flavor, context.cluster.nodes)
-    }
-    # Linted flavors without quota, with the nodes that belong to no flavor with quota
+    nodes = context.cluster.nodes
+    flavors_with_quota = _find_flavors_with_quota([*queues, *context.list_all_objects(Cohort)])
+    nodes_with_quota: set[str] = set()
+    for flavor in context.list_all_objects(ResourceFlavor):
+        if flavor.metadata.name in flavors_with_quota:
+            nodes_with_quota.update(_select_names_of_flavor_nodes(flavor, nodes))
+
     for subject, flavor in flavors:
         if subject.name in flavors_with_quota:
             continue
-        node_names = [node.metadata.name for node in _select_flavor_nodes(flavor, context.cluster.nodes)]
-        idle_names = [name for name in node_names if name not in nodes_with_quota]
+        idle_names = [name for name in _select_names_of_flavor_nodes(flavor, nodes) if name not in nodes_with_quota]
         if idle_names:
             message = (
                 f"no ClusterQueue or Cohort has quota in this flavor, so Kueue admits nothing for "
                 f"{counted(len(idle_names), 'node')} ({join_names(idle_names)})"
             )
             yield subject.build_problem(("metadata", "name"), message)
+
+
+def _find_flavors_with_quota(quota_objects: Iterable[ClusterQueue | Cohort]) -> set[str]:
+    """Return the names of the flavors in which a ClusterQueue or Cohort has quota, even if the quota is 0."""
+    groups = chain.from_iterable(quota_object.spec.resource_groups for quota_object in quota_objects)
+    return {flavor.name for group in groups for flavor in group.flavors}
 
 
 KQ_NODES_WITHOUT_QUOTA = Rule(
@@ -206,6 +208,11 @@ def _select_flavor_nodes(flavor: ResourceFlavor, nodes: Iterable[Node]) -> list[
     """Return the nodes that have all labels of a flavor."""
     labels = flavor.spec.node_labels.items()
     return [node for node in nodes if labels <= node.metadata.labels.items()]
+
+
+def _select_names_of_flavor_nodes(flavor: ResourceFlavor, nodes: Iterable[Node]) -> list[str]:
+    """Return the names of the nodes that have all labels of a flavor."""
+    return [node.metadata.name for node in _select_flavor_nodes(flavor, nodes)]
 
 
 class _FlavorCapacity(NamedTuple):

@@ -389,7 +389,9 @@ def _iter_cluster_label_sets(context: LintContext, cluster: Cluster) -> Iterator
     Finished objects and objects with an owner are left out.
     """
     for job in cluster.jobs:
-        has_ended = any(c.type in JOB_ENDED and c.status == "True" for c in job.status.conditions)
+        has_ended = any(
+            condition.type in JOB_ENDED and condition.status == "True" for condition in job.status.conditions
+        )
         if not has_ended and not job.metadata.owner_references:
             yield _build_label_set("Job", job.metadata)
     custom_kinds = [kind for kind in KINDS if is_operated(kind)]

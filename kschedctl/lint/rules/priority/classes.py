@@ -81,7 +81,7 @@ def find_several_global_defaults(context: LintContext) -> Iterator[Problem]:
         if not priority_class.global_default:
             continue
         coexisting_defaults = context.list_coexisting_values(subject, defaults)
-        names = sorted({c.metadata.name for c in coexisting_defaults})
+        names = sorted({default.metadata.name for default in coexisting_defaults})
         if len(names) > 1:
             lowest = min(coexisting_defaults, key=lambda c: c.value).metadata.name
             message = (
@@ -111,7 +111,9 @@ def find_highest_global_default(context: LintContext) -> Iterator[Problem]:
     for subject, priority_class in context.list_linted_objects(PriorityClass):
         if not priority_class.global_default:
             continue
-        other_values = [c.value for c in context.list_coexisting_values(subject, classes) if not c.global_default]
+        other_values = [
+            value.value for value in context.list_coexisting_values(subject, classes) if not value.global_default
+        ]
         if not other_values or priority_class.value < max(other_values):
             continue
         # Classes below 0 are for placeholder pods, which only reserve room.
@@ -263,13 +265,13 @@ def find_workloads_without_priority_class(context: LintContext) -> Iterator[Prob
     Finds nothing if there is a global default, or if not all classes are known.
     """
     classes = [c for c in context.list_all_objects(PriorityClass) if not c.metadata.name.startswith(RESERVED_PREFIX)]
-    if not _are_classes_known(context) or any(c.global_default for c in classes):
+    if not _are_classes_known(context) or any(priority_class.global_default for priority_class in classes):
         return
     serving_workloads = [workload for workload in context.workloads if workload.kind in SERVING_KINDS]
     uses = {(workload.namespace, workload.spec.priority_class_name) for workload in serving_workloads}
     pods = context.cluster.pods if context.cluster else ()
     uses |= {(pod.metadata.namespace, pod.spec.priority_class_name) for pod in pods}
-    classes_above_zero = {c.metadata.name for c in classes if c.value > 0}
+    classes_above_zero = {priority_class.metadata.name for priority_class in classes if priority_class.value > 0}
     namespaces_with_class = {namespace for namespace, name in uses if name in classes_above_zero}
     for workload in serving_workloads:
         spec = workload.spec

@@ -119,7 +119,7 @@ RQ_UNKNOWN_RESOURCE = Rule(
 def find_missing_disk_requests(workload: Workload) -> Iterator[Problem]:
     """Report a workload that has an emptyDir on disk but no request or limit for ephemeral-storage."""
     resources = [container.resources for container in workload.spec.containers]
-    has_request = any(EPHEMERAL_STORAGE in (*r.requests, *r.limits) for r in resources)
+    has_request = any(EPHEMERAL_STORAGE in (*resource.requests, *resource.limits) for resource in resources)
     if workload.disk_volumes and not has_request:
         index, name = next(iter(workload.disk_volumes.items()))
         message = f"emptyDir {name} is on the node's disk, but no container requests ephemeral-storage"
@@ -230,23 +230,24 @@ def find_oversized_init_containers(workload: Workload) -> Iterator[Problem]:
     if spec.resources is not None:
         return
     sidecars = [container for container in spec.init_containers if container.restart_policy == "Always"]
-    for i, container in enumerate(spec.init_containers):
+    later_containers = [*spec.containers, *sidecars]
+    for index, container in enumerate(spec.init_containers):
         if container.restart_policy == "Always":
             continue
         for name, minimum, unit in ((CPU, _MIN_INIT_CPUS, "cores"), (MEMORY, _MIN_INIT_GIB << 30, "GiB")):
             request = _get_request_in_thousandths(container, name)
-            later_requests = sum(_get_request_in_thousandths(c, name) for c in (*spec.containers, *sidecars))
+            later_requests = sum(_get_request_in_thousandths(later, name) for later in later_containers)
             if request < minimum * 1000 or request < later_requests * _MIN_RATIO:
                 continue
             amounts = {**container.resources.limits, **container.resources.requests}
             if _describe_wrong_unit(name, amounts[name], amounts):
                 continue  # rq-absurd reports it
-            milli_unit = 1000 if name == CPU else 1000 << 30
-            requested = f"{request / milli_unit:,.3g} {unit}"
-            later_text = f"only {later_requests / milli_unit:,.3g}" if later_requests else "none"
+            thousandths_per_unit = 1000 if name == CPU else 1000 << 30
+            requested = f"{request / thousandths_per_unit:,.3g} {unit}"
+            later_text = f"only {later_requests / thousandths_per_unit:,.3g}" if later_requests else "none"
             message = f"it requests {requested}, but all containers that run later request {later_text}"
             part = "requests" if name in container.resources.requests else "limits"
-            yield workload.build_problem(("initContainers", i, "resources", part, name), message)
+            yield workload.build_problem(("initContainers", index, "resources", part, name), message)
 
 
 RQ_DECIDED_BY_INIT = Rule(

@@ -109,7 +109,11 @@ def find_exceeded_quotas(context: LintContext) -> Iterator[Problem]:
     for subject, quota in context.list_linted_objects(ResourceQuota):
         if quota.spec.scopes or quota.spec.scope_selector.match_expressions:
             continue
-        workloads = [w for w in _iter_namespace_workloads(context, subject) if w.replicas and not w.owned]
+        workloads = [
+            workload
+            for workload in _iter_namespace_workloads(context, subject)
+            if workload.replicas and not workload.owned
+        ]
         for name, hard in quota.spec.hard.items():
             try:
                 bound = parse_quantity(str(hard))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from kschedctl.api.arrays import Bools, Row
+from kschedctl.api.arrays import Bools, Counts, Row
 from kschedctl.api.objects import TopologySpreadConstraint
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.facts import NODE_PLUGINS
@@ -281,8 +281,10 @@ def find_conflicting_constraints(context: LintContext) -> Iterator[Problem]:
         if placed == count:
             continue
         variants_with_one_constraint = (
-            replace(workload, spec=msgspec.structs.replace(workload.spec, topology_spread_constraints=(s.constraint,)))
-            for s in spreads
+            replace(
+                workload, spec=msgspec.structs.replace(workload.spec, topology_spread_constraints=(spread.constraint,))
+            )
+            for spread in spreads
         )
         if all(facts.count_placeable_pods(variant, count) == count for variant in variants_with_one_constraint):
             message = (
@@ -393,17 +395,23 @@ def _may_domains_lack_room(context: LintContext, spreads: list[HardSpread], repl
     if len(spreads) > 1 and _may_constraints_conflict(context, spreads, replicas):
         return True
     capacities = context.facts.count_pods_without_movable_pods(workload)
-    for spread in spreads:
-        labels = context.facts.view.nodes.label(spread.key)
-        codes = np.unique(labels.codes[spread.counted])
-        usable = spread.eligible & spread.counted
-        domain_capacities = np.bincount(labels.codes[usable], capacities[usable], minlength=len(labels.values))[codes]
-        has_min_domains = len(codes) >= (spread.constraint.min_domains or 1)
-        fewest = domain_capacities.min(initial=replicas) if has_min_domains else 0
-        # No domain may have more than maxSkew replicas above the fewest
-        if np.minimum(domain_capacities, fewest + spread.constraint.max_skew).sum() < replicas:
-            return True
-    return False
+    return any(_count_replicas_with_room(context, spread, capacities, replicas) < replicas for spread in spreads)
+
+
+def _count_replicas_with_room(context: LintContext, spread: HardSpread, capacities: Counts, replicas: int) -> int:
+    """Return how many of the replicas the domains of one constraint have room for.
+
+    `capacities` (N,) are the numbers of pods for which the nodes have room. No domain gets more than maxSkew replicas
+    above the domain with the least room. With fewer domains than minDomains, that minimum is 0.
+    """
+    labels = context.facts.view.nodes.label(spread.key)
+    domains = np.unique(labels.codes[spread.counted])
+    usable = spread.eligible & spread.counted
+    room_by_code = np.bincount(labels.codes[usable], capacities[usable], minlength=len(labels.values))
+    domain_rooms = room_by_code[domains]
+    has_min_domains = len(domains) >= (spread.constraint.min_domains or 1)
+    fewest = domain_rooms.min(initial=replicas) if has_min_domains else 0
+    return int(np.minimum(domain_rooms, fewest + spread.constraint.max_skew).sum())
 
 
 def _may_constraints_conflict(context: LintContext, spreads: list[HardSpread], replicas: int) -> bool:

@@ -32,7 +32,7 @@ def find_nodes_without_default_spread(context: LintContext) -> Iterator[Problem]
     """
     facts = context.facts
     unlabelled = ~(facts.get_nodes_with_label(HOSTNAME) | facts.get_nodes_with_label(ZONE))
-    if unlabelled.any() and not all(w.spec.topology_spread_constraints for w in context.workloads):
+    if unlabelled.any() and not all(workload.spec.topology_spread_constraints for workload in context.workloads):
         first_node = Subject("Node", facts.view.nodes.names[int(np.flatnonzero(unlabelled)[0])])
         count = int(unlabelled.sum())
         message = (

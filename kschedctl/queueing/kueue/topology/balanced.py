@@ -64,11 +64,12 @@ def _find_best_siblings(counts: DomainCapacities, request: PlacementRequest, gat
 
     The best group has the highest threshold and, among equal thresholds, needs the fewest domains.
     """
+    levels = counts.tree.levels
     if request.level == 0:
-        groups = [list(range(len(counts.tree.levels[0].values)))]
+        groups = [list(range(len(levels[0].values)))]
     else:
         above = request.level - 1
-        groups = [list(counts.get_children(above, index)) for index in range(len(counts.tree.levels[above].values))]
+        groups = [list(counts.get_children(above, parent)) for parent in range(len(levels[above].values))]
 
     best: _Candidate | None = None
     for siblings in groups:
@@ -89,41 +90,45 @@ def _evaluate_siblings(
     not hold all pods, or only with a threshold below ``best_threshold``.
     """
     # The domains that are needed without a threshold, at the level below if slices share a domain of a lower level
-    search = DomainSearch(counts.copy(), request, gates)
-    level = request.level
-    has_lower = level < request.slice_level
-    lower_level = level + 1 if has_lower else level
-    lower = search.counts.list_children(level, siblings) if has_lower else siblings
+    search = DomainSearch(counts, request, gates)
+    lower_level, lower = request.level, siblings
+    if request.level < request.slice_level:
+        lower_level, lower = request.level + 1, counts.list_children(request.level, siblings)
     greedy = _take_domains_greedily(search, lower_level, lower)
     if greedy is None:
         return None
 
     # The threshold is an equal share of the slices, limited by the domains with the least room among them
-    slices, slices_with_leader = search.counts.slices[lower_level], search.counts.slices_with_leader[lower_level]
+    room = counts.at_level(lower_level)
     threshold = request.slices // greedy.number
     if greedy.last_with_leader is not None:
-        threshold = min(threshold, int(slices_with_leader[greedy.last_with_leader]))
+        threshold = min(threshold, int(room.slices_with_leader[greedy.last_with_leader]))
     if greedy.last is not None:
-        threshold = min(threshold, int(slices[greedy.last]))
+        threshold = min(threshold, int(room.slices[greedy.last]))
     threshold_beside_leader = threshold
     if request.leaders > 0 and greedy.last is not None:
-        threshold_beside_leader = min(threshold, int(slices_with_leader[greedy.last]))
+        threshold_beside_leader = min(threshold, int(room.slices_with_leader[greedy.last]))
     if threshold < best_threshold:
         return None
-    _clear_small_domains_on_two_levels(search.counts, level, siblings, threshold, request)
-    pruned = _take_domains_greedily(search, level, siblings)
 
-    # If the pods no longer fit, a lower threshold that leaves room for the leader in the last domain may help
-    if pruned is None and threshold_beside_leader < threshold:
-        if threshold_beside_leader <= 0 or threshold_beside_leader < best_threshold:
-            return None
-        threshold = threshold_beside_leader
-        search = DomainSearch(counts.copy(), request, gates)
-        _clear_small_domains_on_two_levels(search.counts, level, siblings, threshold, request)
-        pruned = _take_domains_greedily(search, level, siblings)
-    if pruned is None:
-        return None
-    return _Candidate(threshold, pruned.number, search.counts, siblings)
+    # If the pods do not fit, a lower threshold that leaves room for the leader in the last domain may help
+    candidate = _prune_siblings(counts, siblings, request, gates, threshold)
+    if candidate is None and max(best_threshold, 1) <= threshold_beside_leader < threshold:
+        candidate = _prune_siblings(counts, siblings, request, gates, threshold_beside_leader)
+    return candidate
+
+
+def _prune_siblings(
+    counts: DomainCapacities, siblings: list[int], request: PlacementRequest, gates: FeatureGates, threshold: int
+) -> _Candidate | None:
+    """Return the siblings as a candidate in whose copy of the counts domains below the threshold are empty.
+
+    Return None if the pods do not fit into the other domains.
+    """
+    search = DomainSearch(counts.copy(), request, gates)
+    _clear_small_domains_on_two_levels(search.counts, request.level, siblings, threshold, request)
+    greedy = _take_domains_greedily(search, request.level, siblings)
+    return None if greedy is None else _Candidate(threshold, greedy.number, search.counts, siblings)
 
 
 def _take_domains_greedily(search: DomainSearch, level: int, domains: Sequence[int]) -> _Greedy | None:
@@ -131,32 +136,37 @@ def _take_domains_greedily(search: DomainSearch, level: int, domains: Sequence[i
 
     Return None if all domains together are too small.
     """
-    counts, request = search.counts, search.request
-    slices, slices_with_leader = counts.slices[level], counts.slices_with_leader[level]
+    room, request = search.counts.at_level(level), search.request
     remaining, remaining_leaders = request.slices, request.leaders
-    number = 0
-    last_with_leader: int | None = None
-    last: int | None = None
+
+    # The domains for the leaders, and the slices beside them
+    taken_with_leader: list[int] = []
     if request.leaders > 0:
         ordered = search.sort_domains_for_leader(level, domains)
-        position = 0
-        while remaining_leaders > 0 and position < len(ordered) and counts.leaders[level][ordered[position]] > 0:
-            last_with_leader = ordered[position]
-            number += 1
-            remaining_leaders -= int(counts.leaders[level][last_with_leader])
-            remaining -= int(slices_with_leader[last_with_leader])
-            position += 1
-        domains = ordered[position:]
+        for domain in ordered:
+            if remaining_leaders <= 0 or room.leaders[domain] <= 0:
+                break
+            taken_with_leader.append(domain)
+            remaining_leaders -= int(room.leaders[domain])
+            remaining -= int(room.slices_with_leader[domain])
+        domains = ordered[len(taken_with_leader) :]
     if remaining_leaders > 0:
         return None
 
+    # The domains for the remaining slices
+    taken: list[int] = []
     for domain in search.sort_domains(level, domains):
-        if remaining <= 0 or slices[domain] <= 0:
+        if remaining <= 0 or room.slices[domain] <= 0:
             break
-        number += 1
-        last = domain
-        remaining -= int(slices[domain])
-    return None if remaining > 0 else _Greedy(number, last_with_leader, last)
+        taken.append(domain)
+        remaining -= int(room.slices[domain])
+    if remaining > 0:
+        return None
+    return _Greedy(
+        number=len(taken_with_leader) + len(taken),
+        last_with_leader=taken_with_leader[-1] if taken_with_leader else None,
+        last=taken[-1] if taken else None,
+    )
 
 
 def _clear_small_domains_on_two_levels(
@@ -185,11 +195,12 @@ def _clear_domains_below_threshold(
     A domain that can take the leader of a request (``needs_leader``) must hold ``threshold`` slices beside the leader,
     too. If it holds enough slices only without a leader, only its counts with the leader are set to zero.
     """
+    room = counts.at_level(level)
     for domain in domains:
-        takes_leader = needs_leader and counts.leaders[level][domain] > 0
-        if counts.slices[level][domain] < threshold:
+        takes_leader = needs_leader and room.leaders[domain] > 0
+        if room.slices[domain] < threshold:
             _clear_domain_counts(counts, level, domain, only_leader=False)
-        elif takes_leader and counts.slices_with_leader[level][domain] < threshold:
+        elif takes_leader and room.slices_with_leader[domain] < threshold:
             _clear_domain_counts(counts, level, domain, only_leader=True)
 
 
@@ -220,38 +231,40 @@ def _choose_fewest_domains(
     greedy = _take_domains_greedily(search, level, domains)
     if greedy is None:
         return None
-    counts, request = search.counts, search.request
+    request = search.request
     ordered = sorted(domains)
     if by_entropy:
-        ordered.sort(key=cmp_to_key(partial(_compare_capacity, counts, level)))
+        ordered.sort(key=cmp_to_key(partial(_compare_capacity, search.counts, level)))
 
-    # Dynamic programming over the domains: placements[number][leaders left][pods left] is the first combination of
-    # `number` domains that leaves this number of leaders and pods to be placed. Negative numbers are room to spare
-    placements: list[dict[int, dict[int, list[int]]]] = [{} for _ in range(greedy.number + 1)]
-    placements[0][request.leaders] = {request.slices * request.slice_size: []}
+    # Dynamic programming over the domains: combinations[number] has the first combination of `number` domains for each
+    # pair of leaders and pods that it leaves to be placed. Negative numbers are room to spare
+    combinations: list[dict[tuple[int, int], list[int]]] = [{} for _ in range(greedy.number + 1)]
+    combinations[0][request.leaders, request.slices * request.slice_size] = []
+    room = search.counts.at_level(level)
     for domain in ordered:
-        leaders = int(counts.leaders[level][domain])
-        pods = int(counts.pods[level][domain])
-        pods_with_leader = int(counts.pods_with_leader[level][domain])
-        has_slices = counts.slices[level][domain] > 0
+        leaders = int(room.leaders[domain])
+        pods = int(room.pods[domain])
+        pods_with_leader = int(room.pods_with_leader[domain])
 
         # From the largest number down, so that no combination contains the domain twice
         for number in range(greedy.number, 0, -1):
-            smaller, larger = placements[number - 1], placements[number]
-            for leaders_left in sorted(smaller):
-                for pods_left in sorted(smaller[leaders_left]):
-                    if leaders_left <= 0 and pods_left <= 0:
-                        continue
-                    extended = [*smaller[leaders_left][pods_left], domain]
-                    if leaders_left > 0 and leaders > 0:
-                        by_pods_left = larger.setdefault(leaders_left - leaders, {})
-                        by_pods_left.setdefault(pods_left - pods_with_leader, extended)
-                    if has_slices:
-                        larger.setdefault(leaders_left, {}).setdefault(pods_left - pods, extended)
+            larger = combinations[number]
+            for (leaders_left, pods_left), combination in sorted(combinations[number - 1].items()):
+                if leaders_left <= 0 and pods_left <= 0:
+                    continue
+                extended = [*combination, domain]
+                if leaders_left > 0 and leaders > 0:
+                    larger.setdefault((leaders_left - leaders, pods_left - pods_with_leader), extended)
+                if room.slices[domain] > 0:
+                    larger.setdefault((leaders_left, pods_left - pods), extended)
 
-    complete = placements[greedy.number].get(0, {})
-    sufficient = [pods_left for pods_left in complete if pods_left <= 0]
-    return complete[max(sufficient)] if sufficient else None
+    # Of the combinations with room for all leaders and pods, choose the one with the least room to spare
+    sufficient = [
+        (pods_left, combination)
+        for (leaders_left, pods_left), combination in combinations[greedy.number].items()
+        if leaders_left == 0 and pods_left <= 0
+    ]
+    return max(sufficient)[1] if sufficient else None
 
 
 def _compare_capacity(counts: DomainCapacities, level: int, a: int, b: int) -> int:
@@ -259,11 +272,11 @@ def _compare_capacity(counts: DomainCapacities, level: int, a: int, b: int) -> i
 
     More leaders come first, then more slices, then the more even split among the children, then the lower index.
     """
-    leaders, slices = counts.leaders[level], counts.slices_with_leader[level]
-    if difference := int(leaders[b] - leaders[a]):
-        return difference
-    if difference := int(slices[b] - slices[a]):
-        return difference
+    room = counts.at_level(level)
+    if more_leaders := int(room.leaders[b] - room.leaders[a]):
+        return more_leaders
+    if more_slices := int(room.slices_with_leader[b] - room.slices_with_leader[a]):
+        return more_slices
     entropy_a, entropy_b = _compute_entropy(counts, level, a), _compute_entropy(counts, level, b)
     if entropy_a != entropy_b:
         return 1 if entropy_b > entropy_a else -1
@@ -277,11 +290,13 @@ def _compute_entropy(counts: DomainCapacities, level: int, domain: int) -> float
     """
     if level + 1 >= len(counts.tree.levels):
         return 0.0
-    pods = [int(counts.pods[level + 1][child]) for child in counts.get_children(level, domain)]
+    children = counts.get_children(level, domain)
+    pods: list[int] = counts.pods[level + 1][children.start : children.stop].tolist()
     total = sum(pods)
     if total == 0:
         return 0.0
-    return sum(-(count / total) * math.log2(count / total) for count in pods if count > 0)
+    shares = [count / total for count in pods if count > 0]
+    return sum(-share * math.log2(share) for share in shares)
 
 
 def _spread_slices(search: DomainSearch, level: int, domains: Sequence[int], threshold: int) -> list[int] | None:
@@ -292,30 +307,29 @@ def _spread_slices(search: DomainSearch, level: int, domains: Sequence[int], thr
     overwritten with what they get. Return the chosen domains, or None if the slices or leaders do not fit. Upstream:
     placeSlicesOnDomainsBalanced.
     """
-    counts, request = search.counts, search.request
+    room, request = search.counts.at_level(level), search.request
     chosen = _choose_fewest_domains(search, level, domains, by_entropy=False)
     if chosen is None or request.slices < len(chosen) * threshold:
         return None
     chosen = search.sort_domains_for_leader(level, chosen)
-    slices, slices_with_leader = counts.slices[level], counts.slices_with_leader[level]
     remaining_extra = request.slices - len(chosen) * threshold
     remaining_leaders = request.leaders
     for domain in chosen:
         leaders = min(remaining_leaders, 1)
         if leaders:
-            extra = min(int(slices_with_leader[domain]) - threshold, remaining_extra)
+            extra = min(int(room.slices_with_leader[domain]) - threshold, remaining_extra)
         elif remaining_extra > 0:
-            extra = min(int(slices[domain]) - threshold, remaining_extra)
+            extra = min(int(room.slices[domain]) - threshold, remaining_extra)
         else:
             extra = 0
         remaining_leaders -= leaders
         remaining_extra -= extra
 
-        # Overwrite the domain's capacities with what it gets.
-        number = threshold + extra
-        pods = number * request.slice_size
-        slices[domain] = slices_with_leader[domain] = number
-        counts.leaders[level][domain] = leaders
-        counts.pods[level][domain] = pods
-        counts.pods_with_leader[level][domain] = pods - leaders
+        # Overwrite the domain's capacities with what it gets
+        slices = threshold + extra
+        pods = slices * request.slice_size
+        room.slices[domain] = room.slices_with_leader[domain] = slices
+        room.leaders[domain] = leaders
+        room.pods[domain] = pods
+        room.pods_with_leader[domain] = pods - leaders
     return None if remaining_extra > 0 or remaining_leaders > 0 else chosen

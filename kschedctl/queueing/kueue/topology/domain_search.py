@@ -70,11 +70,12 @@ class DomainSearch:
 
     def _sort_indexes(self, level: int, indexes: Indexes) -> Indexes:
         """Sort an array of domains as ``sort_domains`` does."""
-        slices, pods = self.counts.slices[level][indexes], self.counts.pods[level][indexes]
+        room = self.counts.at_level(level)
+        slices = room.slices[indexes]
         # np.lexsort sorts by the last key first
-        keys = [indexes, pods, slices if self._least_free_first else -slices]
+        keys = [indexes, room.pods[indexes], slices if self._least_free_first else -slices]
         if self._respects_affinity:
-            keys.append(-self.counts.affinity[level][indexes])
+            keys.append(-room.affinity[indexes])
         return indexes[np.lexsort(keys)]
 
     def sort_domains_for_leader(self, level: int, domains: Sequence[int]) -> list[int]:
@@ -84,12 +85,13 @@ class DomainSearch:
 
     def _sort_indexes_for_leader(self, level: int, indexes: Indexes) -> Indexes:
         """Sort an array of domains as ``sort_domains_for_leader`` does."""
-        slices, pods = self.counts.slices_with_leader[level][indexes], self.counts.pods_with_leader[level][indexes]
+        room = self.counts.at_level(level)
+        slices = room.slices_with_leader[indexes]
         # np.lexsort sorts by the last key first
-        keys = [indexes, pods, slices if self._least_free_first else -slices]
+        keys = [indexes, room.pods_with_leader[indexes], slices if self._least_free_first else -slices]
         if self._respects_affinity:
-            keys.append(-self.counts.affinity[level][indexes])
-        keys.append(-self.counts.leaders[level][indexes])
+            keys.append(-room.affinity[indexes])
+        keys.append(-room.leaders[indexes])
         return indexes[np.lexsort(keys)]
 
     def choose_level_and_domains(self, level: int) -> tuple[int, list[int]]:
@@ -113,26 +115,25 @@ class DomainSearch:
             return level, [domain]
         if request.is_required:
             # Report the room of the largest domain, which comes last if the domains with the least room come first
-            if self._least_free_first:
-                fitting = int(counts.pods[level][domains[-1]])
-            else:
-                fitting = int(counts.slices[level][domains[0]])
-            raise self._build_placement_error(level, fitting)
+            room = counts.at_level(level)
+            largest_room = room.pods[domains[-1]] if self._least_free_first else room.slices[domains[0]]
+            raise self._build_placement_error(level, int(largest_room))
         if level > 0 and not request.is_unconstrained:
             return self.choose_level_and_domains(level - 1)
         return level, self._choose_several_domains(level, domains.tolist())
 
     def _find_tightest_domain(self, level: int, domains: Indexes) -> int | None:
-        """Return a single domain that holds all slices and leaders, preferably with the least room, or None.
+        """Return a single domain that holds all slices and leaders, or None if there is none to choose.
 
-        ``domains`` is sorted as by ``sort_domains_for_leader``. If domains with the least free capacity come first, the
-        first that fits is returned. Otherwise, the first domain has the most room, and the result is None if it is too
-        small. There is one exception: if affinity counts and the level is required, later domains are tried, too. If
-        affinity counts, the result has the affinity score of the first domain that fits.
+        ``domains`` is sorted as by ``sort_domains_for_leader``. If the domains with the least free capacity come first,
+        the first domain that is large enough is chosen. Otherwise, the first domain has the most room, and nothing is
+        chosen if it is too small. If it is large enough, the domain with the least sufficient room is chosen. If
+        affinity counts, only domains with the affinity score of the first large enough domain are considered. If the
+        level is also required, they are considered even if the first domain is too small.
         """
-        counts, request = self.counts, self.request
-        has_room_for_slices = counts.slices_with_leader[level][domains] >= request.slices
-        has_room_for_leaders = counts.leaders[level][domains] >= request.leaders
+        room, request = self.counts.at_level(level), self.request
+        has_room_for_slices = room.slices_with_leader[domains] >= request.slices
+        has_room_for_leaders = room.leaders[domains] >= request.leaders
         fitting = np.flatnonzero(has_room_for_slices & has_room_for_leaders)
         if not len(fitting):
             return None
@@ -157,40 +158,39 @@ class DomainSearch:
         that completes each of the two steps is the best-fitting one. Raises PlacementError if all domains together are
         too small.
         """
-        counts, request = self.counts, self.request
-        slices, slices_with_leader = counts.slices[level], counts.slices_with_leader[level]
-        leaders = counts.leaders[level]
-        chosen = []
+        room, request = self.counts.at_level(level), self.request
+        takes_best_fit = not self._least_free_first
         remaining, remaining_leaders = request.slices, request.leaders
 
         # Choose domains for the leaders, in the order in which leaders are placed
         leader_order = self._move_leader_domain_first(
             level, domains, request.count, request.leaders, request.slice_size, by_slices=True
         )
-        used = 0
-        while remaining_leaders > 0 and used < len(leader_order) and leaders[leader_order[used]] > 0:
-            domain = leader_order[used]
-            if not self._least_free_first and slices_with_leader[domain] >= remaining:
+        chosen = []
+        for position, next_domain in enumerate(leader_order):
+            if remaining_leaders <= 0 or room.leaders[next_domain] <= 0:
+                break
+            domain = next_domain
+            if takes_best_fit and room.slices_with_leader[domain] >= remaining:
                 domain = self._choose_best_fitting_domain(
-                    level, leader_order[used:], remaining, remaining_leaders, by_slices=True
+                    level, leader_order[position:], remaining, remaining_leaders, by_slices=True
                 )
             chosen.append(domain)
-            remaining_leaders -= int(leaders[domain])
-            remaining -= int(slices_with_leader[domain])
-            used += 1
+            remaining_leaders -= int(room.leaders[domain])
+            remaining -= int(room.slices_with_leader[domain])
         if remaining_leaders > 0:
             raise self._build_placement_error(level, request.leaders - remaining_leaders)
 
         # Choose domains for the remaining slices, in the order without a leader
-        worker_order = self.sort_domains(level, leader_order[used:])
+        worker_order = self.sort_domains(level, leader_order[len(chosen) :])
         for position, next_domain in enumerate(worker_order):
             if remaining <= 0:
                 break
             domain = next_domain
-            if not self._least_free_first and slices[domain] >= remaining:
+            if takes_best_fit and room.slices[domain] >= remaining:
                 domain = self._choose_best_fitting_domain(level, worker_order[position:], remaining, 0, by_slices=True)
             chosen.append(domain)
-            remaining -= int(slices[domain])
+            remaining -= int(room.slices[domain])
         if remaining > 0:
             raise self._build_placement_error(level, request.slices - remaining)
         return chosen
@@ -204,16 +204,15 @@ class DomainSearch:
         pods. If there are leaders, only the room beside a leader counts. If affinity counts, only the domains at the
         beginning that have the same affinity score as the first domain are considered.
         """
-        counts = self.counts
-        if by_slices:
-            room = counts.slices_with_leader[level] if leaders else counts.slices[level]
-        else:
-            room = counts.pods_with_leader[level] if leaders else counts.pods[level]
+        counts = self.counts.at_level(level)
+        get_room = counts.get_room_with_leader if leaders else counts.get_room
         indexes = self._select_equal_affinity(level, np.asarray(domains, dtype=np.int64))
-        suffices = (room[indexes] >= needed) & (counts.leaders[level][indexes] >= leaders)
+        room = get_room(by_slices=by_slices)[indexes]
+        suffices = (room >= needed) & (counts.leaders[indexes] >= leaders)
         if not suffices.any():
             return int(indexes[0])
-        return int(indexes[np.argmin(np.where(suffices, room[indexes], np.iinfo(np.int64).max))])
+        tightest = np.argmin(np.where(suffices, room, np.iinfo(np.int64).max))
+        return int(indexes[tightest])
 
     def _select_equal_affinity(self, level: int, domains: Indexes) -> Indexes:
         """Return the leading domains with the same affinity score as the first domain.
@@ -222,9 +221,9 @@ class DomainSearch:
         """
         if not self._respects_affinity:
             return domains
-        scores = self.counts.affinity[level][domains]
-        differs = np.flatnonzero(scores != scores[0])
-        return domains[: int(differs[0])] if len(differs) else domains
+        scores = self.counts.at_level(level).affinity[domains]
+        differing_places = np.flatnonzero(scores != scores[0])
+        return domains[: int(differing_places[0])] if len(differing_places) else domains
 
     def _move_leader_domain_first(
         self, level: int, domains: list[int], count: int, leaders: int, slice_size: int, *, by_slices: bool
@@ -234,16 +233,16 @@ class DomainSearch:
         ``count`` is the number of worker pods, which must fit into all domains together. The order stays unchanged if
         no leader is placed, or if each domain that can hold the leader would leave too little room for the workers.
         """
-        if leaders == 0 or len(domains) < 2:
+        if leaders == 0 or len(domains) <= 1:
             return domains
-        counts = self.counts
-        room = counts.slices[level] if by_slices else counts.pods[level]
-        room_with_leader = counts.slices_with_leader[level] if by_slices else counts.pods_with_leader[level]
+        counts = self.counts.at_level(level)
+        room = counts.get_room(by_slices=by_slices)
+        room_with_leader = counts.get_room_with_leader(by_slices=by_slices)
         required = count // slice_size if by_slices else count
-        available = int(room[np.array(domains, dtype=np.int64)].sum())
+        available = int(room[domains].sum())
         for position, domain in enumerate(domains):
             lost = int(room[domain] - room_with_leader[domain])
-            if counts.leaders[level][domain] >= leaders and available - lost >= required:
+            if counts.leaders[domain] >= leaders and available - lost >= required:
                 return [domain, *domains[:position], *domains[position + 1 :]]
         return domains
 
@@ -256,12 +255,12 @@ class DomainSearch:
         overwritten with what it gets. With ``by_slices``, whole slices are distributed, otherwise single pods.
         Upstream: updateCountsToMinimumGeneric.
         """
-        counts = self.counts
+        counts = self.counts.at_level(level)
         domains = self._move_leader_domain_first(level, domains, count, leaders, slice_size, by_slices=by_slices)
         size = slice_size if by_slices else 1
-        room = counts.slices[level] if by_slices else counts.pods[level]
-        room_with_leader = counts.slices_with_leader[level] if by_slices else counts.pods_with_leader[level]
-        pods, leader_counts = counts.pods[level], counts.leaders[level]
+        room = counts.get_room(by_slices=by_slices)
+        room_with_leader = counts.get_room_with_leader(by_slices=by_slices)
+        pods, leader_counts = counts.pods, counts.leaders
         remaining, remaining_leaders = count // size, leaders
         chosen: list[int] = []
         for position, domain in enumerate(domains):

@@ -11,6 +11,7 @@ tas_flavor_snapshot.go.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -94,16 +95,15 @@ def build_topology_tree(
     leaves = sorted(members)
 
     # The resources are those of all nodes, after those that pods may request
-    allocatable_by_leaf = [[parse_requests(node.status.allocatable) for node in members[leaf]] for leaf in leaves]
-    node_resources = (name for of_leaf in allocatable_by_leaf for amounts in of_leaf for name in amounts)
-    resources = tuple(dict.fromkeys((*more_resources, *node_resources)))
+    node_amounts: list[tuple[int, Requests]] = []  # leaf index and allocatable amounts of each node
+    for index, leaf in enumerate(leaves):
+        node_amounts += [(index, parse_requests(node.status.allocatable)) for node in members[leaf]]
+    resources = tuple(dict.fromkeys(chain(more_resources, *(amounts for _, amounts in node_amounts))))
     rows = {resource: row for row, resource in enumerate(resources)}
-
     capacity = np.zeros((len(resources), len(leaves)), dtype=np.int64)
-    for index, of_leaf in enumerate(allocatable_by_leaf):
-        for amounts in of_leaf:
-            for resource, amount in amounts.items():
-                capacity[rows[resource], index] += amount
+    for index, amounts in node_amounts:
+        for resource, amount in amounts.items():
+            capacity[rows[resource], index] += amount
     return TopologyTree(
         name=topology.metadata.name,
         keys=keys,
@@ -145,22 +145,26 @@ def _belongs_to_flavor(labels: Mapping[str, str], node_labels: Mapping[str, str]
 
 def _build_levels(leaves: Sequence[tuple[str, ...]], depth: int) -> tuple[Level, ...]:
     """Build the ``depth`` levels of the tree from the sorted domains of the lowest level, the widest level first."""
-    # A domain of a level is identified by the labels of the levels down to this one
-    values = [sorted({leaf[: level + 1] for leaf in leaves}) for level in range(depth)]
-    indexes = [{value: index for index, value in enumerate(level)} for level in values]
-    levels = []
-    for number, level_values in enumerate(values):
-        parents = np.zeros(len(level_values), dtype=np.int64)
-        if number > 0:
-            parents = np.array([indexes[number - 1][value[:-1]] for value in level_values], dtype=np.int64)
+    # A domain of a level is identified by the labels of the levels down to this one, a parent by all but the last
+    values_by_level: list[list[tuple[str, ...]]] = []
+    parents_by_level: list[Indexes] = []
+    index_above: dict[tuple[str, ...], int] = {(): 0}  # domains of the widest level have no parent, which counts as 0
+    for number in range(depth):
+        values = sorted({leaf[: number + 1] for leaf in leaves})
+        values_by_level.append(values)
+        parents_by_level.append(np.array([index_above[value[:-1]] for value in values], dtype=np.int64))
+        index_above = {value: index for index, value in enumerate(values)}
 
+    levels = []
+    for number, values in enumerate(values_by_level):
         # The children of a domain are next to each other, since the level below is sorted by the same labels
         child_starts = child_ends = np.zeros(0, dtype=np.int64)
         if number + 1 < depth:
-            parents_below = [indexes[number][value[:-1]] for value in values[number + 1]]
-            child_starts = np.searchsorted(parents_below, np.arange(len(level_values)), side="left")
-            child_ends = np.searchsorted(parents_below, np.arange(len(level_values)), side="right")
-        levels.append(Level(tuple(level_values), parents, child_starts, child_ends))
+            parents_below = parents_by_level[number + 1]
+            domains = np.arange(len(values))
+            child_starts = np.searchsorted(parents_below, domains, side="left")
+            child_ends = np.searchsorted(parents_below, domains, side="right")
+        levels.append(Level(tuple(values), parents_by_level[number], child_starts, child_ends))
     return tuple(levels)
 
 
@@ -189,19 +193,21 @@ class PodsOutside:
         if not len(pods):
             return tree.capacity
 
-        # The leaf of each pod, and the pods that take room in the topology
-        leaf_by_node = np.array([tree.leaf_of_node.get(node, -1) for node in pods.node.values], np.int64)
-        leaves = leaf_by_node[pods.node.codes]
+        # The pods that take room in the topology, with their leaves and templates
+        leaf_of_node = np.array([tree.leaf_of_node.get(node, -1) for node in pods.node.values], np.int64)
+        leaf_of_pod = leaf_of_node[pods.node.codes]
         takes_room = np.array([requests is not None for requests in self._requests], np.bool_)
-        rows = np.flatnonzero((leaves >= 0) & takes_room[pods.template])
+        counted = (leaf_of_pod >= 0) & takes_room[pods.template]
+        leaves, templates = leaf_of_pod[counted], pods.template[counted]
 
-        # Amounts by resource and template. If their sum could exceed int64, Python's unlimited integers are used
-        amounts = [[(requests or {}).get(resource, 0) for requests in self._requests] for resource in tree.resources]
-        largest = max((abs(amount) for of_resource in amounts for amount in of_resource), default=0)
-        dtype = np.int64 if largest * len(rows) <= INT64_MAX // 2 else np.object_
+        # Add their requests. If a sum could exceed int64, Python's unlimited integers are used
+        requests_of_template = [requests or {} for requests in self._requests]
+        largest = max((abs(amount) for requests in requests_of_template for amount in requests.values()), default=0)
+        dtype = np.int64 if largest * len(leaves) <= INT64_MAX // 2 else np.object_
         used = np.zeros(tree.capacity.shape, dtype)
-        for of_resource, by_template in zip(used, amounts, strict=True):
-            np.add.at(of_resource, leaves[rows], np.array(by_template, dtype)[pods.template[rows]])
+        for row, resource in enumerate(tree.resources):
+            amount_of_template = np.array([requests.get(resource, 0) for requests in requests_of_template], dtype)
+            np.add.at(used[row], leaves, amount_of_template[templates])
 
         free = tree.capacity.astype(np.object_) - used
         limited: Counts = np.clip(free, INT64_MIN, INT64_MAX).astype(np.int64)
@@ -211,6 +217,25 @@ class PodsOutside:
 def _is_outside(template: Pod) -> bool:
     """Return whether the pods of a template still run and were not assigned to a topology domain by Kueue."""
     return not template.terminated and _PLACED_LABEL not in template.metadata.labels
+
+
+class LevelCapacities(NamedTuple):
+    """The arrays of `DomainCapacities` for one level, which can be changed in place. Shape: domains of the level."""
+
+    pods: Counts
+    slices: Counts
+    pods_with_leader: Counts
+    slices_with_leader: Counts
+    leaders: Counts
+    affinity: Counts
+
+    def get_room(self, *, by_slices: bool) -> Counts:
+        """Return the number of slices or pods that fit without a leader."""
+        return self.slices if by_slices else self.pods
+
+    def get_room_with_leader(self, *, by_slices: bool) -> Counts:
+        """Return the number of slices or pods that fit together with a leader."""
+        return self.slices_with_leader if by_slices else self.pods_with_leader
 
 
 class DomainCapacities:
@@ -239,6 +264,17 @@ class DomainCapacities:
         for name in ("pods", "slices", "pods_with_leader", "slices_with_leader", "leaders", "affinity"):
             setattr(copy, name, [counts.copy() for counts in getattr(self, name)])
         return copy
+
+    def at_level(self, level: int) -> LevelCapacities:
+        """Return the arrays of a level. They are outdated once `sum_up_levels` computes the level anew."""
+        return LevelCapacities(
+            pods=self.pods[level],
+            slices=self.slices[level],
+            pods_with_leader=self.pods_with_leader[level],
+            slices_with_leader=self.slices_with_leader[level],
+            leaders=self.leaders[level],
+            affinity=self.affinity[level],
+        )
 
     def get_children(self, level: int, index: int) -> range:
         """Return the indexes of a domain's children in the level below."""

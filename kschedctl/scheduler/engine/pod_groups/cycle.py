@@ -159,9 +159,9 @@ class PodGroupCycle:
         """
         view = self.view if view is None else view
         if self.topology_aware and not may_be_unread(view, self.key):
-            result = self.try_placements(view, post_filter)
+            result = self.try_placements(view, post_filter=post_filter)
         else:
-            result = self._try_members(view, post_filter)
+            result = self._try_members(view, post_filter=post_filter)
         if result.placed and not any(member.placed for member in result.members):
             return replace(result, status=NO_FIT)
         return result
@@ -173,7 +173,7 @@ class PodGroupCycle:
 
     # -- placements ----------------------------------------------------------------------------------------------
 
-    def try_placements(self, view: Fork, post_filter: bool) -> GroupResult:
+    def try_placements(self, view: Fork, *, post_filter: bool) -> GroupResult:
         """Try all placements, and return the result of the best placement on which the group fits.
 
         If the group fits on no placement, return the result of the first placement, with upstream's message. Without
@@ -190,7 +190,7 @@ class PodGroupCycle:
 
         results = []
         for placement in placements:
-            result = replace(self._try_members(view, post_filter, placement), placement=placement)
+            result = replace(self._try_members(view, post_filter=post_filter, placement=placement), placement=placement)
             if result.status.code is Code.ERROR:
                 return result
             results.append(result)
@@ -239,7 +239,7 @@ class PodGroupCycle:
 
     # -- the pods one after another ------------------------------------------------------------------------------
 
-    def _try_members(self, view: Fork, post_filter: bool, placement: GroupPlacement | None = None) -> GroupResult:
+    def _try_members(self, view: Fork, *, post_filter: bool, placement: GroupPlacement | None = None) -> GroupResult:
         """Try the pods in order, and assume each placed pod before the next is tried.
 
         Only the nodes of `placement` are used, if it is given. The group fits once Permit succeeds for a pod. If this
@@ -258,7 +258,7 @@ class PodGroupCycle:
         status = NO_FIT
         waits_on_preemption = preempts = False
         for position in self.members:
-            member, assumed = self._try_member(assumed, position, post_filter)
+            member, assumed = self._try_member(assumed, position, post_filter=post_filter)
             results.append(member)
             has_node = member.placed or member.requires_preemption
             if not has_node and member.status.rejected:
@@ -318,7 +318,7 @@ class PodGroupCycle:
             return Status(Code.ERROR, (NOT_EVALUATED.format(_join_reasons(status)),))
         return status
 
-    def _try_member(self, view: Fork, position: Position, post_filter: bool) -> tuple[MemberResult, Fork]:
+    def _try_member(self, view: Fork, position: Position, *, post_filter: bool) -> tuple[MemberResult, Fork]:
         """Run the scheduling cycle of one pod and assume the pod on the chosen node.
 
         Return the pod's result and the fork to continue with. With `post_filter`, a pod that fits nowhere may preempt,

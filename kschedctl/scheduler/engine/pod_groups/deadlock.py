@@ -52,9 +52,17 @@ def find_blocking_gangs(
     view = cycle.view
     if not is_half_placed(view, cycle.key):
         return []
-    gangs: list[AnyGroupKey] = [*(view.pods.positions_by_group if own_groups else ()), *view.pods.positions_by_gang]
+    gangs: list[AnyGroupKey] = [*view.pods.positions_by_gang]
+    if own_groups:
+        gangs = [*view.pods.positions_by_group, *gangs]
     half_placed = [key for key in gangs if key != cycle.key and is_half_placed(view, key)]
-    return [key for key in half_placed[:MAX_TRIED] if fits(cycle.run(_remove_gang(view, key), post_filter=False))]
+
+    blocking = []
+    for key in half_placed[:MAX_TRIED]:
+        result = cycle.run(_remove_gang(view, key), post_filter=False)
+        if fits(result):
+            blocking.append(key)
+    return blocking
 
 
 def _get_min_pod_count(view: Fork, key: AnyGroupKey) -> int:
@@ -116,17 +124,17 @@ def find_groups_sharing_pods(cycle: PodGroupCycle, result: GroupResult, *, own_g
         return Crossing()
 
     # The pods that the awaited gangs lack may belong to other PodGroups.
-    awaited = _find_groups_of_pods(cycle, waits, {cycle.key}, own_groups)
+    awaited = _find_groups_of_pods(cycle, waits, {cycle.key}, own_groups=own_groups)
     missing_pods: list[Position] = []
     for key in awaited:
         if isinstance(key, GangKey):
             missing_pods += _find_pods_without_node(cycle, key)
-    competing = _find_groups_of_pods(cycle, missing_pods, {cycle.key, *awaited}, own_groups)
+    competing = _find_groups_of_pods(cycle, missing_pods, {cycle.key, *awaited}, own_groups=own_groups)
     return Crossing(awaited, tuple(key for key in competing if not isinstance(key, GangKey)))
 
 
 def _find_groups_of_pods(
-    cycle: PodGroupCycle, positions: Iterable[Position], excluded: set[AnyGroupKey], own_groups: bool
+    cycle: PodGroupCycle, positions: Iterable[Position], excluded: set[AnyGroupKey], *, own_groups: bool
 ) -> tuple[AnyGroupKey, ...]:
     """Return the gangs of these pods, without the excluded groups.
 

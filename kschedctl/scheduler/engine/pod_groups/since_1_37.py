@@ -130,7 +130,7 @@ def _iter_validation_errors(
         if len(names) > 1:
             yield SEVERAL_SCHEDULERS.format(*names)
     elif infos and group is not None:
-        placed = (view.pods.infos[view.pods.info[position]] for position in find_placed_pods(view, group).tolist())
+        placed = (view.pods.get_info(position) for position in find_placed_pods(view, group).tolist())
         yield from _iter_differences((*infos, *placed), group, infos[0], view)
 
 

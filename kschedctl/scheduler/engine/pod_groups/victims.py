@@ -69,7 +69,7 @@ def find_potential_victims(view: Fork, priority: int, release: KubeVersion) -> l
     # Collect the pods by what is evicted as a whole with them: a group or the pod alone.
     victims: dict[EntityKey | Position, Victim] = {}
     for position in _list_less_important_pods(view, priorities, priority):
-        info = view.pods.infos[view.pods.info[position]]
+        info = view.pods.get_info(position)
         key = get_group_key(info.pod)
         start = int(view.pods.start[position])
         role = roles[key] if key else PreemptionRole(None, None)
@@ -86,7 +86,7 @@ def find_potential_victims(view: Fork, priority: int, release: KubeVersion) -> l
 
 def find_preemption_priorities(view: Fork, roles: Mapping[GroupKey, PreemptionRole]) -> Counts:
     """Return each pod's priority in preemption: the priority of its group's role, or its own priority."""
-    priorities: Counts = view.pods.priority[view.pods.info]
+    priorities: Counts = view.pods.pod_priorities
     for key, role in roles.items():
         if role.priority is not None:
             priorities[view.pods.positions_by_group.get(key, NO_MEMBERS)] = role.priority
@@ -127,7 +127,7 @@ CONSTRAINED = "not eligible due to placement-based pod group scheduling limitati
 WORKLOAD_AWARE = "not eligible due to workload aware preemption enabled"
 
 
-def find_member_ineligibility(pod: Pod, view: Fork, topology_aware: bool, workload_aware: bool) -> str:
+def find_member_ineligibility(pod: Pod, view: Fork, *, topology_aware: bool, workload_aware: bool) -> str:
     """Return the reason why a pod may not preempt separately from its group, or "" if it may.
 
     A pod without a group always may. With `topology_aware`, a pod may not if its group does not exist or has scheduling
@@ -145,7 +145,7 @@ def find_member_ineligibility(pod: Pod, view: Fork, topology_aware: bool, worklo
     return WORKLOAD_AWARE if workload_aware else ""
 
 
-def get_preemptor_key(pod: Pod, workload_aware: bool) -> str:
+def get_preemptor_key(pod: Pod, *, workload_aware: bool) -> str:
     """Return the key of the preemptor for which the victims of a pod are evicted.
 
     With workload-aware preemption, this is the pod's group if it has one. Otherwise, it is the pod.

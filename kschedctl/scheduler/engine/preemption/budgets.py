@@ -53,7 +53,7 @@ class Budgets:
         These are the PDBs with a non-empty selector that select the pod. A pod without labels has none. The answer is
         cached by PodInfo.
         """
-        number = int(self.view.pods.info[position])
+        number = self.view.pods.get_info_number(position)
         if number not in self._protecting_by_info:
             labelled = bool(self.view.pods.infos[number].labels)
             self._protecting_by_info[number] = tuple(
@@ -68,7 +68,7 @@ class Budgets:
 
         These are all PDBs that select the pod, even with an empty selector. The answer is cached by PodInfo.
         """
-        number = int(self.view.pods.info[position])
+        number = self.view.pods.get_info_number(position)
         if number not in self._selecting_by_info:
             self._selecting_by_info[number] = tuple(self._list_budgets_selecting_info(number))
         return self._selecting_by_info[number]
@@ -110,13 +110,17 @@ class Budgets:
         violating = np.zeros(len(pods), np.bool_)
         if not self._budgets:
             return violating
+        # Sort the pairs of a pod and one of its PDBs by PDB and node.
         pod_indexes, budget_indexes = self._pair_pods_with_budgets(pods)
-        # Number the pods of each PDB on each node. A pod whose number reaches the allowed disruptions is a violation.
-        budget_and_node = budget_indexes * len(self.view.nodes) + self.view.node[pods[pod_indexes]]
+        rows = self.view.node[pods[pod_indexes]]
+        budget_and_node = budget_indexes * len(self.view.nodes) + rows  # one number for both
         order = np.argsort(budget_and_node, kind="stable")
-        allowed = np.array([pdb.status.disruptions_allowed for pdb in self._budgets.values()], np.int64)
-        exceeds = rank_within_runs(budget_and_node[order]) >= allowed[budget_indexes[order]]
-        violating[pod_indexes[order[exceeds]]] = True
+
+        # Number the pods of each PDB on each node. A pod whose number reaches the allowed disruptions is a violation.
+        numbers = rank_within_runs(budget_and_node[order])
+        allowed_by_budget = np.array([pdb.status.disruptions_allowed for pdb in self._budgets.values()], np.int64)
+        exceeds = numbers >= allowed_by_budget[budget_indexes[order]]
+        violating[pod_indexes[order][exceeds]] = True
         return violating
 
     def find_units_violating_budgets(
@@ -159,15 +163,16 @@ class Budgets:
 
         A pair is left out if the API server has already recorded the pod's disruption.
         """
-        starts, budgets = self._budgets_by_info
-        info = self.view.pods.info[pods]
-
         # Repeat each pod's index as often as it has PDBs, and number the repetitions to find the PDBs.
-        budget_count = starts[info + 1] - starts[info]
-        pod_indexes = np.repeat(np.arange(len(pods)), budget_count)
-        offsets = np.arange(len(pod_indexes)) - np.repeat(np.cumsum(budget_count) - budget_count, budget_count)
-        budget_indexes = budgets[np.repeat(starts[info], budget_count) + offsets]
+        starts, budgets = self._budgets_by_info
+        infos = self.view.pods.info[pods]
+        first_places = starts[infos]
+        budget_counts = starts[infos + 1] - first_places
+        pod_indexes = np.repeat(np.arange(len(pods)), budget_counts)
+        repetitions = rank_within_runs(pod_indexes)
+        budget_indexes = budgets[np.repeat(first_places, budget_counts) + repetitions]
 
+        # Leave out the pairs whose disruption is recorded.
         is_recorded = np.zeros(len(pod_indexes), np.bool_)
         for budget_index, pdb in enumerate(self._budgets.values()):
             keys = (f"{pdb.metadata.namespace}/{pod}" for pod in pdb.status.disrupted_pods)

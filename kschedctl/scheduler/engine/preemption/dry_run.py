@@ -71,7 +71,7 @@ class DryRun:
         counts[NOT_HELPFUL] += other_nodes - candidate_count
         return +counts  # without reasons that no node has
 
-    def count_nodes_for_message(self, selection: Selection, candidates_wanted: bool) -> Counter[str]:
+    def count_nodes_for_message(self, selection: Selection, *, candidates_wanted: bool) -> Counter[str]:
         """Count the nodes on which preemption does not help, by the reason in upstream's message.
 
         `selection` provides the reason for nodes without evictable pods.
@@ -122,13 +122,13 @@ def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
     order = compute_put_back_order(cycle.view, pods, violating)
     victims = Victims.from_pods(cycle, pods[order], violating[order])
     has_victims = np.zeros(len(potential), np.bool_)
-    has_victims[victims.node] = True
+    has_victims[victims.rows] = True
     without_victims = filtering.run_filters(victims.build_delta(), cycle.filter.verdicts, potential & has_victims)
     promising = potential & has_victims & without_victims.passing
 
     # The selection may reject further nodes.
     rejected_counts: dict[str, int] = {}
-    if rejection := selection.find_rejected_nodes(victims.pod):
+    if rejection := selection.find_rejected_nodes(victims.positions):
         reason, rejected = rejection
         rejected_counts[reason] = int((promising & rejected).sum())
         promising = promising & ~rejected
@@ -158,7 +158,7 @@ def _dry_run_per_node(cycle: Cycle, filtering: Filtering, potential: Bools, sele
     # Find the nodes that become feasible if pods are evicted.
     state = dry_run_changed_nodes(cycle, filtering, potential, selection)
     has_victims = np.zeros(len(potential), np.bool_)
-    has_victims[state.node] = True
+    has_victims[state.rows] = True
     tried = potential & state.tried
     rejected = filtering.find_rejected_regardless_of_pods(cycle.filter.verdicts)
     promising = tried & has_victims & state.fits & ~rejected
@@ -169,7 +169,7 @@ def _dry_run_per_node(cycle: Cycle, filtering: Filtering, potential: Bools, sele
     victims = Victims.from_pods(cycle, promising_state.pods[order], promising_state.violating[order])
     victims.removed = promising_state.must_go[order]
     by_importance = selection.sorts_by_importance(cycle.framework.release)
-    candidates = victims.build_candidates(np.flatnonzero(promising), by_importance)
+    candidates = victims.build_candidates(np.flatnonzero(promising), by_importance=by_importance)
 
     def filter_without_victims() -> FilterOutcome:
         """Run the filters on all nodes without their evictable pods."""

@@ -119,12 +119,12 @@ class ClaimIndex:
         # Replace the devices that the old claim holds by the devices of the new claim.
         changed: dict[DeviceId, PoolUse] = {}
         if old_claim is not None:
-            for held in list_held_devices(old_claim, self.shares):
+            for held in list_held_devices(old_claim, shares=self.shares):
                 driver, pool, _ = held.device
                 use = changed[held.device] = self.get_pool_use((driver, pool))
                 other_holders = [(claim_name, h) for claim_name, h in use.holders[held.device] if claim_name != name]
                 use.holders[held.device] = tuple(other_holders)
-        for held in list_held_devices(claim, self.shares):
+        for held in list_held_devices(claim, shares=self.shares):
             driver, pool, _ = held.device
             use = changed[held.device] = self.get_pool_use((driver, pool))
             use.holders[held.device] = (*use.holders.get(held.device, ()), (name, held))
@@ -158,7 +158,7 @@ class ClaimIndex:
             use.state_numbers[device] = self._numbers_by_state.setdefault(device_state, len(self._numbers_by_state))
 
 
-def list_held_devices(claim: ResourceClaim, shares: bool) -> Sequence[HeldDevice]:
+def list_held_devices(claim: ResourceClaim, *, shares: bool) -> Sequence[HeldDevice]:
     """Return the devices of the claim's allocation, except devices that it accesses as an administrator.
 
     If ``shares`` is False (without DRAConsumableCapacity), the claim holds each device as a whole. The result is empty
@@ -167,10 +167,12 @@ def list_held_devices(claim: ResourceClaim, shares: bool) -> Sequence[HeldDevice
     allocation = claim.status.allocation
     if allocation is None:
         return ()
-    return [_build_held_device(result, shares) for result in allocation.devices.results if not result.admin_access]
+    return [
+        _build_held_device(result, shares=shares) for result in allocation.devices.results if not result.admin_access
+    ]
 
 
-def _build_held_device(result: DeviceRequestAllocationResult, shares: bool) -> HeldDevice:
+def _build_held_device(result: DeviceRequestAllocationResult, *, shares: bool) -> HeldDevice:
     """Build the held device from an allocation result, with the consumed capacity if the claim has only a share.
 
     If ``shares`` is False, the claim has the device as a whole even if the result has a share ID.

@@ -620,7 +620,7 @@ class Search:
         # Check the capacity.
         users = self.users.setdefault(device.id, set())
         if not self.has_capacity(request, device):
-            self._undo_charge_and_constraints(position, pool, device, charged)
+            self._undo_charge_and_constraints(position, pool, device, charged=charged)
             return False
 
         # Record the allocation.
@@ -638,7 +638,7 @@ class Search:
         return True
 
     def _undo_charge_and_constraints(
-        self, position: SearchPosition, pool: Pool, device: PooledDevice, charged: bool
+        self, position: SearchPosition, pool: Pool, device: PooledDevice, *, charged: bool
     ) -> None:
         """Undo the choice of a device that turned out to have too little capacity.
 

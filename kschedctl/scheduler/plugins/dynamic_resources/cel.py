@@ -31,7 +31,7 @@ class DeviceInput:
     device: Map
 
     @classmethod
-    def from_device(cls, device: Device, driver: str, lists: bool) -> DeviceInput:
+    def from_device(cls, device: Device, driver: str, *, lists: bool) -> DeviceInput:
         """Build the input that selectors get for a device: driver, attributes, capacities and allowMultipleAllocations.
 
         Attributes and capacities are grouped by domain. ``lists`` allows attributes with several values. Raises
@@ -40,7 +40,7 @@ class DeviceInput:
         attributes: dict[str, Map] = {}
         for name, attribute in device.attributes.items():
             domain, identifier = _split_name(name, driver)
-            attributes.setdefault(domain, Map()).put(identifier, _convert_attribute(name, attribute, lists))
+            attributes.setdefault(domain, Map()).put(identifier, _convert_attribute(name, attribute, lists=lists))
         capacity: dict[str, Map] = {}
         for name, device_capacity in device.capacity.items():
             domain, identifier = _split_name(name, driver)
@@ -132,18 +132,18 @@ def _split_name(name: str, driver: str) -> tuple[str, str]:
     return (domain, identifier) if slash else (driver, name)
 
 
-def _convert_attribute(name: str, attribute: DeviceAttribute, lists: bool) -> object:
+def _convert_attribute(name: str, attribute: DeviceAttribute, *, lists: bool) -> object:
     """Return the CEL value of the attribute called `name`. ``lists`` allows attributes with several values.
 
     Raises EvaluationError, which names the attribute, for an invalid version or an unsupported type.
     """
     try:
-        return _convert_attribute_value(attribute, lists)
+        return _convert_attribute_value(attribute, lists=lists)
     except ValueError as error:
         raise EvaluationError(f"attribute {name}: {error}") from None
 
 
-def _convert_attribute_value(attribute: DeviceAttribute, lists: bool) -> object:
+def _convert_attribute_value(attribute: DeviceAttribute, *, lists: bool) -> object:
     """Return the CEL value of an attribute. It is a list if ``lists`` is True and the attribute has a list of values.
 
     Raises ValueError for an invalid version and for an attribute without a value of a supported type.

@@ -136,7 +136,7 @@ def _list_class_selectors(classes: Iterable[DeviceClass]) -> list[DeviceSelector
     return [selector for class_ in classes for selector in class_.spec.selectors]
 
 
-def _needs_re2(selector: DeviceSelector, lists: bool) -> bool:
+def _needs_re2(selector: DeviceSelector, *, lists: bool) -> bool:
     """Return whether the selector compiles and has a regular expression that cannot be evaluated without RE2.
 
     ``lists`` allows attributes with several values.

@@ -151,7 +151,7 @@ class TaintRules:
             visible_device = replace(device, allow_multiple_allocations=None)
             try:
                 matches = selector.matches(
-                    cel.DeviceInput.from_device(visible_device, driver, self._lists), self._allowance
+                    cel.DeviceInput.from_device(visible_device, driver, lists=self._lists), self._allowance
                 )
             except cel.EvaluationError:
                 matches = False
@@ -262,7 +262,7 @@ class Devices:
         """
         key = (expression.text, device.kind, shares)
         if key not in self._verdicts:
-            self._verdicts[key] = self._evaluate_selector(expression.text, device, shares)
+            self._verdicts[key] = self._evaluate_selector(expression.text, device, shares=shares)
         verdict = self._verdicts[key]
         if isinstance(verdict, str):  # an error message
             device_name = self._format_device(device) if verdict.startswith(RUNTIME_ERROR) else ""
@@ -273,7 +273,7 @@ class Devices:
         """Return the part of an error message that names the device. It is empty in older versions."""
         return f" on device {device.label}" if NAMES_DEVICE.at(self.features.release) else ""
 
-    def _evaluate_selector(self, expression: str, device: PooledDevice, shares: bool) -> bool | str:
+    def _evaluate_selector(self, expression: str, device: PooledDevice, *, shares: bool) -> bool | str:
         """Return whether a selector matches the device, or the error message if it does not compile or fails.
 
         If ``shares`` is False, the selector does not see whether the device allows multiple allocations.
@@ -288,7 +288,7 @@ class Devices:
         visible_device = device.device if shares else replace(device.device, allow_multiple_allocations=None)
         try:
             return selector.matches(
-                cel.DeviceInput.from_device(visible_device, device.slice.spec.driver, lists), self._allowance
+                cel.DeviceInput.from_device(visible_device, device.slice.spec.driver, lists=lists), self._allowance
             )
         except cel.EvaluationError as error:
             return f"{RUNTIME_ERROR}{error}{self._format_missing_key_hint(str(error))}"

@@ -30,8 +30,9 @@ def diagnose_node(inventory: Inventory, row: int, claims: Sequence[ClaimRequests
     filled: list[RequestedDevices] = []
     for claim_index, claim in enumerate(claims):
         for request_index, alternatives in enumerate(claim.requests):
-            positions = [SearchPosition(claim_index, request_index, i) for i in range(len(alternatives))]
-            fits = [_count_fitting_devices(search, position) for position in positions]
+            fits = []
+            for index in range(len(alternatives)):
+                fits.append(_count_fitting_devices(search, SearchPosition(claim_index, request_index, index)))
             if any(fit.is_enough for fit in fits):
                 filled.append(fits[0].devices)
             else:

@@ -124,10 +124,10 @@ class Evaluation:
         verdicts_by_key: dict[object, DeviceVerdict] = {}
         outcomes = []
         for row, claim_unavailable in enumerate(self.unavailable_nodes.tolist()):
-            key = self.build_node_key(row, claim_unavailable)
+            key = self.build_node_key(row, claim_unavailable=claim_unavailable)
             outcome = verdicts_by_key.get(key)
             if outcome is None or outcome.code is Code.ERROR:  # an error is not shared, because it may name the node
-                outcome = verdicts_by_key[key] = self.evaluate_node(row, claim_unavailable)
+                outcome = verdicts_by_key[key] = self.evaluate_node(row, claim_unavailable=claim_unavailable)
             outcomes.append(outcome)
         return outcomes
 
@@ -155,9 +155,10 @@ class Evaluation:
                 rejected_rows.setdefault((outcome.code, outcome.reason), []).append(row)
         rejections = []
         for rows in rejected_rows.values():
-            mask = np.zeros(len(outcomes), np.bool_)
-            mask[rows] = True
-            rejections.append((mask, outcomes[rows[0]]))
+            is_rejected = np.zeros(len(outcomes), np.bool_)
+            is_rejected[rows] = True
+            first_row = rows[0]
+            rejections.append((is_rejected, outcomes[first_row]))
         return rejections
 
     def build_allocations(self, row: int) -> list[AllocationResult]:
@@ -240,7 +241,7 @@ class Evaluation:
         except (LookupError, AllocationError, InvalidPoolsError):
             return []
 
-    def evaluate_node(self, row: int, claim_unavailable: bool) -> DeviceVerdict:
+    def evaluate_node(self, row: int, *, claim_unavailable: bool) -> DeviceVerdict:
         """Return the verdict for a node, after a search for devices if some claim has to be allocated.
 
         The node is rejected without a search if the pod still has a claim for extended resources from an earlier
@@ -343,7 +344,7 @@ class Evaluation:
         requests = build_device_requests(self.pod, resources, self.inventory.classes_by_resource)
         return replace(claim, spec=ResourceClaimSpec(DeviceClaim(requests)))
 
-    def build_node_key(self, row: int, claim_unavailable: bool) -> object:
+    def build_node_key(self, row: int, *, claim_unavailable: bool) -> object:
         """Build a key that is equal for nodes with the same verdict.
 
         The key consists of the node's devices with their allocations, and the offered amounts of the requested extended

@@ -218,26 +218,32 @@ def _sort_by_name(slices: Sequence[IndexedSlice]) -> list[IndexedSlice]:
     return sorted(slices, key=lambda indexed_slice: indexed_slice.slice.metadata.name)
 
 
-def _build_pool_with_slice_counters(visible_slices: Sequence[IndexedSlice], partitionable: bool) -> Pool:
+def _build_pool_with_slice_counters(visible_slices: Sequence[IndexedSlice], *, partitionable: bool) -> Pool:
     """Build a pool in which counters are shared within each slice, as before 1.35.
 
     If two devices have the same name, the pool is invalid and has no devices. It has counters only if `partitionable`
     (DRAPartitionableDevices) is True.
     """
-    id = visible_slices[0].pool
-    devices = tuple(device for indexed_slice in visible_slices for device in indexed_slice.devices)
+    pool_id = visible_slices[0].pool
+    devices = _list_devices(visible_slices)
     fault = _describe_duplicate_name(devices)
     if fault:
-        return Pool(id, invalid=fault)
+        return Pool(pool_id, invalid=fault)
     if not partitionable:
-        return Pool(id, devices)
+        return Pool(pool_id, devices)
     counters = {}
     for indexed_slice in visible_slices:
         for shared_counter in indexed_slice.slice.spec.shared_counters:
             counter_set = qualify_counter_set(indexed_slice.slice.metadata.name, shared_counter.name)
             for name, counter in shared_counter.counters.items():
                 counters[counter_set, name] = to_billionths(counter.value)
-    return Pool(id, devices, counters, tuple(device for device in devices if device.consumes))
+    consumers = tuple(device for device in devices if device.consumes)
+    return Pool(pool_id, devices, counters, consumers)
+
+
+def _list_devices(slices: Iterable[IndexedSlice]) -> tuple[PooledDevice, ...]:
+    """Return the devices of all slices, in order."""
+    return tuple(device for indexed_slice in slices for device in indexed_slice.devices)
 
 
 def qualify_counter_set(slice_name: str, counter_set: str) -> str:
@@ -246,7 +252,7 @@ def qualify_counter_set(slice_name: str, counter_set: str) -> str:
 
 
 def _build_complete_pool(
-    visible_slices: Sequence[IndexedSlice], invisible_slices: Sequence[IndexedSlice], partitionable: bool
+    visible_slices: Sequence[IndexedSlice], invisible_slices: Sequence[IndexedSlice], *, partitionable: bool
 ) -> Pool:
     """Build a pool whose slices are all published. It has the devices of the slices that the node sees.
 
@@ -254,26 +260,24 @@ def _build_complete_pool(
     `invisible_slices` consume counters as well. If a device name occurs twice or counters are faulty, the pool is
     invalid and has no devices.
     """
-    id = visible_slices[0].pool
-    slices_with_devices = [
-        indexed_slice
-        for indexed_slice in visible_slices
-        if not (partitionable and indexed_slice.slice.spec.shared_counters)
-    ]
-    devices = tuple(device for indexed_slice in slices_with_devices for device in indexed_slice.devices)
+    pool_id = visible_slices[0].pool
+    slices_with_devices = visible_slices
+    if partitionable:
+        slices_with_devices = [indexed for indexed in visible_slices if not indexed.slice.spec.shared_counters]
+    devices = _list_devices(slices_with_devices)
     name_fault = _describe_duplicate_name(devices)
     if name_fault:
-        return Pool(id, invalid=name_fault)
+        return Pool(pool_id, invalid=name_fault)
     if not partitionable:
-        return Pool(id, devices)
+        return Pool(pool_id, devices)
 
     counters, counter_fault = _read_shared_counters(visible_slices)
-    invisible_devices = tuple(device for indexed_slice in invisible_slices for device in indexed_slice.devices)
-    all_devices = (*devices, *invisible_devices)
+    all_devices = (*devices, *_list_devices(invisible_slices))
     counter_fault = counter_fault or _describe_unknown_counter(all_devices, counters)
     if counter_fault:
-        return Pool(id, invalid=counter_fault)
-    return Pool(id, devices, counters, tuple(device for device in all_devices if device.consumes))
+        return Pool(pool_id, invalid=counter_fault)
+    consumers = tuple(device for device in all_devices if device.consumes)
+    return Pool(pool_id, devices, counters, consumers)
 
 
 COUNTS_SHARES = ByVersion(

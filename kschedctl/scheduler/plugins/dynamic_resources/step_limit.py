@@ -62,12 +62,12 @@ class StepLimit:
         if self.tried > MAX_STEPS:
             raise SearchTimeoutError(upstream=False)
 
-    def can_skip_search(self, devices: int, all_tried: bool) -> bool:
-        """Return whether a search can be skipped that needs more than the existing number of `devices`.
+    def can_skip_search(self, devices: int, *, all_tried: bool) -> bool:
+        """Return whether a search that must fail, because it needs more than `devices` devices, can be skipped.
 
-        Upstream finds nothing in such a search, but it may time out while it tries sequences of devices. With
-        ``all_tried``, upstream tries all sequences, so the search can always be skipped. The sequences then count as
-        steps, and SearchTimeoutError is raised if there are too many. Otherwise, upstream's search may end sooner, so
+        Upstream's search may time out instead of failing, because it tries sequences of devices. With ``all_tried``,
+        upstream tries all sequences, so the search can always be skipped. The sequences then count as steps, and
+        SearchTimeoutError is raised if there are too many. Without ``all_tried``, upstream's search may end sooner, so
         it can be skipped only if all sequences would be within the limit.
         """
         steps = self._count_device_sequences(devices)

@@ -330,7 +330,7 @@ class ForbiddenPodFacts:
                     others=pods.num_pods - 1,
                     key=key,
                     domain=column.values[domain],
-                    selector=self._find_forbidding_selector(key, int(self.view.pods.info[pods.first])),
+                    selector=self._find_forbidding_selector(key, self.view.pods.get_info_number(pods.first)),
                     of_existing_pod=self.of_running_pods,
                 )
         return PodInTheWay()
@@ -352,9 +352,10 @@ class ForbiddenPodFacts:
         The result is keyed by the codes of the domains. Domains without forbidden pods are left out.
         """
         view = self.view
-        is_forbidden = self.counts.weights[key][view.pods.info] > 0
-        positions = np.flatnonzero((view.node >= 0) & is_forbidden)
-        domain_of_pod = view.nodes.label(key).codes[view.node[positions]]
+        is_forbidden_info = self.counts.weights[key] > 0
+        positions = np.flatnonzero((view.node >= 0) & is_forbidden_info[view.pods.info])
+        domain_of_node = view.nodes.label(key).codes
+        domain_of_pod = domain_of_node[view.node[positions]]
         domains, first_indices, pod_counts = np.unique(domain_of_pod, return_index=True, return_counts=True)
         first_positions = positions[first_indices]
         pods = map(ForbiddenPods, first_positions.tolist(), pod_counts.tolist())

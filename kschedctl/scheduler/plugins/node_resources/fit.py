@@ -465,7 +465,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         return name in self.args.ignored_resources or group in self.args.ignored_resource_groups
 
     def _iter_rejections_for_resource(
-        self, name: str, request: int, usage: Usage, from_devices: bool
+        self, name: str, request: int, usage: Usage, *, from_devices: bool
     ) -> Iterator[Rejection]:
         """Yield one rejection of the nodes that are too small for the request, and one of those that are too full.
 
@@ -499,8 +499,8 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
 
         reason = f"Insufficient {name}"
         if too_small.any():
-            yield Rejection(too_small, self.too_large, reason, build_fact, missing_amounts)
-        yield Rejection(too_full, Code.UNSCHEDULABLE, reason, build_fact, missing_amounts)
+            yield Rejection(too_small, self.too_large, reason, fact=build_fact, distance=missing_amounts)
+        yield Rejection(too_full, Code.UNSCHEDULABLE, reason, fact=build_fact, distance=missing_amounts)
 
     def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
@@ -560,7 +560,7 @@ def find_deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[Defe
         return ()
     resizes = []
     for position in fork.pods_on(node):
-        amounts = amounts_by_info.get(int(fork.pods.info[position]))
+        amounts = amounts_by_info.get(fork.pods.get_info_number(position))
         if amounts is None or resource not in amounts.reserved:
             continue
         reserved, running = amounts.reserved[resource], amounts.running.get(resource, 0)

@@ -33,7 +33,7 @@ def is_schedulable_after_pod_event(
     well. With `any_own_resize`, any resize of the waiting pod itself is enough.
     """
     if change.new is None:  # the pod was deleted
-        return frees_room(change.old, counts_nominated)
+        return frees_room(change.old, counts_nominated=counts_nominated)
     if not resizes:
         return False
 

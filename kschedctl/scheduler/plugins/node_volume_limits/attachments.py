@@ -80,13 +80,15 @@ def _find_attached_volume(
     """
     if volume.persistent_volume_claim is None and volume.ephemeral is None:
         return _translate_inline_volume(volume, listers) if counts_in_tree else None
-    claim = find_claim_of_volume(volume, info, listers, is_new)
+    claim = find_claim_of_volume(volume, info, listers, is_new=is_new)
     if claim is None:
         return None
-    return _find_volume_of_claim(claim, listers, counts_in_tree)
+    return _find_volume_of_claim(claim, listers, counts_in_tree=counts_in_tree)
 
 
-def find_claim_of_volume(volume: Volume, info: PodInfo, listers: Listers, is_new: bool) -> PersistentVolumeClaim | None:
+def find_claim_of_volume(
+    volume: Volume, info: PodInfo, listers: Listers, *, is_new: bool
+) -> PersistentVolumeClaim | None:
     """Return the claim that a volume of the pod uses, or None if the volume uses no claim.
 
     If the claim is missing, raise NotFoundError for a pod that `is_new`, and return None for other pods. Raises
@@ -123,7 +125,7 @@ def _translate_inline_volume(volume: Volume, listers: Listers) -> AttachedVolume
 
 
 def _find_volume_of_claim(
-    claim: PersistentVolumeClaim, listers: Listers, counts_in_tree: bool
+    claim: PersistentVolumeClaim, listers: Listers, *, counts_in_tree: bool
 ) -> AttachedVolume | None:
     """Return the CSI volume of a claim, or None if the claim's volume does not count as a CSI volume.
 
@@ -132,7 +134,7 @@ def _find_volume_of_claim(
     """
     volume = listers.volumes.get(claim.spec.volume_name)
     if volume is None:
-        return _predict_provisioned_volume(claim, listers, counts_in_tree)
+        return _predict_provisioned_volume(claim, listers, counts_in_tree=counts_in_tree)
     if volume.spec.csi is not None:
         return AttachedVolume(volume.spec.csi.driver, volume.spec.csi.volume_handle)
     plugin = find_in_tree_plugin(volume.spec)
@@ -145,7 +147,7 @@ def _find_volume_of_claim(
 
 
 def _predict_provisioned_volume(
-    claim: PersistentVolumeClaim, listers: Listers, counts_in_tree: bool
+    claim: PersistentVolumeClaim, listers: Listers, *, counts_in_tree: bool
 ) -> AttachedVolume | None:
     """Return the CSI volume that the claim's class would provision, with the claim's key in place of the volume handle.
 
@@ -365,7 +367,7 @@ class NodeAttachments:
         mask[rows[volumes == number]] = True
         return mask
 
-    def count_volumes(self, driver: str, with_unused: bool) -> Counts:
+    def count_volumes(self, driver: str, *, with_unused: bool) -> Counts:
         """Return, for each node, the number of the driver's volumes that are attached to it.
 
         If `with_unused` is True, volumes that have a VolumeAttachment count even if no pod uses them.

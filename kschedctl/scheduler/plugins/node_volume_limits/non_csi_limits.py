@@ -56,21 +56,27 @@ class InTreeDisks(NamedTuple):
         return AttachedVolume(self.provisioner, getattr(disk, self.identity))
 
 
-EBS = InTreeDisks("kubernetes.io/aws-ebs", "aws_elastic_block_store", "volume_id", "attachable-volumes-aws-ebs", 39)
-GCE_PD = InTreeDisks("kubernetes.io/gce-pd", "gce_persistent_disk", "pd_name", "attachable-volumes-gce-pd", 16)
-AZURE_DISK = InTreeDisks("kubernetes.io/azure-disk", "azure_disk", "disk_name", "attachable-volumes-azure-disk", 16)
-CINDER = InTreeDisks("kubernetes.io/cinder", "cinder", "volume_id", "attachable-volumes-cinder", 256)
+EBS = InTreeDisks(
+    "kubernetes.io/aws-ebs", "aws_elastic_block_store", "volume_id", resource="attachable-volumes-aws-ebs", limit=39
+)
+GCE_PD = InTreeDisks(
+    "kubernetes.io/gce-pd", "gce_persistent_disk", "pd_name", resource="attachable-volumes-gce-pd", limit=16
+)
+AZURE_DISK = InTreeDisks(
+    "kubernetes.io/azure-disk", "azure_disk", "disk_name", resource="attachable-volumes-azure-disk", limit=16
+)
+CINDER = InTreeDisks("kubernetes.io/cinder", "cinder", "volume_id", resource="attachable-volumes-cinder", limit=256)
 ALL_KINDS = (EBS, GCE_PD, AZURE_DISK, CINDER)
 PROVISIONERS = frozenset(disks.provisioner for disks in ALL_KINDS)
 
 
-def find_disks_of_pod(info: PodInfo, listers: Listers, is_new: bool) -> list[AttachedVolume]:
+def find_disks_of_pod(info: PodInfo, listers: Listers, *, is_new: bool) -> list[AttachedVolume]:
     """Return the distinct in-tree disks that a pod needs, in the order of the pod's volumes.
 
     A disk that is not provisioned yet has its claim as handle. A missing claim is skipped unless the pod `is_new`. For
     a new pod, it raises NotFoundError. Raises PluginError for a claim that the pod cannot use.
     """
-    return list(dict.fromkeys(_iter_disks(info, listers, is_new)))
+    return list(dict.fromkeys(_iter_disks(info, listers, is_new=is_new)))
 
 
 def find_disks_of_running_pod(info: PodInfo, listers: Listers) -> list[AttachedVolume]:
@@ -81,7 +87,7 @@ def find_disks_of_running_pod(info: PodInfo, listers: Listers) -> list[AttachedV
     return find_disks_of_pod(info, listers, is_new=False)
 
 
-def _iter_disks(info: PodInfo, listers: Listers, is_new: bool) -> Iterator[AttachedVolume]:
+def _iter_disks(info: PodInfo, listers: Listers, *, is_new: bool) -> Iterator[AttachedVolume]:
     """Yield the in-tree disks of the pod's in-line volumes and claims.
 
     Raises NotFoundError if the pod `is_new` and a claim is missing. Raises PluginError for a claim that the pod cannot
@@ -90,7 +96,7 @@ def _iter_disks(info: PodInfo, listers: Listers, is_new: bool) -> Iterator[Attac
     for volume in info.spec.volumes:
         disk = _find_in_tree_disk(volume)
         if disk is None:
-            claim = find_claim_of_volume(volume, info, listers, is_new)
+            claim = find_claim_of_volume(volume, info, listers, is_new=is_new)
             if claim is not None:
                 disk = _find_disk_of_claim(claim, listers)
         if disk is not None:
@@ -212,7 +218,7 @@ class NonCSILimits(DeclaredPlugin):
             return TooManyVolumes((limit,))
 
         distance = np.maximum(excess, 0).astype(np.float64)
-        yield Rejection(considered & (excess > 0), Code.UNSCHEDULABLE, REASON, build_fact, distance)
+        yield Rejection(considered & (excess > 0), Code.UNSCHEDULABLE, REASON, fact=build_fact, distance=distance)
 
     def _find_disk_limits(self, view: Fork) -> Counts:
         """Return the number of disks that each node allows (N,).
@@ -243,8 +249,8 @@ class EBSLimits(NonCSILimits):
         has_type = np.zeros(len(view.nodes), np.bool_)
         for key in INSTANCE_TYPES:
             column = view.nodes.label(key)
-            is_nitro_value = np.array([*(NITRO.search(value) is not None for value in column.values), False])
-            is_nitro = is_nitro_value[column.codes]  # code -1, for no label, selects the last entry
+            is_nitro_value = [NITRO.search(value) is not None for value in column.values]
+            is_nitro = np.array([*is_nitro_value, False])[column.codes]  # code -1, for no label, selects the last entry
             limits[is_nitro & ~has_type] = NITRO_LIMIT
             has_type |= column.present
         return limits

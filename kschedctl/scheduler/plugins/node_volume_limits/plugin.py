@@ -116,6 +116,7 @@ class NodeVolumeLimits(DeclaredPlugin):
         HAS_CLAIM_HINT,
     )
     hints_since = 31
+    looks_at_own_pods = True
     without = "more volumes are placed on a node than it can attach"
     next_step = NextStep("DetachVolumes", "Detach volumes from {node}, or correct its driver's limit")
     kinds = (*CLAIM_KINDS, "CSINode", "CSIDriver", "VolumeAttachment")
@@ -224,12 +225,12 @@ class NodeVolumeLimits(DeclaredPlugin):
             exceeds = considered & (limits != NO_LIMIT) & (new > 0) & (used + new > limits)
             rejected |= exceeds
             distance[exceeds] = np.maximum(distance, used + new - limits)[exceeds]
-            driver_excesses.append(_DriverExcess(driver, exceeds, limits, used, new))
+            driver_excesses.append(_DriverExcess(driver, exceeds, limits, used=used, new=new))
 
         def build_fact(row: int) -> TooManyVolumes:
             return TooManyVolumes(tuple(excess.build_fact(row) for excess in driver_excesses if excess.exceeds[row]))
 
-        return Rejection(rejected, Code.UNSCHEDULABLE, REASON, build_fact, distance)
+        return Rejection(rejected, Code.UNSCHEDULABLE, REASON, fact=build_fact, distance=distance)
 
     def _find_limited_nodes(self, view: Fork) -> Bools:
         """Return a mask (N,) of the nodes that limit the volumes of at least one driver.
@@ -331,7 +332,9 @@ def is_schedulable_after_pod_deleted(
 
     If `counts_nominated` is True, a nominated node is enough.
     """
-    return frees_room(change.old, counts_nominated) and any(map(may_count_towards_limit, change.old.spec.volumes))
+    return frees_room(change.old, counts_nominated=counts_nominated) and any(
+        map(may_count_towards_limit, change.old.spec.volumes)
+    )
 
 
 def is_schedulable_after_csi_node_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bool:

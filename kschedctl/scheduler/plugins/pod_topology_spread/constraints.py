@@ -134,7 +134,9 @@ class SpreadSettings(msgspec.Struct, frozen=True):
         if constraint.honor_affinity:
             included &= view.nodes.match_required_affinity(compile_required_node_affinity(info.spec))
         if constraint.honor_taints:
-            included &= match_tolerations(view.nodes, info.spec.tolerations, self.comparison_operators)
+            included &= match_tolerations(
+                view.nodes, info.spec.tolerations, comparison_operators=self.comparison_operators
+            )
         return included
 
 

@@ -184,7 +184,7 @@ def count_pods_per_domain(
     column = view.nodes.label(constraint.topology_key)
     counting = _prepare_counting(constraint, constraints, settings, info, view)
     counts = counting.tally.bring_up_to_date(view.trail).copy()
-    return DomainCounts(constraint, column, counting.eligible, counting.exists, counts)
+    return DomainCounts(constraint, column, counting.eligible, exists=counting.exists, counts=counts)
 
 
 class DomainCounting(NamedTuple):
@@ -312,7 +312,7 @@ def iter_rejections(
             find_emptiest = partial(find_emptiest_domain, spread, info, view, comparison_operators)
             find_fact = _build_skew_fact_finder(spread, pods_in_domain, minimum, skew, cache(find_emptiest))
             excess = (skew - spread.constraint.max_skew).astype(np.float64)
-            yield Rejection(is_too_skewed, Code.UNSCHEDULABLE, REASON, find_fact, excess)
+            yield Rejection(is_too_skewed, Code.UNSCHEDULABLE, REASON, fact=find_fact, distance=excess)
             passing &= ~is_too_skewed
 
 

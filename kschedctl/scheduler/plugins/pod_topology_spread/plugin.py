@@ -164,6 +164,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
         COUNTS_NOMINATED,
         COUNTS_ITSELF,
     )
+    counts_pods_elsewhere = True
     without = "topologySpreadConstraints are ignored"
     takes_less_time = "fewer constraints per pod, across fewer domains"
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter", "score": "preScore"}
@@ -181,7 +182,13 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
     ) -> None:
         system = args.defaulting_type == "System"
         defaults = SYSTEM_CONSTRAINTS if system else args.default_constraints
-        self.settings = SpreadSettings(defaults, system, match_label_keys, inclusion_policies, comparison_operators)
+        self.settings = SpreadSettings(
+            defaults,
+            system,
+            match_label_keys,
+            inclusion_policies=inclusion_policies,
+            comparison_operators=comparison_operators,
+        )
 
     @classmethod
     def make(cls, args: PodTopologySpreadArgs, gates: FeatureGates) -> Self:
@@ -386,7 +393,9 @@ def is_schedulable_after_pod_change(
     """
     old, new = change.old, change.new
     for pod in (old, new):
-        if pod is not None and not _counts_for_pod(pod, info.pod, counts_nominated, counts_itself):
+        if pod is not None and not _counts_for_pod(
+            pod, info.pod, counts_nominated=counts_nominated, counts_itself=counts_itself
+        ):
             return False
     if old is None or new is None:  # the pod was added or deleted
         return any(constraint.selector.matches(change.object.metadata.labels) for constraint in constraints)
@@ -409,13 +418,15 @@ def is_schedulable_after_node_change(change: ChangedObject, constraints: Sequenc
     if change.old is None or change.new is None:  # the node was added or deleted
         return _has_all_topology_keys(change.object.metadata.labels, constraints)
     old_labels, new_labels = change.old.metadata.labels, change.new.metadata.labels
-    had_keys, has_keys = (_has_all_topology_keys(labels, constraints) for labels in (old_labels, new_labels))
+    had_keys = _has_all_topology_keys(old_labels, constraints)
+    has_keys = _has_all_topology_keys(new_labels, constraints)
     if had_keys != has_keys:
         return True
     if not has_keys:
         return False
     keys = [constraint.topology_key for constraint in constraints]
-    return any(old_labels[key] != new_labels[key] for key in keys) or change.differs("spec", "taints")
+    changes_domain = any(old_labels[key] != new_labels[key] for key in keys)
+    return changes_domain or change.differs("spec", "taints")
 
 
 def _has_all_topology_keys(labels: Mapping[str, str], constraints: Sequence[SpreadConstraint]) -> bool:
@@ -423,7 +434,7 @@ def _has_all_topology_keys(labels: Mapping[str, str], constraints: Sequence[Spre
     return all(constraint.topology_key in labels for constraint in constraints)
 
 
-def _counts_for_pod(pod: Pod, waiting: Pod, counts_nominated: bool, counts_itself: bool) -> bool:
+def _counts_for_pod(pod: Pod, waiting: Pod, *, counts_nominated: bool, counts_itself: bool) -> bool:
     """Return whether the changed pod counts for the constraints of the waiting pod.
 
     It does if it has a node, or with `counts_nominated` a nominated node, and is in the same namespace. With
@@ -431,4 +442,4 @@ def _counts_for_pod(pod: Pod, waiting: Pod, counts_nominated: bool, counts_itsel
     """
     if counts_itself and is_same_pod(pod, waiting):
         return True
-    return frees_room(pod, counts_nominated) and pod.metadata.namespace == waiting.metadata.namespace
+    return frees_room(pod, counts_nominated=counts_nominated) and pod.metadata.namespace == waiting.metadata.namespace

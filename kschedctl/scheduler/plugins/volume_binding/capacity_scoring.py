@@ -45,7 +45,7 @@ class ClassResources(NamedTuple):
 
 
 def score_by_capacity(
-    points: Sequence[tuple[int, int]], volumes: PodVolumes, rows: Rows, provisioning: bool = True
+    points: Sequence[tuple[int, int]], volumes: PodVolumes, rows: Rows, *, provisioning: bool = True
 ) -> Scores:
     """Score the nodes in `rows` by the utilization of the storage that the claims would use.
 

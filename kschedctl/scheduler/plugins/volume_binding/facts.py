@@ -253,12 +253,12 @@ def build_node_conflict_fact(volumes: PodVolumes, row: int) -> VolumeOutOfReach:
             affinity = translate_affinity(volume, plugin)
 
     terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
-    requirements = [
-        Wanted(requirement.key, requirement.operator, requirement.values or (), labels.get(requirement.key))
-        for term in terms
-        for requirement in term.match_expressions
-    ]
-    return VolumeOutOfReach(volume.metadata.name, format_claim_key(claim), tuple(dict.fromkeys(requirements)))
+    requirements: dict[Wanted, None] = {}  # an ordered set, because terms repeat requirements
+    for term in terms:
+        for requirement in term.match_expressions:
+            label_value = labels.get(requirement.key)
+            requirements[Wanted(requirement.key, requirement.operator, requirement.values or (), label_value)] = None
+    return VolumeOutOfReach(volume.metadata.name, format_claim_key(claim), tuple(requirements))
 
 
 def build_bind_conflict_fact(volumes: PodVolumes, row: int) -> ProvisionedElsewhere | NoVolume:

@@ -51,7 +51,7 @@ class Binding(NamedTuple):
 
 
 def choose_volume_per_node(
-    claim: PersistentVolumeClaim, listers: Listers, earlier: Sequence[Binding], attributes_class: bool = True
+    claim: PersistentVolumeClaim, listers: Listers, earlier: Sequence[Binding], *, attributes_class: bool = True
 ) -> Binding:
     """Choose the volume that the claim would get on each node, independently of the other nodes.
 
@@ -60,12 +60,12 @@ def choose_volume_per_node(
     `attributes_class` is the gate VolumeAttributesClass. Raises MatchingError if volumes cannot be searched, and
     InputError for an invalid quantity.
     """
-    selector = _parse_volume_selector(claim, attributes_class)
+    selector = _parse_volume_selector(claim, attributes_class=attributes_class)
     class_volumes = listers.volumes_of_class.get(get_claim_class(claim), ClassVolumes())
     search = _VolumeSearch(listers.topology, class_volumes.volumes, earlier)
     required_size = to_billionths(parse_requested_storage(claim))
     is_suitable = [
-        class_volumes.sizes[i] >= required_size and _is_volume_usable(volume, claim, attributes_class)
+        class_volumes.sizes[i] >= required_size and _is_volume_usable(volume, claim, attributes_class=attributes_class)
         for i, volume in enumerate(class_volumes.volumes)
     ]
 
@@ -118,7 +118,8 @@ class _VolumeSearch:
         rows = self.topology.find_reachable_rows(self.volumes[i].spec.node_affinity)
         rows = rows[self.open[rows]]
         for earlier_choice in self._earlier_choices:
-            rows = rows[earlier_choice[rows] != i]
+            is_free = earlier_choice[rows] != i
+            rows = rows[is_free]
         self.chosen[rows] = i
         self.open[rows] = False
         self.open_count -= len(rows)
@@ -132,7 +133,7 @@ def is_reserved_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> b
     return not reference.uid or reference.uid == metadata.uid
 
 
-def _parse_volume_selector(claim: PersistentVolumeClaim, attributes_class: bool) -> Selector:
+def _parse_volume_selector(claim: PersistentVolumeClaim, *, attributes_class: bool) -> Selector:
     """Parse the claim's volume selector. A claim without a selector selects all volumes.
 
     Raises MatchingError for an invalid selector, and for a claim with a VolumeAttributesClass if the gate
@@ -152,7 +153,7 @@ def _parse_volume_selector(claim: PersistentVolumeClaim, attributes_class: bool)
         raise MatchingError(problem) from None
 
 
-def _is_volume_usable(volume: PersistentVolume, claim: PersistentVolumeClaim, attributes_class: bool) -> bool:
+def _is_volume_usable(volume: PersistentVolume, claim: PersistentVolumeClaim, *, attributes_class: bool) -> bool:
     """Return whether the volume meets the conditions that apply to both reserved and unreserved volumes.
 
     The volume must not be deleted or reserved for another claim. Its mode and attributes class must be those of the

@@ -252,7 +252,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         listers = get_listers(view)
         try:
             claims = [
-                get_usable_claim(info, listers, claim_volume.claim_name, claim_volume.ephemeral)
+                get_usable_claim(info, listers, claim_volume.claim_name, ephemeral=claim_volume.ephemeral)
                 for claim_volume in iter_claim_volumes(info.pod)
             ]
         except (NotFoundError, PluginError) as error:

@@ -182,7 +182,7 @@ def iter_volume_zone_events(gates: FeatureGates) -> Iterator[ClusterEventWithHin
     yield ClusterEventWithHint("PersistentVolume", ADD_OR_UPDATE, is_schedulable_after_volume_change)
 
 
-def _does_pod_use_claim(info: PodInfo, claim: PersistentVolumeClaim, ephemeral: bool) -> bool:
+def _does_pod_use_claim(info: PodInfo, claim: PersistentVolumeClaim, *, ephemeral: bool) -> bool:
     """Return whether a volume of the pod uses the claim. Ephemeral volumes are considered only with `ephemeral`."""
     if claim.metadata.namespace != info.namespace:
         return False
@@ -214,7 +214,7 @@ def _list_topology_labels(volume: PersistentVolume) -> list[tuple[str, frozenset
     return labels
 
 
-def describe_claims(info: PodInfo, ephemeral: bool = True) -> str:
+def describe_claims(info: PodInfo, *, ephemeral: bool = True) -> str:
     """Return the pod's claims as a phrase that follows the word "claim", such as "a/x or a/y".
 
     If there are no claims, the phrase is "of the pod". If `ephemeral` is False, claims of ephemeral volumes are left

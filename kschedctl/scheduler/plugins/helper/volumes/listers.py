@@ -310,7 +310,7 @@ def require_owner(pod: Pod, claim: PersistentVolumeClaim) -> None:
         raise PluginError(f"PVC {format_claim_key(claim)} was not created for pod {pod.key} (pod is not owner)")
 
 
-def get_usable_claim(info: PodInfo, listers: Listers, name: str, ephemeral: bool) -> PersistentVolumeClaim:
+def get_usable_claim(info: PodInfo, listers: Listers, name: str, *, ephemeral: bool) -> PersistentVolumeClaim:
     """Return the claim with this name in the pod's namespace, after checking that the pod can use it.
 
     Raises NotFoundError if the claim does not exist. Raises PluginError if the claim is lost or being deleted, or if it

@@ -20,13 +20,13 @@ from kschedctl.api.node_health import UNREACHABLE_TAINT
 from kschedctl.api.objects import CSIDriver, Node, PersistentVolume, Pod, Taint
 from kschedctl.api.ownership import find_controller
 from kschedctl.api.tolerations import tolerates
-from kschedctl.commands.failures.report import LateReason, PodsWaitingForDeletion, WaitingRule
 from kschedctl.replay.controllers.eviction import find_jobs_awaiting_termination, is_ready
 from kschedctl.replay.controllers.target_pod import find_groups
 from kschedctl.replay.pools import find_unready_nodes
 from kschedctl.replay.settling import schedule_victims
 from kschedctl.replay.shared_cluster import SharedCluster
 from kschedctl.replay.terminating_pods import LingeringPods, add_stand_ins
+from kschedctl.reports.lost_nodes import LatePods, LateReason, PodsWaitingForDeletion, WaitingRule
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.plugins.helper.volumes.listers import READ_WRITE_ONCE_POD, get_listers, iter_claim_volumes
@@ -135,8 +135,8 @@ class _PodKinds(NamedTuple):
     """The pods that are not deleted while their node is unreachable."""
     is_replaced_after_end: Bools
     """The pods that are replaced only once they have disappeared, which takes the deletion of the node."""
-    lingers: Bools
-    """The pods that stay Terminating if they are deleted."""
+    keeps_devices: Bools
+    """The pods that use a ResourceClaim which their replacements use as well, so that its devices stay allocated."""
 
 
 def _find_pod_kinds(shared: SharedCluster) -> _PodKinds:
@@ -155,7 +155,7 @@ def _find_pod_kinds(shared: SharedCluster) -> _PodKinds:
     return _PodKinds(
         view.pods.where(lambda info: _tolerates_loss(info.pod)),
         view.pods.where(is_replaced_after_end),
-        view.pods.where(lambda info: _lingers(info.pod)),
+        view.pods.where(_uses_shared_device_claim),
     )
 
 
@@ -206,6 +206,55 @@ def _code_zones(shared: SharedCluster) -> Rows:
 def _find_unready_nodes(shared: SharedCluster) -> Bools:
     """Return a mask (N,) of the nodes that are not ready in the snapshot."""
     return find_unready_nodes(shared.scheduler.view)
+
+
+class PodsBeforeDeletion(NamedTuple):
+    """The pods that the loss of nodes leaves without a running replacement until the nodes are deleted."""
+
+    waiting: tuple[PodsWaitingForDeletion, ...]
+    """The pods that fit nowhere before, and get a node afterwards."""
+    late: tuple[LatePods, ...]
+    """The other pods that get a node in the end, but run again only afterwards."""
+
+
+def report_pods_before_deletion(
+    shared: SharedCluster, is_lost_node: Bools, recreated: Sequence[Position], outcomes: Sequence[Outcome], seed: int
+) -> PodsBeforeDeletion:
+    """Report the pods that wait or run late until the lost nodes are deleted.
+
+    The cluster is the one before the loss, `is_lost_node` is a mask (N,), and `recreated` are the displaced pods that
+    controllers recreate, in the order in which they return. `outcomes` are those after the deletion. Raises
+    KeyboardInterrupt if the user interrupts.
+    """
+    lost_pods = sort_lost_pods(shared, is_lost_node, recreated)
+    waiting = find_waiting_pods(shared, lost_pods, recreated, outcomes, seed)
+    return PodsBeforeDeletion(waiting, _report_late_pods(shared.scheduler.view, lost_pods, outcomes, waiting))
+
+
+def _report_late_pods(
+    view: Fork, lost_pods: LostPods, outcomes: Sequence[Outcome], waiting: Sequence[PodsWaitingForDeletion]
+) -> tuple[LatePods, ...]:
+    """Report the pods that get a node in the end, but run again only once the lost nodes are deleted.
+
+    Pods that `waiting` already reports are left out.
+    """
+    late = lost_pods.late
+    placed = [outcome.position for outcome in outcomes if outcome.row >= 0]
+    is_placed = frozenset(placed)
+    late_by_reason = {
+        reason: [position for position in positions if position in is_placed]
+        for reason, positions in lost_pods.late_by_reason.items()
+    }
+    lingering = frozenset(lost_pods.deleted.tolist())
+    started = [position for position in placed if position in lingering and position not in late]
+    late_by_reason[LateReason.VOLUME_ATTACHED] = find_pods_with_attached_volumes(view, started)
+    waiting_keys = {pod for group in waiting for pod in group.pods}
+    reports = []
+    for reason, positions in late_by_reason.items():
+        keys = [key for key in map(view.pods.objects.get_key, positions) if key not in waiting_keys]
+        if keys:
+            reports.append(LatePods(reason, tuple(keys)))
+    return tuple(reports)
 
 
 # -- pods that get a node and start late -----------------------------------------------------------------------------
@@ -445,12 +494,17 @@ def _find_pods_on(view: Fork, is_lost_node: Bools) -> Rows:
 
 def _iter_demands(shared: SharedCluster, positions: Rows) -> Iterator[_Demands]:
     """Yield the demands of the distinct PodInfos of these pods."""
-    view = shared.scheduler.view
+    for number in np.unique(shared.scheduler.view.pods.info[positions]).tolist():
+        yield _get_demands(shared, number)
+
+
+def _get_demands(shared: SharedCluster, number: int) -> _Demands:
+    """Return the demands of a PodInfo, which are found once in each process."""
     demands_by_info = shared.get_cached(_get_demands_by_info)
-    for number in np.unique(view.pods.info[positions]).tolist():
-        if number not in demands_by_info:
-            demands_by_info[number] = _find_demands(view, view.pods.infos[number])
-        yield demands_by_info[number]
+    if number not in demands_by_info:
+        view = shared.scheduler.view
+        demands_by_info[number] = _find_demands(view, view.pods.infos[number])
+    return demands_by_info[number]
 
 
 class _LostDomains:
@@ -526,43 +580,39 @@ def _start_simulation(
     rows = np.flatnonzero(lost.is_lost_node).tolist()
     tainted = {Row(row): _taint_as_unreachable(base.nodes.objects[row]) for row in rows}
     view = base.with_changes(base.cluster, tainted)
-    deleted = [stage.find_position(position) for position in lost.deleted.tolist()]
-    row_by_pod = {position: Row(int(view.node[position])) for position in deleted}
     if stage.lingering is not None:
-        lingering = _find_pods_that_matter(view, deleted, [stage.find_position(position) for position in placed])
-        _put_stand_ins(view, stage.lingering, {position: row_by_pod[position] for position in lingering})
+        lingering = [stage.find_position(position) for position in _find_pods_that_matter(shared, lost.deleted, placed)]
+        row_by_pod = {position: Row(int(view.node[position])) for position in lingering}
+        _put_stand_ins(view, stage.lingering, row_by_pod)
 
     # Devices of claims that replacements use as well stay allocated
     simulation = Simulation(scheduler, view, seed=seed, sampling=shared.sampling)
-    keeps_devices = view.pods.where(_uses_shared_device_claim)[view.pods.info[np.array(deleted, np.int64)]].tolist()
-    simulation.remove([position for position, keeps in zip(deleted, keeps_devices, strict=True) if not keeps])
-    for position, keeps in zip(deleted, keeps_devices, strict=True):
-        if keeps:
-            view.forget(position)
-            simulation.gone.add(position)
+    kinds = shared.get_cached(_find_pod_kinds)
+    keeps_devices = kinds.keeps_devices[shared.scheduler.view.pods.info[lost.deleted]]
+    simulation.remove([stage.find_position(position) for position in _select(lost.deleted, ~keeps_devices)])
+    for position in map(stage.find_position, _select(lost.deleted, keeps_devices)):
+        view.forget(position)
+        simulation.gone.add(position)
     healthy = find_healthy_lost_pods(shared, lost.is_lost_node)
     simulation.budgets.record_evicted_pods([stage.find_position(position) for position in healthy])
     return simulation
 
 
-def _find_pods_that_matter(view: Fork, deleted: Sequence[Position], placed: Sequence[Position]) -> list[Position]:
+def _find_pods_that_matter(shared: SharedCluster, deleted: Rows, placed: Sequence[Position]) -> list[Position]:
     """Return the deleted pods that matter to others as long as they are Terminating.
 
     These are pods with affinity, anti-affinity or a claim for one pod only, and pods that the affinity or anti-affinity
     of a placed pod matches.
     """
-    infos = view.pods.infos
-    matters = np.zeros(len(infos), np.bool_)
-    terms: dict[AffinityTerm, None] = {}
-    for number in np.unique(view.pods.info[np.array(placed, np.int64)]).tolist():
-        terms |= dict.fromkeys(_find_demands(view, infos[number]).terms)
+    view = shared.scheduler.view
+    matters = np.zeros(len(view.pods.infos), np.bool_)
+    terms = {term for demands in _iter_demands(shared, np.array(placed, np.int64)) for term in demands.terms}
     for term in terms:
         matters |= _find_matching_infos(view, term)
-    positions = np.array(deleted, np.int64)
-    for number in np.unique(view.pods.info[positions]).tolist():
-        demands = _find_demands(view, infos[number])
+    for number in np.unique(view.pods.info[deleted]).tolist():
+        demands = _get_demands(shared, number)
         matters[number] |= bool(demands.terms) or demands.exclusive_claim
-    return _select(positions, matters[view.pods.info[positions]])
+    return _select(deleted, matters[view.pods.info[deleted]])
 
 
 def _put_stand_ins(view: Fork, lingering: LingeringPods, rows: Mapping[Position, Row]) -> None:
