@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kschedctl.scheduler.framework.facts import Detail, Fact
 from kschedctl.text.counts import agreeing, counted
 
@@ -137,13 +139,22 @@ def _render_request(devices: RequestedDevices) -> str:
     text = f"request {devices.request} of claim {devices.claim} needs {requested}"
     if not devices.devices:
         return f"{text}, but the node has none"
+    if not devices.free:
+        none_fits = "the only device on the node does not fit"
+        if devices.devices > 1:
+            none_fits = f"none of the {devices.devices:,} devices on the node fits"
+        return f"{text}, but {none_fits}{_render_faults(devices.faults)}"
     is_enough = devices.free >= (devices.devices if devices.wanted is None else devices.wanted)
     only = "and" if is_enough else "but only"
     text += f", {only} {devices.free} of {devices.devices} on the node {agreeing(devices.free, 'fits', 'fit')}"
-    if devices.faults:
-        faults = [f"{fault.devices} {_render_fault(fault)}" for fault in devices.faults]
-        text += f" ({', '.join(faults)})"
-    return text
+    return text + _render_faults(devices.faults)
+
+
+def _render_faults(faults: Sequence[DeviceFault]) -> str:
+    """Render in parentheses how many devices do not fit for which reasons. Return "" without reasons."""
+    if not faults:
+        return ""
+    return f" ({', '.join(f'{fault.devices} {_render_fault(fault)}' for fault in faults)})"
 
 
 def _render_fault(fault: DeviceFault) -> str:
