@@ -99,7 +99,9 @@ def with_class_priority(pod: Pod, classes: Iterable[PriorityClass]) -> Pod:
 def find_priority_class(name: str, classes: Iterable[PriorityClass]) -> PriorityClass | None:
     """Return the class with this name, or the global default for "". Return None if there is none."""
     if name:
-        return next((c for c in (*classes, *SYSTEM_CLASSES) if c.metadata.name == name), None)
+        return next(
+            (system_class for system_class in (*classes, *SYSTEM_CLASSES) if system_class.metadata.name == name), None
+        )
     return min(
         (priority_class for priority_class in classes if priority_class.global_default),
         key=lambda c: c.value,

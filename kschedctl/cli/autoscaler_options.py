@@ -69,7 +69,7 @@ class InstanceTypeInput:
         if not self.instance_types:
             return None
         path = Path(self.instance_types)
-        files = sorted(p for p in path.iterdir() if p.suffix in SUFFIXES) if path.is_dir() else [path]
+        files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES) if path.is_dir() else [path]
         return [instance_type for file in files for instance_type in _read_types_file(str(file))]
 
 

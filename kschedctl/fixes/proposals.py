@@ -190,9 +190,11 @@ def _rank_rows_by_free_room(cycle: Cycle, rows: Ints) -> list[int]:
     if not columns:
         return [int(row) for row in rows[:MOST_NODES_OF_TRIAL]]
 
-    free = (view.allocatable - view.requested)[rows][:, columns].astype(np.float64)
+    free_amounts = (view.allocatable - view.requested)[rows]
+    free = free_amounts[:, columns].astype(np.float64)
     rows_with_most_free = [int(row) for row in rows[free.argmax(axis=0)]]
     # The share of its request that the pod would get of its scarcest resource. Nodes with enough room are equal.
     satisfied_share = (free / np.maximum(list(amounts_by_column.values()), 1)).min(axis=1)
-    nearest_first = rows[np.argsort(-np.minimum(satisfied_share, 1), kind="stable")[:MOST_NODES_OF_TRIAL]]
-    return list(dict.fromkeys([*rows_with_most_free, int(rows[0]), *nearest_first.tolist()]))
+    order = np.argsort(-np.minimum(satisfied_share, 1), kind="stable")
+    nearest_first = rows[order[:MOST_NODES_OF_TRIAL]].tolist()
+    return list(dict.fromkeys([*rows_with_most_free, int(rows[0]), *nearest_first]))

@@ -372,7 +372,8 @@ def build_variation_section(variation: Variation | None) -> Page:
     if variation is None:
         return ()
     rows = [("placed", variation.placed), ("not scheduled", variation.pending), ("evicted", variation.evicted)]
-    rows += [(f"{w.workload}: running", w.running) for w in variation.workloads]
+    for workload in variation.workloads:
+        rows.append((f"{workload.workload}: running", workload.running))
     for workload in variation.workloads:
         for spreads in workload.domains.values():
             for domain, spread in spreads.items():

@@ -39,7 +39,7 @@ def iter_moved_pods(drain: NodeDrain) -> Iterator[MovedPod]:
     pods, names = drain.simulation.view.pods.objects, drain.simulation.view.nodes.names
     returned = set(drain.find_returned_pods())
     for position, outcome in drain.outcomes.items():
-        if outcome.row >= 0 and position not in returned:
+        if outcome.is_placed and position not in returned:
             pod = pods[position]
             yield MovedPod(pod.key, str(find_owner(pod)), pod.spec.node_name, names[outcome.row], outcome.tied)
 
@@ -112,7 +112,7 @@ class NodeDrain:
 
     def _find_waiting_pods(self) -> list[Position]:
         """Return the evicted pods without a node."""
-        return [position for position, outcome in self.outcomes.items() if outcome.row < 0]
+        return [position for position, outcome in self.outcomes.items() if not outcome.is_placed]
 
     def _evict_allowed_pods(self, on_evicted: Callable[[int], None]) -> bool:
         """Evict all pods whose budgets allow it, and place their successors. Return whether any pod was evicted.
@@ -229,7 +229,7 @@ class NodeDrain:
         for position in self.simulation.sort_for_queue(self._order_pods(positions)):
             outcome = self._try_to_place(position)
             self.outcomes[position] = outcome
-            if outcome.row >= 0:
+            if outcome.is_placed:
                 is_any_placed = True
                 self._evictions.record_recovery(position)
                 self._record_preemption(outcome)
@@ -290,7 +290,7 @@ def count_always_unplaced_pods(emptied: Simulation, outcomes: Iterable[Outcome])
     rejected_by_info: dict[int, bool] = {}
     for outcome in outcomes:
         position = outcome.position
-        if outcome.row >= 0 or emptied.view.node[position] >= 0:
+        if outcome.is_placed or emptied.view.has_node(position):
             continue
         info_code = int(pods.info[position])  # equal for pods that look the same to the scheduler
         if info_code not in rejected_by_info:

@@ -116,7 +116,7 @@ def group_unplaced_pods(
     """
     pods_by_group: dict[tuple[str, str, str, str, QueuePlace], list[Pod]] = {}
     for outcome in outcomes:
-        if outcome.row < 0:
+        if not outcome.is_placed:
             pod = simulation.view.pods.objects[outcome.position]
             workload = workloads.get(pod.key) or str(find_owner(pod))
             place = _find_queue_place(simulation, outcome) if with_queues else NO_QUEUE
@@ -526,7 +526,7 @@ def find_missing_claim_templates(pod: Pod, cluster: Cluster) -> list[str]:
     names = list_awaited_claim_templates(pod)
     if not names or cluster.find_gap("ResourceClaimTemplate", namespace) is not None:
         return []
-    existing = {t.metadata.name for t in cluster.list_in_namespace("resource_claim_templates", namespace)}
+    existing = {template.metadata.name for template in cluster.list_in_namespace("resource_claim_templates", namespace)}
     return [f"{namespace}/{name}" for name in dict.fromkeys(names) if name not in existing]
 
 

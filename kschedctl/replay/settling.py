@@ -60,8 +60,8 @@ class SettledCluster:
     """Pods that still wait, with kube-scheduler's reasons."""
     placed: int = 0
     """How many pods were placed."""
-    evicted: int = 0
-    """How many pods were preempted, apart from pods that were being deleted anyway."""
+    evicted: tuple[str, ...] = ()
+    """The pods that were preempted, apart from pods that were being deleted anyway. A pod may occur several times."""
     interrupted: bool = False
     unknown: tuple[UnknownKind, ...] = ()
     """What the result depends on and was not read."""
@@ -72,6 +72,11 @@ def settle(
 ) -> SettledCluster:
     """Schedule all pending pods that fit, and recreated victims of preemption, and return the resulting cluster."""
     simulation = enable_pod_recreation(Simulation(Scheduler(cluster, call_extender), seed=seed, sampling=sampling))
+    return settle_simulation(simulation)
+
+
+def settle_simulation(simulation: Simulation) -> SettledCluster:
+    """Schedule all pending pods of a simulation that recreates evicted pods, and return the resulting cluster."""
     return build_settled_cluster(simulation, schedule_with_victims(simulation, find_pods_still_pending(simulation)))
 
 
@@ -121,7 +126,7 @@ class UnexplainedSettling:
 def find_pods_still_pending(simulation: Simulation) -> list[Position]:
     """Return the positions of the pending pods that still have no node and are not gone."""
     pods = simulation.view.pods.objects
-    without_node = find_positions(simulation.view.node < 0)
+    without_node = find_positions(~simulation.view.mask_placed())
     return [position for position in without_node if position not in simulation.gone and _is_pending(pods[position])]
 
 
@@ -157,8 +162,8 @@ def schedule_victims(simulation: Simulation, latest: list[Outcome]) -> list[Outc
         recreated = recreate_gone_pods(simulation, describe_victims(latest))
         if not recreated:
             break
-        placed_outcomes += [outcome for outcome in latest if outcome.row >= 0]
-        unplaced = [outcome.position for outcome in latest if outcome.row < 0]  # NO_ROW: the pod fits nowhere
+        placed_outcomes += [outcome for outcome in latest if outcome.is_placed]
+        unplaced = [outcome.position for outcome in latest if not outcome.is_placed]
         still_pending = [position for position in unplaced if position not in simulation.gone]
         latest = simulation.schedule([*still_pending, *recreated])
     return placed_outcomes + latest
@@ -203,8 +208,8 @@ def build_settled_cluster(simulation: Simulation, outcomes: list[Outcome]) -> Se
     return SettledCluster(
         build_resulting_cluster(simulation),
         waiting,
-        placed=sum(outcome.row >= 0 for outcome in _select_latest_outcomes(outcomes)),
-        evicted=len(list_displaced_victims(simulation, outcomes)),
+        placed=sum(outcome.is_placed for outcome in _select_latest_outcomes(outcomes)),
+        evicted=tuple(map(pods.get_key, list_displaced_victims(simulation, outcomes))),
         interrupted=simulation.interrupted,
         unknown=find_simulation_unknowns(simulation),
     )
@@ -215,7 +220,7 @@ def get_waiting_outcomes(simulation: Simulation, outcomes: Iterable[Outcome]) ->
     return [
         outcome
         for outcome in _select_latest_outcomes(outcomes)
-        if outcome.row < 0 and outcome.position not in simulation.gone
+        if not outcome.is_placed and outcome.position not in simulation.gone
     ]
 
 

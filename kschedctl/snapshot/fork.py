@@ -432,6 +432,19 @@ class Fork:
             placed[moved] = signs[first_moves] < 0  # pods whose first move was to leave had a node
         return placed
 
+    def has_node(self, position: int) -> bool:
+        """Return whether the pod at a position is on a node."""
+        return bool(self.node[position] >= 0)
+
+    def get_node_name(self, position: int) -> str:
+        """Return the name of the node of the pod at a position, which must be on a node."""
+        return self.nodes.names[int(self.node[position])]
+
+    def mask_placed(self) -> Bools:
+        """Return a mask (P,) of the pods that are on nodes."""
+        mask: Bools = self.node >= 0
+        return mask
+
     def pods_on(self, row: Row) -> list[Position]:
         """Return the positions of the pods on a node, in the order of the cluster."""
         if self._by_node is None:

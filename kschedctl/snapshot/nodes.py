@@ -155,6 +155,10 @@ class NodeColumns(ABC):
         """The row of each node, by name."""
         return {name: Row(row) for row, name in enumerate(self.names)}
 
+    def get_node(self, name: str) -> Node:
+        """Return the node with this name."""
+        return self.objects[self.index[name]]
+
     @cached_property
     def rows(self) -> Rows:
         """All rows in order."""

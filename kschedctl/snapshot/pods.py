@@ -120,6 +120,10 @@ class PodColumns:
         positions = {keys[row]: position for position, row in enumerate(self.objects.rows.tolist())}
         return cast(dict[str, Position], positions)
 
+    def get_pod(self, key: str) -> Pod:
+        """Return the pod `namespace/name`."""
+        return self.objects[self.index[key]]
+
     def find_position(self, key: str) -> Position | None:
         """Return the position of the pod `namespace/name`, or None if there is no such pod.
 

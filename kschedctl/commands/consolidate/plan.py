@@ -281,8 +281,8 @@ class ConsolidationRun:
 
         Otherwise the returned trial says why, and the drain is undone.
         """
-        removed = [Row(gone) for gone in np.flatnonzero(self.ready_workers & ~self.remaining).tolist()]
-        if stranded := self.candidates.find_stranded_pods([*removed, row]):
+        removed = np.flatnonzero(self.ready_workers & ~self.remaining)
+        if stranded := self.candidates.find_stranded_pods(np.append(removed, row)):
             return NodeTrial.kept_for(stranded)
         trial = self.drains.drain_unneeded_node(row, [*self.pending, *self.candidates.displaced])
         if trial.why:
@@ -321,7 +321,7 @@ class ConsolidationRun:
     def _record_drain_result(self, row: Row, trial: NodeTrial) -> None:
         """Add the node to the removable nodes or, if the trial has a reason, to the staying nodes."""
         name = self.view.nodes.names[row]
-        pool = self.pools.names[self.pools.code[row]]
+        pool = self.pools.get_name(row)
         if trial.why:
             self.staying.append(
                 StayingNode(name, pool, trial.why, trial.pod, lets_run=trial.lets_run, message=trial.message)
@@ -378,7 +378,7 @@ class ConsolidationRun:
         rows = [view.nodes.index[node.node] for node in self.removable]
         unknown = merge_unknown_kinds([self.candidates.unknown, self.drains.unknown, *self.unknown])
         moved_keys = dict.fromkeys(move.pod for node in self.removable for move in node.moves)
-        moved_pods = [view.pods.objects[Position(view.pods.index[key])] for key in moved_keys]
+        moved_pods = [view.pods.get_pod(key) for key in moved_keys]
         cordoned_empty, cordoned_needed = self._split_cordoned_empty_nodes(excluded.get(CORDONED, ()), rows)
         # Cordoned nodes that are reported as removable or needed were judged, although none was a candidate
         judged = {node.node for node in cordoned_needed}.union(() if has_unread_pods else cordoned_empty)
@@ -402,7 +402,7 @@ class ConsolidationRun:
             cordoned_empty=tuple(cordoned_empty),
             saves=select_reported_amounts(view, view.allocatable[rows].sum(axis=0)) if rows else {},
             price=sum(known_prices) if known_prices else None,
-            fitting=int(np.count_nonzero((self.scheduler.view.node < 0) & (view.node >= 0))),
+            fitting=int(np.count_nonzero(~self.scheduler.view.mask_placed() & view.mask_placed())),
             requested=tuple(
                 compute_requested_shares(self.scheduler.view, self.view, self.remaining, self.ready_workers)
             ),
@@ -445,7 +445,7 @@ class ConsolidationRun:
             name = self.view.nodes.names[row]
             trial = NodeTrial.kept_for(self.candidates.find_stranded_pods([*gone, row]))
             if trial.lets_run:
-                pool = self.pools.names[self.pools.code[row]]
+                pool = self.pools.get_name(row)
                 needed.append(StayingNode(name, pool, trial.why, lets_run=trial.lets_run))
             else:
                 gone.append(row)

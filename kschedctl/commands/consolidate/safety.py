@@ -51,7 +51,7 @@ class RequiredRoom(NamedTuple):
         Raises KeyboardInterrupt if the user interrupts.
         """
         simulation = Simulation(self.scheduler, view.without_nodes(~remaining), preemption=False)
-        return all(outcome.row >= 0 for outcome in simulation.schedule_or_raise_interrupt(self.pods))
+        return all(outcome.is_placed for outcome in simulation.schedule_or_raise_interrupt(self.pods))
 
 
 def compute_requested_shares(before: Fork, after: Fork, remaining: Bools, workers: Bools) -> list[RequestedShare]:

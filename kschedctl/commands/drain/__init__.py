@@ -215,7 +215,7 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
     # What becomes of the pods
     pods = simulation.view.pods.objects
     evicted_pods = [pods[position] for position in evictable if position not in node_drain.evictable]
-    unplaced = [outcome for outcome in node_drain.outcomes.values() if outcome.row < 0]
+    unplaced = [outcome for outcome in node_drain.outcomes.values() if not outcome.is_placed]
     evicted = report_evictions(simulation)
     blocked = tuple(node_drain.report_blocked_pods())
     returned = tuple(pods[position].key for position in node_drain.find_returned_pods())
@@ -239,8 +239,8 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
     has_unreachable_pods = any(down.health is NodeHealth.UNREACHABLE for down in down_nodes)
     is_unready = find_unready_nodes(simulation.view)
 
-    is_drained = not (blocked or returned or simulation.interrupted or has_unreachable_pods)
-    has_consequences = bool(unplaced or not_created or select_displaced_pods(evicted) or node_drain.lost) or has_waiting
+    is_drained = not any((blocked, returned, simulation.interrupted, has_unreachable_pods))
+    has_consequences = any((unplaced, not_created, select_displaced_pods(evicted), node_drain.lost, has_waiting))
     harms_pending_pods = bool(nominated or stranded)
     return Drain(
         nodes=tuple(shared.nodes),
@@ -329,7 +329,7 @@ def _is_terminating(pod: Pod) -> bool:
 def _find_nominated_pods(simulation: Simulation, nodes: Sequence[str]) -> tuple[str, ...]:
     """Return the pending pods for which preemption reserved one of these nodes."""
     view = simulation.view
-    pods = (view.pods.objects[position] for position in view.pods.nominations if view.node[position] < 0)
+    pods = (view.pods.objects[position] for position in view.pods.nominations if not view.has_node(position))
     return tuple(pod.key for pod in pods if pod.status.nominated_node_name in nodes)
 
 

@@ -218,7 +218,8 @@ class Drain(Report, frozen=True):
         counts += self._describe_pods_evicted_elsewhere()
         if self.delayed:
             waits = counted(len(self.delayed), "pod can be evicted only", "pods can be evicted only")
-            counts.append(f"{waits} once replacements of others are ready ({first_few([d.pod for d in self.delayed])})")
+            delayed_names = first_few([delayed.pod for delayed in self.delayed])
+            counts.append(f"{waits} once replacements of others are ready ({delayed_names})")
         counts += self._describe_terminating_pods()
         if self.nominated:
             loses = agreeing(len(self.nominated), "pending pod loses its", "pending pods lose their")

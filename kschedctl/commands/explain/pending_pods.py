@@ -205,7 +205,7 @@ def explain_pods(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) ->
     explanation_by_kind: dict[tuple[int, str, str], Explanation] = {}
     explanations = {}
     for pod in pods:
-        info_code = int(table.info[table.index[pod.key]])  # equal for pods that look the same to the scheduler
+        info_code = table.get_info_number(table.index[pod.key])  # equal for pods that look the same to the scheduler
         identity = pod.key if extenders_called else ""  # to extenders no two pods are alike
         kind_of_pod = (info_code, pod.status.nominated_node_name, identity)
         if kind_of_pod not in explanation_by_kind:

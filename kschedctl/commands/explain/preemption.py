@@ -78,8 +78,9 @@ def _report_lack_of_lower_priorities(
 
     # The positions of the pods on nodes where evictions could help, and the rows of these nodes
     may_help = find_potential_nodes(cycle)
-    placed_pods = np.flatnonzero(view.node >= 0)
-    evictable_pods = placed_pods[may_help[view.node[placed_pods]]]
+    placed_pods = np.flatnonzero(view.mask_placed())
+    is_evictable = may_help[view.node[placed_pods]]
+    evictable_pods = placed_pods[is_evictable]
     if not len(evictable_pods):
         return None
     rows = np.unique(view.node[evictable_pods])

@@ -48,7 +48,7 @@ def replay_pods(scheduler: Scheduler, pods: Sequence[Pod], progress: Progress) -
     table = scheduler.view.pods
     pods_by_kind: dict[tuple[int, str], list[Pod]] = {}
     for pod in pods:
-        info_code = int(table.info[table.index[pod.key]])  # equal for pods that look the same to the scheduler
+        info_code = table.get_info_number(table.index[pod.key])  # equal for pods that look the same to the scheduler
         pods_by_kind.setdefault((info_code, pod.status.nominated_node_name), []).append(pod)
 
     report_done = progress.begin("Replaying pending pods", len(pods))
@@ -299,7 +299,7 @@ def find_node_by_waiting_pod(scheduler: Scheduler) -> Mapping[str, str]:
         simulation = Simulation(scheduler, preemption=False)
         pods, names = simulation.view.pods, simulation.view.nodes.names
         outcomes = simulation.schedule_or_raise_interrupt(find_pods_still_pending(simulation))
-        placed = (outcome for outcome in outcomes if outcome.row >= 0)
+        placed = (outcome for outcome in outcomes if outcome.is_placed)
         return {pods.objects[outcome.position].key: names[outcome.row] for outcome in placed}
 
     return scheduler.view.memo(find_node_by_waiting_pod, place_waiting_pods)

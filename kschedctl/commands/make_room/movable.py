@@ -57,7 +57,7 @@ def find_movable_pods(
     """
     view = simulation.view
     info_by_pod = view.pods.info
-    is_candidate = view.node >= 0
+    is_candidate = view.mask_placed()
     is_candidate[is_candidate] = among[view.node[is_candidate]]  # in two steps, as pods without a node have row -1
     is_candidate[list(spared)] = False
 

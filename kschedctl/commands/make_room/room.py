@@ -184,9 +184,11 @@ class RoomMaking:
         outcomes = schedule_victims(simulation, simulation.schedule(others))
         if simulation.interrupted:
             raise KeyboardInterrupt
-        failed = dict.fromkeys(outcome.position for outcome in outcomes if outcome.row < 0)
+        failed = dict.fromkeys(outcome.position for outcome in outcomes if not outcome.is_placed)
         unplaced = [
-            position for position in failed if simulation.view.node[position] < 0 and position not in simulation.gone
+            position
+            for position in failed
+            if not simulation.view.has_node(position) and position not in simulation.gone
         ]
         stage = Rehearsal(scheduler, simulation.view, simulation.view.nodes.objects, seed=seed)
         nodes = Pools.from_view(simulation.view).select_nodes_in_pool(criteria.pool)
@@ -195,7 +197,7 @@ class RoomMaking:
             simulation,
             wanted=wanted,
             unplaced=unplaced,
-            placed_first=[position for position in others if simulation.view.node[position] >= 0],
+            placed_first=[position for position in others if simulation.view.has_node(position)],
             nodes=nodes,
             keep=keep,
             criteria=criteria,

@@ -386,9 +386,10 @@ class PlanSearch:
             is_counted = is_counted | _find_interacting_pods(view, cycle)
         if not is_counted.any():
             return []
-        infos = view.pods.info[self.movable.pods]
-        pods = self.movable.pods[is_counted[infos]]
-        pods = pods[~np.isin(pods, moved_before) & (view.node[pods] >= 0)]
+        is_counted_pod = is_counted[view.pods.info[self.movable.pods]]
+        pods = self.movable.pods[is_counted_pod]
+        is_still_placed = ~np.isin(pods, moved_before) & (view.node[pods] >= 0)
+        pods = pods[is_still_placed]
         order = np.lexsort((pods, *(cost[pods] for cost in self._costs[::-1])))
         return [Position(position) for position in pods[order].tolist()]
 

@@ -215,7 +215,7 @@ class _DeschedulerReplay:
             kept=tuple(HeldPods(reason, count) for reason, count in Counter(self.protected).most_common()),
             placed=tuple(self._iter_placed_pods()),
             commands=tuple(self._iter_first_round_commands()),
-            fitting=int(np.count_nonzero((self.replay.view_at_start.node < 0) & (self.view_before.node >= 0))),
+            fitting=int(np.count_nonzero(~self.replay.view_at_start.mask_placed() & self.view_before.mask_placed())),
             pools=compare_pools(self.replay.view_at_start, self.replay.simulation.view) if self.replay.played else (),
             interrupted=self.interrupted,
             **basis,
@@ -349,7 +349,7 @@ class _TerminatedPods:
         """Yield a report about each deleted pod. `node_names` has the name of each node by its row."""
         for round_number, plugin, position in self.deletions:
             pod = self.view.pods.objects[position]
-            node = node_names[int(self.view.node[position])]
+            node = self.view.get_node_name(position)
             yield RemovedPod(
                 pod.key, str(find_owner(pod)), phase=pod.status.phase, plugin=plugin, node=node, round=round_number
             )

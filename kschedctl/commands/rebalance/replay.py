@@ -123,7 +123,7 @@ class EvictionReplay:
 
         source = Row(int(view.node[position]))
         outcome = self._place_replacement(position, source)
-        if outcome is None or outcome.row < 0:
+        if outcome is None or not outcome.is_placed:
             self._undo_eviction(position, source, outcome.message if outcome else "")
             return EvictionHarm.HOMELESS
 
@@ -158,7 +158,7 @@ class EvictionReplay:
         if terminating_pod is None:
             return outcome
         self.lingering.finish_termination(terminating_pod)
-        if outcome is not None and outcome.row >= 0:
+        if outcome is not None and outcome.is_placed:
             return outcome
         return self.simulation.attempt_pod(position)
 
@@ -166,7 +166,7 @@ class EvictionReplay:
         """Try the pending pods again and record the pods that get a node."""
         if self.pending:
             outcomes = self.simulation.schedule_or_raise_interrupt(self.pending)
-            self.placed |= {outcome.position: outcome.row for outcome in outcomes if outcome.row >= 0}
+            self.placed |= {outcome.position: outcome.row for outcome in outcomes if outcome.is_placed}
             self.pending = [position for position in self.pending if position not in self.placed]
 
     def _undo_eviction(self, position: Position, source: Row, message: str) -> None:

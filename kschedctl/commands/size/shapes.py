@@ -277,7 +277,7 @@ def find_places_of_pending_pods(
     place_by_node = _map_nodes_to_places(shapes)
     places_by_info: dict[int, tuple[Place, ...]] = {}
     places: Places = {}
-    pending_positions = np.flatnonzero(view.node < 0)
+    pending_positions = np.flatnonzero(~view.mask_placed())
     on_tried = progress.begin("Trying nodes for each kind of pod", len(np.unique(view.pods.info[pending_positions])))
     for position in pending_positions.tolist():
         number = int(view.pods.info[position])

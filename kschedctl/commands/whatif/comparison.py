@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -28,16 +28,19 @@ PodOutcome = tuple[str, str] | bool
 
 
 def iter_pod_changes(
-    before: SettledCluster, after: SettledCluster, objects_before: ClusterObjects
+    before: SettledCluster, after: SettledCluster, objects_before: ClusterObjects, recreated: Collection[str]
 ) -> Iterator[PodChange]:
-    """Yield a change for each pod that was created, moved to another node, waits now, or is gone, in order of key.
+    """Yield a change for each pod that was created, moved to another node, restarted, waits now, or is gone.
 
-    `objects_before` are the objects of the earlier cluster. Its Jobs tell which pods are not recreated.
+    The changes are in order of the pods' keys. `objects_before` are the objects of the earlier cluster. Its Jobs tell
+    which pods are not recreated. The pods in `recreated` count as restarted if they have the same node as before.
     """
     old_nodes, new_nodes = _map_pods_to_nodes(before.cluster), _map_pods_to_nodes(after.cluster)
     for key in sorted(old_nodes.keys() | new_nodes.keys()):
         source, target = old_nodes.get(key), new_nodes.get(key)
         change = _classify_change(source, target)
+        if source and source == target and key in recreated:
+            change = "Restarted"
         if change:
             namespace, _, name = key.partition("/")
             pod = after.cluster.pods.find(namespace, name) or before.cluster.pods.find(namespace, name)
@@ -152,7 +155,7 @@ def _compute_zone_totals(view: Fork, zone: str) -> _ZoneTotals:
         in_zone = column.codes == column.values.index(zone)
     else:
         in_zone = np.zeros(len(view.nodes), np.bool_)
-    nodes_of_bound_pods = view.node[view.node >= 0]
+    nodes_of_bound_pods = view.node[view.mask_placed()]
     return _ZoneTotals(
         nodes=int(in_zone.sum()),
         pods=int(in_zone[nodes_of_bound_pods].sum()),

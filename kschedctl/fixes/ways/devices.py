@@ -111,7 +111,7 @@ def _iter_claim_release_fixes(tried: TriedNode, claim: ResourceClaim) -> Iterato
     pods = tried.cycle.view.pods.index
     for user in users[:MOST_HOLDERS]:
         position = pods.get(f"{claim.metadata.namespace}/{user.name}")
-        if user.resource == "pods" and position is not None and tried.cycle.view.node[position] >= 0:
+        if user.resource == "pods" and position is not None and tried.cycle.view.has_node(position):
             yield from iter_pod_stop_fixes(tried, position)
 
 

@@ -127,25 +127,26 @@ def _find_pods_freeing_resources(tried: TriedNode, resource: str) -> list[Positi
         return []
 
     # What each pod frees of each lacking resource, (P, R). No fix moves more than MOST_MOVED pods.
-    infos = view.pods.info[positions]
-    freed = view.requests[infos][:, columns]
+    requests = view.get_requests(positions)
+    freed = requests[:, columns]
     shortages = np.array([fact.requested - fact.free for fact in facts])
     most_freed = np.sort(freed, axis=0)[-MOST_MOVED:].sum(axis=0)
     if (most_freed < shortages).any():
         return []
 
     # Split the pods into those that free enough by themselves and those that do not, and sort by `resource`.
-    freed_amounts = dict(zip(positions, view.requests[infos, view.resources[resource]].tolist(), strict=True))
-    sufficient_pods = {positions[index] for index in np.flatnonzero(np.all(freed >= shortages, axis=1)).tolist()}
-    smallest_sufficient = sorted(sufficient_pods, key=freed_amounts.__getitem__)
+    is_sufficient = dict(zip(positions, np.all(freed >= shortages, axis=1).tolist(), strict=True))
+    freed_amounts = dict(zip(positions, requests[:, view.resources[resource]].tolist(), strict=True))
+    smallest_first = sorted(positions, key=freed_amounts.__getitem__)
+    sufficient_pods = [position for position in smallest_first if is_sufficient[position]]
     insufficient_pods = [
-        position for position in positions if position not in sufficient_pods and freed_amounts[position] > 0
+        position for position in positions if not is_sufficient[position] and freed_amounts[position] > 0
     ]
     insufficient_pods.sort(key=freed_amounts.__getitem__, reverse=True)
 
     # Only MOST_TRIED pods are tried. Pods that free too little by themselves get half of the turns.
     half = MOST_TRIED // 2
-    return [*smallest_sufficient[:half], *insufficient_pods, *smallest_sufficient[half:]]
+    return [*sufficient_pods[:half], *insufficient_pods, *sufficient_pods[half:]]
 
 
 def _find_pods_crowding_domain(tried: TriedNode, key: str) -> list[Position]:
@@ -217,7 +218,7 @@ def _iter_move_fixes(tried: TriedNode, position: Position, allowed_nodes: Bools)
     new_node = _find_node_for_moved_pod(tried, position, pod, allowed_nodes)
     if not new_node:
         return
-    old_node = view.nodes.names[int(view.node[position])]
+    old_node = view.get_node_name(position)
     weakens, price = _describe_move_loss(pod)
     yield Fix(
         FixKind.MOVE_POD,
@@ -421,7 +422,7 @@ def _has_pending_pod(tried: TriedNode, owner: Owner) -> bool:
 
     def collect_workloads_with_pending_pods() -> frozenset[Owner]:
         """Return the workloads that have a pod without a node."""
-        pods = (view.pods.objects[position] for position in find_positions(view.node < 0))
+        pods = (view.pods.objects[position] for position in find_positions(~view.mask_placed()))
         return frozenset(find_owner(pod) for pod in pods if not pod.spec.node_name)
 
     return owner in view.memo("workloads of pods that wait", collect_workloads_with_pending_pods)

@@ -232,6 +232,26 @@ def _find_amounts_of_larger_node(tried: TriedNode, node: Node, other_pods: Seque
     return amounts
 
 
+def _describe_added_nodes(model: Node, count: int, sizes_text: str, *, is_offered: bool, has_rare_devices: bool) -> str:
+    """Describe the addition of `count` nodes like a model. `sizes_text` is how they are larger, or "".
+
+    If no node offers these amounts (`is_offered`), the model is not named. `has_rare_devices` says that most nodes of
+    the model's pool lack the model's devices.
+    """
+    nodes_text = "a node" if count == 1 else f"{count} nodes"
+    pool = find_node_pool_name(model)
+    if not is_offered:
+        return f"add {nodes_text} with {sizes_text}, but check the resource name and the device plugin first"
+    text = f"add {nodes_text} like {model.metadata.name}"
+    if has_rare_devices:
+        return f"{text} with its devices, which most nodes of pool {pool} lack"
+    if pool:
+        text += f" (pool {pool})"
+    if sizes_text:
+        text += f" but with {sizes_text}{' each' if count > 1 else ''}"
+    return text
+
+
 def build_added_nodes_fix(
     view: Fork,
     model: Node,
@@ -274,24 +294,13 @@ def build_added_nodes_fix(
             return any(requests.get(resource, 0) > amount for resource, amount in offered.items())
         return bool(info.spec.resource_claims) or any(map(is_extended, requests))
 
-    # Describe the new nodes.
-    nodes_text = "a node" if count == 1 else f"{count} nodes"
-    pool = find_node_pool_name(model)
-    where = f"like {name}"
     size_texts = [_describe_size(resource, size) for resource, size in sizes.items()]
     sizes_text = join_words(size_texts) if size_texts else ""
-    if unoffered_resources:
-        where = ""
-        text = f"add {nodes_text} with {sizes_text}, but check the resource name and the device plugin first"
-    elif has_rare_devices:
-        text = f"add {nodes_text} like {name} with its devices, which most nodes of pool {pool} lack"
-    else:
-        text = f"add {nodes_text} like {name}"
-        if pool:
-            text += f" (pool {pool})"
-        if sizes:
-            each = " each" if count > 1 else ""
-            text += f" but with {sizes_text}{each}{also_for}"
+    text = _describe_added_nodes(
+        model, count, sizes_text, is_offered=not unoffered_resources, has_rare_devices=has_rare_devices
+    )
+    if not unoffered_resources:
+        text += also_for
     return Fix(
         FixKind.ADD_NODE,
         (name, count, sizes_text),
@@ -300,7 +309,7 @@ def build_added_nodes_fix(
         edits=tuple(edits),
         cost=count * (OF_ANOTHER_SHAPE if sizes else ADD_NODE),
         variant_of="node",
-        where=where,
+        where="" if unoffered_resources else f"like {name}",
         needs_special_node=needs_special_node if sizes or has_rare_devices else None,
         larger_amounts=larger or {},
         with_room_for=with_room_for,

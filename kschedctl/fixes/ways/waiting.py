@@ -81,7 +81,7 @@ def _find_terminating_pods(tried: TriedNode, fact: AnyFact | None) -> list[Pod]:
     match fact:
         case PodInTheWay(pod=key) | HostPortHeld(holder=key) | DiskMounted(pod=key) | ClaimInUse(pod=key):
             position = view.pods.find_position(key) if key else None
-            if position is not None and view.node[position] >= 0:
+            if position is not None and view.has_node(position):
                 positions[position] = None
     pods = (view.pods.objects[position] for position in positions)
     return [pod for pod in pods if pod.metadata.deletion_timestamp is not None and pod.key != target_key]

@@ -180,7 +180,7 @@ def _with_computed_status(pdb: PodDisruptionBudget, simulation: Simulation) -> P
     # Count the selected pods and the healthy ones among them, as the controller does
     view = simulation.view
     covered = simulation.budgets.find_selected_pods(get_budget_key(pdb))[view.pods.info]
-    leaving = view.pods.terminating[view.pods.info] & (view.node < 0)
+    leaving = view.pods.terminating[view.pods.info] & ~view.mask_placed()
     pods = [view.pods.objects[position] for position in np.flatnonzero(covered & ~leaving).tolist()]
     healthy = sum(map(is_healthy, pods))
     desired = compute_desired_healthy(pdb, len(pods))

@@ -95,7 +95,7 @@ def _place_new_replicas(target: TargetPod) -> PlacedReplicas | None:
     outcomes = schedule_victims(simulation, simulation.schedule(positions))
     if simulation.interrupted:
         raise KeyboardInterrupt
-    unplaced = [position for position in positions if view.node[position] < 0]
+    unplaced = [position for position in positions if not view.has_node(position)]
     victims = _list_victims(simulation, outcomes, own_pods=positions)
     if len(unplaced) == len(positions) or not (unplaced or victims.evicted):
         return None
@@ -178,7 +178,7 @@ def _list_victims(simulation: Simulation, outcomes: Iterable[Outcome], own_pods:
     view = simulation.view
     return _Victims(
         evicted=tuple(view.pods.objects[position].key for position in victims),
-        without_node=tuple(view.pods.objects[position].key for position in victims if view.node[position] < 0),
+        without_node=tuple(view.pods.objects[position].key for position in victims if not view.has_node(position)),
     )
 
 

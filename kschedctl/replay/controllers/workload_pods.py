@@ -142,7 +142,7 @@ def _build_targets_of_pending_pods(scheduler: Scheduler, owner: Owner, pods: Seq
     table = scheduler.view.pods
     groups: dict[tuple[int, str], list[Pod]] = {}
     for pod in pods:
-        info_code = int(table.info[table.index[pod.key]])  # equal for pods that look the same to the scheduler
+        info_code = table.get_info_number(table.index[pod.key])  # equal for pods that look the same to the scheduler
         groups.setdefault((info_code, pod.status.nominated_node_name), []).append(pod)
     return [
         TargetPod(

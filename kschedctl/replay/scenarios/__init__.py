@@ -12,6 +12,7 @@ from typing import Any
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError, KschedctlError, UsageError
 from kschedctl.replay import edits as node_edits
@@ -42,8 +43,10 @@ class StepResult:
     """Pods that changed by (namespace, name); None for those that are gone."""
     notes: list[str] = field(default_factory=list)
     """What users should know about the step."""
-    displaced_count: int = 0
-    """How many pods lost their node by the step."""
+    displaced: list[Pod] = field(default_factory=list)
+    """The pods that lost their node by the step, without those that end with it."""
+    ending_count: int = 0
+    """How many pods of DaemonSets and static pods end, which belong to their nodes."""
     workload: Struct | None = None
     """The manifest from which the new pods of a scaled workload were created, or None if they are copies."""
 
@@ -69,7 +72,10 @@ class StepResult:
     def displace(self, pods: Iterable[Pod]) -> None:
         """Take pods off their nodes. Pods that no controller recreates are gone."""
         for pod in pods:
-            self.displaced_count += 1
+            if find_owner(pod).kind in ("DaemonSet", "Node"):
+                self.ending_count += 1
+            else:
+                self.displaced.append(pod)
             replacement = recreate_pod_with_current_priority(pod, self.cluster) if is_recreated_elsewhere(pod) else None
             self.change_pod(pod, replacement)
 

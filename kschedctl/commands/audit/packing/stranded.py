@@ -105,7 +105,7 @@ def _iter_typical_pods(view: Fork, pools: Pools, request_numbers: Rows) -> Itera
     """
     is_staying_info = view.pods.where(lambda info: find_owner(info.pod).kind in STAYING_KINDS)
     is_staying = is_staying_info[view.pods.info]  # one entry per pod instead of one per pod info
-    positions = np.flatnonzero((view.node >= 0) & ~is_staying)
+    positions = np.flatnonzero(view.mask_placed() & ~is_staying)
     pool_by_pod = pools.code[view.node[positions]]
     pods_by_pool = np.bincount(pool_by_pod, minlength=len(pools.names))
     largest_pools = np.argsort(-pods_by_pool, kind="stable")[:MAX_POOLS].tolist()
@@ -146,9 +146,9 @@ def _build_typical_pod(view: Fork, pool: int, positions: npt.NDArray[np.int64]) 
     infos, first_places, counts = np.unique(view.pods.info[positions], return_index=True, return_counts=True)
     most_frequent_first = np.argsort(-counts, kind="stable")
     owners = (find_owner(view.pods.infos[info].pod) for info in infos[most_frequent_first].tolist())
-    first_position = positions[first_places[most_frequent_first[0]]]
+    first_place = first_places[most_frequent_first[0]]  # of the most frequent info
     return TypicalPod(
-        position=Position(int(first_position)),
+        position=Position(int(positions[first_place])),
         pool=pool,
         pods=len(positions),
         workloads=tuple(dict.fromkeys(map(str, owners))),

@@ -87,7 +87,7 @@ def find_competing_schedulers(view: Fork) -> tuple[tuple[str, ...], tuple[int, .
     Return the sorted names of these schedulers and the rows of the shared nodes.
     """
     names = [info.spec.scheduler_name for info in view.pods.infos]
-    is_bound = view.node >= 0
+    is_bound = view.mask_placed()
     is_rival_info = np.array([name not in view.settings.served for name in names], np.bool_)
     is_of_rival = is_rival_info[view.pods.info]
     rows_of_rivals = view.node[is_bound & is_of_rival]

@@ -189,7 +189,7 @@ def _iter_distinct_pending_pods(scheduler: Scheduler) -> Iterator[tuple[Pod, int
     for pod in filter(is_pending, scheduler.cluster.unbound_pods()):
         if pod.spec.scheduling_gates:
             continue
-        pods_by_info.setdefault(int(columns.info[columns.index[pod.key]]), []).append(pod)
+        pods_by_info.setdefault(columns.get_info_number(columns.index[pod.key]), []).append(pod)
     return ((pods[0], len(pods)) for pods in pods_by_info.values())
 
 
@@ -199,7 +199,7 @@ def _iter_distinct_running_pods(scheduler: Scheduler) -> Iterator[tuple[Pod, int
     Terminating pods are left out.
     """
     view, pods = scheduler.view, scheduler.view.pods
-    bound_positions = np.flatnonzero(view.node >= 0)
+    bound_positions = np.flatnonzero(view.mask_placed())
     infos, first_places, counts = np.unique(pods.info[bound_positions], return_index=True, return_counts=True)
     first_positions = bound_positions[first_places]
     for info, position, count in zip(infos.tolist(), first_positions.tolist(), counts.tolist(), strict=True):

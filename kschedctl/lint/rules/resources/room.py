@@ -355,7 +355,7 @@ def _can_count_running_pods(facts: ClusterFacts, workload: Workload) -> bool:
     if workload.subject.namespace:
         return True
     # Without a namespace, running pods of an owner of the same name may or may not be the workload's.
-    return not any(o.kind == workload.kind and o.name == workload.subject.name for o in facts.pods_by_owner)
+    return not any(owner.kind == workload.kind and owner.name == workload.subject.name for owner in facts.pods_by_owner)
 
 
 def _fits_without_replay(facts: ClusterFacts, workload: Workload, count: int) -> bool:
@@ -375,6 +375,7 @@ def _fits_without_replay(facts: ClusterFacts, workload: Workload, count: int) ->
         return False
     requests = facts.get_requests(workload)
     is_requested = requests > 0
-    free = np.maximum(facts.free_amounts[facts.get_eligible_nodes(workload)][:, is_requested], 0)
+    free_amounts = facts.free_amounts[facts.get_eligible_nodes(workload)]
+    free = np.maximum(free_amounts[:, is_requested], 0)
     pods_per_node = (free // requests[is_requested]).min(axis=1)
     return bool(pods_per_node.sum() >= count)
