@@ -55,7 +55,7 @@ def test_daemons_and_bare_pods() -> None:
     report = simulate_failures(Cluster.from_objects([*zones(1), daemon, pod("alone", "n0")]), "node")
     worst = report.failures[0]
     assert (worst.name, worst.displaced, worst.lost, worst.unplaced, worst.ending) == ("n0", 1, 1, 0, 1)
-    assert "Pods of DaemonSets and static pods end with their nodes" in RENDERERS["table"](report, Style())
+    assert "DaemonSet pods and static pods end when their node is lost" in RENDERERS["table"](report, Style())
     without_daemons = simulate_failures(Cluster.from_objects([*zones(1), pod("alone", "n0")]), "node")
     assert "Pods of DaemonSets" not in RENDERERS["table"](without_daemons, Style())
 
@@ -313,7 +313,7 @@ def test_domains_of_nodes_that_are_not_deleted_yet_count_for_spreading(policy: s
     assert not report.safe
     answer = "No zone can be lost without disruption. Worst is a: 2 pods wait until the lost node is deleted"
     assert str(report) == answer == report.summary().headline
-    text = "count as empty domains for spread constraints until they are deleted"
+    text = "since unreachable nodes count as empty domains for spread constraints"
     assert any(text in warning for warning in report.summary().warnings)
     assert text in RENDERERS["table"](report, Style(width=500))
     assert [problem.object for problem in report.find_ci_gate_problems()] == ["Zone a", "Zone b"]
