@@ -258,13 +258,13 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
 
     def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
-        untainted = "a node is added without NoSchedule and NoExecute taints"
+        untainted = "a node with no NoSchedule or NoExecute taint is added"
         tolerations = (toleration for toleration in info.spec.tolerations if toleration.key not in DEFAULT_TOLERATIONS)
         tolerated = [toleration.key or "everything" for toleration in tolerations]
         if tolerated:
-            untainted += f" except those it tolerates ({join_words(tolerated)})"
+            untainted = f"a node with no NoSchedule or NoExecute taint, apart from {join_words(tolerated)}, is added"
         yield WakeTrigger(NODE, ADD, untainted)
-        last_taint_removed = "the last taint that keeps the pod away is removed from a node"
+        last_taint_removed = "the last taint that the pod does not tolerate is removed from a node"
         yield WakeTrigger(NODE, ActionType.UPDATE_NODE_TAINT, last_taint_removed)
         yield WakeTrigger(POD, ActionType.UPDATE_POD_TOLERATION, "the pod's tolerations change")
 
