@@ -281,8 +281,8 @@ class ConsolidationRun:
 
         Otherwise the returned trial says why, and the drain is undone.
         """
-        removed = [Row(gone) for gone in np.flatnonzero(self.ready_workers & ~self.remaining).tolist()]
-        if stranded := self.candidates.find_stranded_pods([*removed, row]):
+        removed = np.flatnonzero(self.ready_workers & ~self.remaining)
+        if stranded := self.candidates.find_stranded_pods(np.append(removed, row)):
             return NodeTrial.kept_for(stranded)
         trial = self.drains.drain_unneeded_node(row, [*self.pending, *self.candidates.displaced])
         if trial.why:

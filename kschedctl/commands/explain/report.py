@@ -31,6 +31,7 @@ from kschedctl.reports.unknown import (
     describe_doubt,
 )
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, describe_state_counts, has_unadmitted, list_fixes
+from kschedctl.scheduler.framework.facts import CauseScope
 from kschedctl.scheduler.registry.in_tree import AnyFact
 from kschedctl.text.counts import agreeing, counted, first_few
 
@@ -167,26 +168,26 @@ class Cause(Document, frozen=True):
             plain=self.plain,
         )
 
-    def describe_scope(self, nodes: int, *, with_node: bool = True) -> str:
-        """Say in parentheses how many nodes the cause applies to. Return "" if the cause is not about nodes.
+    def build_scope(self, nodes: int) -> CauseScope:
+        """Say how many nodes the cause applies to, and name one: the closest, or an example if no node is eligible.
 
-        `nodes` is the number of nodes in the cluster. With `with_node`, the text also names one node: the closest, or
-        an example if no node is eligible.
+        `nodes` is the number of nodes in the cluster. The texts are empty if the cause is not about nodes.
 
-        >>> Cause("", "Insufficient cpu", 9, 9, "w4").describe_scope(12)
-        ' (all 9 eligible nodes; closest: w4)'
+        >>> Cause("", "Insufficient cpu", 9, 9, "w4").build_scope(12).text
+        ' (rules out all 9 eligible nodes; closest: w4)'
         """
         if not self.nearest:
-            return ""
+            return CauseScope("", "", "")
         share = describe_node_share(self.nodes, self.within, nodes)
-        if not with_node:
-            return f" ({share})" if share else ""
-        # A single node is named instead of counted
-        if nodes == 1:
-            return f" ({self.nearest})"
-        if self.within == self.nodes == 1:
-            return f" ({self.nearest}, {share})"
-        return f" ({share}; closest: {self.nearest})" if self.within else f" ({share}, for example {self.nearest})"
+        if nodes == 1:  # a single node is named instead of counted
+            text = f"rules out the only node, {self.nearest}"
+        elif self.within == self.nodes == 1:
+            text = f"rules out {share}, {self.nearest}"
+        else:
+            named = f"; closest: {self.nearest}" if self.within else f", for example {self.nearest}"
+            text = f"rules out {share}{named}"
+        share_text = f" (rules out {share})" if share else ""
+        return CauseScope(self.nearest, f" ({text})", share_text, not self.within, is_only_node=nodes == 1)
 
 
 class Advice(Document, frozen=True):

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from kschedctl.api.labels import SelectorError, selector_from_api
 from kschedctl.api.objects import EphemeralVolumeSource, PersistentVolume, PersistentVolumeClaim, PhaseStatus, Pod
 from kschedctl.api.ownership import find_controller, find_owner
-from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_pod_edits
+from kschedctl.fixes.trial.changes import ClaimRecreation, Fix, ObjectEdit, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.replay import kubectl
@@ -144,7 +144,7 @@ def describe_lost_storage(claim: PersistentVolumeClaim, new_claim: PersistentVol
         return ""
     percent = 100 * remaining // requested
     share = f"{percent}%" if percent else "less than 1%"
-    return f"the pod gets {share} of the storage that it asks for"
+    return f"the pod gets only {share} of the storage that it requests"
 
 
 def _matches_claim_selector(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
@@ -216,6 +216,7 @@ def iter_claim_recreation_fixes(
         return
 
     smaller = describe_lost_storage(claim, new_claim)
+    recreation: ClaimRecreation | None = None
     edits = (*deletion.edits, ObjectEdit(ObjectKey.of(claim), change), *extra_edits)
     if is_ephemeral and not keeps_spec:
         # The claim is created again with the pod, whose template changes.
@@ -226,6 +227,7 @@ def iter_claim_recreation_fixes(
         commands = deletion.commands  # a controller creates the claim again
     else:
         commands = (*deletion.preparation, render_volume_claim_recreation(claim, build_claim_to_apply(new_claim)))
+        recreation = ClaimRecreation(ObjectKey.of(claim), deletion.preparation, text)
 
     name = format_claim_key(claim)
     yield Fix(
@@ -240,6 +242,7 @@ def iter_claim_recreation_fixes(
         variant_of=name if where else None,
         where=where,
         price=Price.GUARANTEE if smaller and deletion.price is None else deletion.price,
+        recreation=recreation,
         volume_to_find=volume_to_find,
     )
 

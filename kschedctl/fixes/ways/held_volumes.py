@@ -109,7 +109,7 @@ def _iter_volume_detach_fixes(tried: TriedNode, limit: DriverLimit) -> Iterator[
         # None deletes the VolumeAttachment
         edits = (ObjectEdit(key, lambda _: None),)
         command = kubectl.render_delete(key)
-        weakens = "if the node still has it mounted, its data may be damaged"
+        weakens = "if the node still has the volume mounted, the data may be damaged"
         name = volume.metadata.name
         yield Fix(
             FixKind.DETACH_VOLUME,
@@ -147,9 +147,9 @@ def iter_pod_stop_fixes(tried: TriedNode, position: Position) -> Iterator[Fix]:
     if find_owner(pod).kind != "Pod":
         yield from iter_scale_down_fixes(tried, position)
         return
-    text = f"stop pod {pod.key}"
+    text = f"delete pod {pod.key}"
     command = kubectl.render_eviction(pod)
-    weakens = f"pod {pod.key} is gone for good: no controller owns it"
+    weakens = f"pod {pod.key} is not recreated, since it has no controller"
     yield Fix(
         FixKind.STOP_POD,
         pod.key,

@@ -18,6 +18,7 @@ from kschedctl.fixes.trial.trials import is_resized
 from kschedctl.fixes.trial.tried_node import NodeRejection, TriedNode
 from kschedctl.fixes.ways.waiting import build_deletion_edits, find_driver_users, iter_detach_edits
 from kschedctl.replay import kubectl
+from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.edits import ObjectKey, is_made_up, is_recreated_elsewhere
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
@@ -171,9 +172,15 @@ def _find_pods_crowding_domain(tried: TriedNode, key: str) -> list[Position]:
 
 
 def _is_movable(tried: TriedNode, position: Position) -> bool:
-    """Return whether the pod exists, a controller would recreate it elsewhere, and its PDB allows its eviction."""
-    pod = tried.cycle.view.pods.objects[position]
-    return not is_made_up(pod) and is_recreated_elsewhere(pod) and is_evictable(tried, position)
+    """Return whether the pod exists, a controller would recreate it elsewhere, and its PDB allows its eviction.
+
+    Pods whose eviction would make their Job fail are not movable.
+    """
+    view = tried.cycle.view
+    pod = view.pods.objects[position]
+    if is_made_up(pod) or not is_recreated_elsewhere(pod) or JobFailures.of(view.objects).would_fail_job(pod):
+        return False
+    return is_evictable(tried, position)
 
 
 def is_evictable(tried: TriedNode, position: Position) -> bool:

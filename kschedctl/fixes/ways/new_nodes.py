@@ -27,6 +27,7 @@ from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import HOSTNAME, ZONE, NodeColumns, get_region_and_zone
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.text.counts import counted, join_words
 
 ADD_NODE, OF_ANOTHER_SHAPE = 70, 75
 """The costs of a node like an existing one, and of a larger one."""
@@ -92,7 +93,21 @@ def _build_larger_node_fix(tried: TriedNode, model: Node, other_pods: Sequence[P
         larger=amounts,
         unoffered_resources=frozenset(name for name in amounts if is_extended(name) and not largest[name]),
         with_room_for=partial(_build_larger_node_fix, tried, model),
+        also_for=_describe_pods_besides(tried, amounts, len(other_pods)),
     )
+
+
+def _describe_pods_besides(tried: TriedNode, amounts: Amounts, pods_ahead: int) -> str:
+    """Return a parenthesis that names the other pods for which a larger node has room, or "" if it has room for none.
+
+    `amounts` is what the node offers, and `pods_ahead` the number of pods ahead in the queue that it also takes.
+    """
+    requests = tried.cycle.info.incoming_requests
+    if all(amount <= requests.get(name, 0) for name, amount in amounts.items()):
+        return ""
+    if not pods_ahead:
+        return " (with room for DaemonSet pods)"
+    return f" (with room for {counted(pods_ahead, 'pod')} ahead in the queue)"
 
 
 def _would_new_node_accept_pod(tried: TriedNode, model: Node) -> bool:
@@ -233,7 +248,7 @@ def _describe_added_nodes(model: Node, count: int, sizes_text: str, *, is_offere
     if pool:
         text += f" (pool {pool})"
     if sizes_text:
-        text += f", but with {sizes_text}"
+        text += f" but with {sizes_text}{' each' if count > 1 else ''}"
     return text
 
 
@@ -246,12 +261,14 @@ def build_added_nodes_fix(
     unoffered_resources: frozenset[str] = frozenset(),
     has_rare_devices: bool = False,
     with_room_for: Callable[[Sequence[PodInfo]], Fix | None] | None = None,
+    also_for: str = "",
 ) -> Fix:
     """Build the fix that adds `count` nodes like a model, with its DaemonSet pods, devices and volume limits.
 
     `larger` are the amounts of some resources of which the new nodes offer more than the model. `unoffered_resources`
     are the resources in `larger` that no node offers, and `has_rare_devices` says that most nodes of the model's pool
     lack the model's devices. Both change the fix's text. `with_room_for` becomes a field of the fix.
+    `also_for` is a parenthesis that says for which other pods the nodes are larger than the pod needs.
     """
     name = model.metadata.name
     sizes: Resources = {
@@ -277,10 +294,13 @@ def build_added_nodes_fix(
             return any(requests.get(resource, 0) > amount for resource, amount in offered.items())
         return bool(info.spec.resource_claims) or any(map(is_extended, requests))
 
-    sizes_text = ", ".join(_describe_size(resource, size) for resource, size in sizes.items())
+    size_texts = [_describe_size(resource, size) for resource, size in sizes.items()]
+    sizes_text = join_words(size_texts) if size_texts else ""
     text = _describe_added_nodes(
         model, count, sizes_text, is_offered=not unoffered_resources, has_rare_devices=has_rare_devices
     )
+    if not unoffered_resources:
+        text += also_for
     return Fix(
         FixKind.ADD_NODE,
         (name, count, sizes_text),
@@ -300,6 +320,7 @@ def build_added_nodes_fix(
             larger=larger,
             unoffered_resources=unoffered_resources,
             has_rare_devices=has_rare_devices,
+            also_for=also_for,
         ),
     )
 
@@ -308,11 +329,14 @@ def _describe_size(resource: str, size: object) -> str:
     """Describe an amount of a resource in words.
 
     >>> _describe_size("cpu", "17"), _describe_size("memory", "64Gi"), _describe_size("nvidia.com/gpu", "8")
-    ('17 CPUs', '64Gi of memory', '8 nvidia.com/gpu')
+    ('17 CPUs', '64 GiB of memory', '8 nvidia.com/gpu')
     """
     if resource == CPU:
         return "1 CPU" if size == "1" else f"{size} CPUs"
-    return f"{size} {resource}" if is_extended(resource) else f"{size} of {resource}"
+    if is_extended(resource):
+        return f"{size} {resource}"
+    spelled_size = str(size).replace("Gi", " GiB").replace("Mi", " MiB")
+    return f"{spelled_size} of {resource}"
 
 
 def _format_amount_rounded_up(resource: str, amount: int) -> str:

@@ -167,7 +167,7 @@ def _build_volume_creation_fix(
         weakens = deletion.weakens
         price = deletion.price
     if volume.spec.host_path is not None and volume.spec.csi is None and volume.spec.node_affinity is None:
-        directories = "its hostPath is another directory on each node, so that a pod that moves leaves its data behind"
+        directories = "a hostPath is a different directory on each node, so a pod that moves leaves its data behind"
         weakens = "; ".join(filter(None, (weakens, directories)))
     cost = NEW_VOLUME
     if _has_provisioner(claim, get_listers(tried.cycle.view)):

@@ -293,7 +293,7 @@ def _build_preferred_terms_fix(tried: TriedNode) -> Fix:
         for requirement in term.match_expressions:
             if price is None:
                 weakens, price = _price_requirement_loss(requirement)
-    text = "make its required node affinity a preference"
+    text = "make the pod's required node affinity a preference"
     edits = build_pod_edits(tried.trial.pod, change)
     return Fix(
         FixKind.SOFTEN_NODE_AFFINITY, "all", text, by="author", edits=edits, cost=SOFTEN, weakens=weakens, price=price

@@ -98,7 +98,7 @@ def _iter_topology_key_fixes(tried: TriedNode, field: str, index: int, term: Pod
     `field` and `index` locate the term in the pod's spec.
     """
     for new_key, price in iter_other_topologies(term.topology_key, tried):
-        text = f"use the topology {new_key} instead of {term.topology_key} in its {field.replace('_', ' ')}"
+        text = f"use the topology {new_key} instead of {term.topology_key} in the pod's {field.replace('_', ' ')}"
         edits = build_pod_edits(tried.trial.pod, _build_term_change(field, index, replace(term, topology_key=new_key)))
         yield Fix(
             FixKind.CORRECT_TOPOLOGY_KEY,
@@ -149,7 +149,7 @@ def _iter_own_revision_fixes(tried: TriedNode, index: int, term: PodAffinityTerm
         same_revision = SelectorRequirement(TEMPLATE_HASH, "In", (revision,))
         expressions = (*term.label_selector.match_expressions, same_revision)
         limited_term = replace(limited_term, label_selector=replace(term.label_selector, match_expressions=expressions))
-    text = f"keep away only from pods of its own revision (matchLabelKeys: {TEMPLATE_HASH}, term {index + 1})"
+    text = f"keep the pod away only from pods of its own revision (matchLabelKeys: {TEMPLATE_HASH}, term {index + 1})"
     edits = build_pod_edits(pod, _build_term_change("pod_anti_affinity", index, limited_term))
     yield Fix(FixKind.MATCH_LABEL_KEYS, ("pod_anti_affinity", index), text, by="author", edits=edits, cost=ROLLOUT)
 

@@ -18,6 +18,7 @@ from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, Trie
 from kschedctl.fixes.ways import neighbours, node_resources, waiting
 from kschedctl.scheduler.plugins.node_resources.fit import Insufficient, NodeResourcesFit
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.text.counts import format_percentage
 
 LOWER, WHOLE, WITHOUT = 30, 60, 90
 """The cost of lowering a request, the most that is added for a large reduction, and the cost of dropping it."""
@@ -248,13 +249,12 @@ def _build_request_lowering_fix(tried: TriedNode, request: PodRequest, resource:
 
 
 def _format_percentage(share: float) -> str:
-    """Format a share as a whole percentage, rounded down.
+    """Format a share as a percentage: a whole one, or else with one digit after the point.
 
-    >>> _format_percentage(0.179), _format_percentage(0.0099)
-    ('17%', 'less than 1%')
+    >>> _format_percentage(0.1166), _format_percentage(0.3), _format_percentage(0.0099)
+    ('11.7%', '30%', 'less than 1%')
     """
-    percentage = int(share * 100)
-    return f"{percentage}%" if percentage else "less than 1%"
+    return "less than 1%" if share < 0.01 else format_percentage(share).replace(".0%", "%")
 
 
 def _describe_lowered_amount(resource: str, new_amount: int, old_amount: int) -> str:

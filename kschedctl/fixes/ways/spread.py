@@ -116,7 +116,7 @@ def _iter_narrower_counting_fixes(
     """
     key = constraint.topology_key
     if has_template_hash(tried.trial.pod) and TEMPLATE_HASH not in constraint.match_label_keys:
-        text = f"spread across {key} only with pods of its own revision (matchLabelKeys: {TEMPLATE_HASH})"
+        text = f"spread across {key}, counting only pods of the same revision (matchLabelKeys: {TEMPLATE_HASH})"
         keys = (*constraint.match_label_keys, TEMPLATE_HASH)
         yield _build_constraint_field_fix(tried, index, FixKind.MATCH_LABEL_KEYS, text, ROLLOUT, match_label_keys=keys)
     if constraint.node_taints_policy != "Honor":

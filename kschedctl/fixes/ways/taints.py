@@ -184,7 +184,7 @@ def _build_toleration_fix(tried: TriedNode, taint: Taint, requests_devices: bool
     weakens = ""
     price: Price | None
     if requests_devices is False:
-        weakens, price = "it takes room from pods that request the devices of these nodes", Price.LOSS
+        weakens, price = "the pod takes capacity from pods that need the devices of the tainted nodes", Price.LOSS
     elif taint.key in CONTROL_PLANE_TAINTS:
         weakens, price = "the pod may run on control-plane nodes", Price.LOSS
     elif requests_devices or _selects_only_tainted_nodes(tried, taint):
@@ -333,7 +333,7 @@ def _build_taint_removal_fix(node: Node, taint: Taint) -> Fix:
         by="operator",
         edits=build_node_edits(node, change),
         cost=UNTAINT,
-        weakens="pods that do not tolerate it may run there, too",
+        weakens="pods that do not tolerate the taint may run on the node, too",
         commands=(kubectl.render_command("taint", "node", name, f"{taint.key}:{taint.effect}-"),),
         variant_of=taint,
         where=name,

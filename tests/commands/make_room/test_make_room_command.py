@@ -43,7 +43,7 @@ def test_what_was_not_read_makes_it_conditional(run: Run, write: Write) -> None:
     """Budgets might forbid the eviction."""
     code, out, err = run("make-room", "new", "-f", write(*cluster(), pod("new", "3"), whole=False))
     assert code == 5, err
-    assert "not certain: PodDisruptionBudgets were not among the files" in out
+    assert "not certain: the files contain no list of PodDisruptionBudgets" in out
 
 
 def test_all_replicas_of_a_manifest(run: Run, write: Write) -> None:

@@ -7,7 +7,7 @@ and so are the pods of nodes that are not ready. Nominated nodes are not tried, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -85,10 +85,12 @@ class EmptyingOrder(NamedTuple):
     homes: Sequence[PodHomes] = ()
     """Where the pods that still wait can run."""
 
-    def find_stranded_pods(self, removed: Iterable[Row]) -> tuple[str, ...]:
+    def find_stranded_pods(self, removed: Sequence[Row] | Rows) -> tuple[str, ...]:
         """Return the pods that can run nowhere once the nodes at these rows are gone (`namespace/name`)."""
+        if not self.homes:
+            return ()
         is_removed = np.zeros(len(self.view.nodes), np.bool_)
-        is_removed[list(removed)] = True
+        is_removed[np.asarray(removed)] = True
         return tuple(home.pod for home in self.homes if home.are_lost_without(is_removed))
 
 
