@@ -135,7 +135,7 @@ class NodeGroupInput:
         typer.Option(
             "--pool-label",
             metavar="KEY",
-            help="Node label whose value is the name of the node's group.  [default: well-known labels]",
+            help="Node label whose value is the name of the node's pool.  [default: well-known labels]",
             show_default=False,
         ),
     ] = ""

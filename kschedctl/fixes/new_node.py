@@ -300,7 +300,7 @@ def simulate_growth(
         loops += 1
         pool_by_node |= {node.metadata.name: pool for pool, nodes in new_nodes.nodes.items() for node in nodes}
         settled = settle(add_new_nodes(settled.cluster, new_nodes), call_extender=call_extender)
-        evicted += settled.evicted
+        evicted += len(settled.evicted)
         new_nodes = autoscaler.grow_for_pending_pods(settled.cluster)
 
     # Report where the pending pods are now, and why the remaining ones get no node.

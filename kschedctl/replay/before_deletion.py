@@ -211,9 +211,9 @@ def _find_unready_nodes(shared: SharedCluster) -> Bools:
 class PodsBeforeDeletion(NamedTuple):
     """The pods that the loss of nodes leaves without a running replacement until the nodes are deleted."""
 
-    waiting: tuple[PodsWaitingForDeletion, ...]
+    waiting: tuple[PodsWaitingForDeletion, ...] = ()
     """The pods that fit nowhere before, and get a node afterwards."""
-    late: tuple[LatePods, ...]
+    late: tuple[LatePods, ...] = ()
     """The other pods that get a node in the end, but run again only afterwards."""
 
 

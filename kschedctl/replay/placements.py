@@ -13,6 +13,7 @@ from kschedctl.api.objects import Affinity, PersistentVolumeClaim, Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import PODS
 from kschedctl.cluster import Cluster
+from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.placements import (
     EvictedPod,
@@ -175,13 +176,17 @@ def list_evicted_elsewhere(simulation: Simulation, displaced_from: Container[str
 def list_lost_victims(simulation: Simulation) -> tuple[str, ...]:
     """Return the keys of the pods that preemption evicted and that no controller recreates, each key once.
 
-    Pods that were being deleted anyway are left out.
+    They have no controller, or their Job fails. Pods that were being deleted anyway are left out.
     """
     pods = simulation.view.pods.objects
+    job_failures = JobFailures.of(simulation.view.objects)
     victims = [pods[eviction.victim] for eviction in simulation.evictions]
     return tuple(
         dict.fromkeys(
-            pod.key for pod in victims if find_owner(pod).kind == "Pod" and pod.metadata.deletion_timestamp is None
+            pod.key
+            for pod in victims
+            if (find_owner(pod).kind == "Pod" or job_failures.is_of_failed_job(pod))
+            and pod.metadata.deletion_timestamp is None
         )
     )
 

@@ -14,7 +14,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
-from kschedctl.replay.edits import change_pods, is_recreated, recreate_pod_with_current_priority
+from kschedctl.replay.edits import change_pods, recreate_pod_with_current_priority
 from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.reports.placements import PendingLeftOut
 from kschedctl.reports.unknown import UnknownKind
@@ -60,8 +60,8 @@ class SettledCluster:
     """Pods that still wait, with kube-scheduler's reasons."""
     placed: int = 0
     """How many pods were placed."""
-    evicted: int = 0
-    """How many pods were preempted, apart from pods that were being deleted anyway."""
+    evicted: tuple[str, ...] = ()
+    """The pods that were preempted, apart from pods that were being deleted anyway. A pod may occur several times."""
     interrupted: bool = False
     unknown: tuple[UnknownKind, ...] = ()
     """What the result depends on and was not read."""
@@ -72,6 +72,11 @@ def settle(
 ) -> SettledCluster:
     """Schedule all pending pods that fit, and recreated victims of preemption, and return the resulting cluster."""
     simulation = enable_pod_recreation(Simulation(Scheduler(cluster, call_extender), seed=seed, sampling=sampling))
+    return settle_simulation(simulation)
+
+
+def settle_simulation(simulation: Simulation) -> SettledCluster:
+    """Schedule all pending pods of a simulation that recreates evicted pods, and return the resulting cluster."""
     return build_settled_cluster(simulation, schedule_with_victims(simulation, find_pods_still_pending(simulation)))
 
 
@@ -187,11 +192,10 @@ def recreate_gone_pods(simulation: Simulation, positions: Iterable[Position]) ->
 
 
 def _is_recreated(simulation: Simulation, position: Position) -> bool:
-    """Return whether a controller recreates the pod. A Job does not if one more failed pod makes it fail."""
-    from kschedctl.replay.controllers.eviction import would_fail_job  # noqa: PLC0415 - only after evictions
+    """Return whether a controller recreates the evicted pod. If a Job controls the pod, count it as failed."""
+    from kschedctl.replay.controllers.job_failures import JobFailures  # noqa: PLC0415 - only after evictions
 
-    pod = simulation.view.pods.objects[position]
-    return is_recreated(pod) and not would_fail_job(pod, simulation.view.objects)
+    return JobFailures.of(simulation.view.objects).record_eviction(simulation.view.pods.objects[position])
 
 
 def build_settled_cluster(simulation: Simulation, outcomes: list[Outcome]) -> SettledCluster:
@@ -204,7 +208,7 @@ def build_settled_cluster(simulation: Simulation, outcomes: list[Outcome]) -> Se
         build_resulting_cluster(simulation),
         waiting,
         placed=sum(outcome.is_placed for outcome in _select_latest_outcomes(outcomes)),
-        evicted=len(list_displaced_victims(simulation, outcomes)),
+        evicted=tuple(map(pods.get_key, list_displaced_victims(simulation, outcomes))),
         interrupted=simulation.interrupted,
         unknown=find_simulation_unknowns(simulation),
     )
@@ -227,9 +231,13 @@ def _select_latest_outcomes(outcomes: Iterable[Outcome]) -> Iterable[Outcome]:
 def build_resulting_cluster(simulation: Simulation) -> Cluster:
     """Build the cluster as it is after the simulation.
 
-    Pods that moved are on their new nodes, pods that lost their node are pending, and gone pods are left out.
+    Pods that moved are on their new nodes, pods that lost their node are pending, and gone pods are left out. So are
+    the pods of Jobs that failed because their pods were evicted.
     """
+    from kschedctl.replay.controllers.job_failures import JobFailures  # noqa: PLC0415 - only after evictions
+
     view = simulation.view
+    job_failures = JobFailures.of(view.objects)
     moved = np.flatnonzero(view.node != simulation.scheduler.view.node).tolist()
     changes: dict[tuple[str, str], Pod | None] = {}
     for position in (*moved, *simulation.gone):
@@ -241,7 +249,12 @@ def build_resulting_cluster(simulation: Simulation) -> Cluster:
         else:
             node_name = view.nodes.names[row] if row >= 0 else ""
             changes[key] = build_replacement(pod, node_name, view.cluster)
-    return change_pods(view.cluster, changes)
+    for pod in job_failures.list_pods_of_failed_jobs(view.cluster):
+        changes[pod.metadata.namespace, pod.metadata.name] = None
+    cluster = view.cluster
+    if changed_jobs := job_failures.list_changed_jobs():
+        cluster = cluster.with_objects({"Job": changed_jobs})
+    return change_pods(cluster, changes)
 
 
 def build_replacement(pod: Pod, node: str, cluster: Cluster) -> Pod:

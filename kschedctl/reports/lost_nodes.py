@@ -27,37 +27,29 @@ class WaitingRule(StrEnum):
 
     def describe(self, pods: str, *, single: bool) -> str:
         """Return a clause that says why the pods wait, and until when. `single` says whether it is one pod."""
-        wait = "waits" if single else "wait"
+        waiting = f"{pods} {'waits' if single else 'wait'} until the lost nodes are deleted"
         match self:
             case WaitingRule.SPREAD:
                 return (
-                    "unreachable nodes count as empty domains for spread constraints until they are deleted, unless "
-                    f"nodeTaintsPolicy is Honor: {pods} {wait} until then"
+                    f"{waiting}, since unreachable nodes count as empty domains for spread constraints (unless "
+                    "nodeTaintsPolicy is Honor)"
                 )
             case WaitingRule.LATE_PODS:
                 return (
-                    "some pods are replaced only once the lost nodes are deleted, so that their domains have too few "
-                    f"pods for the spread constraints of others: {pods} {wait} until then"
+                    f"{waiting}, since other pods are not replaced before, and their domains have too few pods for the "
+                    "spread constraints"
                 )
             case WaitingRule.AFFINITY:
                 return (
-                    "pods that stay Terminating on unreachable nodes count for required pod affinity and anti-affinity "
-                    f"until the nodes are deleted: {pods} {wait} until then"
+                    f"{waiting}, since pods that stay Terminating on these nodes count for required pod affinity and "
+                    "anti-affinity"
                 )
             case WaitingRule.CLAIM_IN_USE:
-                return (
-                    "a pod that stays Terminating on an unreachable node uses its ReadWriteOncePod claim until the "
-                    f"node is deleted: {pods} {wait} until then"
-                )
+                return f"{waiting}, since a pod that stays Terminating there uses the same ReadWriteOncePod claim"
             case WaitingRule.DEVICE_IN_USE:
-                return (
-                    "device claims of pods that stay Terminating on unreachable nodes stay allocated there until the "
-                    f"nodes are deleted: {pods} {wait} until then"
-                )
+                return f"{waiting}, since the device claims of pods that stay Terminating on these nodes stay allocated"
             case _:
-                return (
-                    f"as long as the lost nodes exist, other pods take the room: {pods} {wait} until they are deleted"
-                )
+                return f"{waiting}, since until then other pods take the capacity that is left"
 
 
 class PodsWaitingForDeletion(Document, frozen=True):
@@ -87,24 +79,25 @@ class LateReason(StrEnum):
                 controllers = (
                     "its controller waits until it is gone" if single else "their controllers wait until they are gone"
                 )
-                return f"{pods} {gets} no replacement until the lost nodes are deleted: {controllers}"
+                return f"{pods} {gets} no replacement until the lost nodes are deleted, since {controllers}"
             case LateReason.NOT_DELETED:
                 tolerate = "it tolerates" if single else "they tolerate"
                 return (
-                    f"{pods} {gets} no replacement until the lost nodes are deleted: {tolerate} the taint "
+                    f"{pods} {gets} no replacement until the lost nodes are deleted, since {tolerate} the taint "
                     "node.kubernetes.io/unreachable for ever"
                 )
             case LateReason.EVICTIONS_STOPPED:
                 return (
-                    f"{pods} {gets} no replacement until the lost nodes are deleted: in a zone of up to 50 nodes of "
-                    "which 55% or more are down, but not all, kube-controller-manager deletes no pods (by default)"
+                    f"{pods} {gets} no replacement until the lost nodes are deleted, since by default "
+                    "kube-controller-manager deletes no pods in a zone of up to 50 nodes of which 55% or more, but not "
+                    "all, are down"
                 )
             case LateReason.VOLUME_ATTACHED:
                 starts = "starts" if single else "start"
                 volumes = "its volume stays" if single else "their volumes stay"
                 return (
-                    f"{pods} {gets} another node, but {starts} only once the lost nodes are deleted: {volumes} "
-                    "attached there, and may be attached to only one node at a time"
+                    f"{pods} {gets} another node, but {starts} only once the lost nodes are deleted, since {volumes} "
+                    "attached there, and only one node at a time may attach such a volume"
                 )
 
 

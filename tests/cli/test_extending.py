@@ -36,7 +36,7 @@ def test_asked_recorded_and_answered_again(run: Run, cluster: str, tmp_path: Pat
         asked = run(*common, "--call-extenders", "--record-extenders", said)
     again = run(*common, "--extender-answers", said)
     assert (unasked.code, asked.code) == (5, 0)
-    assert "not certain: Extenders were not called; specify --call-extenders" in " ".join(unasked.out.split())
+    assert "not certain: Extenders were not called. Specify --call-extenders" in " ".join(unasked.out.split())
     assert "Schedulable: on n3, the best of 2 nodes that fit" in asked.out
     assert "rejects n1: GPU memory is full" in asked.out
     assert again == asked

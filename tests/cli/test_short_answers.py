@@ -61,7 +61,7 @@ def test_brief_has_cause_fix_and_command(run: Run, monkeypatch: pytest.MonkeyPat
     text = run("explain", "shop/checkout-7d9f6c5b8-x2x4q", "--demo", "--brief").out
     assert "checkout-7d9f6c5b8-x2x4q Unschedulable\n" in text
     # 12 nodes less one cordoned and four tainted
-    assert "needs 1.5 CPUs; the most free is 1.2, on general-b2 (all 7 eligible nodes)" in text
+    assert "needs 1.5 CPUs, but the most free is 1.2, on general-b2 (rules out all 7 eligible nodes)" in text
     assert "  kubectl uncordon general-c2\n" in text
 
 
@@ -228,7 +228,7 @@ def test_a_fix_that_is_cut_keeps_its_costs(run: Run, monkeypatch: pytest.MonkeyP
     file = "tests/field/06-ds-equal-priority/in.yaml"
     printed = " ".join(run("explain", "ops/agent-x2", "-f", file, "--brief").out.split())
     assert "…" in printed
-    assert "fix, but it outranks lower-priority pods; evicts one of" in printed
+    assert "fix, but the pod may preempt pods of lower priority; evicts one of" in printed
     assert "restarts 1 running pod of DaemonSet ops/agent" in printed
 
 

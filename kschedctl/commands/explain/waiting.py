@@ -243,7 +243,7 @@ def _find_unscheduled_condition(pod: Pod) -> Condition | None:
     return None
 
 
-LOOK_AT_SCHEDULER = "Check the scheduler's log, leader, watches and queue lengths (scheduler_pending_pods)"
+LOOK_AT_SCHEDULER = "Check that the scheduler runs and leads (kubectl get lease -n kube-system), and read its log"
 """What to do about a pod that fits and that kube-scheduler does not try."""
 DEFAULT_GRACE_SECONDS = 30
 FITS = "a node fits now"

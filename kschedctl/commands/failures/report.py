@@ -156,7 +156,7 @@ class Failure(Document, frozen=True):
         """Describe how many pods no controller recreates, or return an empty string."""
         if not self.lost:
             return ""
-        lost = counted(self.lost, "pod without a controller is lost", "pods without a controller are lost")
+        lost = counted(self.lost, "pod is lost for good", "pods are lost for good")
         if not self.lost_victims:
             return lost
         return f"{lost} ({'evicted' if self.lost_victims == self.lost else f'{self.lost_victims:,} of them evicted'})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kschedctl.api.resource_names import format_for_sentence
-from kschedctl.commands.make_room.report import FragmentedResource, MakeRoom, PlacedPod, PodMove
+from kschedctl.commands.make_room.report import FragmentedResource, MakeRoom, PlacedPod
 from kschedctl.render.page import Bullets, Command, Marked, Page, Style, paragraph, section
 from kschedctl.render.sections import (
     build_caveats,
@@ -47,7 +47,7 @@ def build_page(report: MakeRoom, style: Style) -> Page:
             for move in report.moves
             if move.is_only_pod
         ),
-        *_build_moves_table(report, style, "Moves, one after the other"),
+        *_build_moves_table(report, style, "Moves, in this order"),
         *placed,
         *build_struct_table(report.also_placed, style, title="Other waiting pods that get a node"),
         *build_pools_before_and_after(report.pools, style),
@@ -68,13 +68,8 @@ def build_moves_sections(report: MakeRoom, style: Style) -> Page:
 
 
 def _build_moves_table(report: MakeRoom, style: Style, title: str) -> Page:
-    """Build the table of the report's moves in order, with a mark that each was replayed."""
-    return build_struct_table(report.moves, style, {"target": _mark_replayed}, numbered="step", title=title, full=False)
-
-
-def _mark_replayed(move: PodMove) -> Marked:
-    """Return the target node, marked as verified by replay."""
-    return Marked(f"✓ {move.target}", Tone.GOOD)
+    """Build the table of the report's moves in order."""
+    return build_struct_table(report.moves, style, numbered="step", title=title, full=False)
 
 
 def _build_commands_section(report: MakeRoom) -> Page:

@@ -30,7 +30,7 @@ from kschedctl.descheduling.evictions import DeniedEviction, EvictionCounter
 from kschedctl.descheduling.policy import DEFAULT_POLICY, PROFILE_NAME, DeschedulerPolicy, read_policy
 from kschedctl.descheduling.seen_pods import SeenPods
 from kschedctl.replay import kubectl
-from kschedctl.replay.controllers.eviction import is_controlled_by_job
+from kschedctl.replay.controllers.job_failures import find_job_name
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.replay.pools import compare_pools
 from kschedctl.replay.shared_cluster import build_cluster_basis
@@ -189,7 +189,7 @@ class _DeschedulerReplay:
         """Build the report of all rounds. `name` is the policy's name in the report."""
         pods = self.replay.simulation.view.pods.objects
         needed_kinds = [_BUDGETS]
-        if any(is_controlled_by_job(pods[step.position]) for step in self.replay.played):
+        if any(find_job_name(pods[step.position]) for step in self.replay.played):
             needed_kinds.append(_JOBS)
         basis = build_cluster_basis(find_simulation_unknowns(self.replay.simulation, *needed_kinds), scheduler)
 

@@ -35,7 +35,7 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.text.counts import counted
 
-NOTHING = "nothing has to wake it"
+NOTHING = "no change is needed"
 
 
 def find_wake_ups(scheduler: Scheduler, pod: Pod) -> WakeUps:
@@ -108,9 +108,9 @@ def _describe_awaited_changes(rejected: RejectedPod, kind_count: int) -> str:
         return f"does not wait for an event: it is retried after its back-off ({rejected.message})"
     group = rejected.gang.report if rejected.gang else rejected.pod_group
     if group is None:
-        return f"fits now: {NOTHING}"
+        return f"fits now, so {NOTHING}"
     noun = "gang" if group.policy == "gang" else "group"
-    return f"fits now with its {noun} {group.short_name}: {NOTHING}"
+    return f"fits now with its {noun} {group.short_name}, so {NOTHING}"
 
 
 def _build_rejector_report(scheduler: Scheduler, rejected: RejectedPod, plugin: str) -> RejectorReport:
@@ -146,7 +146,7 @@ def _iter_rejection_reasons(rejected: RejectedPod, plugin: str) -> Iterator[str]
         if is_before_filter or elimination.plugin == plugin:
             nearest = elimination.nearest
             nodes_text = f"{elimination.nodes:,} of {node_count}: {elimination.reason}"
-            nearest_label = "" if elimination.nodes == 1 else "closest is "
+            nearest_label = "" if elimination.nodes == 1 else "closest to fitting: "
             yield f"{nodes_text} ({nearest_label}{nearest.node}: {nearest.fact})" if nearest else nodes_text
 
 

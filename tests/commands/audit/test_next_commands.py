@@ -29,7 +29,7 @@ def test_a_taint_that_pods_do_not_tolerate_leads_to_a_drain() -> None:
     report = audit(Cluster.from_objects([tainted, node("n2"), replica("a", "n1")]), sections=["placed"])
     commands = build_next_commands(Source(demo=True), *report.sections)
     assert list(commands.values()) == [("kschedctl drain n1 --demo",)]
-    assert str(report) == "Sound: 1 pod may stay, but would not be placed on its node now"
+    assert str(report) == "OK: 1 pod may stay, but would not be placed on its node now"
 
 
 def test_the_brief_form_goes_on_with_its_first_finding(run: Run) -> None:

@@ -371,7 +371,7 @@ def test_pools_before_and_after() -> None:
     page = RENDERERS["table"](report, Style())
     assert "Pools, before → after" in page
     assert "2 → 1" in page
-    assert "✓ n" in page
+    assert "Nodes that could be removed, in this order" in page
 
 
 def test_cordoned_nodes_that_pools_leave_out_are_said() -> None:
@@ -381,7 +381,7 @@ def test_cordoned_nodes_that_pools_leave_out_are_said() -> None:
     report = consolidated(objects)
     (pool,) = report.pools
     assert (pool.nodes_before, pool.cordoned) == (2, 1)
-    assert "Not counted: 1 cordoned node in pool general, and their pods." in RENDERERS["table"](report, Style())
+    assert "Not counted: 1 cordoned node in pool general, with its pods." in RENDERERS["table"](report, Style())
 
 
 def test_a_pending_pod_that_fits_counts_only_afterwards() -> None:
@@ -551,7 +551,7 @@ def test_the_answer_depends_on_waiting_pods_of_other_schedulers() -> None:
     waiting["spec"]["schedulerName"] = "volcano"
     report = consolidated([node("n1"), node("n2"), waiting])
     assert names(report) == ["n1"]
-    condition = ", unless Pod d/train needs the room (waiting, not replayed)"
+    condition = ", unless Pod d/train, which is waiting and not replayed, needs the capacity"
     assert str(report) == report.summary().headline == f"1 of 2 nodes could be removed{condition}"
 
 

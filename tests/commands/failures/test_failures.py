@@ -55,7 +55,7 @@ def test_daemons_and_bare_pods() -> None:
     report = simulate_failures(Cluster.from_objects([*zones(1), daemon, pod("alone", "n0")]), "node")
     worst = report.failures[0]
     assert (worst.name, worst.displaced, worst.lost, worst.unplaced, worst.ending) == ("n0", 1, 1, 0, 1)
-    assert "Pods of DaemonSets and static pods end with their nodes" in RENDERERS["table"](report, Style())
+    assert "DaemonSet pods and static pods end when their node is lost" in RENDERERS["table"](report, Style())
     without_daemons = simulate_failures(Cluster.from_objects([*zones(1), pod("alone", "n0")]), "node")
     assert "Pods of DaemonSets" not in RENDERERS["table"](without_daemons, Style())
 
@@ -276,7 +276,7 @@ def test_preempted_pods_without_a_controller_are_lost_for_good() -> None:
     objects = [node("n0", "a"), node("n1", "b"), pod("alone", "n1", "4"), replica("high", "n0", "4", priority=10)]
     worst = simulate_failures(Cluster.from_objects(objects)).failures[0]
     assert (worst.lost, worst.lost_victims, worst.lost_pods, worst.unplaced) == (1, 1, ("d/alone",), 0)
-    evicted = "1 pod on another node is evicted; 1 pod without a controller is lost (evicted)"
+    evicted = "1 pod on another node is evicted; 1 pod is lost for good (evicted)"
     assert worst.consequences == f"1 displaced pod gets another node; {evicted}"
 
 
@@ -313,7 +313,7 @@ def test_domains_of_nodes_that_are_not_deleted_yet_count_for_spreading(policy: s
     assert not report.safe
     answer = "No zone can be lost without disruption. Worst is a: 2 pods wait until the lost node is deleted"
     assert str(report) == answer == report.summary().headline
-    text = "count as empty domains for spread constraints until they are deleted"
+    text = "since unreachable nodes count as empty domains for spread constraints"
     assert any(text in warning for warning in report.summary().warnings)
     assert text in RENDERERS["table"](report, Style(width=500))
     assert [problem.object for problem in report.find_ci_gate_problems()] == ["Zone a", "Zone b"]
@@ -334,7 +334,7 @@ def test_lost_pods_are_named_and_the_largest_group_comes_first() -> None:
     worst = simulate_failures(Cluster.from_objects(objects)).failures[0]
     assert [group.workload for group in worst.reasons] == ["StatefulSet d/c", "StatefulSet d/b"]
     assert worst.lost_pods == ("d/alone",)
-    assert worst.consequences == "none of its 3 displaced pods gets a node; 1 pod without a controller is lost"
+    assert worst.consequences == "none of its 3 displaced pods gets a node; 1 pod is lost for good"
 
 
 def test_runs_show_the_worst() -> None:

@@ -150,10 +150,10 @@ def test_a_larger_node_is_added_only_for_pods_that_need_it() -> None:
 
     # Without the small pods, and with two large ones, two such nodes are added.
     documents = [node("n1"), pod("full", "n1", cpu="4"), *(replica(f"l{i}", cpu="13") for i in range(2))]
-    assert answer(documents) == ([("Add 2 nodes like n1 (pool p), but with 13 CPUs", 2)], 2, 2)
+    assert answer(documents) == ([("Add 2 nodes like n1 (pool p) but with 13 CPUs", 2)], 2, 2)
 
 
-LARGER = "Add a node like n1 (pool p), but with 13 CPUs"
+LARGER = "Add a node like n1 (pool p) but with 13 CPUs"
 
 
 def test_the_plan_depends_on_the_input_and_not_on_the_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -173,7 +173,7 @@ def test_a_class_says_what_becomes_of_the_victims() -> None:
     assert fix.chain is not None
     assert (fix.chain.moved, fix.chain.pending, fix.chain.evicted_in_turn) == (1, 1, ("d/low",))
     assert fix.weakens == (
-        "it outranks lower-priority pods; evicts d/mid, d/low: 1 comes back elsewhere, 1 stays Pending, and"
+        "the pod may preempt pods of lower priority; evicts d/mid, d/low: 1 comes back elsewhere, 1 stays Pending, and"
         " 1 replacement evicts d/low in turn"
     )
 
@@ -186,7 +186,8 @@ def test_a_victim_that_another_equals_is_one_of_both() -> None:
     assert {evicted.pod, *evicted.tied} == {"d/a", "d/b"}
     (fix,) = another_class(*objects, pod("waiting", cpu="2")).remedies
     assert fix.weakens == (
-        f"it outranks lower-priority pods; evicts one of {evicted.pod}, {evicted.tied[0]}, which stays Pending"
+        "the pod may preempt pods of lower priority; "
+        f"evicts one of {evicted.pod}, {evicted.tied[0]}, which stays Pending"
     )
 
 

@@ -368,7 +368,7 @@ def _build_headline(section: PlacedSection) -> str:
     if counts:
         return counts
     if section.judged:
-        return f"all {counted(section.judged, 'pod')} judged are where the rules allow them"
+        return f"all {counted(section.judged, 'placed pod')} comply with the scheduling rules"
     return "no pods of this scheduler are on nodes" if section.others else "no pods are on nodes"
 
 

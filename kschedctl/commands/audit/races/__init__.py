@@ -142,8 +142,8 @@ def _build_headline(races: Races | None, rivals: tuple[str, ...], shared: int, v
         return f"{schedulers_text}: {format_percent(without_expiry.share)} of pods double-booked at {setting_text}"
     share = format_percent(_find_result(races, SIMULATED_EXPIRY).share)
     return (
-        f"kube-scheduler {version} never expires assumed pods; with an expiry of {SIMULATED_EXPIRY}, {share} of pods "
-        f"would be double-booked at {setting_text}"
+        f"no pods can be double-booked, since kube-scheduler {version} never expires assumed pods; with an expiry of "
+        f"{SIMULATED_EXPIRY}, {share} of pods would be, at {setting_text}"
     )
 
 

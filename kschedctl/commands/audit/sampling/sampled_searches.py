@@ -450,8 +450,11 @@ def _describe_advice(profile: SampledProfile) -> str:
     if not setting.scores:
         return "kube-scheduler takes the first node that fits: no plugin scores nodes"
     if advice.verdict == "idle" or setting.nodes < LEAST_NODES:
-        reason = f"there are fewer than {LEAST_NODES}" if setting.nodes < LEAST_NODES else "too few fit"
-        return f"All nodes are evaluated, whatever the percentage: {reason}"
+        if setting.nodes < LEAST_NODES:
+            reason = f"percentageOfNodesToScore has no effect below {LEAST_NODES} nodes"
+        else:
+            reason = "so few nodes fit that percentageOfNodesToScore has no effect"
+        return f"All nodes are evaluated: {reason}"
     if current is None or advised is None:
         percentage = _format_current_percentage(setting)
         return f"percentageOfNodesToScore is {percentage}; its cost cannot be measured because no pod fits"

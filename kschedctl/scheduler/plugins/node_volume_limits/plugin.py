@@ -262,9 +262,9 @@ class NodeVolumeLimits(DeclaredPlugin):
 
     def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
-        yield WakeTrigger(POD, DELETE, "a pod with volumes leaves a node")
+        yield WakeTrigger(POD, DELETE, "a pod with volumes ends or is deleted")
         yield WakeTrigger("CSINode", ADD, "a CSINode is added")
-        yield WakeTrigger("CSINode", UPDATE, "a driver can attach more volumes to a node than before (CSINode)")
+        yield WakeTrigger("CSINode", UPDATE, "a driver's volume limit on a node is raised (CSINode)")
         yield WakeTrigger("VolumeAttachment", DELETE, "a volume is detached from a node")
         yield WakeTrigger("PersistentVolumeClaim", ADD, f"claim {describe_claims(info)} is created")
 
