@@ -138,7 +138,8 @@ def find_interchangeable_pods(view: Fork, victim: Position, preemptor_priority: 
     is_equal = (priorities == pods.get_priority(victim)) & (starts == pods.start[victim])
     budgets = get_budgets(view)
     if np.count_nonzero(is_equal) < 2 or not budgets.has_budgets:
-        return on_node[is_equal]
+        equal_pods: Positions = on_node[is_equal]
+        return equal_pods
 
     # Evictable pods use up the disruptions that PDBs allow, the most important pods first.
     is_evictable = is_equal | (priorities < preemptor_priority)
@@ -147,7 +148,8 @@ def find_interchangeable_pods(view: Fork, victim: Position, preemptor_priority: 
     may_violate, must_violate = budgets.find_possible_violations(on_node, importance.reshape(-1))
     is_victim = on_node == victim
     same_kind = may_violate & may_violate[is_victim] | ~must_violate & ~must_violate[is_victim]
-    return on_node[is_equal & same_kind]
+    interchangeable: Positions = on_node[is_equal & same_kind]
+    return interchangeable
 
 
 GONE_TWICE = "no corresponding pod {} in pods of node {}"
