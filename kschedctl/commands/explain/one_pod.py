@@ -113,6 +113,7 @@ def explain_with_fixes(
         report = drop_retry_advice(report) if as_if else consider_other_waiting_pods(report, replayed_cluster)
     if report.verdict == UNSCHEDULABLE:
         report = _add_rivals_for_preempted_room(target, report)
+        report = _add_fate_of_victims(target, report)
         report = replace(report, new_node=find_new_node(target))
     if not remedies:
         return report
@@ -145,6 +146,21 @@ def _add_rivals_for_preempted_room(target: TargetPod, report: Explanation) -> Ex
     from kschedctl.commands.explain.preempted_room import mention_rivals  # noqa: PLC0415 - only while pods terminate
 
     return mention_rivals(target.scheduler, target.pod, report)
+
+
+def _add_fate_of_victims(target: TargetPod, report: Explanation) -> Explanation:
+    """Add to the report which of the pods that the target would preempt get no other node.
+
+    Return the report unchanged if nothing is preempted, or if extenders would have to be called for the other pods.
+    """
+    preemption, scheduler = report.preemption, target.scheduler
+    calls_extenders = scheduler.call_extender is not None and bool(scheduler.extenders)
+    if preemption is None or not preemption.chosen_victims or preemption.terminating or calls_extenders:
+        return report
+    from kschedctl.replay.controllers.other_replicas import find_victims_without_node  # noqa: PLC0415 - only for preempting pods
+
+    without_node = find_victims_without_node(target, preemption.chosen_victims)
+    return replace(report, preemption=replace(preemption, victims_without_node=without_node))
 
 
 def explain_target(target: TargetPod) -> Explanation:
