@@ -9,8 +9,8 @@ from kschedctl.fixes.proposals import iter_nodes_to_try
 from kschedctl.fixes.search import RemedySearch
 from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.guesses import is_plausible_machine_size
+from kschedctl.fixes.trial.trial_node import find_missing_host_with_data
 from kschedctl.fixes.trial.trials import RemedyTrial, find_runtime_class
-from kschedctl.fixes.trial.tried_node import find_missing_host_with_data
 from kschedctl.scheduler.plugins.node_resources.fit import Insufficient
 from kschedctl.snapshot.nodes import HOSTNAME
 

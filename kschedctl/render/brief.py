@@ -328,7 +328,7 @@ def _iter_brief_parts(
         yield BriefText(f"{verdict}: {answer}" if answer else summary.headline, lines=3)
     yield from _iter_warning_parts(summary, doubts)
     yield from _iter_fix_parts(summary)
-    for entry in entries[:MAX_ENTRIES]:
+    for entry in entries[: MAX_LINES if summary.summarizes in SUMMARIES_THAT_ARE_LISTS else MAX_ENTRIES]:
         yield BriefText(entry, lines=2, rank=3, is_entry=True)
     is_undone = _is_about_pod(summary) or summary.summarizes == "Drain"
     if is_undone and not summary.fixes and summary.advice:
@@ -483,7 +483,9 @@ def _describe_costs(fix: ShortFix) -> str:
 
 LABEL_BY_SUMMARY = {"Drain": "next"}
 """What comes before the first fix, if it is not a fix but what was asked about."""
-SUMMARIES_WITH_FINDINGS = ("Audit", "AuditSection", "Findings", "WakeUps")
+SUMMARIES_THAT_ARE_LISTS = ("SnapshotDiff",)
+"""The kinds whose answer is nothing but its list, which may fill all lines."""
+SUMMARIES_WITH_FINDINGS = ("Audit", "AuditSection", "Findings", "SnapshotDiff", "WakeUps")
 """The kinds of documents whose list is their warnings and advice: findings, or the changes that wake a pod."""
 MAX_ENTRIES = 4
 """Number of entries of the list that are shown."""

@@ -16,6 +16,7 @@ from kschedctl.api.objects import Pod, VolumeNodeAffinity
 from kschedctl.api.ownership import find_owner
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.eviction import Evictions
+from kschedctl.replay.controllers.job_failures import remove_pods_of_failed_jobs
 from kschedctl.replay.parallel import compute_spreads
 from kschedctl.replay.settling import recreate_gone_pods
 from kschedctl.reports.not_created import NotCreated
@@ -181,7 +182,7 @@ class NodeDrain:
     def _evict_pod(self, position: Position) -> list[Position]:
         """Evict one pod, and return its successor in a list. The list is empty if there is no successor.
 
-        A pod that nothing recreates is recorded as lost.
+        A pod that nothing recreates is recorded as lost. If its Job fails, so are all other pods of the Job.
         """
         pod = self.simulation.view.pods.objects[position]
         del self.evictable[position]
@@ -189,7 +190,15 @@ class NodeDrain:
         successors = self._recreate_admitted_pods([position])
         if not successors and position not in self.denied and pod.metadata.deletion_timestamp is None:
             self.lost.append(position)
+            self._end_failed_jobs()
         return successors
+
+    def _end_failed_jobs(self) -> None:
+        """Remove the pods of Jobs that failed because of evictions, and record them as lost."""
+        for position in remove_pods_of_failed_jobs(self.simulation):
+            self.evictable.pop(position, None)
+            self.outcomes.pop(position, None)
+            self.lost.append(position)
 
     def _recreate_admitted_pods(self, positions: Iterable[Position]) -> list[Position]:
         """Recreate pods as controllers do, and return the admitted ones.
@@ -226,7 +235,8 @@ class NodeDrain:
         preempted are recorded.
         """
         is_any_placed = False
-        for position in self.simulation.sort_for_queue(self._order_pods(positions)):
+        remaining = [position for position in positions if position not in self.simulation.gone]
+        for position in self.simulation.sort_for_queue(self._order_pods(remaining)):
             outcome = self._try_to_place(position)
             self.outcomes[position] = outcome
             if outcome.is_placed:
@@ -253,6 +263,7 @@ class NodeDrain:
             self.evictable.pop(victim, None)
         for victim in self._recreate_admitted_pods(outcome.victims):
             self.outcomes[victim] = Outcome(victim, UNSCHEDULABLE)
+        self._end_failed_jobs()
 
 
 def shuffle_returning_pods(simulation: Simulation, positions: Iterable[Position], random: Random) -> list[Position]:

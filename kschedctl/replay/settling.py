@@ -14,7 +14,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
-from kschedctl.replay.edits import change_pods, is_recreated, recreate_pod_with_current_priority
+from kschedctl.replay.edits import change_pods, recreate_pod_with_current_priority
 from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.reports.placements import PendingLeftOut
 from kschedctl.reports.unknown import UnknownKind
@@ -192,11 +192,10 @@ def recreate_gone_pods(simulation: Simulation, positions: Iterable[Position]) ->
 
 
 def _is_recreated(simulation: Simulation, position: Position) -> bool:
-    """Return whether a controller recreates the pod. A Job does not if one more failed pod makes it fail."""
-    from kschedctl.replay.controllers.eviction import would_fail_job  # noqa: PLC0415 - only after evictions
+    """Return whether a controller recreates the evicted pod. If a Job controls the pod, count it as failed."""
+    from kschedctl.replay.controllers.job_failures import JobFailures  # noqa: PLC0415 - only after evictions
 
-    pod = simulation.view.pods.objects[position]
-    return is_recreated(pod) and not would_fail_job(pod, simulation.view.objects)
+    return JobFailures.of(simulation.view.objects).record_eviction(simulation.view.pods.objects[position])
 
 
 def build_settled_cluster(simulation: Simulation, outcomes: list[Outcome]) -> SettledCluster:
@@ -216,11 +215,17 @@ def build_settled_cluster(simulation: Simulation, outcomes: list[Outcome]) -> Se
 
 
 def get_waiting_outcomes(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """Return the latest outcome of each pod that found no node and is not gone."""
+    """Return the latest outcome of each pod that found no node, is not gone, and did not end with its Job."""
+    from kschedctl.replay.controllers.job_failures import JobFailures  # noqa: PLC0415 - only after evictions
+
+    job_failures = JobFailures.of(simulation.view.objects)
+    pods = simulation.view.pods.objects
     return [
         outcome
         for outcome in _select_latest_outcomes(outcomes)
-        if not outcome.is_placed and outcome.position not in simulation.gone
+        if not outcome.is_placed
+        and outcome.position not in simulation.gone
+        and not (job_failures.failed_jobs and job_failures.is_of_failed_job(pods[outcome.position]))
     ]
 
 
@@ -232,9 +237,13 @@ def _select_latest_outcomes(outcomes: Iterable[Outcome]) -> Iterable[Outcome]:
 def build_resulting_cluster(simulation: Simulation) -> Cluster:
     """Build the cluster as it is after the simulation.
 
-    Pods that moved are on their new nodes, pods that lost their node are pending, and gone pods are left out.
+    Pods that moved are on their new nodes, pods that lost their node are pending, and gone pods are left out. So are
+    the pods of Jobs that failed because their pods were evicted.
     """
+    from kschedctl.replay.controllers.job_failures import JobFailures  # noqa: PLC0415 - only after evictions
+
     view = simulation.view
+    job_failures = JobFailures.of(view.objects)
     moved = np.flatnonzero(view.node != simulation.scheduler.view.node).tolist()
     changes: dict[tuple[str, str], Pod | None] = {}
     for position in (*moved, *simulation.gone):
@@ -246,7 +255,12 @@ def build_resulting_cluster(simulation: Simulation) -> Cluster:
         else:
             node_name = view.nodes.names[row] if row >= 0 else ""
             changes[key] = build_replacement(pod, node_name, view.cluster)
-    return change_pods(view.cluster, changes)
+    for pod in job_failures.list_pods_of_failed_jobs(view.cluster):
+        changes[pod.metadata.namespace, pod.metadata.name] = None
+    cluster = view.cluster
+    if changed_jobs := job_failures.list_changed_jobs():
+        cluster = cluster.with_objects({"Job": changed_jobs})
+    return change_pods(cluster, changes)
 
 
 def build_replacement(pod: Pod, node: str, cluster: Cluster) -> Pod:

@@ -24,13 +24,14 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_health import NodeHealth
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import find_controller
+from kschedctl.api.ownership import find_controller, find_owner
 from kschedctl.cluster import Cluster
-from kschedctl.commands.drain.report import DisplacedWorkload, Drain, QuotaOutcome
+from kschedctl.commands.drain.report import DisplacedWorkload, Drain, FailedJob, QuotaOutcome
 from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.budget_fixes import choose_budget_fix
 from kschedctl.replay.controllers.eviction import Evictions
+from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.edits import cordon_nodes, find_nodes, with_current_priorities
 from kschedctl.replay.kubectl import render_command
 from kschedctl.replay.node_drain import (
@@ -223,7 +224,8 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
     is_drained_node = np.zeros(len(simulation.view.nodes), np.bool_)
     is_drained_node[rows] = True
     pinned = find_pinned_volumes(shared.scheduler.view, rows, evictable)
-    lost_victims = list_lost_victims(simulation)
+    lost = [pods[position].key for position in node_drain.lost]
+    lost_victims = tuple(victim for victim in list_lost_victims(simulation) if victim not in lost)
     not_created = tuple(node_drain.report_not_created())
     displaced_workloads = _report_displaced_workloads(
         shared, [pods[position] for position in (*node_drain.outcomes, *node_drain.lost)]
@@ -261,7 +263,11 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
         loses_data=list_pods_with_local_data(evicted_pods),
         ask_to_stay=list_pods_asking_to_stay(evicted_pods),
         evicted=evicted,
-        lost=tuple(pods[position].key for position in node_drain.lost),
+        lost=tuple(lost),
+        without_controller=tuple(
+            pods[position].key for position in node_drain.lost if find_owner(pods[position]).kind == "Pod"
+        ),
+        failed_jobs=_report_failed_jobs(simulation),
         returned=returned,
         staying=node_drain.staying_count,
         terminating=tuple(pod.key for pod in terminating),
@@ -286,6 +292,15 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
         budget_fixes=_choose_budget_fixes(shared, [pod.pod for pod in blocked]) if blocked else (),
         commands=_build_commands(shared.nodes, node_drain, evictable_pods) if is_drained else (),
     )
+
+
+def _report_failed_jobs(simulation: Simulation) -> tuple[FailedJob, ...]:
+    """Report the Jobs that fail because of evictions, with the pods that end with them."""
+    job_failures = JobFailures.of(simulation.view.objects)
+    pods_by_job: dict[str, list[str]] = {}
+    for pod in job_failures.list_pods_of_failed_jobs(simulation.scheduler.view.cluster):
+        pods_by_job.setdefault(str(find_owner(pod)), []).append(pod.key)
+    return tuple(FailedJob(job, tuple(pods)) for job, pods in pods_by_job.items())
 
 
 def _build_commands(nodes: Sequence[str], node_drain: NodeDrain, pods: Sequence[Pod]) -> tuple[str, ...]:

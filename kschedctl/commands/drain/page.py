@@ -23,6 +23,7 @@ from kschedctl.render.tables import build_struct_table
 from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Tone
 
+LOST_INDEXES = "Lost: their Job does not retry their index"
 LOST = "Lost: no controller recreates them, and kubectl evicts them only with --force"
 DELAYED = "Can be evicted only once replacements of other pods are ready"
 LOST_VICTIMS = "Lost: no controller recreates them, and preemption evicts them"
@@ -43,8 +44,10 @@ def build_page(report: Drain, style: Style) -> Page:
         *(paragraph(Marked("Another order:", Tone.WARNING), f"{text}.") for text in report.describe_safe_order()),
         *(paragraph(Marked("The drain", Tone.WARNING), f"{harm}.") for harm in report.list_harms()),
         *build_pending_left_out_line(report.pending_left_out),
-        *build_pods_section(LOST, report.lost, style),
-        *build_pods_section(LOST_VICTIMS, report.lost_victims, style),
+        *(paragraph(Marked("Lost:", Tone.WARNING), f"{job.describe()}.") for job in report.failed_jobs),
+        *build_pods_section(LOST_INDEXES, report.pods_of_failed_indexes, style),
+        *build_pods_section(LOST, report.without_controller, style),
+        *build_pods_section(LOST_VICTIMS, report.bare_victims, style),
         *build_pods_section(TERMINATING, report.terminating, style),
         *build_pods_section(NOMINATED, report.nominated, style),
         *build_pods_section(STRANDED, report.stranded, style),

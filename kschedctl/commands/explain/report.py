@@ -318,6 +318,10 @@ class PreemptionReport(Document, frozen=True):
     """The plugin that decides whom to preempt."""
     no_lower_priority: NoLowerPriority | None = None
     """Set if there is no candidate because of the priorities alone."""
+    victims_without_node: tuple[str, ...] | None = None
+    """The pods that get no other node once the chosen victims are evicted, recreated and scheduled, or that no
+    controller recreates. None if this was not replayed.
+    """
 
     @property
     def chosen_by_scheduler(self) -> str:
@@ -344,7 +348,11 @@ class PreemptionReport(Document, frozen=True):
             return ()
         candidate = self.candidates[self.chosen_by_scheduler]
         instead = ", or others of the same priority and start time" if candidate.ties else ""
-        lines = [f"evicts {first_few(candidate.victims)}{instead}"]
+        lines = [f"evicts {first_few(candidate.victims)}{self._fate_clause}{instead}"]
+        in_turn = [pod for pod in self.victims_without_node or () if pod not in self.chosen_victims]
+        if in_turn:
+            have = agreeing(len(in_turn), "is evicted in turn and gets", "are evicted in turn and get")
+            lines.append(f"{first_few(in_turn)} {have} no other node")
         budgets = tuple(dict.fromkeys(budget for victim in candidate.details for budget in victim.budgets))
         if budgets:
             lines.append(f"violates PodDisruptionBudget {first_few(budgets)}")
@@ -353,12 +361,24 @@ class PreemptionReport(Document, frozen=True):
         return tuple(lines)
 
     @property
+    def _fate_clause(self) -> str:
+        """A clause that says how many of the chosen victims get no other node, or "" if this was not replayed."""
+        if self.victims_without_node is None:
+            return ""
+        homeless = sum(pod in self.victims_without_node for pod in self.chosen_victims)
+        return f", {_describe_fate(len(self.chosen_victims), homeless)}"
+
+    @property
     def preemption_clause(self) -> str:
-        """A clause such as ", would preempt 1 pod on n1", or an empty string if nothing is preempted."""
+        """A clause such as ", would preempt 1 pod on n1", or an empty string if nothing is preempted.
+
+        It says how many of the pods get no other node, if this was replayed.
+        """
         if not self.chosen_victims:
             return ""
         where = self.chosen if len(self.tied) < 2 else f"one of {len(self.tied):,} nodes"
-        return f", would preempt {counted(len(self.chosen_victims), 'pod')} on {where}"
+        fate = f"{self._fate_clause}," if self._fate_clause else ""
+        return f", would preempt {counted(len(self.chosen_victims), 'pod')}{fate} on {where}"
 
 
 def describe_rivals(rivals: Sequence[str]) -> str:

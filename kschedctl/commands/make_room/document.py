@@ -28,7 +28,7 @@ from kschedctl.commands.make_room.search import PlanSearch
 from kschedctl.commands.make_room.shortage import find_shortages, find_sufficient_new_nodes
 from kschedctl.fixes.queue_replay import find_node_once_others_are_gone, replay_queue_without_pods
 from kschedctl.replay import kubectl
-from kschedctl.replay.controllers.eviction import is_controlled_by_job
+from kschedctl.replay.controllers.job_failures import find_job_name
 from kschedctl.replay.pending_pods import describe_overdue
 from kschedctl.replay.placements import MissingStorageClasses
 from kschedctl.replay.pools import compare_pools
@@ -50,7 +50,7 @@ def build_report(room: RoomMaking) -> MakeRoom:
     dependencies: list[Dependency] = []
     if room.searches:
         dependencies.append(Dependency("PodDisruptionBudget", Effect.EITHER))
-    if any(is_controlled_by_job(pods[move.position]) for part in room.parts for move in part.moved):
+    if any(find_job_name(pods[move.position]) for part in room.parts for move in part.moved):
         dependencies.append(Dependency("Job", Effect.EITHER))
 
     shortages = find_shortages(room) if missing_pods and room.searches else ()

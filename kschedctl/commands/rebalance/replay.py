@@ -22,8 +22,8 @@ from kschedctl.replay.controllers.eviction import (
     Evictions,
     find_jobs_awaiting_termination,
     may_terminate_during_rescheduling,
-    would_fail_job,
 )
+from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.edits import is_recreated, is_recreated_elsewhere
 from kschedctl.replay.settling import find_pods_still_pending, recreate_gone_pods
 from kschedctl.replay.terminating_pods import LingeringPods, add_stand_ins
@@ -118,7 +118,7 @@ class EvictionReplay:
             return denial
         if not is_recreated(pod):
             return EvictionHarm.LOST
-        if would_fail_job(pod, view.objects):
+        if JobFailures.of(view.objects).would_fail_job(pod):
             return EvictionHarm.ENDS_JOB
 
         source = Row(int(view.node[position]))
@@ -177,6 +177,8 @@ class EvictionReplay:
         """
         if not message and len(self.reasons) < MAX_EXPLAINED and self.simulation.framework(position):
             message = self.simulation.build_message(position)
+        view = self.simulation.view
+        JobFailures.of(view.objects).undo_eviction(view.pods.objects[position])
         try:
             self.simulation.bind(position, source)
         except PluginError:  # a plugin cannot reserve again what the pod held, but the pod stays anyway

@@ -16,7 +16,8 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError, KschedctlError, UsageError
 from kschedctl.replay import edits as node_edits
-from kschedctl.replay.edits import change_pods, is_recreated_elsewhere, recreate_pod_with_current_priority
+from kschedctl.replay.controllers.job_failures import JobFailures
+from kschedctl.replay.edits import change_pods, recreate_pod_with_current_priority
 from kschedctl.reports import scenario as parts
 from kschedctl.reports.scenario import (
     ApplyManifests,
@@ -70,14 +71,22 @@ class StepResult:
         self.changed_pods[pod.metadata.namespace, pod.metadata.name] = new_pod
 
     def displace(self, pods: Iterable[Pod]) -> None:
-        """Take pods off their nodes. Pods that no controller recreates are gone."""
+        """Take pods off their nodes. Pods that no controller recreates are gone.
+
+        So are all pods of a Job that fails because its pods were evicted.
+        """
+        job_failures = JobFailures.of_cluster(self.cluster)
         for pod in pods:
             if find_owner(pod).kind in ("DaemonSet", "Node"):
                 self.ending_count += 1
             else:
                 self.displaced.append(pod)
-            replacement = recreate_pod_with_current_priority(pod, self.cluster) if is_recreated_elsewhere(pod) else None
-            self.change_pod(pod, replacement)
+            is_replaced = job_failures.record_eviction(pod) and find_owner(pod).kind != "DaemonSet"
+            self.change_pod(pod, recreate_pod_with_current_priority(pod, self.cluster) if is_replaced else None)
+        for pod in job_failures.list_pods_of_failed_jobs(self.cluster):
+            self.change_pod(pod, None)
+        if changed_jobs := job_failures.list_changed_jobs():
+            self.cluster = self.cluster.with_objects({"Job": changed_jobs})
 
 
 def _is_pod_replacement(old: Pod, new: Pod) -> bool:

@@ -166,4 +166,6 @@ def test_the_next_command_searches_other_fixes_if_no_nodes_are_proposed(run: Run
     file = write(*cluster(), pod("huge", "9"))
     assert run("make-room", "huge", "-f", file).out.endswith(f"\nNext\n  kschedctl remedies default/huge -f {file}\n")
     manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"}, "spec": pod("new", "9")["spec"]}
-    assert "Next" not in run("make-room", "-f", file, "-f", write(manifest, whole=False)).out
+    out = run("make-room", "-f", file, "-f", write(manifest, name="new.json", whole=False)).out
+    assert "default/new" in out
+    assert "Next" not in out
