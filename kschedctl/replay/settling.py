@@ -215,11 +215,17 @@ def build_settled_cluster(simulation: Simulation, outcomes: list[Outcome]) -> Se
 
 
 def get_waiting_outcomes(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """Return the latest outcome of each pod that found no node and is not gone."""
+    """Return the latest outcome of each pod that found no node, is not gone, and did not end with its Job."""
+    from kschedctl.replay.controllers.job_failures import JobFailures  # noqa: PLC0415 - only after evictions
+
+    job_failures = JobFailures.of(simulation.view.objects)
+    pods = simulation.view.pods.objects
     return [
         outcome
         for outcome in _select_latest_outcomes(outcomes)
-        if not outcome.is_placed and outcome.position not in simulation.gone
+        if not outcome.is_placed
+        and outcome.position not in simulation.gone
+        and not (job_failures.failed_jobs and job_failures.is_of_failed_job(pods[outcome.position]))
     ]
 
 

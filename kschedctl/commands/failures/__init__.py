@@ -54,6 +54,7 @@ from kschedctl.replay.placements import (
     list_lost_victims,
     report_evictions,
 )
+from kschedctl.replay.pools import find_unready_nodes
 from kschedctl.replay.settling import find_pending_left_out, schedule_with_victims
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
@@ -98,7 +99,7 @@ def failures(
     >>> zones = [{"topology.kubernetes.io/zone": zone} for zone in ("a", "b")]
     >>> nodes = [{"kind": "Node", "metadata": {"name": f"n{i}", "labels": zone}} for i, zone in enumerate(zones)]
     >>> str(failures(Cluster.from_objects(nodes), "zone"))
-    'Any zone can be lost: every recreated pod gets a node (2 failures simulated)'
+    'No zone has pods that its loss would displace (2 failures simulated)'
     """
     options = SearchOptions(seed=seed, sampling=sampling, call_extender=call_extender)
     report = simulate_failures(cluster, unit, pairs=pairs, runs=runs, workers=workers, progress=progress, **options)
@@ -218,6 +219,9 @@ def simulate_failures(
         seed=seed,
         failures=tuple(reported),
         outside=tuple(node.metadata.name for node in cluster.nodes if node.metadata.name not in covered_nodes),
+        unready=tuple(
+            shared.scheduler.view.nodes.names[row] for row in find_positions(find_unready_nodes(shared.scheduler.view))
+        ),
         search_start=describe_search_start(sampling, len(cluster.nodes), seed),
         **build_cluster_basis(merge_unknown_kinds(failure.unknown for failure in reported), shared.scheduler),
         interrupted=results.interrupted,

@@ -50,6 +50,7 @@ def build_page(report: Failures, style: Style) -> Page:
     return (
         paragraph(Marked(answer, tone), consequences, doubt),
         *_build_outside_note(report),
+        *(paragraph(Marked(f"{text}.", Tone.WARNING)) for text in report.describe_unready_nodes()),
         *build_pending_left_out_line(report.pending_left_out),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_build_ranking_table(report, style),

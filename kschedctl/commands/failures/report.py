@@ -192,6 +192,8 @@ class Failures(Report, frozen=True):
     """The kind of unit to which nodes belong: node, zone or pool."""
     pairs: bool = False
     """Whether any two units fail at once."""
+    unready: tuple[str, ...] = ()
+    """The nodes that are not ready before any failure."""
     pending_left_out: PendingLeftOut = PendingLeftOut()
     """The pending pods, which take no part in the simulated failures."""
     kind: str = "Failures"
@@ -214,8 +216,31 @@ class Failures(Report, frozen=True):
         return (f"{nodes} to no {self.single_unit}: {first_few(self.outside)} ({why})",)
 
     def describe_waiting_pods(self) -> tuple[str, ...]:
-        """Return texts that say which pods wait until lost nodes are deleted, and why, or () if none does."""
-        return describe_waiting_pods(waiting for failure in self.failures for waiting in failure.waiting_by_rule)
+        """Return texts that say which pods wait until lost nodes are deleted, or () if none does.
+
+        The pods of the worst failure come first, with the rules that make them wait. One text is about all others.
+        """
+        if not self.failures:
+            return ()
+        worst, *others = self.failures
+        waiting = [
+            f"{failure.name} ({first_few(failure.waiting_until_deleted)})"
+            for failure in others
+            if failure.waiting_until_deleted
+        ]
+        texts = describe_waiting_pods(worst.waiting_by_rule)
+        if not waiting:
+            return texts
+        return (*texts, f"after the loss of {first_few(waiting)}, pods wait until the lost nodes are deleted, too")
+
+    def describe_unready_nodes(self) -> tuple[str, ...]:
+        """Return a text that names the nodes that are not ready before any failure, or () if all are ready."""
+        if not self.unready:
+            return ()
+        nodes = counted(len(self.unready), "node is", "nodes are")
+        return (
+            f"{nodes} not ready already, so that the cluster has less room than it seems: {first_few(self.unready)}",
+        )
 
     def _build_answer(self) -> tuple[str, str]:
         """Return which units can be lost, and then the consequences of the worst failure.
@@ -234,6 +259,8 @@ class Failures(Report, frozen=True):
             answer = f"Unknown whether any {self.unit} can be lost without disruption"
         else:
             sentence = f"any {self.unit} can be lost: every recreated pod gets a node"
+            if not any(failure.displaced or failure.lost for failure in self.failures):
+                sentence = f"no {self.unit} has pods that its loss would displace"
             answer = f"Probably {sentence}" if describe_doubt(self.unknown) else capitalize(sentence)
         failures = counted(self.scenarios, "failure")
         simulated = f"({failures} simulated)"
@@ -277,6 +304,7 @@ class Failures(Report, frozen=True):
                 *self.describe_waiting_pods(),
                 *worst.describe_late_pods(),
                 *self.describe_nodes_outside(),
+                *self.describe_unready_nodes(),
             ),
         )
 

@@ -40,6 +40,7 @@ from kschedctl.replay import edits as node_edits
 from kschedctl.replay.before_deletion import PodsBeforeDeletion, report_pods_before_deletion
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.budget_statuses import with_current_budgets
+from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.controllers.manifests import build_error_names, locate_errors
 from kschedctl.replay.controllers.workload_change import WorkloadChange
 from kschedctl.replay.edits import find_pods_on_nodes, select_pods
@@ -488,7 +489,8 @@ class Question:
         simulation = enable_pod_recreation(Simulation(scheduler, seed=seed, sampling=self.sampling))
         settled = settle_simulation(simulation)
         settled = replace(settled, cluster=with_current_budgets(settled.cluster, cluster))
-        return StartingPoint(settled, report_evictions(simulation))
+        ended = JobFailures.of(simulation.view.objects).list_pods_of_failed_jobs(cluster)
+        return StartingPoint(settled, report_evictions(simulation), tuple(pod.key for pod in ended))
 
 
 class StartingPoint(NamedTuple):
@@ -497,6 +499,8 @@ class StartingPoint(NamedTuple):
     settled: SettledCluster
     evicted: tuple[EvictedPod, ...]
     """The pods that these pods preempted."""
+    ended: tuple[str, ...]
+    """The pods of Jobs that fail because one of their pods was preempted."""
 
 
 def build_configuration_settings(documents: Mapping[str, JsonObject]) -> Settings:
@@ -627,7 +631,12 @@ def answer_question_for_seed(question: Question, seed: int, progress: Progress =
         start = question.settle(question.cluster, seed)
         run = _run_scenario(question, seed, start.settled, progress)
         report = _build_what_if_report(question, seed, start.settled, run)
-        return replace(report, evicted_before=start.evicted, waits_between_steps=_report_waits_between_steps(run))
+        return replace(
+            report,
+            evicted_before=start.evicted,
+            ended_before=start.ended,
+            waits_between_steps=_report_waits_between_steps(run),
+        )
 
     first_cluster, second_cluster = question.build_clusters()
     first = _run_scenario(question, seed, question.settle(first_cluster, seed).settled, progress)

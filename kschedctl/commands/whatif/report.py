@@ -227,6 +227,8 @@ class WhatIf(Report, frozen=True):
     """The volumes that can be used only from removed or failed nodes, of pods there and of pending pods."""
     evicted_before: tuple[EvictedPod, ...] = ()
     """The pods that pending pods preempt before the first step. These pods are not among the changes."""
+    ended_before: tuple[str, ...] = ()
+    """The pods of Jobs that fail before the first step because one of their pods is preempted."""
     waits_between_steps: tuple[WaitBetweenSteps, ...] = ()
     """The pods that have no node after some steps, although they have one or are gone in the end."""
     kind: str = "WhatIf"
@@ -363,6 +365,10 @@ class WhatIf(Report, frozen=True):
         for preemptor, victims in victims_by_preemptor.items():
             names = first_few([f"{victim.pod} ({_FATES.get(victim.fate, 'fate unknown')})" for victim in victims])
             texts.append(f"{preemptor} gets a node by evicting {names}, which does not count as a change")
+        victim_keys = {victim.pod for victim in self.evicted_before}
+        if ended := [pod for pod in self.ended_before if pod not in victim_keys]:
+            ends = counted(len(ended), "other pod ends with its failed Job", "other pods end with their failed Jobs")
+            texts.append(f"{ends} ({first_few(ended)})")
         return tuple(texts)
 
     def describe_waits_between_steps(self) -> tuple[str, ...]:

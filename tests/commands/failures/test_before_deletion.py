@@ -44,7 +44,7 @@ def test_anti_affinity_to_a_pod_that_is_still_terminating_keeps_its_replacement_
     assert [(waiting.rule, waiting.pods) for waiting in failure.waiting_by_rule] == [(WaitingRule.AFFINITY, ("d/r1",))]
     assert (failure.unplaced, failure.waiting_until_deleted, failure.safe) == (0, ("d/r1",), False)
     text = RENDERERS["table"](simulate_failures(Cluster.from_objects(objects), "node"), Style(width=500))
-    assert "Terminating on unreachable nodes count for required pod affinity and anti-affinity" in text
+    assert "Terminating on these nodes count for required pod affinity and anti-affinity" in text
 
     # By host name, and with a grace period of 0 seconds, nothing keeps the replacement from n2
     assert lose(

@@ -399,3 +399,31 @@ def test_pending_pods_that_may_take_the_room_first_are_named() -> None:
     for output in ("table", "brief", "markdown", "html"):
         assert text in RENDERERS[output](report, Style(width=200))
     assert failures(Cluster.from_objects(zones(3))).pending_left_out.describe() == ()
+
+
+def test_an_answer_without_displaced_pods_is_no_all_clear() -> None:
+    """No pod runs yet, since no node is ready; the answer says both instead of "every recreated pod gets a node"."""
+    nodes = [node("n1", "a"), node("n2", "b")]
+    for each in nodes:
+        each["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    report = failures(Cluster.from_objects(nodes))
+    assert report.build_first_line()[:2] == ("No zone has pods that its loss would displace", "(2 failures simulated)")
+    assert report.unready == ("n1", "n2")
+    for output in ("table", "brief", "markdown", "html"):
+        assert "2 nodes are not ready already" in RENDERERS[output](report, Style(width=200))
+    assert failures(Cluster.from_objects(zones(3))).unready == ()
+
+
+def test_the_pods_that_wait_are_those_of_the_worst_loss() -> None:
+    """After the loss of a zone, its replica waits until the nodes are deleted: an empty domain counts for spreading."""
+    replicas = [replica(f"r{i}", f"n{i % 3}", **spread()) for i in range(4)]
+    report = simulate_failures(
+        Cluster.from_objects([*(node(f"n{i}", zone) for i, zone in enumerate("abc")), *replicas])
+    )
+    worst, *others = report.failures
+    assert worst.waiting_until_deleted
+    text, other_text = report.describe_waiting_pods()
+    assert all(pod in text for pod in worst.waiting_until_deleted)
+    for failure in others:
+        assert not any(pod in text for pod in failure.waiting_until_deleted)
+        assert f"{failure.name} ({', '.join(failure.waiting_until_deleted)})" in other_text

@@ -679,8 +679,10 @@ def test_steps_are_shown_with_what_they_are_about() -> None:
 def test_pods_that_pending_pods_evict_before_the_steps_are_named() -> None:
     job = {"kind": "Job", "metadata": {"name": "j", "namespace": "d"}, "spec": {"backoffLimit": 0}}
     worker = pod("j-a", "n1", "3", {"kind": "Job", "name": "j", "apiVersion": "batch/v1"}, priority=-10)
+    other_worker = pod("j-b", "n2", "500m", {"kind": "Job", "name": "j", "apiVersion": "batch/v1"}, priority=-10)
     waiting = pod("urgent", cpu="3", priority=10)
-    report = run({"cordon": {"nodes": ["n2"]}}, objects=[node("n1"), node("n2", cpu="1"), job, worker, waiting])
+    objects = [node("n1"), node("n2", cpu="1"), job, worker, other_worker, waiting]
+    report = run({"cordon": {"nodes": ["n2"]}}, objects=objects)
     assert changes(report) == set()
     assert [(evicted.pod, evicted.by, evicted.fate) for evicted in report.evicted_before] == [
         ("d/j-a", "d/urgent", "Lost")
@@ -688,6 +690,7 @@ def test_pods_that_pending_pods_evict_before_the_steps_are_named() -> None:
     text = "d/urgent gets a node by evicting d/j-a (lost for good), which does not count as a change"
     for output in ("table", "brief", "markdown", "html"):
         assert text in RENDERERS[output](report, Style(width=200))
+        assert "1 other pod ends with its failed Job (d/j-b)" in RENDERERS[output](report, Style(width=200))
     assert run({"cordon": {"nodes": ["n2"]}}).evicted_before == ()
 
 
@@ -709,7 +712,7 @@ def test_a_failed_node_says_what_waits_until_it_is_deleted_as_failures_does() ->
     assert "1 pod waits until the failed nodes are deleted; 1 pod runs again only once the failed nodes" in line
     for output in ("table", "brief", "markdown", "html"):
         text = RENDERERS[output](report, Style(width=300))
-        assert "d/r3 waits until then" in text
+        assert "d/r3 waits until the lost nodes are deleted" in text
         assert "d/db-0 gets no replacement until the lost nodes are deleted" in text
 
     # Removed nodes do not exist any more
