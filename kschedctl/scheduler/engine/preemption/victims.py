@@ -83,9 +83,9 @@ class LowerPriority:
     @cached_property
     def _pods_of_lower_priority(self) -> Positions:
         """The lower-priority pods on all nodes, in no particular order."""
-        placed = np.flatnonzero(self.view.node >= 0)
-        victims: Positions = placed[self.view.pods.get_priorities(placed) < self.priority]
-        return victims
+        pods = self.view.pods
+        has_lower_priority = (pods.priority < self.priority)[pods.info]  # one comparison for all pods of a PodInfo
+        return np.flatnonzero(has_lower_priority & (self.view.node >= 0))
 
     def find_rejected_nodes(self, pods: Positions) -> None:
         """Return None, since only filters reject nodes."""
