@@ -17,6 +17,24 @@ from golden_cases import FOLDER, answer, differences
 
 from kschedctl.api.kube_version import KUBE_VERSION
 
+FEATURES = {
+    "Resources": ("basic-resources", "quantity", "podres", "resize"),
+    "Node affinity and node names": ("nodeaffinity", "nodename", "labelops"),
+    "Pod affinity": ("podaffinity", "affmix", "namespaceselector"),
+    "Spread constraints": ("topologyspread", "spreadmix"),
+    "Taints and cordons": ("taints", "tolerate", "unschedulable"),
+    "Host ports and images": ("nodeports", "imagelocality", "portsimages"),
+    "Volumes": ("volumes", "volmix", "csimigration"),
+    "Devices (DRA)": (
+        *("dra", "draadv", "draerr", "draexp", "draext", "drastable", "cel", "celsingle", "nodealloc", "nodealloc2"),
+    ),
+    "Preemption": ("preemption", "nominate", "dryrunerror"),
+    "Scores": ("scoring", "weights"),
+    "Scheduler configuration": ("config", "confignegative", "confignegative2"),
+    "Feature gates and declared features": ("gates", "gatemix", "declaredfeatures"),
+    "Several features at once": ("mixed", "edge"),
+}
+"""Feature -> the families of cases that test it."""
 ID = re.compile(r"(?P<family>[a-z-]+?)-\d")
 Table = dict[str, dict[str, Counter[bool]]]
 """Family -> version -> how many cases agree and how many do not."""
@@ -41,22 +59,34 @@ def agreement(folder: Path) -> Table:
 
 
 def markdown(found: Table) -> str:
-    """Return a table with a row per family and a column per version.
+    """Return a table with a row per feature and a column per version. Families of no feature have rows of their own.
 
-    A cell is ``12`` if all 12 cases agree, or else ``11 of 12``.
+    A cell is ``12`` if all 12 cases agree, ``11 of 12`` if one differs, and ``–`` if there are no cases.
     """
+    found = _group_by_feature(found)
     versions = sorted({version for counts in found.values() for version in counts}, reverse=True)
-    rows = [["Cases", *versions], ["---", *("--:" for _ in versions)]]
-    rows += [[family, *(_cell(found[family].get(each)) for each in versions)] for family in sorted(found)]
+    rows = [["Feature", *versions], ["---", *("--:" for _ in versions)]]
+    rows += [[family, *(_cell(found[family].get(each)) for each in versions)] for family in found]
     sums = {each: sum((counts[each] for counts in found.values() if each in counts), Counter()) for each in versions}
     rows.append(["**all**", *(_cell(sums[each]) for each in versions)])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
+def _group_by_feature(found: Table) -> Table:
+    """Add up the counts of the families of each feature, in the order of FEATURES."""
+    feature_by_family = {family: feature for feature, families in FEATURES.items() for family in families}
+    grouped: Table = {feature: defaultdict(Counter) for feature, families in FEATURES.items() if {*families} & {*found}}
+    for family in sorted(found):
+        counts_by_version = grouped.setdefault(feature_by_family.get(family, family), defaultdict(Counter))
+        for version, counts in found[family].items():
+            counts_by_version[version] += counts
+    return grouped
+
+
 def _cell(counts: Counter[bool] | None) -> str:
     """Format the counts of a family and version."""
     if not counts:
-        return ""
+        return "–"
     return f"{counts[True]:,} of {counts.total():,}" if counts[False] else f"{counts.total():,}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from agreement import markdown
+from agreement import FEATURES, markdown
 from golden_cases import FAMILIES, VERSIONS, family_lines
 
 VERSIONS_TOPIC = Path(__file__).parent.parent / "kschedctl/cli/topics/versions.md"
@@ -18,13 +18,17 @@ def test_the_table_counts_the_cases_that_there_are() -> None:
     assert f"{row} |\n" in VERSIONS_TOPIC.read_text()
 
 
+def test_every_family_belongs_to_a_feature() -> None:
+    assert {family for families in FEATURES.values() for family in families} == {*FAMILIES}
+
+
 def test_cases_that_differ_are_seen() -> None:
     taints = {"1.36": Counter({True: 3}), "1.35": Counter({True: 1, False: 1})}
     table = {"taints": taints, "dra": {"1.36": Counter([True])}}
     assert markdown(table).splitlines() == [
-        "| Cases | 1.36 | 1.35 |",
+        "| Feature | 1.36 | 1.35 |",
         "| --- | --: | --: |",
-        "| dra | 1 |  |",
-        "| taints | 3 | 1 of 2 |",
+        "| Taints and cordons | 3 | 1 of 2 |",
+        "| Devices (DRA) | 1 | – |",
         "| **all** | 4 | 1 of 2 |",
     ]

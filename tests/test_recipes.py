@@ -211,11 +211,11 @@ from kschedctl.scheduler.plugins.node_legend import NodeLegend
 from kschedctl.replay import kubectl
 from kschedctl.fixes.trial.changes import Fix, build_node_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind
-from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
+from kschedctl.fixes.trial.trial_node import NodeRejection, PluginRemedies, TrialNode
 
 
-def forgotten(tried: TriedNode, refusal: NodeRejection) -> Iterator[Fix]:
-    node = tried.cycle.view.nodes.objects[tried.known_row]
+def forgotten(trial_node: TrialNode, refusal: NodeRejection) -> Iterator[Fix]:
+    node = trial_node.cycle.view.nodes.objects[trial_node.known_row]
     name = node.metadata.name
     command = kubectl.render_command("label", "node", name, "legend-")
     edits = build_node_edits(node, _plain)

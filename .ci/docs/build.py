@@ -17,7 +17,7 @@ import tempfile
 from itertools import groupby
 from pathlib import Path
 
-from command_pages import build_command_index, build_command_page, build_terminal_pictures
+from command_pages import COLOUR, build_command_index, build_command_page, build_terminal_pictures
 from example_page import EXAMPLES, build_example_page
 from library_page import build_library_page
 from reference_pages import build_options_page, build_rule_pages, build_schema_pages, link_rules
@@ -36,7 +36,6 @@ REFERENCE_TOPICS = ("exit-codes", "rights", "sources", "output", "plugins", "lib
 INSERTION = re.compile(r"^\{README(?:: (?P<heading>.+))?\}$", re.MULTILINE)
 """A line of a page that stands for a section of README.md, or for its first paragraph."""
 NOT_SEARCHED = re.compile(r"changelog\.html|reference/json/(?!index\.html)")
-COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 TITLE_BEFORE_COLON = re.compile(r"^# ([^:\n]+)")
 
 

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import redirect_stderr
+from functools import cache
 from importlib import import_module
 from io import StringIO
 from itertools import groupby
@@ -74,6 +75,7 @@ PICTURES = {"explain": ("report.png", "As an HTML report, with `-o html`:"), "br
 """Command -> its picture in kschedctl/cli/topics/pictures, and the caption. Others get a picture of the terminal."""
 SHARED_OPTIONS = ("Cluster and scheduler", "Output", "Replay", "Extenders")
 """Groups of options that most commands have. They are folded, and come after the command's own options."""
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 HEADING = re.compile(r"^# (.+)", re.MULTILINE)
 
 
@@ -142,18 +144,11 @@ def name_terminal_picture(name: str) -> str:
 
 def build_terminal_pictures() -> Mapping[str, str]:
     """Draw the output of the first shown command line of each command, by file name."""
-    with_colour = {
-        name.partition(" ")[0]
-        for name, command in iter_commands()
-        if any("--color" in spelling for _, spelling, _ in iter_parameters(command, name))
+    return {
+        name_terminal_picture(name): draw_terminal(f"kschedctl {lines[0]}", _run_in_colour(name, lines[0]))
+        for name, lines in SHOWN_COMMANDS.items()
+        if lines and name not in PICTURES
     }
-    pictures = {}
-    for name, lines in SHOWN_COMMANDS.items():
-        if lines and name not in PICTURES:
-            with redirect_stderr(StringIO()):
-                output = _run_with_files(f"{lines[0]} --color always" if name in with_colour else lines[0])
-            pictures[name_terminal_picture(name)] = draw_terminal(f"kschedctl {lines[0]}", output)
-    return pictures
 
 
 def iter_parameters(command: Any, name: str) -> Iterable[tuple[str, str, str]]:
@@ -191,12 +186,28 @@ def _format_examples(examples: Iterable[str]) -> str:
 
 def _format_output(name: str) -> list[str]:
     """Return the section with what the command prints for the demo cluster, or nothing."""
-    # Notes, such as that prices are unknown, go to stderr
-    with redirect_stderr(StringIO()):
-        blocks = [f"$ kschedctl {line}\n{_run_with_files(line)}" for line in SHOWN_COMMANDS[name]]
+    outputs = ((line, COLOUR.sub("", _run_in_colour(name, line))) for line in SHOWN_COMMANDS[name])
+    blocks = [f"$ kschedctl {line}\n{output}" for line, output in outputs]
     if not blocks:
         return []
     return ["## What it prints", *(f"```console\n{block}```" for block in blocks)]
+
+
+@cache
+def _run_in_colour(name: str, line: str) -> str:
+    """Return what a command line prints, in colour if the command has colours. Its page and its picture share this."""
+    with redirect_stderr(StringIO()):  # for notes, such as that prices are unknown
+        return _run_with_files(f"{line} --color always" if name in _find_commands_with_colour() else line)
+
+
+@cache
+def _find_commands_with_colour() -> frozenset[str]:
+    """Return the names of the commands that have the option --color."""
+    return frozenset(
+        name.partition(" ")[0]
+        for name, command in iter_commands()
+        if any("--color" in parameter.opts for parameter in command.params)
+    )
 
 
 def _run_with_files(line: str) -> str:

@@ -185,10 +185,13 @@ class _AdmissionRun:
         for name, plugin in _MUTATING:
             if name not in self.skipped:
                 plugin(request)
-        if request.obj["metadata"].get("generateName") and not request.obj["metadata"].get("name"):
-            request.name = f"{request.obj['metadata']['generateName']}*"
+        metadata = request.obj["metadata"]
+        if metadata.get("generateName") and not metadata.get("name"):
+            request.name = f"{metadata['generateName']}*"
         if VALIDATION not in self.skipped:
             self._validate()
+
+        # The validating plugins read the LimitRanges in another order than the mutating ones
         request.limit_ranges = self.validating_order
         for name, plugin in _VALIDATING:
             if name in self.skipped:
@@ -333,18 +336,14 @@ def _compute_qos_class(request: AdmissionRequest) -> str:
     """
     if resource_quota.is_best_effort(request):
         return "BestEffort"
-    if request.spec.get("resources"):
-        all_resources = [request.spec["resources"]]
-    else:
-        containers = (*request.containers, *request.init_containers)
-        all_resources = [container.get("resources") or {} for container in containers]
-    for resources in all_resources:
+    for resources in resource_quota.list_qos_resources(request):
         limits = defaults.parse_amounts(resources.get("limits") or {})
         requests = defaults.parse_amounts(resources.get("requests") or {})
         for name in ("cpu", "memory"):
             limit = limits.get(name)
-            is_limited = limit is not None and limit.mantissa != 0
-            if not is_limited or requests.get(name, limit) != limit:
+            if limit is None or limit.mantissa == 0:
+                return "Burstable"
+            if name in requests and requests[name] != limit:  # without a request, the limit is requested
                 return "Burstable"
     return "Guaranteed"
 

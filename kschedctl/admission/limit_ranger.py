@@ -183,14 +183,16 @@ def iter_limit_range_breaches(item: LimitRangeItem, requests: Quantities, limits
     """Yield the bounds of a LimitRange item that the requests and limits of a container or pod break."""
     for name, minimum in parse_quantities(item.min).items():
         yield from _iter_minimum_breaches(
-            _BoundedAmount(item.type, name, requests.get(name), limits.get(name), minimum)
+            _BoundedAmount(item.type, name, requests.get(name), limit=limits.get(name), bound=minimum)
         )
     for name, maximum in parse_quantities(item.max).items():
         yield from _iter_maximum_breaches(
-            _BoundedAmount(item.type, name, requests.get(name), limits.get(name), maximum)
+            _BoundedAmount(item.type, name, requests.get(name), limit=limits.get(name), bound=maximum)
         )
     for name, ratio in parse_quantities(item.max_limit_request_ratio).items():
-        yield from _iter_ratio_breaches(_BoundedAmount(item.type, name, requests.get(name), limits.get(name), ratio))
+        yield from _iter_ratio_breaches(
+            _BoundedAmount(item.type, name, requests.get(name), limit=limits.get(name), bound=ratio)
+        )
 
 
 class _BoundedAmount(NamedTuple):
@@ -266,9 +268,13 @@ def _iter_ratio_breaches(amount: _BoundedAmount) -> Iterator[Breach]:
 def iter_claim_breaches(item: LimitRangeItem, requests: Mapping[str, Quantity]) -> Iterator[Breach]:
     """Yield a breach for each minimum and maximum of a LimitRange item that a claim's requests violate."""
     for name, minimum in parse_quantities(item.min).items():
-        yield from _iter_minimum_breaches(_BoundedAmount(item.type, name, requests.get(name), None, minimum))
+        yield from _iter_minimum_breaches(
+            _BoundedAmount(item.type, name, requests.get(name), limit=None, bound=minimum)
+        )
     for name, maximum in parse_quantities(item.max).items():
-        yield from _iter_maximum_request_breaches(_BoundedAmount(item.type, name, requests.get(name), None, maximum))
+        yield from _iter_maximum_request_breaches(
+            _BoundedAmount(item.type, name, requests.get(name), limit=None, bound=maximum)
+        )
 
 
 def _iter_maximum_request_breaches(amount: _BoundedAmount) -> Iterator[Breach]:

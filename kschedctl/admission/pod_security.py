@@ -530,12 +530,11 @@ def describe_violations(pod: JsonObject, level: str, version: str) -> str:
         restricted_checks = [check for check in RESTRICTED.values() if check.since <= minor]
     # A restricted check replaces the baseline check that it overrides
     overridden = {check.overrides for check in restricted_checks}
-    checks = [
-        check for name, check in BASELINE.items() if check.since <= minor and name not in overridden
-    ] + restricted_checks
+    baseline_checks = [check for name, check in BASELINE.items() if check.since <= minor and name not in overridden]
+
     checked_pod = CheckedPod(pod, minor)
     descriptions = []
-    for check in checks:
+    for check in (*baseline_checks, *restricted_checks):
         for summary, details in check.find(checked_pod):
             descriptions.append(f"{summary} ({details})" if details else summary)
     return ", ".join(descriptions)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
-from kschedctl.admission.request import AdmissionRequest
+from kschedctl.admission.request import AdmissionRequest, Writable
 from kschedctl.api.copying import replace
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import drop_nulls
@@ -308,18 +308,23 @@ def _has_active_deadline(request: AdmissionRequest) -> bool:
     return isinstance(seconds, int) and seconds >= 0
 
 
+def list_qos_resources(request: AdmissionRequest) -> list[Writable]:
+    """Return the resources that decide the pod's quality of service: those of the pod itself or of all its containers.
+
+    The containers do not count if the pod has resources at pod level.
+    """
+    pod_resources: Writable = request.spec.get("resources") or {}
+    if pod_resources:
+        return [pod_resources]
+    return [container.get("resources") or {} for container in (*request.containers, *request.init_containers)]
+
+
 def is_best_effort(request: AdmissionRequest) -> bool:
     """Return whether the pod has no request or limit of cpu or memory above zero.
 
     If the pod has resources at pod level, only these count.
     """
-    pod_resources = request.spec.get("resources") or {}
-    if pod_resources:
-        all_resources = [pod_resources]
-    else:
-        containers = (*request.containers, *request.init_containers)
-        all_resources = [container.get("resources") or {} for container in containers]
-    for resources in all_resources:
+    for resources in list_qos_resources(request):
         for part in ("requests", "limits"):
             amounts = parse_quantities(resources.get(part) or {})
             if amounts.get("cpu", ZERO) > ZERO or amounts.get("memory", ZERO) > ZERO:

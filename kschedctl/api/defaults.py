@@ -187,11 +187,12 @@ def _merge_label_keys_into_terms(affinity: PodAffinity | None, labels: dict[str,
         return None
     return PodAffinity(
         tuple(
-            _merge_label_keys_into_term(t, labels) for t in affinity.required_during_scheduling_ignored_during_execution
+            _merge_label_keys_into_term(term, labels)
+            for term in affinity.required_during_scheduling_ignored_during_execution
         ),
         tuple(
-            replace(t, pod_affinity_term=_merge_label_keys_into_term(t.pod_affinity_term, labels))
-            for t in affinity.preferred_during_scheduling_ignored_during_execution
+            replace(term, pod_affinity_term=_merge_label_keys_into_term(term.pod_affinity_term, labels))
+            for term in affinity.preferred_during_scheduling_ignored_during_execution
         ),
     )
 

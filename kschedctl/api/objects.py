@@ -599,6 +599,20 @@ class StoredWorkload(Struct, frozen=True):
     status: WorkloadStatus = WorkloadStatus()
 
 
+class PodFailureCondition(Struct, frozen=True):
+    type: str = ""
+    status: str = "True"
+
+
+class PodFailureRule(Struct, frozen=True):
+    action: str = ""
+    on_pod_conditions: tuple[PodFailureCondition, ...] = ()
+
+
+class PodFailurePolicy(Struct, frozen=True):
+    rules: tuple[PodFailureRule, ...] = ()
+
+
 class StoredJobSpec(Struct, frozen=True):
     parallelism: Int64 | None = None
     completions: Int64 | None = None
@@ -606,6 +620,8 @@ class StoredJobSpec(Struct, frozen=True):
     suspend: bool | None = None
     template: PodTemplateSpec = PodTemplateSpec()
     backoff_limit: Int64 | None = None
+    backoff_limit_per_index: Int64 | None = None
+    pod_failure_policy: PodFailurePolicy | None = None
     pod_replacement_policy: str | None = None
 
 

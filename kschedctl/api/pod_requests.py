@@ -224,8 +224,8 @@ def _compute_peak_amounts(
 
 def _index_statuses(pod: Pod) -> dict[str, ContainerStatus]:
     """Return the statuses with resources by container name."""
-    status = pod.status
-    return {s.name: s for s in (*status.container_statuses, *status.init_container_statuses) if s.resources is not None}
+    statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
+    return {status.name: status for status in statuses if status.resources is not None}
 
 
 def _compute_container_requests(

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Ints
 from kschedctl.api.columns import InternedTexts, TextColumn
 from kschedctl.api.container_states import without_container_states
+from kschedctl.api.gangs import GangKey, find_gangs
 from kschedctl.api.objects import Condition, Pod, PodMeta, PodSpec, PodStatus, Volume
 from kschedctl.api.pod_columns import PodTextColumns, PodTexts, restore_pod_status
 
@@ -226,6 +227,15 @@ class PodTable(Sequence[Pod]):
         )
 
     @cached_property
+    def templates_by_gang(self) -> Mapping[GangKey, list[int]]:
+        """The numbers of the templates of each gang, in ascending order."""
+        templates_by_gang: dict[GangKey, list[int]] = {}
+        for number, template in enumerate(self.templates):
+            for key in find_gangs(template):
+                templates_by_gang.setdefault(key, []).append(number)
+        return templates_by_gang
+
+    @cached_property
     def _template_numbers(self) -> dict[TemplateKey, int]:
         """The number of each template by its key."""
         return {_build_template_key(template): number for number, template in enumerate(self.templates)}
@@ -353,7 +363,7 @@ class PodTableBuilder:
         names = self._names
         columns = self._columns
         template = np.concatenate(self._template)
-        rows = np.array(_sort_rows(self._namespaces, names), np.int64)
+        rows = np.array(_sort_and_deduplicate_rows(self._namespaces, names), np.int64)
         self._namespaces = []
         self._names = []
         self._template = []
@@ -373,10 +383,10 @@ class PodTableBuilder:
         self._columns.append(PodTextColumns.from_lists(rows.texts))
 
 
-def _sort_rows(namespaces: Sequence[str], names: Sequence[str]) -> list[int]:
+def _sort_and_deduplicate_rows(namespaces: Sequence[str], names: Sequence[str]) -> list[int]:
     """Return the row numbers sorted by namespace and name. Of rows with equal names, only the last is kept.
 
-    >>> _sort_rows(["b", "a", "b", "a"], ["x", "y", "x", "w"])
+    >>> _sort_and_deduplicate_rows(["b", "a", "b", "a"], ["x", "y", "x", "w"])
     [3, 1, 2]
     """
     order = sorted(range(len(names)), key=names.__getitem__)

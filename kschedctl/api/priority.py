@@ -79,10 +79,29 @@ def admit_priority(pod: Pod, classes: Iterable[PriorityClass], all_classes_known
     return replace(pod, spec=replace(spec, priority_class_name=name, priority=class_.value, preemption_policy=policy))
 
 
+def with_class_priority(pod: Pod, classes: Iterable[PriorityClass]) -> Pod:
+    """Return the pod with the priority and preemption policy that admission would give a new pod of its class.
+
+    They differ from those of a running pod if its PriorityClass was replaced since. A pod without a priority, or whose
+    class is not among `classes`, is returned unchanged.
+    """
+    spec = pod.spec
+    class_ = find_priority_class(spec.priority_class_name, classes)
+    if class_ is None or spec.priority is None:
+        return pod
+    policy = class_.preemption_policy or POLICIES[0]
+    if (spec.priority, spec.preemption_policy or POLICIES[0]) == (class_.value, policy):
+        return pod
+    name = class_.metadata.name
+    return replace(pod, spec=replace(spec, priority_class_name=name, priority=class_.value, preemption_policy=policy))
+
+
 def find_priority_class(name: str, classes: Iterable[PriorityClass]) -> PriorityClass | None:
     """Return the class with this name, or the global default for "". Return None if there is none."""
     if name:
-        return next((c for c in (*classes, *SYSTEM_CLASSES) if c.metadata.name == name), None)
+        return next(
+            (system_class for system_class in (*classes, *SYSTEM_CLASSES) if system_class.metadata.name == name), None
+        )
     return min(
         (priority_class for priority_class in classes if priority_class.global_default),
         key=lambda c: c.value,

@@ -69,7 +69,7 @@ class InstanceTypeInput:
         if not self.instance_types:
             return None
         path = Path(self.instance_types)
-        files = sorted(p for p in path.iterdir() if p.suffix in SUFFIXES) if path.is_dir() else [path]
+        files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES) if path.is_dir() else [path]
         return [instance_type for file in files for instance_type in _read_types_file(str(file))]
 
 
@@ -135,7 +135,7 @@ class NodeGroupInput:
         typer.Option(
             "--pool-label",
             metavar="KEY",
-            help="Node label whose value is the name of the node's group.  [default: well-known labels]",
+            help="Node label whose value is the name of the node's pool.  [default: well-known labels]",
             show_default=False,
         ),
     ] = ""
@@ -211,16 +211,16 @@ class Autoscalers:
             target_pod, new_node, now, self.node_groups.read_groups(), types=types, settings=settings
         )
 
-    def explain_new_node(self, target_pod: TargetPod) -> NewNode | None:
+    def predict_new_node(self, target_pod: TargetPod) -> NewNode | None:
         """Explain whether the autoscaler would add a node for the pod. Return None without an autoscaler.
 
         Raises InputError if the instance types, settings or node groups are malformed.
         """
-        from kschedctl.fixes.new_node import explain_new_node  # noqa: PLC0415 - only pods that were explained need it
+        from kschedctl.fixes.new_node import predict_new_node  # noqa: PLC0415 - only pods that were explained need it
 
         now = get_cluster_time(target_pod.scheduler.cluster, self.source)
         types, settings = self.karpenter.read_types(), self.karpenter.parse_settings()
-        return explain_new_node(target_pod, now, self.node_groups.read_groups(), types, settings)
+        return predict_new_node(target_pod, now, self.node_groups.read_groups(), types, settings)
 
 
 def require_node_pools(cluster: Cluster) -> None:

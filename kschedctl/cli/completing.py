@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
@@ -107,16 +107,20 @@ def _list_completions(typed: Sequence[str]) -> Completions:
     command = read_outline(command_name)
     subcommand = next((command.subcommands[word] for word in earlier if word in command.subcommands), None)
     outlines = [subcommand] if subcommand else [*command.subcommands.values()] or [command]
-    options = [option for outline in outlines for option in outline.options]
+    options = list(chain.from_iterable(outline.options for outline in outlines))
+    previous = earlier[-1]
 
     for option in options:
-        if earlier[-1] in option.names and option.takes_value:
+        if previous in option.names and option.takes_value:
             return _complete_value(option, typed)
-    if command_name == "lint" and earlier[-1] == "explain":
+    if command_name == "lint" and previous == "explain":
         return _complete_names("rules", typed)
     if current.startswith("-"):
-        return Completions({name: option.help for option in options for name in option.names}.items())
-    metavars = [metavar for outline in outlines for metavar in outline.argument_metavars]
+        help_by_name: dict[str, str] = {}
+        for option in options:
+            help_by_name |= dict.fromkeys(option.names, option.help)
+        return Completions(help_by_name.items())
+    metavars = list(chain.from_iterable(outline.argument_metavars for outline in outlines))
     return _complete_argument([] if subcommand else command.subcommands, metavars, typed)
 
 

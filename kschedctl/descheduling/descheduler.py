@@ -75,7 +75,7 @@ def build_profile_round(
         ended_evictor = DefaultEvictor(evictor, ended_seen, ended_fit)
         ended_round = DeschedulingRound(ended_seen, ended_fit, ended_evictor, ended_evictions)
     fit = NodeFit(seen)
-    return DeschedulingRound(seen, fit, DefaultEvictor(evictor, seen, fit), evictions, ended_round)
+    return DeschedulingRound(seen, fit, DefaultEvictor(evictor, seen, fit), evictions=evictions, ended=ended_round)
 
 
 def iter_unreplayed_plugins(policy: DeschedulerPolicy, *, containers: bool = True) -> Iterator[str]:

@@ -91,7 +91,8 @@ class DefaultEvictor:
                 yield "system critical"
             elif pod.spec.priority is not None and priority >= self._threshold:
                 yield f"priority {priority} is not below {self._threshold}"
-        if not pod.metadata.owner_references and ("FailedBarePods" in protections or pod.status.phase != "Failed"):
+        is_bare = not pod.metadata.owner_references
+        if is_bare and ("FailedBarePods" in protections or pod.status.phase != "Failed"):
             yield "no owner"
         has_local_storage = any(volume.host_path or volume.empty_dir for volume in pod.spec.volumes)
         if "PodsWithLocalStorage" in protections and has_local_storage:
@@ -147,11 +148,16 @@ class DefaultEvictor:
 
     # -- masks of pods -------------------------------------------------------------------------------------------------
 
+    @property
+    def _pods_with_protected_info(self) -> Bools:
+        """The pods with a protected PodInfo, as a (P,) mask."""
+        is_protected_info = np.array([bool(reason) for reason in self.reasons], np.bool_)
+        return is_protected_info[self._seen.info]
+
     @cached_property
     def _unprotected_pods(self) -> Bools:
         """The pods that nothing protected when the round began, as a (P,) mask."""
-        is_protected = np.array([bool(reason) for reason in self.reasons], np.bool_)[self._seen.info]
-        return ~(is_protected | self._young_pods | self._pods_with_too_few_replicas)
+        return ~(self._pods_with_protected_info | self._young_pods | self._pods_with_too_few_replicas)
 
     @property
     def evictable(self) -> Bools:
@@ -225,15 +231,13 @@ class DefaultEvictor:
                 counts[reason] = counts.get(reason, 0) + count
 
         # Other pods, which are protected by their age or their number
-        is_protected = np.array([bool(reason) for reason in self.reasons], np.bool_)[self._seen.info]
-        further_reasons = (
-            (TOO_YOUNG, self._young_pods),
-            (TOO_FEW, self._pods_with_too_few_replicas & ~self._young_pods),
-        )
-        for reason, has_reason in further_reasons:
-            count = int((has_reason & chosen & ~is_protected).sum())
-            if count:
-                counts[reason] = count
+        others = chosen & ~self._pods_with_protected_info
+        too_young_count = int((others & self._young_pods).sum())
+        if too_young_count:
+            counts[TOO_YOUNG] = too_young_count
+        too_few_count = int((others & ~self._young_pods & self._pods_with_too_few_replicas).sum())
+        if too_few_count:
+            counts[TOO_FEW] = too_few_count
         return counts
 
 

@@ -224,8 +224,8 @@ def read_policy(document: JsonObject, where: str = "policy") -> DeschedulerPolic
         profiles,
         _parse_node_selector(decoded.node_selector or "", where),
         limits,
-        tuple(f'unknown field "{path}"' for path in unknown_paths),
-        decoded.grace_period_seconds,
+        ignored=tuple(f'unknown field "{path}"' for path in unknown_paths),
+        grace_seconds=decoded.grace_period_seconds,
     )
 
 

@@ -5,6 +5,7 @@ People change the pod template of a workload rather than its pods, so a change o
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.kinds import KINDS
-from kschedctl.api.objects import Pod, PodSpec, PodTemplateSpec, Struct
+from kschedctl.api.objects import PersistentVolumeClaim, Pod, PodSpec, PodTemplateSpec, Struct
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.workloads import CronJob, get_identity
 from kschedctl.cluster import FIELDS, Cluster
@@ -20,6 +21,7 @@ from kschedctl.fixes.ranking import QueueResult, RankedFix, get_trial_price
 from kschedctl.fixes.trial.changes import EditedObject, Fix, is_valid_update
 from kschedctl.fixes.trial.fix_kinds import Price
 from kschedctl.fixes.trial.trials import RemedyTrial, is_resized
+from kschedctl.fixes.ways.claims import build_claim_to_apply, render_volume_claim_recreation
 from kschedctl.fixes.ways.neighbours import merge_scale_downs
 from kschedctl.lint.objects.stored_pods import remove_node_pin, to_written_spec
 from kschedctl.replay import kubectl
@@ -49,7 +51,7 @@ def build_remedy(
     after the changes, or None if it was not replayed.
     """
     trial = ranked.trial
-    fixes = merge_scale_downs(trial.changes)
+    fixes = _merge_claim_recreations(merge_scale_downs(trial.changes), trial)
     victims = rollout.victims if rollout else trial.victims
     changes = tuple(iter_object_changes(edits or _move_pod_edits_to_template(trial, pod_key, workload)))
     needs_values = tuple(dict.fromkeys(name for fix in fixes for name in fix.needs_values))
@@ -98,6 +100,43 @@ def build_remedy(
         manifests=tuple(dict(manifest) for fix in fixes for manifest in fix.manifests),
         costs=(*costs, *build_restart_costs(restarts, owner)),
         edits=manifest_edits,
+    )
+
+
+def _merge_claim_recreations(fixes: Sequence[Fix], trial: RemedyTrial) -> tuple[Fix, ...]:
+    """Merge fixes that recreate the same claim into the first of them, so that the claim is recreated once.
+
+    The command gives the claim all changes of these fixes.
+    """
+    fixes_by_claim: dict[ObjectKey, list[Fix]] = {}
+    for fix in fixes:
+        if fix.recreation is not None and fix.recreation.changes.startswith(" "):  # no subordinate clause
+            fixes_by_claim.setdefault(fix.recreation.key, []).append(fix)
+    merged: list[Fix] = []
+    for fix in fixes:
+        same_claim = fixes_by_claim.get(fix.recreation.key, []) if fix.recreation is not None else []
+        if fix not in same_claim or len(same_claim) < 2:
+            merged.append(fix)
+        elif fix is same_claim[0]:
+            merged.append(_merge_recreations_of_claim(same_claim, trial))
+    return tuple(merged)
+
+
+def _merge_recreations_of_claim(fixes: Sequence[Fix], trial: RemedyTrial) -> Fix:
+    """Merge several fixes that recreate one claim into one fix."""
+    first, *others = fixes
+    assert first.recreation is not None
+    claim = trial.edits[first.recreation.key].before
+    new_claim = trial.edits[first.recreation.key].after
+    assert isinstance(claim, PersistentVolumeClaim)
+    assert isinstance(new_claim, PersistentVolumeClaim)
+    changes = [fix.recreation.changes for fix in others if fix.recreation is not None]
+    command = render_volume_claim_recreation(claim, build_claim_to_apply(new_claim))
+    return dataclasses.replace(
+        first,
+        text=f"{first.text}{''.join(f' and{change}' for change in changes)}",
+        commands=(*first.recreation.preparation, command),
+        weakens="; ".join(dict.fromkeys(fix.weakens for fix in fixes if fix.weakens)),
     )
 
 
@@ -169,7 +208,7 @@ def _iter_fix_costs(fixes: Sequence[Fix], needs_values: Sequence[str]) -> Iterat
     `needs_values` names the fields to fill in. A guarantee that several fixes give up is yielded once.
     """
     if needs_values:
-        yield FixCost(CostKind.NEEDS_VALUES, f"not verified: fill in {', '.join(needs_values)} first")
+        yield FixCost(CostKind.NEEDS_VALUES, f"not verified until you fill in {', '.join(needs_values)}")
     for fix in fixes:
         if fix.check_first:
             yield FixCost(CostKind.CHECK_FIRST, fix.check_first)
@@ -231,10 +270,13 @@ def _describe_nodes_taken_by_pods_ahead(fixes: Sequence[Fix], result: QueueResul
     nodes = sum(edit.key.kind == "Node" for fix in node_adding_fixes for edit in fix.edits)
     if nodes < 2 or result is None or not result.ahead:
         return ""
-    of_nodes = "" if len(fixes) == 1 else " of the nodes"
-    verb = "is" if nodes == 2 else "are"
+    of_nodes = "of them" if len(fixes) == 1 else "of the new nodes"
     # The target pod gets the last node.
-    return f": {nodes - 1}{of_nodes} {verb} taken by pods ahead in the queue ({first_few(result.ahead, 1)})"
+    taken = "one" if nodes == 2 else f"{nodes - 1:,}"
+    if len(result.ahead) == 1:
+        (pod_ahead,) = result.ahead
+        return f", since pod {pod_ahead}, which is ahead in the queue, takes {taken} {of_nodes}"
+    return f", since pods ahead in the queue ({first_few(result.ahead, 1)}) take {taken} {of_nodes}"
 
 
 def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:

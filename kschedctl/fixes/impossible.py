@@ -9,8 +9,8 @@ from kschedctl.fixes.proposals import iter_nodes_to_try
 from kschedctl.fixes.search import RemedySearch
 from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.guesses import is_plausible_machine_size
+from kschedctl.fixes.trial.trial_node import find_missing_host_with_data
 from kschedctl.fixes.trial.trials import RemedyTrial, find_runtime_class
-from kschedctl.fixes.trial.tried_node import find_missing_host_with_data
 from kschedctl.scheduler.plugins.node_resources.fit import Insufficient
 from kschedctl.snapshot.nodes import HOSTNAME
 
@@ -87,25 +87,23 @@ def _describe_shortage(fact: Insufficient, doubted: bool = False) -> str:
     With `doubted`, the text adds that the request looks wrong if no known machine is that large.
 
     >>> _describe_shortage(Insufficient(resource="cpu", requested=64000, free=1, offered=2, largest=31500))
-    'no node is large enough: needs 64 CPUs; the largest node has 31.5 (32.5 short)'
+    'the pod needs 64 CPUs, but the largest node has only 31.5'
     >>> _describe_shortage(Insufficient(resource="a/b", requested=2, free=0, offered=0, largest=0))
-    'needs 2 a/b, which no node offers'
+    'the pod needs 2 a/b, which no node offers'
     >>> _describe_shortage(Insufficient(resource="a/b", requested=8, free=4, offered=4, largest=4), doubted=True)[-23:]
     'the request looks wrong'
     """
     name = fact.resource
     requested = fact.requested
     largest = fact.largest
-    amounts = format_for_sentence(name, requested, largest, requested - largest)
-    (request_text, largest_text, shortage_text), unit = amounts
+    amounts = format_for_sentence(name, requested, largest)
+    (request_text, largest_text), unit = amounts
     if not largest:
-        return f"needs {request_text} {unit}, which no node offers"
-    suffix = amounts.unit_suffix
-    largest_clause = f"the largest node has {largest_text}{suffix} ({shortage_text}{suffix} short)"
-    sizes_text = f"needs {request_text} {unit}; {largest_clause}"
-    text = f"no node is large enough: {sizes_text}"
+        return f"the pod needs {request_text} {unit}, which no node offers"
+    largest_clause = f"the largest node has only {largest_text}{amounts.unit_suffix}"
+    text = f"the pod needs {request_text} {unit}, but {largest_clause}"
     if doubted and not is_plausible_machine_size(name, requested, largest):
-        text += "; no known machine is that large, so the request looks wrong"
+        text += ". No known machine is that large, so the request looks wrong"
     return text
 
 

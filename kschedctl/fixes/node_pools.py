@@ -153,8 +153,10 @@ def _iter_empty_label_correction(cluster: Cluster, pool: NodePool, pod: Pod) -> 
     if empty_keys:
         label_noun = "label" if len(empty_keys) == 1 else "labels"
         names = " and ".join(empty_keys)
-        instruction = f"Give the {label_noun} {names} of NodePool {pool.metadata.name} a value"
-        summary = f"{instruction}: Karpenter treats an empty label as missing"
+        instruction = (
+            f"Set a value, such as {SOME_VALUE}, for the {label_noun} {names} of NodePool {pool.metadata.name}"
+        )
+        summary = f"{instruction}, since Karpenter treats an empty label as missing"
         yield _build_label_correction(cluster, pool, dict.fromkeys(empty_keys, SOME_VALUE), summary)
 
 

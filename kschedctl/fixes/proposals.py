@@ -15,8 +15,8 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Ints, Row
 from kschedctl.fixes import ways
 from kschedctl.fixes.trial.changes import Fix
+from kschedctl.fixes.trial.trial_node import NO_REMEDIES, NodeRejection, PluginRemedies, TrialNode, collect_label_keys
 from kschedctl.fixes.trial.trials import RemedyTrial
-from kschedctl.fixes.trial.tried_node import NO_REMEDIES, NodeRejection, PluginRemedies, TriedNode, collect_label_keys
 from kschedctl.fixes.ways import new_nodes, scheduling
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework.declaration import PluginClass
@@ -57,29 +57,29 @@ def get_plugin_remedies(plugin: str) -> PluginRemedies:
     return next(remedies for plugin_class, remedies in by_class.items() if plugin_class.name == plugin)
 
 
-def iter_fixes_at_node(tried: TriedNode) -> Iterator[Fix]:
+def iter_fixes_at_node(trial_node: TrialNode) -> Iterator[Fix]:
     """Yield fixes for the node's first rejection, or for all its rejections if the trial raises the pod's priority.
 
     Normally, only the first rejection is worked on, because the next ones come up once it is cleared. If the pod may
     preempt at its new priority, any rejection may go away with the victims.
     """
-    rejections = tried.find_rejections()
-    for rejection in rejections if tried.trial.raises_priority else rejections[:1]:
+    rejections = trial_node.find_rejections()
+    for rejection in rejections if trial_node.trial.raises_priority else rejections[:1]:
         for propose_fixes in get_plugin_remedies(rejection.plugin).proposers:
-            yield from propose_fixes(tried, rejection)
+            yield from propose_fixes(trial_node, rejection)
 
 
-def iter_node_independent_fixes(tried: TriedNode) -> Iterator[Fix]:
+def iter_node_independent_fixes(trial_node: TrialNode) -> Iterator[Fix]:
     """Yield fixes that do not depend on a particular node.
 
     They clear PreFilter's rejection, change the pod's scheduler name or priority, or add a node. If no cycle was
     replayed, only other scheduler names are proposed.
     """
-    yield from iter_fixes_at_node(tried)
-    yield from scheduling.iter_scheduler_name_fixes(tried)
-    if tried.trial.cycle is not None:
-        yield from scheduling.iter_priority_class_fixes(tried)
-        yield from new_nodes.iter_added_node_fixes(tried)
+    yield from iter_fixes_at_node(trial_node)
+    yield from scheduling.iter_scheduler_name_fixes(trial_node)
+    if trial_node.trial.cycle is not None:
+        yield from scheduling.iter_priority_class_fixes(trial_node)
+        yield from new_nodes.iter_added_node_fixes(trial_node)
 
 
 MOST_NODES_OF_TRIAL = 60
@@ -103,15 +103,15 @@ def count_minimum_changes(rejections: list[NodeRejection]) -> int:
     return max(1, len(clearing_groups))
 
 
-def _build_difficulty_key(tried: TriedNode) -> tuple[int, int]:
+def _build_difficulty_key(trial_node: TrialNode) -> tuple[int, int]:
     """Return the sort key of a node: the minimum number of changes that it needs, then how many resources it lacks."""
-    rejections = tried.find_rejections()
+    rejections = trial_node.find_rejections()
     facts = [rejection.fact for rejection in rejections]
     insufficient_resources = {fact.resource for fact in facts if isinstance(fact, Insufficient)}
     return count_minimum_changes(rejections), len(insufficient_resources)
 
 
-def iter_nodes_to_try(trial: RemedyTrial) -> Iterator[TriedNode]:
+def iter_nodes_to_try(trial: RemedyTrial) -> Iterator[TrialNode]:
     """Yield nodes of each group of equivalent nodes, starting with the nodes that need the fewest changes.
 
     If there are too many nodes, only the nodes of each group that are nearest to having room are yielded. If no cycle
@@ -120,13 +120,13 @@ def iter_nodes_to_try(trial: RemedyTrial) -> Iterator[TriedNode]:
     cycle = trial.cycle
     is_rejected_by_pre_filter = cycle is not None and cycle.pre_filter.status.rejected and cycle.pre_filter.plugin
     if cycle is None or is_rejected_by_pre_filter:
-        yield TriedNode(trial, None)
+        yield TrialNode(trial, None)
         return
     groups = [_rank_rows_by_free_room(cycle, rows) for rows in _group_equivalent_nodes(cycle)]
     # The best node of each group, then the second best of each group, and so on.
     interleaved_rows = (row for turn in zip_longest(*groups) for row in turn if row is not None)
     most_nodes = max(MOST_NODES_OF_TRIAL, len(groups))
-    tried_nodes = [TriedNode(trial, Row(row)) for row in islice(interleaved_rows, most_nodes)]
+    tried_nodes = [TrialNode(trial, Row(row)) for row in islice(interleaved_rows, most_nodes)]
     yield from sorted(tried_nodes, key=_build_difficulty_key)
 
 
@@ -190,9 +190,11 @@ def _rank_rows_by_free_room(cycle: Cycle, rows: Ints) -> list[int]:
     if not columns:
         return [int(row) for row in rows[:MOST_NODES_OF_TRIAL]]
 
-    free = (view.allocatable - view.requested)[rows][:, columns].astype(np.float64)
+    free_amounts = (view.allocatable - view.requested)[rows]
+    free = free_amounts[:, columns].astype(np.float64)
     rows_with_most_free = [int(row) for row in rows[free.argmax(axis=0)]]
     # The share of its request that the pod would get of its scarcest resource. Nodes with enough room are equal.
     satisfied_share = (free / np.maximum(list(amounts_by_column.values()), 1)).min(axis=1)
-    nearest_first = rows[np.argsort(-np.minimum(satisfied_share, 1), kind="stable")[:MOST_NODES_OF_TRIAL]]
-    return list(dict.fromkeys([*rows_with_most_free, int(rows[0]), *nearest_first.tolist()]))
+    order = np.argsort(-np.minimum(satisfied_share, 1), kind="stable")
+    nearest_first = rows[order[:MOST_NODES_OF_TRIAL]].tolist()
+    return list(dict.fromkeys([*rows_with_most_free, int(rows[0]), *nearest_first]))

@@ -113,10 +113,7 @@ class QueueChecks:
         step = 1
         count = min(max(estimate_nodes_needed(trial), 2), MOST_NODES)
         while enough - too_few > 1:
-            multiplied_fix = adding.with_node_count(count)
-            multiplied_trial = self.trials.replay_changes(
-                multiplied_fix if fix is adding else fix for fix in trial.changes
-            )
+            multiplied_trial = self._replay_with_replaced_fix(trial, adding, adding.with_node_count(count))
             result = self.check_in_queue(multiplied_trial)
             if result is None:
                 break  # too many replays
@@ -130,10 +127,18 @@ class QueueChecks:
             step *= 2
         if best is None or best.result is None or adding.needs_special_node is None:
             return best
-        pods = self.trials.scheduler.view.pods
-        infos_ahead = [pods.get_info(pods.index[key]) for key in best.result.ahead]
         assert trial.cycle is not None
-        return best if _are_special_nodes_used(adding, enough, (trial.cycle.info, *infos_ahead)) else None
+        infos = [trial.cycle.info, *map(self._get_info, best.result.ahead)]
+        return best if _are_special_nodes_used(adding, enough, infos) else None
+
+    def _get_info(self, key: str) -> PodInfo:
+        """Return the PodInfo of the pod with this key (`namespace/name`)."""
+        pods = self.trials.scheduler.view.pods
+        return pods.get_info(pods.index[key])
+
+    def _replay_with_replaced_fix(self, trial: RemedyTrial, replaced: Fix, replacement: Fix) -> RemedyTrial:
+        """Replay the trial's changes with one of its fixes replaced by another."""
+        return self.trials.replay_changes(replacement if fix is replaced else fix for fix in trial.changes)
 
     def _find_fix_with_larger_node(self, trial: RemedyTrial) -> CheckedFix | None:
         """Return the variant of the fix with a node that also has room for the pods ahead in the queue.
@@ -144,17 +149,16 @@ class QueueChecks:
         adding = next((fix for fix in trial.changes if fix.with_room_for is not None), None)
         if adding is None or adding.with_room_for is None:
             return None
-        pods = self.trials.scheduler.view.pods
         rivals: dict[str, PodInfo] = {}
         result = self.check_in_queue(trial)
         for _ in range(MOST_ENLARGEMENTS):
             if result is None:
                 return None
-            rivals |= {key: pods.get_info(pods.index[key]) for key in result.rivals}
+            rivals |= {key: self._get_info(key) for key in result.rivals}
             enlarged_fix = adding.with_room_for(list(rivals.values()))
             if enlarged_fix is None:
                 return None
-            enlarged_trial = self.trials.replay_changes(enlarged_fix if fix is adding else fix for fix in trial.changes)
+            enlarged_trial = self._replay_with_replaced_fix(trial, adding, enlarged_fix)
             result = self.check_in_queue(enlarged_trial)
             if result is not None and result.holds:
                 return CheckedFix(RankedFix(enlarged_trial), result)

@@ -59,8 +59,12 @@ def _compute_run_without_fix(scheduler: Scheduler) -> RunWithoutFix:
 
 def _find_node_by_pod(simulation: Simulation, positions: Iterable[Position]) -> dict[str, str]:
     """Return the names of the pods' nodes by the pods' keys, in the order of `positions`. Waiting pods are left out."""
-    pods, node, names = simulation.view.pods, simulation.view.node, simulation.view.nodes.names
-    return {pods.objects[position].key: names[node[position]] for position in positions if node[position] >= 0}
+    view = simulation.view
+    return {
+        view.pods.objects[position].key: view.get_node_name(position)
+        for position in positions
+        if view.has_node(position)
+    }
 
 
 class RunWithoutPods(NamedTuple):
@@ -114,7 +118,7 @@ def find_node_once_others_are_gone(scheduler: Scheduler, gone_pods: frozenset[st
         changes[namespace, name] = None
     simulation = Simulation(Scheduler(change_pods(scheduler.cluster, changes)), preemption=False)
     outcome = simulation.attempt_pod(Position(simulation.view.pods.index[pod.key]))
-    return simulation.view.nodes.names[outcome.row] if outcome and outcome.row >= 0 else ""
+    return simulation.view.nodes.names[outcome.row] if outcome and outcome.is_placed else ""
 
 
 def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:

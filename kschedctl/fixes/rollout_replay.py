@@ -115,7 +115,7 @@ def _replay_single_preemption(owner: Owner, trial: RemedyTrial, cluster: Cluster
     position = _get_position(simulation.view, pod)
     simulation.schedule_or_raise_interrupt([position])
     rolled_out = _add_evictions_to_result(RolloutResult(owner), simulation, [position])
-    if simulation.view.node[position] >= 0:
+    if simulation.view.has_node(position):
         return rolled_out
     return rolled_out._replace(harm=_explain_useless_eviction(rolled_out))
 

@@ -17,16 +17,16 @@ from kschedctl.fixes.ranking import harms_nobody, is_manifest_correction, keeps_
 from kschedctl.fixes.trial.changes import Fix
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.guesses import lacks_feasible_node_for_image
+from kschedctl.fixes.trial.trial_node import TrialNode
 from kschedctl.fixes.trial.trials import RemedyTrial, Trials
-from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.plugins.helper.volumes.listers import get_listers
 from kschedctl.scheduler.plugins.node_resources.fit import Insufficient
 from kschedctl.scheduler.registry.in_tree import AnyFact
 
-FixProposer = Callable[[TriedNode], Iterable[Fix]]
+FixProposer = Callable[[TrialNode], Iterable[Fix]]
 """Proposes the changes that might clear the first rejection of a tried node."""
-TriedPlace = tuple[frozenset[Fix], Row | None]
+TrialPlace = tuple[frozenset[Fix], Row | None]
 """The changes of a trial, and a node in it or None for no particular node."""
 MOST_TRIALS = 2000
 """The most trials that one search replays."""
@@ -79,7 +79,7 @@ class RemedySearch:
 
     trials: Trials
     propose_at_node: FixProposer
-    """Proposes changes for a tried node."""
+    """Proposes changes for a node of a trial."""
     propose_without_node: FixProposer
     """Proposes changes that do not depend on a node."""
     criteria: RemedyCriteria
@@ -99,8 +99,8 @@ class RemedySearch:
     """Whether a correction of the manifest was tried."""
     _only_corrections: bool = False
     """Whether only sets with a correction of the manifest are still searched for."""
-    _proposals: dict[TriedPlace, tuple[Fix, ...]] = field(default_factory=dict)
-    _nodes_to_try: dict[frozenset[Fix], tuple[TriedNode, ...]] = field(default_factory=dict)
+    _proposals: dict[TrialPlace, tuple[Fix, ...]] = field(default_factory=dict)
+    _nodes_to_try: dict[frozenset[Fix], tuple[TrialNode, ...]] = field(default_factory=dict)
 
     def run(self) -> list[RemedyTrial]:
         """Run the search, and return the trials of all minimal sets of changes that help, the smallest sets first.
@@ -129,11 +129,11 @@ class RemedySearch:
                 if any(map(keeps_workload, verified_trials)):
                     break
                 self._only_corrections = True  # a larger set may still correct the manifest
-            self._tried_places: set[TriedPlace] = set()
-            for tried in self._iter_promising_nodes(self.trials.base, size):
-                self._try_changes(tried, size)
+            self._tried_places: set[TrialPlace] = set()
+            for trial_node in self._iter_promising_nodes(self.trials.base, size):
+                self._try_changes(trial_node, size)
 
-    def _iter_promising_nodes(self, trial: RemedyTrial, remaining_changes: int) -> Iterator[TriedNode]:
+    def _iter_promising_nodes(self, trial: RemedyTrial, remaining_changes: int) -> Iterator[TrialNode]:
         """Yield each node whose rejections the remaining changes may clear, and an entry that stands for no node.
 
         At the entry without a node, changes are tried that do not depend on one. It comes first if only one change
@@ -141,21 +141,21 @@ class RemedySearch:
         longer exhaustive.
         """
         if remaining_changes == 1:
-            yield TriedNode(trial, None)
+            yield TrialNode(trial, None)
         if trial.cycle is not None:
             clearable_nodes = (
-                tried
-                for tried in self._get_nodes_to_try(trial)
-                if tried.row is not None and _can_be_cleared(tried, remaining_changes)
+                trial_node
+                for trial_node in self._get_nodes_to_try(trial)
+                if trial_node.row is not None and _can_be_cleared(trial_node, remaining_changes)
             )
             yield from islice(clearable_nodes, MOST_NODES_OF_TRIAL)
             has_more_nodes = next(clearable_nodes, None) is not None
             if has_more_nodes:
                 self.is_exhaustive = False
         if remaining_changes > 1:
-            yield TriedNode(trial, None)
+            yield TrialNode(trial, None)
 
-    def _get_nodes_to_try(self, trial: RemedyTrial) -> tuple[TriedNode, ...]:
+    def _get_nodes_to_try(self, trial: RemedyTrial) -> tuple[TrialNode, ...]:
         """Return the nodes on which to try further changes on top of the trial's changes.
 
         The nodes are cached for each set of changes.
@@ -165,7 +165,7 @@ class RemedySearch:
             self._nodes_to_try[change_set] = tuple(iter_nodes_to_try(trial))
         return self._nodes_to_try[change_set]
 
-    def _try_changes(self, tried: TriedNode, remaining_changes: int) -> None:
+    def _try_changes(self, trial_node: TrialNode, remaining_changes: int) -> None:
         """Try each change that is proposed at the node. If a change alone is not enough, recurse for the next change.
 
         `remaining_changes` is how many more changes a set may have, including the one tried here. Changes that cannot
@@ -173,14 +173,14 @@ class RemedySearch:
         added to `self.working_trials`. Nothing is done if the node was already tried with the same changes. The search
         returns early when it reaches its limits.
         """
-        place = frozenset(tried.trial.changes), tried.row
+        place = frozenset(trial_node.trial.changes), trial_node.row
         if place in self._tried_places:
             return
         self._tried_places.add(place)
-        for change in self._get_proposed_changes(tried, place):
-            changes = (*tried.trial.changes, change)
+        for change in self._get_proposed_changes(trial_node, place):
+            changes = (*trial_node.trial.changes, change)
             is_minimal = not self._contains_working_set(changes)
-            if not is_minimal or not _may_change_help(change, tried, remaining_changes):
+            if not is_minimal or not _may_change_help(change, trial_node, remaining_changes):
                 continue
             if self._has_reached_limit():
                 return
@@ -197,7 +197,7 @@ class RemedySearch:
                 if not self._only_corrections or any(map(is_manifest_correction, changes)):
                     self._add_trial_if_minimal(trial)
             elif remaining_changes > 1 and trial.cycle is not None:
-                for next_node in self._find_next_nodes(tried, trial, remaining_changes - 1):
+                for next_node in self._find_next_nodes(trial_node, trial, remaining_changes - 1):
                     self._try_changes(next_node, remaining_changes - 1)
 
     def _contains_working_set(self, changes: tuple[Fix, ...]) -> bool:
@@ -214,20 +214,22 @@ class RemedySearch:
             return False
         return changes[0].kind != FixKind.ADD_NODE or self._has_tried_correction
 
-    def _get_proposed_changes(self, tried: TriedNode, place: TriedPlace) -> tuple[Fix, ...]:
+    def _get_proposed_changes(self, trial_node: TrialNode, place: TrialPlace) -> tuple[Fix, ...]:
         """Return the wanted changes that are proposed at the node and can be combined with the trial's changes.
 
         The changes are cached.
         """
         if place not in self._proposals:
-            fixes = self.propose_without_node(tried) if tried.row is None else self.propose_at_node(tried)
-            earlier_changes = tried.trial.changes
+            fixes = (
+                self.propose_without_node(trial_node) if trial_node.row is None else self.propose_at_node(trial_node)
+            )
+            earlier_changes = trial_node.trial.changes
             proposals = [
                 fix
                 for fix in fixes
                 if fix not in earlier_changes
-                and _is_compatible_with_trial(fix, tried.trial)
-                and not self._refers_to_added_node(fix, tried.trial)
+                and _is_compatible_with_trial(fix, trial_node.trial)
+                and not self._refers_to_added_node(fix, trial_node.trial)
                 and self._is_wanted(fix)
             ]
             self._proposals[place] = tuple(dict.fromkeys(proposals))
@@ -252,25 +254,27 @@ class RemedySearch:
                 return True
         return False
 
-    def _find_next_nodes(self, tried: TriedNode, trial: RemedyTrial, remaining_changes: int) -> Iterable[TriedNode]:
-        """Return the nodes of the trial at which to continue after its last change, which was made at `tried`.
+    def _find_next_nodes(
+        self, trial_node: TrialNode, trial: RemedyTrial, remaining_changes: int
+    ) -> Iterable[TrialNode]:
+        """Return the nodes of the trial at which to continue after its last change, which was made at `trial_node`.
 
         After a change at a node, the search continues at this node if its rejection changed. After a change without a
         node, it continues at the nodes that the change added or, if there are none, at all nodes. Nodes that the
         remaining changes cannot clear are left out.
         """
         assert trial.cycle is not None
-        if tried.row is not None:
-            rows = [tried.row]
+        if trial_node.row is not None:
+            rows = [trial_node.row]
         elif trial.changes[-1].kind == FixKind.ADD_NODE:
             old_node_count = len(self.trials.scheduler.view.nodes)
             rows = [Row(row) for row in range(old_node_count, len(trial.cycle.view.nodes))]
         else:
             return self._iter_promising_nodes(trial, remaining_changes)
 
-        key_before = _build_first_rejection_key(tried)
+        key_before = _build_first_rejection_key(trial_node)
         next_nodes = []
-        for next_node in (TriedNode(trial, row) for row in rows):
+        for next_node in (TrialNode(trial, row) for row in rows):
             if not _can_be_cleared(next_node, remaining_changes):
                 continue
             if key_before is None or _build_first_rejection_key(next_node) != key_before:
@@ -344,23 +348,23 @@ def _is_compatible_with_trial(change: Fix, trial: RemedyTrial) -> bool:
     return not {FixKind.USE_PRIORITY_CLASS, FixKind.ADD_NODE} <= kinds
 
 
-def _can_be_cleared(tried: TriedNode, remaining_changes: int) -> bool:
+def _can_be_cleared(trial_node: TrialNode, remaining_changes: int) -> bool:
     """Return whether the remaining changes may be enough to clear the node's rejections.
 
     They always may if the trial raises the pod's priority, since preemption may clear rejections, too.
     """
-    return tried.trial.raises_priority or count_minimum_changes(tried.find_rejections()) <= remaining_changes
+    return trial_node.trial.raises_priority or count_minimum_changes(trial_node.find_rejections()) <= remaining_changes
 
 
-def _may_change_help(change: Fix, tried: TriedNode, remaining_changes: int) -> bool:
+def _may_change_help(change: Fix, trial_node: TrialNode, remaining_changes: int) -> bool:
     """Return whether the change can still help at the node with the remaining changes.
 
     Lowering one resource as the last change does not help if another resource is insufficient, too.
     """
-    if change.kind not in REQUEST_KINDS or tried.row is None or tried.trial.raises_priority:
+    if change.kind not in REQUEST_KINDS or trial_node.row is None or trial_node.trial.raises_priority:
         return True
     # The change was proposed for the first rejection. Further rejections may be about other resources.
-    first, *later = tried.find_rejections()
+    first, *later = trial_node.find_rejections()
     other_shortages = [
         rejection for rejection in later if isinstance(rejection.fact, Insufficient) and rejection.fact != first.fact
     ]
@@ -386,15 +390,15 @@ def _get_changed_objects(trial: RemedyTrial) -> dict[ObjectKey, Struct | None]:
     return {key: edit.after for key, edit in trial.edits.items()}
 
 
-def _build_first_rejection_key(tried: TriedNode) -> tuple[str, str, AnyFact | None] | None:
+def _build_first_rejection_key(trial_node: TrialNode) -> tuple[str, str, AnyFact | None] | None:
     """Return the plugin, reason and fact of the node's first rejection, to compare it before and after a change.
 
     Equal keys mean that the change had no effect on the rejection. The key is None if there is no node or no rejection,
     or if the plugin's facts do not reveal every effect.
     """
-    if tried.row is None:
+    if trial_node.row is None:
         return None
-    first = next(iter(tried.find_rejections()), None)
+    first = next(iter(trial_node.find_rejections()), None)
     if first is None or not get_plugin_remedies(first.plugin).facts_reveal_every_effect:
         return None
     return first.plugin, first.reason, first.fact

@@ -141,7 +141,7 @@ def _add_node_like(target: TargetPod, model_name: str) -> TargetPod:
 
     scheduler, view = target.scheduler, target.scheduler.view
     (name,) = find_nodes(scheduler.cluster, (model_name,))
-    fix = build_added_nodes_fix(view, view.nodes.objects[view.nodes.index[name]])
+    fix = build_added_nodes_fix(view, view.nodes.get_node(name))
     edits = apply_fixes([fix], build_object_reader(scheduler.cluster))
     changed_cluster = apply_edits_to_cluster(scheduler.cluster, edits, with_pods_and_nodes=True)
     changed_scheduler = Scheduler(changed_cluster, scheduler.call_extender)

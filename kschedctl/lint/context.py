@@ -329,7 +329,10 @@ class LintContext:
     @cached_property
     def priority_classes(self) -> dict[str, api.PriorityClass]:
         """Return the PriorityClasses by name, including the system's classes."""
-        return {c.metadata.name: c for c in (*SYSTEM_CLASSES, *self.list_all_objects(api.PriorityClass))}
+        return {
+            system_class.metadata.name: system_class
+            for system_class in (*SYSTEM_CLASSES, *self.list_all_objects(api.PriorityClass))
+        }
 
     def get_priority(self, workload: Workload) -> int:
         """Return the priority of new pods of the workload: its own, its class's, or else the default.
@@ -376,7 +379,9 @@ class LintContext:
             return selected
         key = subject, namespace, selector
         if key not in self._coexisting:
-            self._coexisting[key] = [w for w in selected if self.variants.can_coexist(subject, w.subject)]
+            self._coexisting[key] = [
+                workload for workload in selected if self.variants.can_coexist(subject, workload.subject)
+            ]
         return self._coexisting[key]
 
     def iter_disruption_budgets(

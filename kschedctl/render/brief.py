@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -125,10 +125,14 @@ def _choose_brief_parts(document: Document, style: Style) -> list[tuple[BriefTex
     warning_count = sum(part.is_warning for part in parts)
     if warning_count and not _lists_findings(summary):
         warning_count += summary.left_out.get("warnings", 0)
-    leaves_out_entries = sum(parts[index].is_entry for index in shown) < entry_count
-    leaves_out_warnings = sum(parts[index].is_warning for index in shown) < warning_count
-    max_lines = MAX_LINES - leaves_out_entries - leaves_out_warnings
-    _lengthen_cut_parts(parts, wrapped, shown, style.width, max_lines)
+
+    def count_free_lines() -> int:
+        """Return the number of free lines, without those that say how many entries and warnings are left out."""
+        leaves_out_entries = 0 < sum(parts[index].is_entry for index in shown) < entry_count
+        leaves_out_warnings = 0 < sum(parts[index].is_warning for index in shown) < warning_count
+        return MAX_LINES - leaves_out_entries - leaves_out_warnings - sum(len(wrapped[index]) for index in shown)
+
+    _lengthen_cut_parts(parts, wrapped, shown, style.width, count_free_lines)
     _add_left_out_count(parts, wrapped, shown, warnings=True, total=warning_count)
     _add_left_out_count(parts, wrapped, shown, warnings=False, total=entry_count)
     return [(parts[index], wrapped[index]) for index in sorted(shown)]
@@ -156,13 +160,31 @@ def _choose_shown_parts(parts: list[BriefText], wrapped: list[list[str]], width:
 
 
 def _lengthen_cut_parts(
-    parts: list[BriefText], wrapped: list[list[str]], shown: set[int], width: int, max_lines: int
+    parts: list[BriefText], wrapped: list[list[str]], shown: set[int], width: int, count_free_lines: Callable[[], int]
 ) -> None:
-    """Give lines that are still free to shown parts that were cut, the most important ones first. Changes `wrapped`."""
+    """Give cut parts the lines that they need, the most important ones first. Changes `wrapped` and `shown`.
+
+    If too few lines are free, later parts of lists are left out, since their number is shown: for all parts but later
+    entries, entries after the first one, and for parts of no list then also warnings after the first one. A part that
+    still needs more lines gets those that are free.
+    """
     for index in sorted(shown, key=lambda index: (parts[index].rank, index)):
-        free = max_lines - sum(len(wrapped[part]) for part in shown)
-        if parts[index].lines and free > 0:
-            wrapped[index] = _wrap_part(parts[index]._replace(lines=parts[index].lines + free), width)
+        part = parts[index]
+        if index not in shown or not part.lines:
+            continue
+        full_lines = _wrap_part(part._replace(lines=0), width)
+        if wrapped[index] == full_lines:
+            continue
+
+        entries = sorted(other for other in shown if parts[other].is_entry)
+        warnings = sorted(other for other in shown if parts[other].is_warning)
+        replaceable = [] if index in entries[1:] else entries[1:]
+        if not part.is_entry and not part.is_warning:
+            replaceable = warnings[1:] + replaceable
+        while replaceable and len(full_lines) > len(wrapped[index]) + count_free_lines():
+            shown.remove(replaceable.pop())
+        lines = len(wrapped[index]) + max(count_free_lines(), 0)
+        wrapped[index] = _wrap_part(part._replace(lines=lines), width)
 
 
 def _add_left_out_count(
@@ -306,7 +328,7 @@ def _iter_brief_parts(
         yield BriefText(f"{verdict}: {answer}" if answer else summary.headline, lines=3)
     yield from _iter_warning_parts(summary, doubts)
     yield from _iter_fix_parts(summary)
-    for entry in entries[:MAX_ENTRIES]:
+    for entry in entries[: MAX_LINES if summary.summarizes in SUMMARIES_THAT_ARE_LISTS else MAX_ENTRIES]:
         yield BriefText(entry, lines=2, rank=3, is_entry=True)
     is_undone = _is_about_pod(summary) or summary.summarizes == "Drain"
     if is_undone and not summary.fixes and summary.advice:
@@ -461,7 +483,9 @@ def _describe_costs(fix: ShortFix) -> str:
 
 LABEL_BY_SUMMARY = {"Drain": "next"}
 """What comes before the first fix, if it is not a fix but what was asked about."""
-SUMMARIES_WITH_FINDINGS = ("Audit", "AuditSection", "Findings", "WakeUps")
+SUMMARIES_THAT_ARE_LISTS = ("SnapshotDiff",)
+"""The kinds whose answer is nothing but its list, which may fill all lines."""
+SUMMARIES_WITH_FINDINGS = ("Audit", "AuditSection", "Findings", "SnapshotDiff", "WakeUps")
 """The kinds of documents whose list is their warnings and advice: findings, or the changes that wake a pod."""
 MAX_ENTRIES = 4
 """Number of entries of the list that are shown."""

@@ -25,7 +25,7 @@ from kschedctl.reports.summary import CostKind, list_clauses
 
 TITLE, TITLE_WITH_RIVALS = "Fixes, each verified by replay", "Fixes, each verified by a replay with all waiting pods"
 """The second one is shown if some changes are not enough, since other waiting pods take the room that they make."""
-TITLE_OF_INSUFFICIENT = "Not enough: other waiting pods would take the room first"
+TITLE_OF_INSUFFICIENT = "Not enough on their own: other pending pods would be scheduled first"
 TITLE_OF_INCOMPLETE = "Not verified: these need values that only you know"
 TITLE_OF_LOSING = "Not worth it: more pods lose their node than get one"
 TITLES = (TITLE, TITLE_WITH_RIVALS, TITLE_OF_INSUFFICIENT, TITLE_OF_LOSING, TITLE_OF_INCOMPLETE)
@@ -157,13 +157,13 @@ def build_fix_lines(
     Manifests and patches are included if ``with_manifests`` or if the style asks for patches. If there are
     `facts`, they come first and replace the line that names the team and the nodes.
     """
-    lines: list[Cell] = [*facts]
+    lines: list[Cell] = [*facts] if facts else [Marked(f"result: {describe_fix_effect(remedy)}", Tone.FAINT)]
     if remedy.alternatives:
         alternatives = names(tuple(map(_drop_repeated_places, remedy.alternatives)))
         lines.append(Marked(f"alternatively: {alternatives}", Tone.FAINT))
     lines += _iter_fix_drawbacks(remedy)
     if not facts:
-        lines.append(Marked(describe_fix_effect(remedy), Tone.FAINT))
+        lines.append(Marked(f"who: {TEAMS[remedy.by]} team", Tone.FAINT))
     if remedy.edits:
         lines.append(f"in the manifest: {'; '.join(remedy.edits)}")
     blocks: list[Block] = [paragraph(Marked(f"{number}", Tone.STRONG), remedy.summary), Bullets(tuple(lines))]
@@ -185,27 +185,28 @@ def _iter_manifests_and_patch(remedy: Remedy, style: Style) -> Iterator[Block]:
 
 
 def _iter_fix_drawbacks(remedy: Remedy) -> Iterator[Cell]:
-    """Yield the drawbacks of a fix. If the fix also places other pods, a note on this gain follows."""
+    """Yield the other pods that the fix places, and then its drawbacks."""
+    if remedy.gain:
+        yield Marked(f"also: {remedy.gain}", Tone.FAINT)
     for drawback in remedy.drawbacks:
         yield Marked(f"caveat: {drawback}", Tone.WARNING)
-    if remedy.gain:
-        yield Marked(remedy.gain, Tone.FAINT)
 
 
 def _drop_repeated_places(alternative: str) -> str:
     """Name each place once, also if several changes concern it.
 
-    >>> _drop_repeated_places("w1 and w1"), _drop_repeated_places("w1 and w2")
-    ('w1', 'w1 and w2')
+    >>> _drop_repeated_places("w1 and w1"), _drop_repeated_places("high and w2")
+    ('w1', 'high with w2')
     """
     places = dict.fromkeys(alternative.split(" and "))
-    return " and ".join(places)
+    return " with ".join(places)
 
 
 def describe_fix_effect(remedy: Remedy) -> str:
-    """Describe which team makes the change, and the nodes on which the pod then fits.
+    """Name the nodes on which the pod fits after the change.
 
     If other waiting pods take the room first, these are the nodes on which the pod would fit without them.
     """
-    effect = "without the other waiting pods, the pod would fit" if remedy.holds is False else "the pod fits"
-    return f"to be done by the {TEAMS[remedy.by]} team; then {effect} on {remedy.destination}"
+    if remedy.holds is False:
+        return f"the pod would fit on {remedy.destination} if no other pod were waiting"
+    return f"the pod fits on {remedy.destination}"

@@ -40,6 +40,7 @@ from kschedctl.reports.placements import (
     EvictionChain,
     EvictionFate,
     Headroom,
+    PendingLeftOut,
     PinnedVolume,
     PodCount,
     PoolChange,
@@ -52,7 +53,7 @@ from kschedctl.reports.placements import (
 )
 from kschedctl.reports.plugin_answers import SearchedNodes, SearchStart
 from kschedctl.reports.unknown import VERDICT, UnknownKind, advise_reading, describe_unread_kinds
-from kschedctl.text.counts import agreeing, counted, first_few, first_of, format_percentage
+from kschedctl.text.counts import agreeing, counted, first_few, first_of, format_percentage, join_words
 from kschedctl.text.printable import describe_misfit, rewrite_fit_error
 
 TIES_SHOWN = 3
@@ -115,22 +116,22 @@ def build_unread_lines(unknown: Sequence[UnknownKind]) -> Page:
         "victims": "the preempted pods could differ",
         "remedies": "other fixes could work",
         "replacement": "the best nodes for running pods could differ",
-        "creation": "pods that could not be created may be missing from this answer",
+        "creation": "this answer may miss pods that could not be created",
     }
     lines = []
     for affects, consequence in consequences.items():
         kinds = [kind for kind in unknown if kind.affects == affects]
         if kinds:
-            lines.append(f"{describe_unread_kinds(kinds)}; {consequence}")
+            lines.append(f"{describe_unread_kinds(kinds)}, so {consequence}")
     beside_verdict = [kind for kind in unknown if kind.affects in consequences]
     if lines and not any(kind.affects == VERDICT for kind in unknown):
         lines[-1] += advise_reading(beside_verdict)
-    return tuple(paragraph(Marked("incomplete:", Tone.WARNING), line) for line in lines)
+    return tuple(paragraph(Marked("Incomplete:", Tone.WARNING), line) for line in lines)
 
 
 def build_extender_line(extended: tuple[str, ...]) -> Page:
     """Return a line about what extenders answered."""
-    return (paragraph(Marked("note:", Tone.WARNING), "; ".join(extended)),) if extended else ()
+    return (paragraph(Marked("Note:", Tone.WARNING), "; ".join(extended)),) if extended else ()
 
 
 def build_interruption_line(interrupted: bool, description: str = "a partial result") -> Page:
@@ -162,6 +163,12 @@ VERDICT_TONES = {
 def mark_verdict(verdict: str, end: str = "") -> Marked:
     """Return a verdict in words with its tone, followed by `end`."""
     return Marked(describe_verdict(verdict) + end, VERDICT_TONES.get(verdict, Tone.WARNING))
+
+
+def build_pending_left_out_line(left_out: PendingLeftOut) -> Page:
+    """Return a line on the pending pods that take no part in the replay, or () if there are none."""
+    tone = Tone.WARNING if left_out.may_take_room else Tone.FAINT
+    return tuple(paragraph(Marked(f"{text}.", tone)) for text in left_out.describe())
 
 
 def build_pods_section(title: str, pods: Sequence[str], style: Style) -> Page:
@@ -284,7 +291,7 @@ def build_preempted_section(evicted: Sequence[EvictedPod], style: Style, chain: 
     tied = {pod.pod: pod.tied for pod in evicted if not victims.issuperset(pod.tied)}
     if equal := describe_victims(tied, tied):
         shown_ties, note = limit_rows(equal, None if style.lists_all_nodes else TIES_SHOWN)
-        ties = "kube-scheduler may evict other pods instead, since these have the same priority and start time:"
+        ties = "kube-scheduler may choose other victims among pods with the same priority and start time:"
         page = (*page, paragraph(ties), Bullets((*shown_ties, note) if note else tuple(shown_ties)))
     if chain is None or not chain.goes_on:
         return page
@@ -300,10 +307,13 @@ def _build_replacement_cell(evicted: EvictedPod) -> Cell:
     return evicted.target or Marked(evicted.fate, Tone.BAD)
 
 
-def build_headroom_section(resources: Iterable[Headroom], where: str = "on a node", title: str = "Requested") -> Page:
+def build_headroom_section(resources: Iterable[Headroom], where: str = "on one node", title: str = "Requests") -> Page:
     """Build the table of requests before and after, with the most that one node has free."""
     requested = [resource for resource in resources if resource.requested_before or resource.requested_after]
-    columns = [Column("resource", keep=True), *number_columns("allocatable", "before", "after", f"most free {where}")]
+    columns = [
+        Column("resource", keep=True),
+        *number_columns("allocatable", "before", "after", f"most free {where}, after"),
+    ]
     return build_table(requested, columns, _build_headroom_row, limit=None, title=title)
 
 
@@ -362,7 +372,8 @@ def build_variation_section(variation: Variation | None) -> Page:
     if variation is None:
         return ()
     rows = [("placed", variation.placed), ("not scheduled", variation.pending), ("evicted", variation.evicted)]
-    rows += [(f"{w.workload}: running", w.running) for w in variation.workloads]
+    for workload in variation.workloads:
+        rows.append((f"{workload.workload}: running", workload.running))
     for workload in variation.workloads:
         for spreads in workload.domains.values():
             for domain, spread in spreads.items():
@@ -418,7 +429,7 @@ def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style, fitt
     if not pools:
         return ()
     fitting_pods = counted(fitting, "pending pod that fits", "pending pods that fit")
-    note = f"The numbers after the arrows include {fitting_pods} without these changes."
+    note = f"The values after the arrows include {fitting_pods} without these changes."
     changes: dict[str, dict[str, float]] = {
         pool.pool or NO_POOL[""]: {"before": pool.nodes_before, "after": pool.nodes_after}
         for pool in pools
@@ -434,9 +445,10 @@ def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style, fitt
         for pool in pools
         if pool.cordoned
     ]
+    number = sum(pool.cordoned for pool in pools)
     cordoned_note = (
-        f"Not counted: {', '.join(cordoned)}, and their pods. Pods that move off these nodes are included in "
-        "the numbers after the arrows."
+        f"Not counted: {join_words(cordoned)}, with {agreeing(number, 'its', 'their')} pods. Pods that move off "
+        f"{agreeing(number, 'it', 'them')} are counted in the values after the arrows."
     )
     return (
         *build_table(pools, columns, _build_pool_row, limit=None, title="Pools, before → after"),

@@ -13,7 +13,9 @@ from kschedctl.api.copying import replace
 from kschedctl.api.labels import parse_selector
 from kschedctl.api.objects import ApiObject, Node, ObjectMeta, Pod, ResourceSlice, Taint
 from kschedctl.api.ownership import find_owner
+from kschedctl.api.priority import with_class_priority
 from kschedctl.api.tolerations import UNSCHEDULABLE_TAINT
+from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import CLUSTER_SCOPED, Cluster
 from kschedctl.errors import UsageError
 from kschedctl.snapshot.nodes import get_region_and_zone
@@ -76,6 +78,24 @@ def is_recreated(pod: Pod) -> bool:
 def is_recreated_elsewhere(pod: Pod) -> bool:
     """Return whether a controller recreates the pod when its node is gone, which is not so for DaemonSets."""
     return is_recreated(pod) and find_owner(pod).kind != "DaemonSet"
+
+
+def recreate_pod_with_current_priority(pod: Pod, cluster: Cluster) -> Pod:
+    """Return the pod that a controller creates in place of the pod, with the current priority of its PriorityClass."""
+    return with_class_priority(recreate_pod(pod), cluster.priority_classes)
+
+
+def with_current_priorities(cluster: Cluster, nodes: Collection[str]) -> Cluster:
+    """Return the cluster in which the pods on these nodes have the priorities with which they would be recreated.
+
+    This is for replays that take the pods off these nodes and then schedule them as they are.
+    """
+    changes: dict[tuple[str, str], Pod | None] = {}
+    for pod in find_pods_on_nodes(cluster, nodes):
+        current_pod = with_class_priority(pod, cluster.priority_classes) if is_recreated(pod) else pod
+        if current_pod is not pod:
+            changes[pod.metadata.namespace, pod.metadata.name] = current_pod
+    return change_pods(cluster, changes) if changes else cluster
 
 
 def find_pods_on_nodes(cluster: Cluster, nodes: Collection[str]) -> list[Pod]:

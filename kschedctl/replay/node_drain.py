@@ -16,6 +16,7 @@ from kschedctl.api.objects import Pod, VolumeNodeAffinity
 from kschedctl.api.ownership import find_owner
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.eviction import Evictions
+from kschedctl.replay.controllers.job_failures import remove_pods_of_failed_jobs
 from kschedctl.replay.parallel import compute_spreads
 from kschedctl.replay.settling import recreate_gone_pods
 from kschedctl.reports.not_created import NotCreated
@@ -39,7 +40,7 @@ def iter_moved_pods(drain: NodeDrain) -> Iterator[MovedPod]:
     pods, names = drain.simulation.view.pods.objects, drain.simulation.view.nodes.names
     returned = set(drain.find_returned_pods())
     for position, outcome in drain.outcomes.items():
-        if outcome.row >= 0 and position not in returned:
+        if outcome.is_placed and position not in returned:
             pod = pods[position]
             yield MovedPod(pod.key, str(find_owner(pod)), pod.spec.node_name, names[outcome.row], outcome.tied)
 
@@ -112,7 +113,7 @@ class NodeDrain:
 
     def _find_waiting_pods(self) -> list[Position]:
         """Return the evicted pods without a node."""
-        return [position for position, outcome in self.outcomes.items() if outcome.row < 0]
+        return [position for position, outcome in self.outcomes.items() if not outcome.is_placed]
 
     def _evict_allowed_pods(self, on_evicted: Callable[[int], None]) -> bool:
         """Evict all pods whose budgets allow it, and place their successors. Return whether any pod was evicted.
@@ -181,7 +182,7 @@ class NodeDrain:
     def _evict_pod(self, position: Position) -> list[Position]:
         """Evict one pod, and return its successor in a list. The list is empty if there is no successor.
 
-        A pod that nothing recreates is recorded as lost.
+        A pod that nothing recreates is recorded as lost. If its Job fails, so are all other pods of the Job.
         """
         pod = self.simulation.view.pods.objects[position]
         del self.evictable[position]
@@ -189,7 +190,15 @@ class NodeDrain:
         successors = self._recreate_admitted_pods([position])
         if not successors and position not in self.denied and pod.metadata.deletion_timestamp is None:
             self.lost.append(position)
+            self._end_failed_jobs()
         return successors
+
+    def _end_failed_jobs(self) -> None:
+        """Remove the pods of Jobs that failed because of evictions, and record them as lost."""
+        for position in remove_pods_of_failed_jobs(self.simulation):
+            self.evictable.pop(position, None)
+            self.outcomes.pop(position, None)
+            self.lost.append(position)
 
     def _recreate_admitted_pods(self, positions: Iterable[Position]) -> list[Position]:
         """Recreate pods as controllers do, and return the admitted ones.
@@ -226,10 +235,11 @@ class NodeDrain:
         preempted are recorded.
         """
         is_any_placed = False
-        for position in self.simulation.sort_for_queue(self._order_pods(positions)):
+        remaining = [position for position in positions if position not in self.simulation.gone]
+        for position in self.simulation.sort_for_queue(self._order_pods(remaining)):
             outcome = self._try_to_place(position)
             self.outcomes[position] = outcome
-            if outcome.row >= 0:
+            if outcome.is_placed:
                 is_any_placed = True
                 self._evictions.record_recovery(position)
                 self._record_preemption(outcome)
@@ -253,6 +263,7 @@ class NodeDrain:
             self.evictable.pop(victim, None)
         for victim in self._recreate_admitted_pods(outcome.victims):
             self.outcomes[victim] = Outcome(victim, UNSCHEDULABLE)
+        self._end_failed_jobs()
 
 
 def shuffle_returning_pods(simulation: Simulation, positions: Iterable[Position], random: Random) -> list[Position]:
@@ -290,7 +301,7 @@ def count_always_unplaced_pods(emptied: Simulation, outcomes: Iterable[Outcome])
     rejected_by_info: dict[int, bool] = {}
     for outcome in outcomes:
         position = outcome.position
-        if outcome.row >= 0 or emptied.view.node[position] >= 0:
+        if outcome.is_placed or emptied.view.has_node(position):
             continue
         info_code = int(pods.info[position])  # equal for pods that look the same to the scheduler
         if info_code not in rejected_by_info:

@@ -13,6 +13,7 @@ from kschedctl.api.objects import Affinity, PersistentVolumeClaim, Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import PODS
 from kschedctl.cluster import Cluster
+from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.placements import (
     EvictedPod,
@@ -116,7 +117,7 @@ def group_unplaced_pods(
     """
     pods_by_group: dict[tuple[str, str, str, str, QueuePlace], list[Pod]] = {}
     for outcome in outcomes:
-        if outcome.row < 0:
+        if not outcome.is_placed:
             pod = simulation.view.pods.objects[outcome.position]
             workload = workloads.get(pod.key) or str(find_owner(pod))
             place = _find_queue_place(simulation, outcome) if with_queues else NO_QUEUE
@@ -175,13 +176,17 @@ def list_evicted_elsewhere(simulation: Simulation, displaced_from: Container[str
 def list_lost_victims(simulation: Simulation) -> tuple[str, ...]:
     """Return the keys of the pods that preemption evicted and that no controller recreates, each key once.
 
-    Pods that were being deleted anyway are left out.
+    They have no controller, or their Job fails. Pods that were being deleted anyway are left out.
     """
     pods = simulation.view.pods.objects
+    job_failures = JobFailures.of(simulation.view.objects)
     victims = [pods[eviction.victim] for eviction in simulation.evictions]
     return tuple(
         dict.fromkeys(
-            pod.key for pod in victims if find_owner(pod).kind == "Pod" and pod.metadata.deletion_timestamp is None
+            pod.key
+            for pod in victims
+            if (find_owner(pod).kind == "Pod" or job_failures.is_of_failed_job(pod))
+            and pod.metadata.deletion_timestamp is None
         )
     )
 
@@ -290,9 +295,9 @@ def _report_eviction(
 ) -> EvictedPod:
     """Build the report on one eviction by preemption.
 
-    ``evicted_next_from`` is the node from which the victim is evicted again later, if it is. The victim must have moved
-    there in between. Otherwise, the report has the victim's state at the end of the simulation. After an interruption,
-    the report has no target, and no fate unless the victim was already being deleted.
+    ``evicted_next_from`` is the node of the victim's next eviction, to which it must have moved in between. It is None
+    if this eviction was the victim's last one, so that its fate is its state at the end of the simulation. If the
+    simulation was interrupted, the target is empty, and so is the fate, unless the victim was already being deleted.
     """
     pods = simulation.view.pods
     names = simulation.view.nodes.names
@@ -526,7 +531,7 @@ def find_missing_claim_templates(pod: Pod, cluster: Cluster) -> list[str]:
     names = list_awaited_claim_templates(pod)
     if not names or cluster.find_gap("ResourceClaimTemplate", namespace) is not None:
         return []
-    existing = {t.metadata.name for t in cluster.list_in_namespace("resource_claim_templates", namespace)}
+    existing = {template.metadata.name for template in cluster.list_in_namespace("resource_claim_templates", namespace)}
     return [f"{namespace}/{name}" for name in dict.fromkeys(names) if name not in existing]
 
 

@@ -11,12 +11,8 @@ from kschedctl.api.arrays import Bools, Position
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated_taint
-from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
-from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
+from kschedctl.scheduler.framework import looks_at_cordons
 from kschedctl.scheduler.simulation.simulation import Simulation
-
-CORDON_PLUGINS = (NodeUnschedulable.name, TaintToleration.name)
-"""The plugins that reject a node because it is cordoned."""
 
 
 class PodHomes(NamedTuple):
@@ -68,8 +64,9 @@ def _find_home_masks(simulation: Simulation, position: Position, pod: Pod) -> tu
     if cycle.error is not None or cycle.gated or cycle.pre_filter.status.rejected:
         return None
     is_cordoned = cycle.considered & cycle.filter.unresolvable & simulation.view.nodes.unschedulable
-    for plugin, verdict in cycle.filter.verdicts.items():
-        if plugin not in CORDON_PLUGINS:
+    for plugin in cycle.framework.plugins_at("filter"):
+        verdict = cycle.filter.verdicts.get(plugin.name)
+        if verdict is not None and not looks_at_cordons(plugin):
             is_cordoned &= ~verdict.unresolvable
     for row in np.flatnonzero(is_cordoned).tolist():
         is_cordoned[row] = _tolerates_other_taints(simulation, pod, row)

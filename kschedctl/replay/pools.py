@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from kschedctl.api.arrays import Amounts, Bools, Counts, Ints
+from kschedctl.api.arrays import Amounts, Bools, Counts, Ints, Row
 from kschedctl.api.node_health import NodeHealth, get_node_health
 from kschedctl.api.node_pools import find_node_pool_name, is_control_plane
 from kschedctl.api.objects import Node
@@ -37,6 +37,10 @@ class Pools(NamedTuple):
         code = [index_by_name.setdefault(get_pool(node), len(index_by_name)) for node in view.nodes.objects]
         is_control = np.array([is_control_plane(node) for node in view.nodes.objects], np.bool_)
         return cls(tuple(index_by_name), np.array(code, np.int32), ~(is_control | view.nodes.unschedulable))
+
+    def get_name(self, row: Row) -> str:
+        """Return the name of a node's pool, or "" for a node without a pool."""
+        return self.names[int(self.code[row])]
 
     def select_nodes_in_pool(self, pool: str) -> Bools:
         """Return a mask (N,) of the nodes in the pool, or of all nodes if ``pool`` is empty.
@@ -182,7 +186,7 @@ def compute_pool_states(view: Fork, pools: Pools, remaining: Bools | None = None
 
 def _count_pods_per_node(view: Fork) -> Counts:
     """Return the number of pods on each node, (N,)."""
-    return np.bincount(view.node[view.node >= 0], minlength=len(view.nodes))
+    return np.bincount(view.node[view.mask_placed()], minlength=len(view.nodes))
 
 
 def _sum_by_pool(pools: Pools, amounts: Counts | Bools) -> Counts:

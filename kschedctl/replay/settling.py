@@ -14,8 +14,9 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
-from kschedctl.replay.edits import change_pods, is_recreated
+from kschedctl.replay.edits import change_pods, recreate_pod_with_current_priority
 from kschedctl.replay.unknown import find_simulation_unknowns
+from kschedctl.reports.placements import PendingLeftOut
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
@@ -59,8 +60,8 @@ class SettledCluster:
     """Pods that still wait, with kube-scheduler's reasons."""
     placed: int = 0
     """How many pods were placed."""
-    evicted: int = 0
-    """How many pods were preempted, apart from pods that were being deleted anyway."""
+    evicted: tuple[str, ...] = ()
+    """The pods that were preempted, apart from pods that were being deleted anyway. A pod may occur several times."""
     interrupted: bool = False
     unknown: tuple[UnknownKind, ...] = ()
     """What the result depends on and was not read."""
@@ -71,7 +72,30 @@ def settle(
 ) -> SettledCluster:
     """Schedule all pending pods that fit, and recreated victims of preemption, and return the resulting cluster."""
     simulation = enable_pod_recreation(Simulation(Scheduler(cluster, call_extender), seed=seed, sampling=sampling))
+    return settle_simulation(simulation)
+
+
+def settle_simulation(simulation: Simulation) -> SettledCluster:
+    """Schedule all pending pods of a simulation that recreates evicted pods, and return the resulting cluster."""
     return build_settled_cluster(simulation, schedule_with_victims(simulation, find_pods_still_pending(simulation)))
+
+
+def find_pending_left_out(scheduler: Scheduler) -> PendingLeftOut:
+    """Return the pending pods of a scheduler's cluster, and those that get a node there if nothing else changes.
+
+    The latter are not known if extenders would have to be called for all of them, or if the user interrupts.
+    """
+    simulation = enable_pod_recreation(Simulation(scheduler))
+    pending = find_pods_still_pending(simulation)
+    if not pending or scheduler.extenders:
+        return PendingLeftOut(len(pending), None)
+    schedule_victims(simulation, simulation.schedule(pending))
+    if simulation.interrupted:
+        return PendingLeftOut(len(pending), None)
+    view = simulation.view
+    return PendingLeftOut(
+        len(pending), tuple(view.pods.objects[position].key for position in pending if view.node[position] >= 0)
+    )
 
 
 @dataclass(frozen=True)
@@ -102,7 +126,7 @@ class UnexplainedSettling:
 def find_pods_still_pending(simulation: Simulation) -> list[Position]:
     """Return the positions of the pending pods that still have no node and are not gone."""
     pods = simulation.view.pods.objects
-    without_node = find_positions(simulation.view.node < 0)
+    without_node = find_positions(~simulation.view.mask_placed())
     return [position for position in without_node if position not in simulation.gone and _is_pending(pods[position])]
 
 
@@ -138,8 +162,8 @@ def schedule_victims(simulation: Simulation, latest: list[Outcome]) -> list[Outc
         recreated = recreate_gone_pods(simulation, describe_victims(latest))
         if not recreated:
             break
-        placed_outcomes += [outcome for outcome in latest if outcome.row >= 0]
-        unplaced = [outcome.position for outcome in latest if outcome.row < 0]  # NO_ROW: the pod fits nowhere
+        placed_outcomes += [outcome for outcome in latest if outcome.is_placed]
+        unplaced = [outcome.position for outcome in latest if not outcome.is_placed]
         still_pending = [position for position in unplaced if position not in simulation.gone]
         latest = simulation.schedule([*still_pending, *recreated])
     return placed_outcomes + latest
@@ -168,11 +192,10 @@ def recreate_gone_pods(simulation: Simulation, positions: Iterable[Position]) ->
 
 
 def _is_recreated(simulation: Simulation, position: Position) -> bool:
-    """Return whether a controller recreates the pod. A Job does not if one more failed pod makes it fail."""
-    from kschedctl.replay.controllers.eviction import would_fail_job  # noqa: PLC0415 - only after evictions
+    """Return whether a controller recreates the evicted pod. If a Job controls the pod, count it as failed."""
+    from kschedctl.replay.controllers.job_failures import JobFailures  # noqa: PLC0415 - only after evictions
 
-    pod = simulation.view.pods.objects[position]
-    return is_recreated(pod) and not would_fail_job(pod, simulation.view.objects)
+    return JobFailures.of(simulation.view.objects).record_eviction(simulation.view.pods.objects[position])
 
 
 def build_settled_cluster(simulation: Simulation, outcomes: list[Outcome]) -> SettledCluster:
@@ -184,19 +207,25 @@ def build_settled_cluster(simulation: Simulation, outcomes: list[Outcome]) -> Se
     return SettledCluster(
         build_resulting_cluster(simulation),
         waiting,
-        placed=sum(outcome.row >= 0 for outcome in _select_latest_outcomes(outcomes)),
-        evicted=len(list_displaced_victims(simulation, outcomes)),
+        placed=sum(outcome.is_placed for outcome in _select_latest_outcomes(outcomes)),
+        evicted=tuple(map(pods.get_key, list_displaced_victims(simulation, outcomes))),
         interrupted=simulation.interrupted,
         unknown=find_simulation_unknowns(simulation),
     )
 
 
 def get_waiting_outcomes(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """Return the latest outcome of each pod that found no node and is not gone."""
+    """Return the latest outcome of each pod that found no node, is not gone, and did not end with its Job."""
+    from kschedctl.replay.controllers.job_failures import JobFailures  # noqa: PLC0415 - only after evictions
+
+    job_failures = JobFailures.of(simulation.view.objects)
+    pods = simulation.view.pods.objects
     return [
         outcome
         for outcome in _select_latest_outcomes(outcomes)
-        if outcome.row < 0 and outcome.position not in simulation.gone
+        if not outcome.is_placed
+        and outcome.position not in simulation.gone
+        and not (job_failures.failed_jobs and job_failures.is_of_failed_job(pods[outcome.position]))
     ]
 
 
@@ -208,9 +237,13 @@ def _select_latest_outcomes(outcomes: Iterable[Outcome]) -> Iterable[Outcome]:
 def build_resulting_cluster(simulation: Simulation) -> Cluster:
     """Build the cluster as it is after the simulation.
 
-    Pods that moved are on their new nodes, pods that lost their node are pending, and gone pods are left out.
+    Pods that moved are on their new nodes, pods that lost their node are pending, and gone pods are left out. So are
+    the pods of Jobs that failed because their pods were evicted.
     """
+    from kschedctl.replay.controllers.job_failures import JobFailures  # noqa: PLC0415 - only after evictions
+
     view = simulation.view
+    job_failures = JobFailures.of(view.objects)
     moved = np.flatnonzero(view.node != simulation.scheduler.view.node).tolist()
     changes: dict[tuple[str, str], Pod | None] = {}
     for position in (*moved, *simulation.gone):
@@ -221,16 +254,21 @@ def build_resulting_cluster(simulation: Simulation) -> Cluster:
             changes[key] = None
         else:
             node_name = view.nodes.names[row] if row >= 0 else ""
-            changes[key] = build_replacement(pod, node_name)
-    return change_pods(view.cluster, changes)
+            changes[key] = build_replacement(pod, node_name, view.cluster)
+    for pod in job_failures.list_pods_of_failed_jobs(view.cluster):
+        changes[pod.metadata.namespace, pod.metadata.name] = None
+    cluster = view.cluster
+    if changed_jobs := job_failures.list_changed_jobs():
+        cluster = cluster.with_objects({"Job": changed_jobs})
+    return change_pods(cluster, changes)
 
 
-def build_replacement(pod: Pod, node: str) -> Pod:
-    """Build the replacement that a controller creates for the pod.
+def build_replacement(pod: Pod, node: str, cluster: Cluster) -> Pod:
+    """Build the replacement that a controller creates for the pod, which runs on ``node`` or is pending if that is "".
 
-    It runs on ``node`` or, if that is empty, is pending.
+    A pod that had no node before is not replaced and keeps its priority.
     """
-    replacement = recreate_pod(pod)
+    replacement = recreate_pod_with_current_priority(pod, cluster) if pod.spec.node_name else recreate_pod(pod)
     if not node:
         return replacement
     spec = replace(replacement.spec, node_name=node)

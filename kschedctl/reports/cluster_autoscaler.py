@@ -14,8 +14,8 @@ from kschedctl.reports.summary import ShortFix, ShortPods, Summary
 from kschedctl.text.counts import agreeing, counted, first_few
 
 UNKNOWN_GROUP_LIMITS = (
-    "node groups are known only from node labels, so their minimum and maximum sizes are unknown: "
-    "specify --node-groups FILE"
+    "node groups are known only from node labels, so their minimum and maximum sizes are unknown "
+    "(specify --node-groups FILE)"
 )
 
 
@@ -223,7 +223,12 @@ class ScaleUp(Report, frozen=True):
         which = f": {first_few(helped)}" if helped else ""
         text = f"for {len(helped):,} of {pods}{which}"
         if self.remaining:
-            text += f"; no group grows for {counted(len(self.remaining), 'pod')}"
+            text += f"; no group grows for {counted(len(self.remaining), 'other')}"
+        if self.still_pending:
+            text += f"; {counted(len(self.still_pending), 'other')} would still wait"
+        fitting = len(self.filtered_out) - len(self.ignored)
+        if fitting:
+            text += f"; {fitting:,} {agreeing(fitting, 'fits', 'fit')} on existing or upcoming nodes"
         if self.later_pods:
             text += f"; {self._describe_later_pods()}"
         return (f"Scale-up: {increases}", text)

@@ -96,6 +96,37 @@ class EvictionFate(StrEnum):
     """It was being deleted anyway, and its controller has replaced it already."""
 
 
+class PendingLeftOut(Document, frozen=True):
+    """The pending pods that a replay leaves out, although they may take room that it gives to other pods."""
+
+    pods: int = 0
+    """The number of pods."""
+    fitting: tuple[str, ...] | None = ()
+    """The pods that get a node without the replayed change, possibly by preemption. None if they are not known."""
+
+    def describe(self) -> tuple[str, ...]:
+        """Return a text that says how many pods were left out, and which of them fit. Return () if there are none."""
+        if not self.pods:
+            return ()
+        left_out = counted(self.pods, "pending pod was left out", "pending pods were left out")
+        if self.fitting is None:
+            return (f"{left_out} and may take the room first",)
+        if not self.fitting:
+            return (f"{left_out}, {'which does not fit' if self.pods == 1 else 'none of which fits'} without a change",)
+        if self.pods == 1:
+            return (f"{left_out}, which fits without a change and may take the room first ({self.fitting[0]})",)
+        fit = agreeing(len(self.fitting), "fits", "fit")
+        return (
+            f"{left_out}, {len(self.fitting):,} of which {fit} without a change and may take the room first "
+            f"({first_few(self.fitting)})",
+        )
+
+    @property
+    def may_take_room(self) -> bool:
+        """Return whether some of the pods may take the room of other pods."""
+        return bool(self.pods) and self.fitting != ()
+
+
 class EvictedPod(Document, frozen=True):
     """A pod that preemption evicts. A pod that is evicted twice is listed twice."""
 

@@ -8,7 +8,7 @@ from kschedctl.api.json_values import JsonDict
 from kschedctl.reports.document import Document
 from kschedctl.reports.placements import EvictionChain
 from kschedctl.reports.summary import CostKind, FixCost, ShortFix, list_clauses
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few, join_words
 
 TEAMS = {"author": "app", "operator": "platform"}
 """Who makes a change -> their team: the workload's or the cluster's."""
@@ -80,14 +80,19 @@ class Remedy(Document, frozen=True):
             costs = (FixCost(CostKind.GIVES_UP, self.weakens),)
         if self.costs_more_pods_than_it_places:
             places = f"it places {counted(self._placed_pods, 'pod')}"
-            text = f"{places}, and {counted(self._homeless_pods, 'evicted pod')} stay without a node"
+            stay = agreeing(self._homeless_pods, "stays", "stay")
+            text = f"{places}, and {counted(self._homeless_pods, 'evicted pod')} {stay} without a node"
             costs = (FixCost(CostKind.NET_LOSS, text, self._homeless_pods), *costs)
         if self.rivals:
-            take = agreeing(len(self.rivals), "takes", "take")
-            text = f"the pod still waits: {first_few(self.rivals)} {take} the room first"
+            text = f"{first_few(self.rivals)} would be scheduled first, and this pod would still wait"
             return (FixCost(CostKind.STILL_WAITS, text), *costs)
         if self.holds is False and all(cost.kind is not CostKind.STILL_WAITS for cost in costs):
-            return (FixCost(CostKind.STILL_WAITS, "the pod still waits after all waiting pods have been tried"), *costs)
+            return (
+                FixCost(
+                    CostKind.STILL_WAITS, "this pod would still wait after the scheduler has tried all waiting pods"
+                ),
+                *costs,
+            )
         return costs
 
     @property
@@ -117,8 +122,10 @@ class Remedy(Document, frozen=True):
         existing = [node for node in self.opens if node not in added]
         places = []
         if existing:
-            nodes = first_few(existing)
-            places.append(nodes if len(existing) == 1 else f"{len(existing):,} nodes: {nodes}")
+            if len(existing) <= MOST_NAMED_NODES:
+                places.append(join_words(existing))
+            else:
+                places.append(f"{len(existing):,} nodes, such as {join_words(existing[:MOST_NAMED_NODES])}")
         if len(existing) < len(self.opens):
             places.append("the new node" if len(added) == 1 else f"one of the {len(added):,} new nodes")
         return " or ".join(places)
@@ -128,7 +135,8 @@ class Remedy(Document, frozen=True):
         """A clause with the number of other waiting pods that the fix places, or "" if it places none."""
         if not self.also_places:
             return ""
-        return f"{counted(len(self.also_places), 'other pending pod')} would also get a node"
+        pods = len(self.also_places)
+        return f"{counted(pods, 'other pending pod')} {agreeing(pods, 'gets', 'get')} a node"
 
     def to_short_fix(self, clears: int = 0) -> ShortFix:
         """Return the fix as a summary shows it. `clears` is the number of pods that it lets schedule.
@@ -186,6 +194,8 @@ def chain_commands(commands: Iterable[str]) -> tuple[str, ...]:
     return tuple(reversed(chained))
 
 
+MOST_NAMED_NODES = 3
+"""The most nodes of a fix that a sentence names."""
 MOST_FIX_COMMANDS = 4
 """The number of commands that a summary may have for a fix. Of more commands it has none: a part could do harm."""
 

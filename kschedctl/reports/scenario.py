@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from kschedctl.api.json_values import JsonDict
+from kschedctl.text.counts import first_few
 
 Positive = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
 Name = Annotated[str, msgspec.Meta(min_length=1)]
@@ -15,6 +16,11 @@ Name = Annotated[str, msgspec.Meta(min_length=1)]
 class Part(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """Base of all parts of a scenario: camelCase, without unknown fields."""
 
+    @property
+    def subject(self) -> str:
+        """The objects that the step is about, in a few words."""
+        return ""
+
 
 class SomeNodes(Part, frozen=True):
     """Nodes by name, by label selector, or both."""
@@ -22,12 +28,25 @@ class SomeNodes(Part, frozen=True):
     nodes: tuple[Name, ...] = ()
     selector: str = ""
 
+    @property
+    def subject(self) -> str:
+        """The names of the nodes, followed by the selector."""
+        parts = [first_few(self.nodes)] if self.nodes else []
+        return " and ".join([*parts, *([f"nodes with {self.selector}"] if self.selector else ())])
+
 
 class LostNodes(SomeNodes, frozen=True):
     """Nodes that fail, also selected by zone or by pool."""
 
     zone: str = ""
     pool: str = ""
+
+    @property
+    def subject(self) -> str:
+        """The zone, the pool, and the nodes."""
+        groups = [f"{kind} {name}" for kind, name in (("zone", self.zone), ("pool", self.pool)) if name]
+        nodes = SomeNodes(self.nodes, self.selector).subject
+        return " and ".join([*groups, *([nodes] if nodes else ())])
 
 
 class TaintPart(Part, frozen=True):
@@ -64,6 +83,11 @@ class AddNodes(Part, frozen=True, kw_only=True):
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     """Labels to add."""
 
+    @property
+    def subject(self) -> str:
+        """The number of nodes, and the node that is copied."""
+        return f"{self.count:,} like {self.like}" if self.like else f"{self.count:,}"
+
 
 class NamedWorkload(Part, frozen=True, kw_only=True):
     """A workload that has pods in the cluster."""
@@ -74,11 +98,21 @@ class NamedWorkload(Part, frozen=True, kw_only=True):
     namespace: Name = "default"
     name: Name
 
+    @property
+    def subject(self) -> str:
+        """The workload, such as `Deployment shop/web`."""
+        return f"{self.kind} {self.namespace}/{self.name}"
+
 
 class ScaleWorkload(NamedWorkload, frozen=True, kw_only=True):
     """A workload and its new number of pods."""
 
     replicas: Annotated[int, msgspec.Meta(ge=0, le=150_000)]
+
+    @property
+    def subject(self) -> str:
+        """The workload and its new number of pods."""
+        return f"{super().subject} to {self.replicas:,}"
 
 
 class ApplyManifests(Part, frozen=True):
@@ -87,6 +121,16 @@ class ApplyManifests(Part, frozen=True):
     files: tuple[Name, ...] = ()
     manifests: tuple[JsonDict, ...] = ()
     rollout: bool = False
+
+    @property
+    def subject(self) -> str:
+        """The files and the manifests, such as `web.yaml, Service shop/web`."""
+        titles = []
+        for manifest in self.manifests:
+            metadata = manifest.get("metadata")
+            name = metadata.get("name", "") if isinstance(metadata, dict) else ""
+            titles.append(f"{manifest.get('kind', '')} {name}".strip())
+        return first_few([*self.files, *titles])
 
 
 class SetPriorityClass(Part, frozen=True, kw_only=True):
@@ -102,6 +146,13 @@ class SetPriorityClass(Part, frozen=True, kw_only=True):
     workloads: tuple[NamedWorkload, ...] = ()
     """The workloads whose pods get this class."""
 
+    @property
+    def subject(self) -> str:
+        """The name of the class, its value, and the workloads."""
+        value = "" if self.value is None else f" {self.value:,}"
+        workloads = first_few([workload.subject for workload in self.workloads])
+        return f"{self.name}{value} for {workloads}" if workloads else f"{self.name}{value}"
+
 
 class Configure(Part, frozen=True):
     """A KubeSchedulerConfiguration, from a file beside the scenario or written in it."""
@@ -109,12 +160,22 @@ class Configure(Part, frozen=True):
     file: str = ""
     configuration: JsonDict | None = None
 
+    @property
+    def subject(self) -> str:
+        """The name of the file."""
+        return self.file
+
 
 class EditNodePool(Part, frozen=True, kw_only=True):
     """A NodePool of Karpenter, with a merge patch of its spec; null removes a field."""
 
     name: Name
     spec: JsonDict
+
+    @property
+    def subject(self) -> str:
+        """The name of the NodePool."""
+        return self.name
 
 
 class InstanceTypes(Part, frozen=True):
@@ -125,6 +186,11 @@ class InstanceTypes(Part, frozen=True):
     """The types in the form of kwok's instance_types.json."""
     settings: JsonDict = msgspec.field(default_factory=dict)
     """Karpenter's settings, such as preferencePolicy."""
+
+    @property
+    def subject(self) -> str:
+        """The names of the files."""
+        return first_few(self.files)
 
 
 EXPLAINED_UNPLACED = 5

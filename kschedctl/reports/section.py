@@ -75,13 +75,13 @@ class Section(Report, frozen=True, kw_only=True, tag_field="name"):
     def describe_state(self) -> str:
         """Return the numbers of errors and warnings, such as "2 errors, 1 warning", or another state.
 
-        The other states are "sound" and "unknown", and "not judged" for a section that is sound only because there was
-        nothing to judge. Notes are not counted, because a section with notes only is still sound.
+        The other states are "ok" (sound) and "unknown", and "not judged" for a section that is sound only because there
+        was nothing to judge. Notes are not counted, because a section with notes only is still sound.
         """
         if self.is_not_judged:
             return NOT_JUDGED
         if self.state != FINDINGS:
-            return self.state
+            return "ok" if self.state == SOUND else self.state
         numbers = Counter(finding.severity for finding in self.findings)
         named_severities = [severity for severity in SEVERITIES_BY_GRAVITY if severity != NOTE and numbers[severity]]
         return ", ".join(counted(numbers[severity], severity) for severity in named_severities)
@@ -151,7 +151,7 @@ def _build_unknown_finding(section: Section) -> Finding:
         severity="note",
         object=section.title,
         path="",
-        message=f"incomplete: {describe_unread_kinds(missing)}; the answer could differ",
+        message=f"incomplete: {describe_unread_kinds(missing)}, so some findings may be missing",
         fix="Also read what is missing",
         fingerprint=rule,
     )

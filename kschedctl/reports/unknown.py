@@ -9,6 +9,7 @@ from typing import TypedDict
 import msgspec
 
 from kschedctl.api.kinds import pluralize_kind
+from kschedctl.text.counts import capitalize, join_words
 
 VERDICT = "verdict"
 INSTANCE_TYPES = "InstanceType"
@@ -21,6 +22,13 @@ READ_THEM: Mapping[str, str] = {
     "were not called": "specify --call-extenders",
 }
 """Why a kind was not read -> what makes the answer certain, where an option or a file does."""
+NO_LISTS: Mapping[str, str] = {
+    "were not among the files": "the files contain no list of",
+    "were not among the objects": "the objects include no list of",
+}
+"""Why a kind was not read -> a clause that the plural of the kind continues. A single object does not make its kind
+complete.
+"""
 NOT_CERTAIN = "not certain"
 """The words next to a verdict that unread kinds could change."""
 
@@ -75,17 +83,26 @@ def affect_only_verdict(unknown: Iterable[UnknownKind]) -> bool:
 
 
 def describe_unread_kinds(unknown: Iterable[UnknownKind]) -> str:
-    """Describe which kinds were not read, and why: ``PersistentVolumeClaims were not among the files``."""
+    """Describe which kinds were not read, and why.
+
+    >>> describe_unread_kinds([UnknownKind(kind, "were not read", VERDICT) for kind in ("Pod", "Job")])
+    'Pods and Jobs were not read'
+    >>> describe_unread_kinds([UnknownKind("PersistentVolumeClaim", "were not among the files", VERDICT)])
+    'the files contain no list of PersistentVolumeClaims'
+    """
     by_why: dict[str, list[str]] = {}
     for entry in unknown:
         by_why.setdefault(entry.why, []).append(PLURALS.get(entry.kind) or pluralize_kind(entry.kind))
-    return "; ".join(f"{', '.join(kinds)} {why}" for why, kinds in by_why.items())
+    return "; ".join(
+        f"{NO_LISTS[why]} {join_words(kinds, 'or')}" if why in NO_LISTS else f"{join_words(kinds)} {why}"
+        for why, kinds in by_why.items()
+    )
 
 
 def advise_reading(unknown: Iterable[UnknownKind]) -> str:
-    """Return a clause on how to have the kinds read, such as ``; save a new snapshot``, or ""."""
+    """Return a clause on how to have the kinds read, such as ``. Save a new snapshot``, or ""."""
     advice = dict.fromkeys(READ_THEM[entry.why] for entry in unknown if entry.why in READ_THEM)
-    return "".join(f"; {step}" for step in advice)
+    return "".join(f". {capitalize(step)}" for step in advice)
 
 
 def describe_verdict_doubts(unknown: Iterable[UnknownKind]) -> str:

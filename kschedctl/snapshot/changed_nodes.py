@@ -45,9 +45,12 @@ class ChangedNodes(NodeColumns):
     @cached_property
     def objects(self) -> tuple[Node, ...]:
         """The nodes, some of them changed or added."""
-        nodes_before = self._base.objects
-        all_rows = map(Row, range(len(self)))
-        return tuple(self._new_nodes[row] if row in self._new_nodes else nodes_before[row] for row in all_rows)
+        nodes = list(self._base.objects)
+        count_before = len(nodes)
+        nodes += (self._new_nodes[Row(row)] for row in range(count_before, len(self)))
+        for row, node in self._new_nodes.items():
+            nodes[row] = node
+        return tuple(nodes)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -59,6 +62,11 @@ class ChangedNodes(NodeColumns):
             *names_before,
             *(node.metadata.name for row, node in self._new_nodes.items() if row >= len(names_before)),
         )
+
+    @cached_property
+    def index(self) -> dict[str, Row]:
+        """The row of each node, by name. Without added nodes, the dict of the other columns is shared."""
+        return super().index if self._added_count else self._base.index
 
     @cached_property
     def unschedulable(self) -> Bools:

@@ -96,11 +96,12 @@ class Delta(msgspec.Struct, frozen=True):
         other_counts = np.bincount(other.node, minlength=nodes)
         differing: npt.NDArray[np.bool_] = counts != other_counts
         # On nodes with equally many changes, compare these one by one.
-        to_compare = ~differing[self.node]
-        other_to_compare = ~differing[other.node]
-        has_other_info = self.info[to_compare] != other.info[other_to_compare]
-        has_other_sign = self.sign[to_compare] != other.sign[other_to_compare]
-        differing[self.node[to_compare][has_other_info | has_other_sign]] = True
+        is_compared = ~differing[self.node]
+        is_compared_with = ~differing[other.node]
+        has_other_info = self.info[is_compared] != other.info[is_compared_with]
+        has_other_sign = self.sign[is_compared] != other.sign[is_compared_with]
+        compared_nodes = self.node[is_compared]
+        differing[compared_nodes[has_other_info | has_other_sign]] = True
         return differing
 
     def followed_by(self, later: Delta) -> Delta:

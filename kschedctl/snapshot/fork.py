@@ -400,7 +400,7 @@ class Fork:
 
     def _record_move(self, position: Position, row: Row, sign: int) -> None:
         """Update the sums, the trail and the caches for a pod that joins a node (`sign` 1) or leaves it (-1)."""
-        info = int(self.pods.info[position])
+        info = self.pods.get_info_number(position)
 
         # Change the sums of the node in place.
         change = np.add if sign > 0 else np.subtract
@@ -431,6 +431,19 @@ class Fork:
             moved, first_moves = np.unique(positions, return_index=True)
             placed[moved] = signs[first_moves] < 0  # pods whose first move was to leave had a node
         return placed
+
+    def has_node(self, position: int) -> bool:
+        """Return whether the pod at a position is on a node."""
+        return bool(self.node[position] >= 0)
+
+    def get_node_name(self, position: int) -> str:
+        """Return the name of the node of the pod at a position, which must be on a node."""
+        return self.nodes.names[int(self.node[position])]
+
+    def mask_placed(self) -> Bools:
+        """Return a mask (P,) of the pods that are on nodes."""
+        mask: Bools = self.node >= 0
+        return mask
 
     def pods_on(self, row: Row) -> list[Position]:
         """Return the positions of the pods on a node, in the order of the cluster."""

@@ -155,6 +155,10 @@ class NodeColumns(ABC):
         """The row of each node, by name."""
         return {name: Row(row) for row, name in enumerate(self.names)}
 
+    def get_node(self, name: str) -> Node:
+        """Return the node with this name."""
+        return self.objects[self.index[name]]
+
     @cached_property
     def rows(self) -> Rows:
         """All rows in order."""
@@ -276,9 +280,9 @@ class ListedImages:
             return None
         places_by_image = [self._order[self._starts[number] : self._starts[number + 1]] for number in numbers]
         places = np.sort(np.concatenate(places_by_image))
-        rows = self._rows[places]
+        rows, sizes = self._rows[places], self._sizes[places]
         is_first_of_node = np.diff(rows, prepend=-1) != 0
-        return ImageState(rows[is_first_of_node], self._sizes[places][is_first_of_node])
+        return ImageState(rows[is_first_of_node], sizes[is_first_of_node])
 
 
 class AllNodes(NodeColumns):

@@ -378,19 +378,22 @@ def _build_request_digest(pod: Pod) -> bytes:
         for container in (*status.container_statuses, *status.init_container_statuses)
         if container.resources is not None or container.allocated_resources
     }
+    containers = [(container.resources, statuses.get(container.name)) for container in spec.containers]
+    init_containers = [
+        (container.resources, statuses.get(container.name), container.restart_policy)
+        for container in spec.init_containers
+    ]
+    resize_reasons = [condition.reason for condition in status.conditions if condition.type == "PodResizePending"]
     return build_value_key(
         (
-            [(container.resources, statuses.get(container.name)) for container in spec.containers],
-            [
-                (container.resources, statuses.get(container.name), container.restart_policy)
-                for container in spec.init_containers
-            ],
+            containers,
+            init_containers,
             spec.overhead,
             spec.resources,
             status.resources,
             status.allocated_resources,
             status.node_allocatable_resource_claim_statuses,
-            [condition.reason for condition in status.conditions if condition.type == "PodResizePending"],
+            resize_reasons,
         )
     )
 

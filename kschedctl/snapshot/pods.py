@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools, Ints, Position, Rows
 from kschedctl.api.columns import TextColumn, convert_column_to_microseconds
-from kschedctl.api.gangs import GangKey, find_gangs
+from kschedctl.api.gangs import GangKey
 from kschedctl.api.labels import Selector
 from kschedctl.api.objects import Pod
 from kschedctl.api.pod_requests import Options
@@ -81,6 +81,10 @@ class PodColumns:
         info: PodInfo = self.infos[self.info[position]]
         return info
 
+    def get_info_number(self, position: int) -> int:
+        """Return the number of the pod's PodInfo among the distinct ones."""
+        return int(self.info[position])
+
     def get_priority(self, position: int) -> int:
         """Return the priority of the pod at a position, without building its PodInfo."""
         return int(self.priority[self.info[position]])
@@ -88,6 +92,11 @@ class PodColumns:
     def get_priorities(self, positions: Rows | Sequence[int]) -> npt.NDArray[np.int64]:
         """Return the priorities of the pods at these positions."""
         return self.priority[self.info[positions]]
+
+    @property
+    def pod_priorities(self) -> npt.NDArray[np.int64]:
+        """The priority of each pod (P,)."""
+        return self.priority[self.info]
 
     def find_node_rows(self, index: Mapping[str, int]) -> Ints:
         """Return the row of the node to which each pod was bound, or -1 for a pod without a node.
@@ -110,6 +119,10 @@ class PodColumns:
         keys = self.objects.table.keys()
         positions = {keys[row]: position for position, row in enumerate(self.objects.rows.tolist())}
         return cast(dict[str, Position], positions)
+
+    def get_pod(self, key: str) -> Pod:
+        """Return the pod `namespace/name`."""
+        return self.objects[self.index[key]]
 
     def find_position(self, key: str) -> Position | None:
         """Return the position of the pod `namespace/name`, or None if there is no such pod.
@@ -151,6 +164,8 @@ class PodColumns:
         numbers = np.flatnonzero(selected)
         if len(numbers) > FEW_INFOS:
             return np.flatnonzero(selected[self.info])
+
+        # For few infos, an index is faster than to look at all pods.
         order, starts = self._positions_by_info
         no_positions = order[:0]
         positions = (order[starts[number] : starts[number + 1]] for number in numbers.tolist())
@@ -177,10 +192,7 @@ class PodColumns:
     @cached_property
     def positions_by_gang(self) -> Mapping[GangKey, npt.NDArray[np.int64]]:
         """The positions of the pods of each gang that an add-on such as Volcano defines, in ascending order."""
-        templates_by_gang: dict[GangKey, list[int]] = {}
-        for number, template in enumerate(self.objects.table.templates):
-            for key in find_gangs(template):
-                templates_by_gang.setdefault(key, []).append(number)
+        templates_by_gang = self.objects.table.templates_by_gang
         if not templates_by_gang:
             return {}
 

@@ -28,6 +28,10 @@ class Move(NamedTuple):
     sign: int
 
 
+_ROW, _INFO, _SIGN, _POSITION = range(4)
+"""The columns of a trail, in this order."""
+
+
 class Trail:
     """The moves of pods in a fork since it was made, as columns. `latest` is the last move."""
 
@@ -35,7 +39,7 @@ class Trail:
 
     def __init__(self) -> None:
         self._moves = np.empty((64, 4), np.int32)
-        """Row, info, sign and position of each move, with room for more."""
+        """Row, PodInfo number, sign and position of each move, with room for more."""
         self._length = 0
         self._latest_rows = np.zeros(0, np.int64)
         """The latest result of `find_rows_since`."""
@@ -58,7 +62,7 @@ class Trail:
 
     def list_moves_since(self, length: int) -> Ints:
         """Return arrays with row, PodInfo number and sign of the moves since the trail had this length."""
-        return self._moves[length : self._length, :3].T
+        return self._moves[length : self._length, :_POSITION].T
 
     def find_rows_since(self, length: int) -> Rows:
         """Return the distinct rows of the moves since the trail had this length, in ascending order.
@@ -67,28 +71,28 @@ class Trail:
         """
         between = (length, self._length)
         if self._latest_rows_between != between:
-            rows = self._moves[length : self._length, 0]
+            rows = self._moves[length : self._length, _ROW]
             distinct = np.array(sorted(set(rows.tolist()))) if len(rows) < MANY else np.unique(rows)
             self._latest_rows_between = between
             self._latest_rows = distinct.astype(np.int64)
         return self._latest_rows
 
     def list_recent(self, count: int) -> list[list[int]]:
-        """Return row, PodInfo and sign of each of the latest `count` moves."""
-        moves: list[list[int]] = self._moves[self._length - count : self._length, :3].tolist()
+        """Return the row, PodInfo number and sign of each of the latest `count` moves."""
+        moves: list[list[int]] = self._moves[self._length - count : self._length, :_POSITION].tolist()
         return moves
 
     def list_pod_moves_since(self, length: int) -> Ints:
         """Return arrays with row, sign and position of the moves since the trail had this length."""
-        return self._moves[length : self._length, [0, 2, 3]].T
+        return self._moves[length : self._length, [_ROW, _SIGN, _POSITION]].T
 
     def iter_moves_of_infos(self, infos: Iterable[int], length: int) -> Iterator[Move]:
         """Yield the moves of pods with these PodInfos since the trail had this length.
 
         All moves of a PodInfo are yielded before those of the next PodInfo.
         """
-        new_infos = self._moves[self._indexed_count : self._length, 1].tolist()
         # Add the moves since the last call to the index.
+        new_infos = self._moves[self._indexed_count : self._length, _INFO].tolist()
         for number, info in enumerate(new_infos, self._indexed_count):
             self._numbers_by_info[info].append(number)
         self._indexed_count = self._length
@@ -144,15 +148,19 @@ class Arrivals:
         """
         self._extend_columns(pods)
         rows, signs, positions = trail.list_pod_moves_since(self.seen)
-        # Arrivals between two departures are recorded at once.
+        # Arrivals between two departures are recorded at once, and consecutive departures share an index of the nodes.
         begin = 0
+        pods_by_node: PodsByNode | None = None
         for end in [*np.flatnonzero(signs < 0).tolist(), len(signs)]:
-            arrivals = slice(begin, end)
-            # LATER puts these pods behind all pods of the snapshot
-            self._add_arrivals(positions[arrivals], rows[arrivals], LATER + self.seen + np.arange(begin, end))
+            if begin < end:
+                arrivals = slice(begin, end)
+                # LATER puts these pods behind all pods of the snapshot
+                self._add_arrivals(positions[arrivals], rows[arrivals], LATER + self.seen + np.arange(begin, end))
+                pods_by_node = None
             is_departure = end < len(signs)
             if is_departure:
-                self._remove_departed_pod(int(positions[end]), int(rows[end]))
+                pods_by_node = pods_by_node or PodsByNode(self.node.copy(), int(rows.max()) + 1)
+                self._remove_departed_pod(Position(int(positions[end])), Row(int(rows[end])), pods_by_node)
             begin = end + 1
         self.seen = len(trail)
         return self
@@ -163,9 +171,13 @@ class Arrivals:
         self.node[positions] = rows
         self.arrived_later[positions] = True
 
-    def _remove_departed_pod(self, position: int, row: int) -> None:
-        """Record that a pod left its node. The last pod of the node takes its place, as in upstream."""
-        positions_on_node = np.flatnonzero(self.node == row)
+    def _remove_departed_pod(self, position: Position, row: Row, pods_by_node: PodsByNode) -> None:
+        """Record that a pod left its node. The last pod of the node takes its place, as in upstream.
+
+        `pods_by_node` may still list pods that have left, but has to list all others.
+        """
+        listed = np.array(pods_by_node.list_pods(row), np.int64)
+        positions_on_node = listed[self.node[listed] == row]
         last = positions_on_node[self.place[positions_on_node].argmax()]
         self.place[last] = self.place[position]
         self.node[position] = -1

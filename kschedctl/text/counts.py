@@ -73,13 +73,15 @@ def first_few(words: Sequence[str], limit: int = 3) -> str:
     return ", ".join(words[:limit]) + more
 
 
-def join_words(words: Sequence[str]) -> str:
-    """Join words as a list in a sentence.
+def join_words(words: Sequence[str], last: str = "and") -> str:
+    """Join words as a list in a sentence, with `last` before the last word. Return "" if there are no words.
 
-    >>> join_words(["a"]), join_words(["a", "b"]), join_words(["a", "b", "c"])
-    ('a', 'a and b', 'a, b and c')
+    >>> join_words(["a"]), join_words(["a", "b"]), join_words(["a", "b", "c"], "or"), join_words([])
+    ('a', 'a and b', 'a, b or c', '')
     """
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+    if not words:
+        return ""
+    return f" {last} ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def format_significant(value: float, digits: int) -> str:

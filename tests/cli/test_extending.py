@@ -36,7 +36,7 @@ def test_asked_recorded_and_answered_again(run: Run, cluster: str, tmp_path: Pat
         asked = run(*common, "--call-extenders", "--record-extenders", said)
     again = run(*common, "--extender-answers", said)
     assert (unasked.code, asked.code) == (5, 0)
-    assert "not certain: Extenders were not called; specify --call-extenders" in " ".join(unasked.out.split())
+    assert "not certain: Extenders were not called. Specify --call-extenders" in " ".join(unasked.out.split())
     assert "Schedulable: on n3, the best of 2 nodes that fit" in asked.out
     assert "rejects n1: GPU memory is full" in asked.out
     assert again == asked
@@ -135,7 +135,7 @@ def test_what_runs_forward_asks_or_says_that_it_did_not(run: Run, write: Write, 
         asked = run(*common, "--call-extenders", "--record-extenders", said, "-o", "wide")
     assert unasked.code == 5
     first = " ".join(unasked.out.split("\n\n")[0].split()).lower()
-    assert "not certain: extenders were not called; specify --call-extenders" in first
+    assert "not certain: extenders were not called. specify --call-extenders" in first
     assert asked.code == 0
     assert "extenders answer for the real cluster" in " ".join(asked.out.split())
     of_pods = {payload["Pod"]["metadata"]["name"] for path, _, payload in server.requests if path == "/filter"}

@@ -45,7 +45,7 @@ def test_csv_of_a_pod_has_a_row_for_each_node_and_reason(run: Run, write: Write)
     )
     found = sorted((row["node"], row["plugin"], row["fact"], bool(row["score"])) for row in rows)
     assert found == [
-        ("n1", "NodeResourcesFit", "needs 2 CPUs; 1 of 1 free", False),
+        ("n1", "NodeResourcesFit", "the pod needs 2 CPUs, but the node has 1 of 1 free", False),
         ("n1", "TaintToleration", "taint k:NoSchedule is not tolerated", False),
         ("n2", "", "", True),
     ]

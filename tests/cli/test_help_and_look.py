@@ -62,7 +62,7 @@ def test_a_pod_is_explained_with_fewer_than_300_of_our_modules(write: Write) -> 
     command = ["explain", "big", "-f", file]
     program = f"import sys; from kschedctl.cli.main import main; main({command}); print(*sys.modules)"
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert "Best fix: Add a node like n1, but with 4 CPUs\n" in out
+    assert "Best fix: Add a node like n1 but with 4 CPUs\n" in out
     modules = [name for name in out.splitlines()[-1].split() if name.partition(".")[0] == "kschedctl"]
     assert 100 < len(modules) < 300
 

@@ -45,7 +45,7 @@ WEB = pod("web", containers=[{"name": "c", "image": "i", "resources": GUARANTEED
 @pytest.mark.parametrize(
     ("about", "expected"),
     [
-        ("old", (0, "NodeResourceTopologies may be older in the scheduler's cache; the scores could differ")),
+        ("old", (0, "NodeResourceTopologies may be older in the scheduler's cache, so the scores could differ")),
         ("gone", (5, "NodeResourceTopologies of a node do not match the pods that are there")),
     ],
 )

@@ -349,4 +349,6 @@ def test_of_several_pods_those_that_are_not_created_come_first(run: Run, write: 
     full = FULL | {"status": {"hard": {"pods": "1"}, "used": {"pods": "1"}}}
     found = run("wakes", "-f", write(*WORLD, full), "-f", write(pod("web"), pod("db"), name="pods.json"))
     assert found.code == 1
-    assert found.out.startswith("Not created: 2 of 2 pods; 0 pods wait for a change that wakes them")
+    assert found.out.startswith(
+        "Not created: 2 of 2 pods; 0 pods wait for a change that makes the scheduler retry them"
+    )

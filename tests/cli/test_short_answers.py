@@ -61,7 +61,7 @@ def test_brief_has_cause_fix_and_command(run: Run, monkeypatch: pytest.MonkeyPat
     text = run("explain", "shop/checkout-7d9f6c5b8-x2x4q", "--demo", "--brief").out
     assert "checkout-7d9f6c5b8-x2x4q Unschedulable\n" in text
     # 12 nodes less one cordoned and four tainted
-    assert "needs 1.5 CPUs; the most free is 1.2, on general-b2 (all 7 eligible nodes)" in text
+    assert "needs 1.5 CPUs, but the most free is 1.2, on general-b2 (rules out all 7 eligible nodes)" in text
     assert "  kubectl uncordon general-c2\n" in text
 
 
@@ -228,7 +228,7 @@ def test_a_fix_that_is_cut_keeps_its_costs(run: Run, monkeypatch: pytest.MonkeyP
     file = "tests/field/06-ds-equal-priority/in.yaml"
     printed = " ".join(run("explain", "ops/agent-x2", "-f", file, "--brief").out.split())
     assert "…" in printed
-    assert "fix, but it outranks lower-priority pods; evicts one of" in printed
+    assert "fix, but the pod may preempt pods of lower priority; evicts one of" in printed
     assert "restarts 1 running pod of DaemonSet ops/agent" in printed
 
 
@@ -294,3 +294,39 @@ def test_brief_says_what_limits_the_answer() -> None:
 
     placed = replace(SimulationReport(0, False, placed=1, unplaced=0), waiting={"d/p": "waits for its gang"})
     assert "1 of the pods with a node waits at Permit: waits for its gang" in to_brief(placed, Style(width=160))
+
+
+@pytest.mark.parametrize(
+    "question", ["failures --zones", "failures --nodes", "simulate --pending", "consolidate", "audit"]
+)
+def test_brief_shows_the_whole_headline_on_a_narrow_screen(
+    run: Run, monkeypatch: pytest.MonkeyPatch, question: str
+) -> None:
+    """Parts of lists make room for it, since their number is shown."""
+    headline = json.loads(run(*question.split(), "--demo", "-o", "json", "--summary").out)["headline"]
+    monkeypatch.setenv("COLUMNS", "45")
+    lines = run(*question.split(), "--demo", "--brief").out.splitlines()
+    assert headline in " ".join(line.strip() for line in lines)
+    assert len(lines) <= 12
+
+
+def test_brief_lists_as_many_entries_as_before_once_the_first_is_whole() -> None:
+    """The first of three entries needs five lines; later ones are cut or counted, and no line stays free."""
+    report = _Entries(("first " * 30, "second " * 30, "third " * 30))
+    lines = to_brief(report, Style(width=45)).splitlines()
+    assert " ".join(line.strip() for line in lines).count("first") == 30
+    assert len(lines) == 12
+    assert any(line.endswith(" …") for line in lines if "second" in line or "third" in line)
+
+
+class _Entries(PlainReport, frozen=True):
+    """A report with nothing but a list of texts."""
+
+    texts: tuple[str, ...] = ()
+    kind: str = "Entries"
+
+    def build_first_line(self) -> tuple[str, ...]:
+        return ("Done",)
+
+    def extend_summary(self, summary: Summary) -> Summary:
+        return replace(summary, pods=tuple(ShortPods(1, "d/p", "", text) for text in self.texts))

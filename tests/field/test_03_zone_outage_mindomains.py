@@ -12,7 +12,7 @@ from pathlib import Path
 import kschedctl
 
 SITUATION = Path(__file__).parent / "03-zone-outage-mindomains" / "in.yaml"
-WHY = "2 domains, fewer than minDomains 3, so the minimum counts as 0: skew would be 2, at most 1 is allowed"
+WHY = "the minimum counts as 0 because there are 2 domains, fewer than minDomains 3"
 
 
 def test_the_cause_says_that_there_are_fewer_domains_than_min_domains() -> None:

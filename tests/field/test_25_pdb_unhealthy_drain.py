@@ -29,7 +29,7 @@ def test_the_unready_pod_is_named(capsys: pytest.CaptureFixture[str], file: str)
 def test_the_node_of_the_unready_pod_can_be_drained(capsys: pytest.CaptureFixture[str]) -> None:
     _, text = run(capsys, "drain", "n2", "-f", case(CASE))
     assert text.startswith("Probably safe to drain: n2")
-    assert "Services, ReplicaSets were not among the files" in " ".join(text.split())
+    assert "the files contain no list of Services or ReplicaSets" in " ".join(text.split())
 
 
 def test_the_order_of_the_nodes_is_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -217,7 +217,8 @@ def test_a_taint_that_keeps_pods_from_large_nodes_is_named() -> None:
     rule = "rq-larger-than-any-node"
     (message,) = list_messages(make_workload(1, cpu=6), *NODES, tainted, rule=rule)
     assert message.startswith(
-        "1 node (big) is large enough, but it does not tolerate its taint team=x:NoSchedule; it fits"
+        "1 node (big) is large enough, but the pod does not tolerate its taint team=x:NoSchedule; even without movable "
+        "pods, it fits on none of "
     )
     tainted["spec"]["unschedulable"] = True
     (message,) = list_messages(make_workload(1, cpu=6), *NODES, tainted, rule=rule)

@@ -6,7 +6,11 @@ from copy import deepcopy
 from typing import Any
 
 import kschedctl
+from kschedctl.api.copying import replace
 from kschedctl.commands.snapshot import diff
+from kschedctl.commands.snapshot.report import FieldChange
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
 
 Json = dict[str, Any]
 
@@ -83,3 +87,80 @@ def test_the_scheduler_counts_too() -> None:
     assert [(change.field, change.before, change.after) for change in scheduler] == [
         ("feature_gates.StorageCapacityScoring", None, "true")
     ]
+
+
+def workload(kind: str, name: str, spec: Json, **status: Any) -> Json:
+    return {"kind": kind, "metadata": {"name": name, "namespace": "shop"}, "spec": spec, "status": status}
+
+
+def build_budget(allowed: int) -> Json:
+    return workload("PodDisruptionBudget", "web", {"minAvailable": 1}, disruptionsAllowed=allowed)
+
+
+def test_workloads_that_create_pods_are_compared() -> None:
+    """What a drain does depends on a Job's backoffLimit and on how many of its pods failed, but on no times."""
+    failed = {"type": "FailureTarget", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    job = workload("Job", "load", {"backoffLimit": 6}, failed=1, conditions=[failed])
+    before = kschedctl.Cluster.from_objects([*BEFORE, workload("Deployment", "web", {"replicas": 1}), job])
+    changed_job = workload(
+        "Job", "load", {"backoffLimit": 0}, failed=2, conditions=[{**failed, "lastTransitionTime": "x"}]
+    )
+    deployments = [workload("Deployment", "web", {"replicas": 2}), workload("Deployment", "new", {"replicas": 1})]
+    report = diff(before, kschedctl.Cluster.from_objects([*BEFORE, *deployments, changed_job]))
+    assert {(change.kind, change.name, change.change, change.fields) for change in report.changes} == {
+        ("Deployment", "shop/web", "changed", (FieldChange("spec.replicas", "1", "2"),)),
+        ("Deployment", "shop/new", "added", ()),
+        (
+            "Job",
+            "shop/load",
+            "changed",
+            (FieldChange("spec.backoffLimit", "6", "0"), FieldChange("status.failed", "1", "2")),
+        ),
+    }
+
+
+def test_kinds_that_only_one_snapshot_has_are_named_instead() -> None:
+    before = kschedctl.Cluster.from_objects(BEFORE)
+    gap = kschedctl.cluster.Gap("could not be read: forbidden")
+    before = replace(before, gaps={**before.gaps, "Deployment": gap})
+    after = kschedctl.Cluster.from_objects([*BEFORE, workload("Deployment", "web", {"replicas": 1})])
+    report = diff(before, replace(after, gaps={}))
+    assert not report.changes
+    assert "Deployment" in report.not_compared
+    assert "not compared, since only one snapshot has them: " in RENDERERS["brief"](report, Style(width=300))
+
+
+def test_a_number_that_becomes_0_is_0_and_not_absent() -> None:
+    before, after = (kschedctl.Cluster.from_objects([build_budget(allowed)]) for allowed in (1, 0))
+    (change,) = diff(before, after).changes
+    assert change.fields == (FieldChange("status.disruptionsAllowed", "1", "0"),)
+
+
+def test_the_brief_form_names_the_changes() -> None:
+    after = deepcopy(BEFORE)
+    after[0]["spec"] = {"unschedulable": True, "taints": [{"key": "k", "effect": "NoSchedule"}]}
+    del after[4]["spec"]["nodeName"]
+    after[3] = pod("new")
+    before, later = (
+        kschedctl.Cluster.from_objects([*objects, build_budget(n)]) for objects, n in ((BEFORE, 1), (after, 0))
+    )
+    report = diff(before, later)
+    lines = RENDERERS["brief"](report, Style(width=100, full_command="kschedctl snapshot diff a b")).splitlines()
+    assert lines[1:] == [
+        "1 node cordoned: n1",
+        "1 pod without a node now: shop/same",
+        "1 pod removed: shop/gone",
+        "1 pod added: shop/new",
+        "PodDisruptionBudget shop/web: status.disruptionsAllowed 1 → 0",
+        "more: kschedctl snapshot diff a b",
+    ]
+
+
+def test_only_terminals_shorten_long_values() -> None:
+    taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+    before = kschedctl.Cluster.from_objects([node("n1")])
+    after = kschedctl.Cluster.from_objects([{**node("n1"), "spec": {"taints": [taint]}}])
+    report = diff(before, after)
+    assert '"NoSche…' in RENDERERS["table"](report, Style(width=80))
+    for output in ("markdown", "html"):
+        assert "NoSchedule" in RENDERERS[output](report, Style(width=80)).replace("&#34;", '"')

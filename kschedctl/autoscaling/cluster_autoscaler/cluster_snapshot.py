@@ -226,11 +226,12 @@ class ClusterSnapshot:
         view_row = int(rows[row])
         if pre_filter.node_names is not None and view.nodes.names[view_row] not in pre_filter.node_names:
             return OTHER_NODES
-        if filtered.first[view_row] < 0:
+        first_plugin = filtered.first[view_row]
+        if first_plugin < 0:  # no filter rejects the pod there
             return ""
-        plugin = filtered.order[filtered.first[view_row]]
+        verdict = filtered.verdicts[filtered.order[first_plugin]]
         texts = []
-        for rejection in filtered.verdicts[plugin].rejections:
+        for rejection in verdict.rejections:
             if rejection.mask[view_row] and rejection.fact:
                 fact = rejection.fact(view_row)
                 texts.append(fact if isinstance(fact, str) else describe_fact(fact))
@@ -310,7 +311,7 @@ class ClusterSnapshot:
         PreFilter rejects the pod. Raises PluginError if a plugin returns an error.
         """
         view, _ = self._get_current_view()
-        info_number = int(view.pods.info[position])
+        info_number = view.pods.get_info_number(position)
         change_count = len(view.trail)
         last = self._last_filtering
         is_current = last is not None and (last.info_number, last.change_count) == (info_number, change_count)
@@ -328,7 +329,7 @@ class ClusterSnapshot:
 
         Filters for a pod that is to be placed must not see its current node. Copies are cached.
         """
-        number = int(self.universe.pods.info[position])
+        number = self.universe.pods.get_info_number(position)
         info = self.universe.pods.infos[number]
         if not info.spec.node_name:
             return info

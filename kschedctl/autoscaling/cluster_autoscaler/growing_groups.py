@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
@@ -120,7 +121,7 @@ def _iter_new_nodes(template: NodeTemplate, group: str, cluster: Cluster, count:
     taken = {node.metadata.name for node in cluster.nodes}
     candidates = (f"{group}-new-{number}" for number in range(1, len(taken) + count + 1))
     free_names = (name for name in candidates if name not in taken)
-    for _, name in zip(range(count), free_names, strict=False):
+    for name in islice(free_names, count):
         node, pods = copy_template(template, name)
         labels = {key: value for key, value in node.metadata.labels.items() if key != TEMPLATE_LABEL}
         meta = replace(node.metadata, labels=labels)

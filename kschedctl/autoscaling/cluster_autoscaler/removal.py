@@ -255,7 +255,7 @@ class SingleRemovals:
 
         Return None if the answer depends on other pods. The result is cached for equal pods.
         """
-        info_number = int(self._snapshot.universe.pods.info[position])
+        info_number = self._snapshot.universe.pods.get_info_number(position)
         if info_number not in self._accepting_nodes_by_kind:
             accepting = self._snapshot.find_accepting_nodes(position)
             self._accepting_nodes_by_kind[info_number] = (

@@ -369,8 +369,8 @@ class ScaleUpRun:
             self.loop.snapshot,
             self.loop.get_template_row(group.id),
             self.loop.templates[group.id].node,
-            self._compute_max_new_nodes(group, similar),
-            self.loop.get_position,
+            max_nodes=self._compute_max_new_nodes(group, similar),
+            get_position=self.loop.get_position,
         )
         estimate = estimator.estimate_node_count(accepted)
         if not estimate.nodes or not estimate.pods:
@@ -406,13 +406,13 @@ class ScaleUpRun:
         if not accepted:
             return []
         are_similar = build_similarity_check(self.loop.options)
+        shape = self._build_template_shape(group)
         similar = []
         for other in growable:
-            if other.id == group.id or not are_similar(
-                self._build_template_shape(group), self._build_template_shape(other)
-            ):
+            if other.id == group.id or not are_similar(shape, self._build_template_shape(other)):
                 continue
-            if accepted <= {id(pods) for pods in self.groups if other.id in pods.accepting_groups}:
+            accepted_by_other = {id(pods) for pods in self.groups if other.id in pods.accepting_groups}
+            if accepted <= accepted_by_other:
                 similar.append(other)
         return similar
 
@@ -530,20 +530,23 @@ class ScaleUpRun:
         The entry has the autoscaler's message only if ``writes_event`` is set and all skipped groups have a known
         template.
         """
-        # A skipped group whose template was tried with the pods has a reason of its own for the rejection
-        tries_skipped_groups = self.loop.options.scale_up_simulation_for_skipped_node_groups
-        skipped = {
-            name: reasons
-            for name, reasons in self.skipped.items()
-            if not (tries_skipped_groups and name in pods.rejections)
-        }
-        reason_counts = Counter(reason for rejection in pods.rejections.values() for reason in rejection.reasons)
-        reason_counts.update(reason for reasons in skipped.values() for reason in reasons)
-        counted_reasons = sorted(f"{count} {reason}" for reason, count in reason_counts.items())
-        message = f"pod didn't trigger scale-up: {', '.join(counted_reasons)}"
+        skipped = dict(self.skipped)
+        if self.loop.options.scale_up_simulation_for_skipped_node_groups:
+            # A skipped group whose template was tried with the pods has a reason of its own for the rejection
+            skipped = {name: reasons for name, reasons in skipped.items() if name not in pods.rejections}
         rejected = {name: GroupRefusal(*rejection) for name, rejection in pods.rejections.items()}
         is_certain = all(reasons != (UNKNOWN_TEMPLATE,) for reasons in skipped.values())
-        return RemainingPod(rejected, skipped, message if writes_event and is_certain else None)
+        if not writes_event or not is_certain:
+            return RemainingPod(rejected, skipped, None)
+
+        # The message counts each reason, in alphabetical order of these counts
+        reason_counts: Counter[str] = Counter()
+        for rejection in pods.rejections.values():
+            reason_counts.update(rejection.reasons)
+        for reasons in skipped.values():
+            reason_counts.update(reasons)
+        counted_reasons = sorted(f"{count} {reason}" for reason, count in reason_counts.items())
+        return RemainingPod(rejected, skipped, f"pod didn't trigger scale-up: {', '.join(counted_reasons)}")
 
     def build_report(self) -> ScaleUp:
         """Build the report of the loop, and add the events about pods for which no group grows."""

@@ -121,8 +121,9 @@ class CandidateSearch:
         if pool is None or not len(columns):
             self.log.log_node_blocked(state, f"NodePool not found (NodePool={state.pool})")
             return None
+        can_pods_block = not self.eventual or state.claim.spec.termination_grace_period is None
         fault = self._describe_pod_blocker(state)
-        if fault and not (self.eventual and state.claim.spec.termination_grace_period is not None):
+        if fault and can_pods_block:
             self.log.log_node_blocked(state, fault)
             return None
 
@@ -233,9 +234,16 @@ def is_node_settling(state: StateNode, pool: NodePool | None, now: int) -> bool:
     consolidate_after = parse_duration_or_never(pool.spec.disruption.consolidate_after) if pool else None
     if not consolidate_after or state.claim is None or not has_true_condition(state.claim, "Initialized"):
         return False
+
+    # Without a pod event, the time counts from the node's initialization.
+    since = state.claim.status.last_pod_event_time
     initialized = find_claim_condition(state.claim, "Initialized")
-    since = state.claim.status.last_pod_event_time or (initialized and initialized.last_transition_time)
-    return since is not None and (now - parse_microseconds(since)) * 1000 < consolidate_after
+    if not since and initialized is not None:
+        since = initialized.last_transition_time
+    if since is None:
+        return False
+    passed_nanoseconds = (now - parse_microseconds(since)) * 1000
+    return passed_nanoseconds < consolidate_after
 
 
 def get_offered_price(labels: Mapping[str, str], type: InstanceType | None) -> float:

@@ -102,7 +102,9 @@ class ReplacementClaim:
         """
         if not self.order:
             return 0.0
-        price = float(self.columns.compute_cheapest_prices(self.claim.requirements)[self.order[0]])
+        first_type, *_ = self.order
+        prices = self.columns.compute_cheapest_prices(self.claim.requirements)
+        price = float(prices[first_type])
         return price if np.isfinite(price) else 0.0
 
     def count_types_for_min_values(self) -> int:
@@ -217,22 +219,29 @@ class Consolidation:
             movable=deleting_keys | {pod.key for pod in pods if pod.status.phase == "Pending"},
         )
 
-        # Drop the claims that cannot be launched.
+        # Collect the errors. Pods that were pending before do not count.
         errors = {key: "; ".join(pod_errors) for key, pod_errors in run.errors.items()}
-        strict = not setting.options.relaxes_min_values
+        claims, launch_errors = self._select_launchable_claims(run)
+        errors |= launch_errors | _find_uninitialized_node_errors(run, deleting_keys)
+        pending_keys = {pod.key for pod in pods if is_provisionable(pod)}
+        candidate_errors = {key: error for key, error in errors.items() if key not in pending_keys}
+        return RemovalOutcome(run, claims, _describe_scheduling_errors(candidate_errors))
+
+    def _select_launchable_claims(self, run: SchedulerRun) -> tuple[list[NewClaim], dict[str, str]]:
+        """Return the claims of a run whose instance types can be truncated, and the errors of the other claims' pods.
+
+        The errors are keyed by pod.
+        """
+        options = self.setting.options
         claims = []
+        errors: dict[str, str] = {}
         for claim in run.claims:
-            fault = truncate_instance_types(claim, setting.options.max_instance_types, strict=strict)
+            fault = truncate_instance_types(claim, options.max_instance_types, strict=not options.relaxes_min_values)
             if fault:
                 errors |= {pod.key: fault for pod in claim.pods}
             else:
                 claims.append(claim)
-
-        # Collect the errors. Pods that were pending before do not count.
-        errors |= _find_uninitialized_node_errors(run, deleting_keys)
-        pending_keys = {pod.key for pod in pods if is_provisionable(pod)}
-        candidate_errors = {key: error for key, error in errors.items() if key not in pending_keys}
-        return RemovalOutcome(run, claims, _describe_scheduling_errors(candidate_errors))
+        return claims, errors
 
     def simulate_empty_removal(self) -> RemovalOutcome:
         """Return the outcome of removing nodes without pods, for which no pod has to be rescheduled."""

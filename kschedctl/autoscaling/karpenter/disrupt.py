@@ -239,8 +239,8 @@ class DisruptionReplay:
             [candidate for candidate in candidates if is_candidate(candidate, candidate_log)],
             totals,
             budgets,
-            candidate_log,
-            budget_log,
+            candidate_log=candidate_log,
+            budget_log=budget_log,
             blocking_budgets=search.blocking_budgets,
         )
 

@@ -171,7 +171,10 @@ class _PatternDefeatingSort:
         return second, swaps
 
     def partial_insertion_sort(self, start: int, end: int) -> bool:
-        """Try to sort an almost sorted range by moving a few misplaced keys. Return whether it is sorted now."""
+        """Try to sort an almost sorted range by moving a few misplaced keys. Return whether it is sorted now.
+
+        At most MAX_SHIFTS keys are moved, and none in a range of fewer than SHIFTED keys.
+        """
         keys = self.keys
         index = start + 1
         for _ in range(MAX_SHIFTS):

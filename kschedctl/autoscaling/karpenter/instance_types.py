@@ -159,7 +159,11 @@ def _build_instance_type(document: InstanceTypeDocument) -> InstanceType:
     overhead = parse_quantities(DEFAULT_OVERHEAD if document.overhead is None else document.overhead)
     offerings = tuple(_build_offering(offering) for offering in document.offerings)
     return InstanceType(
-        document.name, _build_type_requirements(document, capacity), offerings, capacity, sum_quantities(overhead)
+        document.name,
+        _build_type_requirements(document, capacity),
+        offerings,
+        capacity=capacity,
+        overhead=sum_quantities(overhead),
     )
 
 

@@ -99,7 +99,8 @@ class _ObstacleSearch:
     def iter_obstacles(self) -> Iterator[str]:
         """Yield descriptions of obstacles, removing each from the pool, until the pool takes the pod.
 
-        The search also ends with an obstacle that cannot be removed.
+        The search also ends with an obstacle that cannot be removed. If that is a missing subnet, a description of the
+        instance type that comes closest without regard to subnets follows.
         """
         while refusal := self.find_pod_refusal():
             obstacle = (
@@ -292,14 +293,13 @@ class _ObstacleSearch:
                 }
             short_resources = short_resources or exceeded or sorted(remaining)
 
-        # Describe what remains, beside the size of the smallest type or of the smallest type for the pod.
         descriptions = [f"{name} limit {limits[name]}, {max(remaining[name], ZERO)} left" for name in short_resources]
         if any(remaining[name] < smallest[name] for name in short_resources):
-            sizes = ", ".join(f"{name} {smallest[name]}" for name in short_resources if name != NODES)
+            sizes = _format_sizes({name: smallest[name] for name in short_resources if name != NODES})
             if sizes:
                 descriptions.append(f"the smallest type has {sizes}")
         elif type_for_pod is not None:
-            sizes = ", ".join(f"{name} {type_for_pod.capacity.get(name, ZERO)}" for name in short_resources)
+            sizes = _format_sizes({name: type_for_pod.capacity.get(name, ZERO) for name in short_resources})
             descriptions.append(f"{type_for_pod.name}, the smallest type that takes the pod, has {sizes}")
         return _Obstacle("; ".join(descriptions), unlimited)
 
@@ -372,6 +372,11 @@ def _replace_template_fields(pool: NodePool, **fields: object) -> NodePool:
     template = pool.spec.template
     edited_template = replace(template, spec=replace(template.spec, **fields))
     return replace(pool, spec=replace(pool.spec, template=edited_template))
+
+
+def _format_sizes(amounts: Quantities) -> str:
+    """List resources with their amounts, as in ``cpu 2, memory 4Gi``."""
+    return ", ".join(f"{name} {amount}" for name, amount in amounts.items())
 
 
 def describe_closest_type(

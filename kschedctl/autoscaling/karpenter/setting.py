@@ -180,13 +180,17 @@ def explain_unusable_pool(setting: KarpenterSetting, pool: NodePool) -> str:
         return "not used: it is being deleted"
     if pool in setting.pools.pools:
         return "not used: no instance type is known"
-    unready = [
-        condition for condition in pool.status.conditions if condition.type == "Ready" and condition.status != "True"
-    ]
-    messages = (condition.message or condition.reason for condition in unready)
-    message = next(filter(None, messages), "")
-    reasons = "; ".join(filter(None, (message, setting.node_classes.describe_class_fault(pool))))
-    return f"not used: not Ready: {reasons}" if reasons else "not used: not Ready"
+    reasons = []
+    for condition in pool.status.conditions:
+        is_unready = condition.type == "Ready" and condition.status != "True"
+        message = condition.message or condition.reason
+        if is_unready and message:
+            reasons.append(message)
+            break
+    class_fault = setting.node_classes.describe_class_fault(pool)
+    if class_fault:
+        reasons.append(class_fault)
+    return f"not used: not Ready: {'; '.join(reasons)}" if reasons else "not used: not Ready"
 
 
 @dataclass(frozen=True, eq=False)

@@ -257,7 +257,11 @@ class RunTopology:
         """Build the rule of an affinity or anti-affinity term of the pod."""
         selector = _parse_label_selector(term.label_selector)
         return TopologyRule(
-            type, term.topology_key, self._resolve_term_namespaces(term, pod), selector, term.label_selector
+            type,
+            term.topology_key,
+            self._resolve_term_namespaces(term, pod),
+            selector=selector,
+            label_selector=term.label_selector,
         )
 
     def _resolve_term_namespaces(self, term: PodAffinityTerm, pod: Pod) -> frozenset[str]:

@@ -258,9 +258,10 @@ class TopologyGroup:
         single hostname, only this domain is considered.
         """
         if host := self._get_single_hostname(node_domains):
+            has_matching_pods = self.domains.get(host, 0) > 0
             if not pod_domains.allows_value(host):
                 return ()
-            return (host,) if self.domains.get(host, 0) > 0 or self._can_be_first_matching_pod(pod, pod_domains) else ()
+            return (host,) if has_matching_pods or self._can_be_first_matching_pod(pod, pod_domains) else ()
 
         occupied = [
             domain

@@ -173,7 +173,7 @@ class Checker:
         self.scopes = [dict(self.variables)]
         self.get_type(root)
         types = {node: self.unification.resolve(cel_type, final=True) for node, cel_type in self.types.items()}
-        return CheckedExpression(root, types, self.calls, self.named_types, self.errors)
+        return CheckedExpression(root, types, self.calls, named_types=self.named_types, errors=self.errors)
 
     def get_type(self, node: SyntaxNode) -> Type:
         """Return the type of a node. A node that a macro uses twice is checked only once."""

@@ -453,7 +453,8 @@ def _unescape_text(text: str, *, in_bytes: bool) -> str:
     if raw:
         text = text[1:]
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    quote_length = 3 if len(text) >= 6 and text[:3] in ('"""', "'''") else 1
+    is_triple_quoted = len(text) >= 6 and text.startswith(('"""', "'''"))
+    quote_length = 3 if is_triple_quoted else 1
     text = text[quote_length:-quote_length]
     if in_bytes:
         text = text.encode("utf-8", "surrogatepass").decode("latin-1")

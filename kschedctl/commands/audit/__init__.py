@@ -31,7 +31,7 @@ from kschedctl.reports.findings import SEVERITIES_BY_GRAVITY
 from kschedctl.reports.section import FINDINGS, SOUND, UNKNOWN
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.metrics.catalogue import MetricsReading
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import counted, join_words
 
 SECTIONS: Mapping[str, Callable[[AuditedCluster], AnySection]] = {
     "pending": build_pending_section,
@@ -199,14 +199,13 @@ def _build_headline(sections: Sequence[AnySection], interrupted: bool) -> str:
     if not unsound and not unknown:
         if all(section.is_not_judged for section in sections):
             return "Nothing to judge" if len(sections) > 1 else f"Not judged: {sections[0].headline}"
-        sound = "Sound so far" if interrupted else "Sound"
+        sound = "OK so far" if interrupted else "OK"
         return f"{sound}: {_summarize_sound_sections(sections)}"
     if not unsound:
         return f"Unknown: {unknown}"
 
-    unsound_text = f"{', '.join(section.name for section in unsound)} ({_format_finding_counts(unsound)})"
     unknown_text = f"; unknown: {unknown}" if unknown else ""
-    return f"Unsound: {unsound_text}{unknown_text}"
+    return f"{_format_finding_counts(unsound)} in {join_words([section.name for section in unsound])}{unknown_text}"
 
 
 def _summarize_sound_sections(sections: Sequence[AnySection]) -> str:

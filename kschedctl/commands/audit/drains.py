@@ -147,7 +147,7 @@ def _find_candidate_pods(evictions: Evictions) -> list[Position]:
         if name in exhausted:
             is_exhausted |= selected
     is_candidate = is_exhausted | (selecting_budgets > 1)
-    return find_positions(is_candidate[view.pods.info] & (view.node >= 0))
+    return find_positions(is_candidate[view.pods.info] & view.mask_placed())
 
 
 def _build_unready_finding(unready: UnreadyNode) -> Finding:

@@ -89,7 +89,7 @@ def build_queue_evidence(report: QueueSection, style: Style) -> Page:
         Column("pods", right=True),
         Column("age"),
         Column("queue", keep=True),
-        Column("names, and what wakes them"),
+        Column("names, and what triggers a retry"),
     )
     return build_table(report.queued, columns, lambda queued: _build_queue_row(queued, style), style, full=False)
 

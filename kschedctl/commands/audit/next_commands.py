@@ -34,6 +34,9 @@ COMMAND_BY_RULE: Mapping[str, tuple[str, ...]] = {
     "audit-drains-now": ("drain",),
     "audit-drains-overlap": ("drain",),
     "audit-packing-spare-nodes": ("drain",),
+    "audit-placed-overcommitted": ("drain",),
+    "audit-placed-ports": ("drain",),
+    "audit-placed-anti-affinity": ("drain",),
     "audit-placed-taint": ("drain",),
     "audit-placed-not-evicted": ("drain",),
     "audit-sampling-loses": ("sampling",),
@@ -89,7 +92,8 @@ def _find_object_arguments(finding: Finding, section: Section) -> tuple[str, ...
     """Return the argument that names the object of a finding, or () if no object suits the command.
 
     For a starving workload, it names the oldest pod. For a pool, it names the first removable node. For a budget, it
-    names the first node that cannot be drained. For misplaced pods, it names the node of the first of them.
+    names the first node that cannot be drained. For misplaced pods, it names the node of the first of them, and for an
+    overcommitted node this node.
     """
     if isinstance(section, CreationSection):
         return build_workload_arguments(finding.object)
@@ -109,6 +113,7 @@ def _find_object_arguments(finding: Finding, section: Section) -> tuple[str, ...
             for misplaced in section.misplaced
             if misplaced.workload == finding.object and misplaced.reason == finding.path
         ]
+        names = [name] if kind == "Node" else names
     elif kind == "Pod":
         names = [name]
     else:

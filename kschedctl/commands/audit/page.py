@@ -19,6 +19,7 @@ from kschedctl.commands.audit.latency.page import build_latency_evidence
 from kschedctl.commands.audit.latency.report import LatencySection
 from kschedctl.commands.audit.leader.report import LeaderSection
 from kschedctl.commands.audit.packing.report import PackingSection
+from kschedctl.commands.audit.pending import CAUSES
 from kschedctl.commands.audit.placed.report import PlacedSection
 from kschedctl.commands.audit.priorities.report import PrioritiesSection
 from kschedctl.commands.audit.queues.report import QueuesSection
@@ -205,8 +206,8 @@ def _build_unknowns_line(section: Section) -> Page:
     """
     if not section.unknown:
         return ()
-    consequence = "; the answer could differ" if section.undecided else ""
-    return (paragraph(Marked("incomplete:", Tone.WARNING), f"{describe_unread_kinds(section.unknown)}{consequence}"),)
+    consequence = ", so some findings may be missing" if section.undecided else ""
+    return (paragraph(Marked("Incomplete:", Tone.WARNING), f"{describe_unread_kinds(section.unknown)}{consequence}"),)
 
 
 def build_findings_blocks(section: Section, style: Style, limit: int) -> Page:
@@ -338,7 +339,7 @@ def _build_waiting_row(row: WaitingRow, findings_above: Sequence[Finding], style
 
 def _iter_cause_lines(waiting_pods: WaitingPods) -> Iterator[Cell]:
     """Yield lines about waiting pods: workloads and cause, an example, the scheduler's last message, and victims."""
-    yield Marked(f"{names(waiting_pods.workloads)}: {waiting_pods.cause}", Tone.STRONG)
+    yield Marked(f"{names(waiting_pods.workloads)}: {CAUSES[waiting_pods.cause]}", Tone.STRONG)
     is_about_one_of_several = len(waiting_pods.pods) > 1 and waiting_pods.example != waiting_pods.reason
     pod_prefix = f"{waiting_pods.pods[0]}: " if is_about_one_of_several else ""
     yield Marked(f"{pod_prefix}{waiting_pods.example}", CAUSE_TONES.get(waiting_pods.cause, Tone.PLAIN))

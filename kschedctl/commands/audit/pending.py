@@ -96,18 +96,18 @@ def _look_up_gate_holder(gate: str, namespace: str) -> GateHolder:
 
 
 CAUSES = {
-    "stuck": "stuck",
+    "stuck": "stuck although a node fits",
     "error": "with an error",
-    "unserved": "without a known scheduler",
-    "gang": "in gangs",
+    "unserved": "naming an unknown scheduler",
+    "gang": "waiting for the rest of the gang",
     "unschedulable": "unschedulable",
-    "preemption": "waiting for preemption",
-    "permit": "waiting at Permit",
+    "preemption": "waiting until preempted pods are gone",
+    "permit": "waiting for a Permit plugin",
     "gated": "gated",
     "elsewhere": "of other schedulers",
     "crowded": "behind other pods",
     "backoff": "in back-off",
-    "turn": "not tried yet",
+    "turn": "not yet tried by the scheduler",
 }
 """The causes, the gravest first, as they are worded after a number."""
 
@@ -134,7 +134,7 @@ UNSERVED = AuditRule(
     "No known scheduler serves a pod",
     "No profile of this configuration has the pod's spec.schedulerName. Unless another scheduler runs under that "
     "name, the pod is never tried.",
-    "Correct spec.schedulerName and recreate the pod, or start the scheduler of that name",
+    "Correct spec.schedulerName and recreate the pod, or run a scheduler with the name that the pod gives",
 )
 GANG = AuditRule(
     "audit-pending-gang",

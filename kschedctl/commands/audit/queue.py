@@ -34,13 +34,13 @@ from kschedctl.reports.unknown import Basis, UnknownKind
 from kschedctl.text.counts import counted
 
 QUEUES = {
-    "unknown": "fitting (queue not known)",
+    "unknown": "with a node that fits now (queue unknown)",
     "activeQ": "to be tried next",
     "backoffQ": "backing off",
     "unschedulable": "unschedulable",
     "permit": "waiting at Permit",
     "gated": "gated",
-    "none": "in no queue of this scheduler",
+    "none": "of other schedulers",
 }
 """The queues in the order in which they are listed, as they are worded after a number."""
 MAX_NAMED_CHANGES = 2
@@ -53,8 +53,7 @@ MISSED = AuditRule(
     "A pod fits now, but nothing woke it",
     "According to the plugins' events and hints, no change woke the pod. It waits for the flush of unschedulable "
     "pods, five minutes after its last attempt. That flush hides the fault.",
-    "Report it upstream with both snapshots; meanwhile, change the pod itself, such as its labels, to have it tried "
-    "again",
+    "Report it upstream with both snapshots. To have the pod tried again now, change its labels",
     source="https://github.com/kubernetes/kubernetes/issues/49314",
 )
 IN_VAIN = AuditRule(
@@ -63,7 +62,7 @@ IN_VAIN = AuditRule(
     "A pod was woken and fits, but still waits",
     "A change between the two snapshots takes the pod out of the unschedulable pods, and its back-off lasts at most "
     "ten seconds. Either the scheduler missed the change, or its queue is too long.",
-    "Check the scheduler's log, watches and queue lengths (scheduler_pending_pods)",
+    "Check the scheduler's log for errors, and the metric scheduler_pending_pods for the length of its queue",
     source="pkg/scheduler/backend/queue/scheduling_queue.go, MoveAllToActiveOrBackoffQueue",
 )
 

@@ -276,11 +276,12 @@ def _list_lines_of_remedy(number: int, remedy: Remedy, width: int) -> list[ListL
 
     summary_lines = wrap_text(f"{number:>2} {remedy.summary}", width, "   ")
     lines = [ListLine(line, "", subject) for line in summary_lines]
+    lines += list_detail(f"result: {describe_fix_effect(remedy)}", "dim", max_lines=2)
+    if remedy.gain:
+        lines += list_detail(f"also: {remedy.gain}", "dim")
     for drawback in remedy.drawbacks:
         lines += list_detail(f"caveat: {drawback}", WARNING)
-    if remedy.gain:
-        lines += list_detail(remedy.gain, "dim")
-    lines += list_detail(describe_fix_effect(remedy), "dim", max_lines=2)
+    lines += list_detail(f"who: {TEAMS[remedy.by]} team", "dim")
     return lines
 
 
@@ -309,7 +310,7 @@ def describe_remedy(remedy: Remedy) -> Sequence[str]:
         ("pods that also get a node", names(remedy.also_places, 20)),
         ("evicts", names(remedy.victims, 20)),
         (fits, names(remedy.opens, 20)),
-        ("done by", f"the {TEAMS[remedy.by]} team"),
+        ("who", f"{TEAMS[remedy.by]} team"),
     ]
     return [remedy.summary, *(f"{label}: {text}" for label, text in details if text), *chain_commands(remedy.commands)]
 

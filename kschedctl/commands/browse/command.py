@@ -6,8 +6,10 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.cli.options import Scope, Source, with_options
@@ -28,8 +30,18 @@ EXAMPLES = (
 )
 
 
+@dataclass(frozen=True)
+class BrowsedScope(Scope):
+    """Options that choose the pods to browse, by default those of all namespaces."""
+
+    namespace: Annotated[
+        str | None,
+        typer.Option("-n", "--namespace", metavar="NAME", help="Namespace of the pods.  [default: all namespaces]"),
+    ] = None
+
+
 @with_options
-def browse(*, source: Source, scope: Scope) -> int:
+def browse(*, source: Source, scope: BrowsedScope) -> int:
     """Explore pending pods, causes, nodes, scores and fixes in the terminal; ? lists the keys.
 
     Shows the pods of all namespaces, unless you select one with -n. On a live cluster, the screen is updated as the

@@ -90,7 +90,7 @@ def _find_pod_obstacles(
     Equal pods are tried once. `row` is the node's row in the view. `checkpoint` is called before each try.
     """
     pods = scheduler.view.pods
-    info_indices = [int(pods.info[pods.index[pod.key]]) for pod in pending]  # equal for equal pods
+    info_indices = [pods.get_info_number(pods.index[pod.key]) for pod in pending]  # equal for equal pods
     obstacle_by_info: dict[int, str] = {}
     for info_index, pod in zip(info_indices, pending, strict=True):
         if info_index not in obstacle_by_info:

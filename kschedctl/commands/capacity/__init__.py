@@ -365,7 +365,7 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
     next_positions = _iter_pods_to_try(view, positions, repeated=shared.repeated[trial.shape])
     try:
         for last_outcome in simulation.attempt_copies(islice(next_positions, shared.limit or MAX_PODS)):
-            if last_outcome.row < 0:
+            if not last_outcome.is_placed:
                 break
             rows.append(last_outcome.row)
             placed_positions.append(last_outcome.position)
@@ -429,20 +429,20 @@ def _place_pods_ahead(shared: PodShapes, trial: Trial) -> tuple[Fork, tuple[str,
     waiting pods that got a node.
     """
     simulation = Simulation(shared.scheduler, seed=trial.seed, sampling=shared.sampling)
-    view = simulation.view
-    new_pods = {view.pods.index[key] for keys in shared.pods for key in keys}
-    priorities = view.pods.priority[view.pods.info]
-    shape_priority = priorities[view.pods.index[shared.pods[trial.shape][0]]]
+    view, pods = simulation.view, simulation.view.pods
+    pods_to_try = {pods.index[key] for keys in shared.pods for key in keys}
+    keys_of_shape = shared.pods[trial.shape]
+    shape_priority = pods.get_priority(pods.index[keys_of_shape[0]])
     waiting_ahead = [
         position
         for position in find_pods_still_pending(simulation)
-        if position not in new_pods and priorities[position] >= shape_priority
+        if position not in pods_to_try and pods.get_priority(position) >= shape_priority
     ]
     if not waiting_ahead:
         return view, ()
     outcomes = schedule_victims(simulation, simulation.schedule(waiting_ahead))
-    placed = {outcome.position for outcome in outcomes if outcome.row >= 0}
-    return view, tuple(view.pods.objects[position].key for position in waiting_ahead if position in placed)
+    placed = {outcome.position for outcome in outcomes if outcome.is_placed}
+    return view, tuple(pods.objects[position].key for position in waiting_ahead if position in placed)
 
 
 def _iter_curve_points(feasible_counts: Sequence[int], ended: bool) -> Iterator[RoomLeft]:

@@ -179,7 +179,9 @@ class ShapeCapacity(Document, frozen=True):
             return (f"{self.shape}:", f"{number} fit", on)
         number = f"{self.most:,} more" if self.most else "none"
         room = f"the nodes have room for {fits}{or_more}"
-        return (f"{self.shape}:", number, f"{_END_BY_LIMIT[limit][bool(self.most)]}; {room}")
+        end_without_pods, end_with_pods = _END_BY_LIMIT[limit]
+        end = end_with_pods if self.most else end_without_pods
+        return (f"{self.shape}:", number, f"{end}; {room}")
 
 
 _END_BY_LIMIT = {

@@ -87,9 +87,15 @@ class ConsolidationOptions:
         ),
     ] = ""
     seconds: Annotated[
-        int,
-        typer.Option("--search-seconds", metavar="NUMBER", min=1, help="Time limit of the search, in seconds."),
-    ] = 180
+        int | None,
+        typer.Option(
+            "--search-seconds",
+            metavar="NUMBER",
+            min=1,
+            help="Try nodes for this many seconds. Without that, a number of replays limits the search, so that its "
+            "result does not depend on the machine.",
+        ),
+    ] = None
 
     def parse_headroom(self) -> float:
         """Return the headroom in percent, 0 if it was not given. Raises UsageError if it is not a percentage."""

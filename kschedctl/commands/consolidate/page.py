@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kschedctl.commands.consolidate.report import EMPTIEST_FIRST, ZONES_NOT_EXAMINED, NodeConsolidation, RemovableNode
+from kschedctl.commands.consolidate.report import EMPTIEST_FIRST, ZONES_NOT_EXAMINED, NodeConsolidation
 from kschedctl.render.page import Bullets, Command, Marked, Page, Style, limit_rows_by_style, paragraph, section
 from kschedctl.render.sections import (
     build_caveats,
@@ -62,11 +62,4 @@ def _describe_left_out_nodes(report: NodeConsolidation, reason: str, style: Styl
 def _build_removable_table(report: NodeConsolidation, style: Style) -> Page:
     """Build a table of the removable nodes, in the order in which they could be removed."""
     title = "Nodes that could be removed, in this order"
-    return build_struct_table(
-        report.removable, style, {"node": _mark_replayed}, numbered="step", title=title, full=False
-    )
-
-
-def _mark_replayed(node: RemovableNode) -> Marked:
-    """Return the name of a node with a check mark, since its drain was replayed after the drains before it."""
-    return Marked(f"✓ {node.node}", Tone.GOOD)
+    return build_struct_table(report.removable, style, numbered="step", title=title, full=False)

@@ -8,6 +8,7 @@ no earlier node is removed.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ from kschedctl.commands.consolidate.safety import (
     remove_nodes_and_move_pods,
     simulate_zone_losses,
 )
+from kschedctl.fixes.search import count_affordable_replays
 from kschedctl.replay import kubectl
 from kschedctl.replay.node_drain import KINDS_NOT_EVICTED, list_pods_asking_to_stay, list_pods_with_local_data
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, WorkerPool, Workers, open_worker_pool
@@ -54,6 +56,8 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 
+SEARCH_BUDGET = 150_000
+"""The replays of a pod's cycle that the search may cost, as `count_affordable_replays` counts them: a few minutes."""
 CORDONED, OF_ANOTHER_POOL = "cordoned already", "of another pool"
 """Two of the reasons why nodes are no candidates."""
 NO_MOVES: Ints = np.empty((0, 3), np.int32)
@@ -82,8 +86,10 @@ class ConsolidationCriteria:
     """The pods (`namespace/name`) that must still fit."""
     pool: str = ""
     """The only pool whose nodes may be removed, empty for all pools."""
-    seconds: float = 180.0
-    """The time in seconds for which nodes are tried."""
+    seconds: float | None = None
+    """The time in seconds for which nodes are tried. Without it, a number of replays limits how many are tried, so that
+    the plan does not depend on the machine.
+    """
 
 
 def find_removable_nodes(
@@ -200,12 +206,21 @@ class ConsolidationRun:
         return [row for row in (*empty_nodes, *self.candidates.order) if is_in_pool[row]]
 
     def run(self, pool: DrainWorkers | None, progress: Progress) -> None:
-        """Drain one candidate after the other, and record the results, until time is up or the user interrupts.
+        """Drain one candidate after the other, and record the results.
+
+        The search ends early if the replays or the time are used up, or if the user interrupts.
 
         Without a `pool` of workers, this process drains the nodes. Raises UsageError for an unknown pool of nodes.
         """
         order = self.order
-        deadline = time.monotonic() + self.criteria.seconds
+        deadline = math.inf
+        max_replays: float = count_affordable_replays(SEARCH_BUDGET, len(self.view.nodes))
+        if self.criteria.seconds is not None:
+            deadline = time.monotonic() + self.criteria.seconds
+            max_replays = math.inf
+        node_by_pod = self.scheduler.view.node
+        pods_on_nodes = np.bincount(node_by_pod[node_by_pod >= 0], minlength=len(self.remaining))
+        replays = 0
         done = progress.begin("Draining nodes", len(order))
         drains = self._iter_drains(order) if pool is None else self._iter_parallel_drains(order, pool)
         try:
@@ -213,7 +228,8 @@ class ConsolidationRun:
                 self._record_drain_result(row, trial)
                 self.tried += 1
                 done(1)
-                if time.monotonic() > deadline:
+                replays += 1 + int(pods_on_nodes[row])
+                if replays > max_replays or time.monotonic() > deadline:
                     return
         except KeyboardInterrupt:
             self.interrupted = True
@@ -265,8 +281,8 @@ class ConsolidationRun:
 
         Otherwise the returned trial says why, and the drain is undone.
         """
-        removed = [Row(gone) for gone in np.flatnonzero(self.ready_workers & ~self.remaining).tolist()]
-        if stranded := self.candidates.find_stranded_pods([*removed, row]):
+        removed = np.flatnonzero(self.ready_workers & ~self.remaining)
+        if stranded := self.candidates.find_stranded_pods(np.append(removed, row)):
             return NodeTrial.kept_for(stranded)
         trial = self.drains.drain_unneeded_node(row, [*self.pending, *self.candidates.displaced])
         if trial.why:
@@ -305,7 +321,7 @@ class ConsolidationRun:
     def _record_drain_result(self, row: Row, trial: NodeTrial) -> None:
         """Add the node to the removable nodes or, if the trial has a reason, to the staying nodes."""
         name = self.view.nodes.names[row]
-        pool = self.pools.names[self.pools.code[row]]
+        pool = self.pools.get_name(row)
         if trial.why:
             self.staying.append(
                 StayingNode(name, pool, trial.why, trial.pod, lets_run=trial.lets_run, message=trial.message)
@@ -352,7 +368,8 @@ class ConsolidationRun:
 
         If not all pods were read, no node is reported as removable, since unread pods may run on it.
         """
-        if self.scheduler.view.cluster.find_gap("Pod"):
+        has_unread_pods = self.scheduler.view.cluster.find_gap("Pod") is not None
+        if has_unread_pods:
             self.removable = []
             self.remaining = self.ready_workers
         view = self.candidates.view
@@ -361,8 +378,13 @@ class ConsolidationRun:
         rows = [view.nodes.index[node.node] for node in self.removable]
         unknown = merge_unknown_kinds([self.candidates.unknown, self.drains.unknown, *self.unknown])
         moved_keys = dict.fromkeys(move.pod for node in self.removable for move in node.moves)
-        moved_pods = [view.pods.objects[Position(view.pods.index[key])] for key in moved_keys]
+        moved_pods = [view.pods.get_pod(key) for key in moved_keys]
         cordoned_empty, cordoned_needed = self._split_cordoned_empty_nodes(excluded.get(CORDONED, ()), rows)
+        # Cordoned nodes that are reported as removable or needed were judged, although none was a candidate
+        judged = {node.node for node in cordoned_needed}.union(() if has_unread_pods else cordoned_empty)
+        cordoned = [row for row in excluded.pop(CORDONED, ()) if view.nodes.names[row] not in judged]
+        if cordoned:
+            excluded = {CORDONED: cordoned, **excluded}
         known_prices = [prices[node.node] for node in self.removable if node.node in prices]
         return NodeConsolidation(
             removable=tuple(_add_price_and_verdict(node, prices, verdicts) for node in self.removable),
@@ -380,7 +402,7 @@ class ConsolidationRun:
             cordoned_empty=tuple(cordoned_empty),
             saves=select_reported_amounts(view, view.allocatable[rows].sum(axis=0)) if rows else {},
             price=sum(known_prices) if known_prices else None,
-            fitting=int(np.count_nonzero((self.scheduler.view.node < 0) & (view.node >= 0))),
+            fitting=int(np.count_nonzero(~self.scheduler.view.mask_placed() & view.mask_placed())),
             requested=tuple(
                 compute_requested_shares(self.scheduler.view, self.view, self.remaining, self.ready_workers)
             ),
@@ -423,7 +445,7 @@ class ConsolidationRun:
             name = self.view.nodes.names[row]
             trial = NodeTrial.kept_for(self.candidates.find_stranded_pods([*gone, row]))
             if trial.lets_run:
-                pool = self.pools.names[self.pools.code[row]]
+                pool = self.pools.get_name(row)
                 needed.append(StayingNode(name, pool, trial.why, lets_run=trial.lets_run))
             else:
                 gone.append(row)

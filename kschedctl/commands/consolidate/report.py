@@ -90,9 +90,9 @@ class NodeConsolidation(Report, frozen=True):
     """The number of candidates that were tried."""
     complete: bool = True
     left_out: dict[str, int] = {}
-    """The number of nodes that were no candidates, by reason."""
+    """The number of nodes that were no candidates, by reason. Cordoned nodes that are needed or empty are left out."""
     not_tried: dict[str, tuple[str, ...]] = {}
-    """The names of the nodes that were no candidates, by reason. Nodes of other pools are left out."""
+    """The names of these nodes, by reason. Nodes of other pools are left out."""
     cordoned_empty: tuple[str, ...] = ()
     """The cordoned nodes without pods other than those that belong to the nodes: they can be removed as they are."""
     saves: dict[str, int] = {}

@@ -51,7 +51,7 @@ class RequiredRoom(NamedTuple):
         Raises KeyboardInterrupt if the user interrupts.
         """
         simulation = Simulation(self.scheduler, view.without_nodes(~remaining), preemption=False)
-        return all(outcome.row >= 0 for outcome in simulation.schedule_or_raise_interrupt(self.pods))
+        return all(outcome.is_placed for outcome in simulation.schedule_or_raise_interrupt(self.pods))
 
 
 def compute_requested_shares(before: Fork, after: Fork, remaining: Bools, workers: Bools) -> list[RequestedShare]:
@@ -106,5 +106,5 @@ def remove_nodes_and_move_pods(cluster: Cluster, nodes: Sequence[str], moves: Se
     for pod in find_pods_on_nodes(cluster, nodes):
         target = targets.get(pod.key)
         key = pod.metadata.namespace, pod.metadata.name
-        changes[key] = None if target is None else build_replacement(pod, target)
+        changes[key] = None if target is None else build_replacement(pod, target, cluster)
     return change_pods(remaining_cluster, changes)

@@ -8,7 +8,7 @@ back, and then the node is not empty. The pods of a node that is unreachable or 
 staging/src/k8s.io/kubectl/pkg/drain (v1.36).
 
 The eviction of a node's pods is in `kschedctl/replay/node_drain.py`. Pending pods that can run only on the drained
-nodes, whatever room is made elsewhere, are stranded.
+nodes, whatever room is made elsewhere, are stranded. Other pending pods are left out of the replay.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_health import NodeHealth
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import find_controller
+from kschedctl.api.ownership import find_controller, find_owner
 from kschedctl.cluster import Cluster
-from kschedctl.commands.drain.report import DisplacedWorkload, Drain, QuotaOutcome
+from kschedctl.commands.drain.report import DisplacedWorkload, Drain, FailedJob, QuotaOutcome
 from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.budget_fixes import choose_budget_fix
 from kschedctl.replay.controllers.eviction import Evictions
-from kschedctl.replay.edits import cordon_nodes, find_nodes
+from kschedctl.replay.controllers.job_failures import JobFailures
+from kschedctl.replay.edits import cordon_nodes, find_nodes, with_current_priorities
 from kschedctl.replay.kubectl import render_command
 from kschedctl.replay.node_drain import (
     NodeDrain,
@@ -56,6 +57,7 @@ from kschedctl.replay.placements import (
 )
 from kschedctl.replay.pod_homes import iter_pod_homes
 from kschedctl.replay.pools import find_unready_nodes
+from kschedctl.replay.settling import find_pending_left_out
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.terminating_pods import find_down_nodes
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
@@ -63,6 +65,7 @@ from kschedctl.reports.placements import select_displaced_pods
 from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
+from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.text.counts import first_few
 
@@ -95,6 +98,9 @@ def drain(
     report = drain_nodes(cluster, node_names, runs=runs, workers=workers, progress=progress, **options)
     if report.interrupted:
         return report
+    report = replace(
+        report, pending_left_out=find_pending_left_out(Scheduler(cordon_nodes(cluster, node_names), call_extender))
+    )
     if drain_first := _find_nodes_to_drain_first(cluster, report, options):
         return replace(report, drain_first=drain_first)
     if not report.unplaced:
@@ -157,7 +163,8 @@ def drain_nodes(
     ConfigurationError for invalid input, and KeyboardInterrupt if the user interrupts before a run ends.
     """
     nodes = find_nodes(cluster, nodes)
-    shared = _CordonedNodes(cordon_nodes(cluster, nodes), sampling, call_extender, nodes=nodes, sequential_seed=seed)
+    cordoned_cluster = with_current_priorities(cordon_nodes(cluster, nodes), nodes)
+    shared = _CordonedNodes(cordoned_cluster, sampling, call_extender, nodes=nodes, sequential_seed=seed)
     workers = limit_workers(workers, call_extender)
     if runs == 1:
         return _drain_once(shared, seed, progress)
@@ -209,7 +216,7 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
     # What becomes of the pods
     pods = simulation.view.pods.objects
     evicted_pods = [pods[position] for position in evictable if position not in node_drain.evictable]
-    unplaced = [outcome for outcome in node_drain.outcomes.values() if outcome.row < 0]
+    unplaced = [outcome for outcome in node_drain.outcomes.values() if not outcome.is_placed]
     evicted = report_evictions(simulation)
     blocked = tuple(node_drain.report_blocked_pods())
     returned = tuple(pods[position].key for position in node_drain.find_returned_pods())
@@ -217,7 +224,8 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
     is_drained_node = np.zeros(len(simulation.view.nodes), np.bool_)
     is_drained_node[rows] = True
     pinned = find_pinned_volumes(shared.scheduler.view, rows, evictable)
-    lost_victims = list_lost_victims(simulation)
+    lost = [pods[position].key for position in node_drain.lost]
+    lost_victims = tuple(victim for victim in list_lost_victims(simulation) if victim not in lost)
     not_created = tuple(node_drain.report_not_created())
     displaced_workloads = _report_displaced_workloads(
         shared, [pods[position] for position in (*node_drain.outcomes, *node_drain.lost)]
@@ -233,8 +241,8 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
     has_unreachable_pods = any(down.health is NodeHealth.UNREACHABLE for down in down_nodes)
     is_unready = find_unready_nodes(simulation.view)
 
-    is_drained = not (blocked or returned or simulation.interrupted or has_unreachable_pods)
-    has_consequences = bool(unplaced or not_created or select_displaced_pods(evicted) or node_drain.lost) or has_waiting
+    is_drained = not any((blocked, returned, simulation.interrupted, has_unreachable_pods))
+    has_consequences = any((unplaced, not_created, select_displaced_pods(evicted), node_drain.lost, has_waiting))
     harms_pending_pods = bool(nominated or stranded)
     return Drain(
         nodes=tuple(shared.nodes),
@@ -255,7 +263,11 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
         loses_data=list_pods_with_local_data(evicted_pods),
         ask_to_stay=list_pods_asking_to_stay(evicted_pods),
         evicted=evicted,
-        lost=tuple(pods[position].key for position in node_drain.lost),
+        lost=tuple(lost),
+        without_controller=tuple(
+            pods[position].key for position in node_drain.lost if find_owner(pods[position]).kind == "Pod"
+        ),
+        failed_jobs=_report_failed_jobs(simulation),
         returned=returned,
         staying=node_drain.staying_count,
         terminating=tuple(pod.key for pod in terminating),
@@ -280,6 +292,15 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
         budget_fixes=_choose_budget_fixes(shared, [pod.pod for pod in blocked]) if blocked else (),
         commands=_build_commands(shared.nodes, node_drain, evictable_pods) if is_drained else (),
     )
+
+
+def _report_failed_jobs(simulation: Simulation) -> tuple[FailedJob, ...]:
+    """Report the Jobs that fail because of evictions, with the pods that end with them."""
+    job_failures = JobFailures.of(simulation.view.objects)
+    pods_by_job: dict[str, list[str]] = {}
+    for pod in job_failures.list_pods_of_failed_jobs(simulation.scheduler.view.cluster):
+        pods_by_job.setdefault(str(find_owner(pod)), []).append(pod.key)
+    return tuple(FailedJob(job, tuple(pods)) for job, pods in pods_by_job.items())
 
 
 def _build_commands(nodes: Sequence[str], node_drain: NodeDrain, pods: Sequence[Pod]) -> tuple[str, ...]:
@@ -323,7 +344,7 @@ def _is_terminating(pod: Pod) -> bool:
 def _find_nominated_pods(simulation: Simulation, nodes: Sequence[str]) -> tuple[str, ...]:
     """Return the pending pods for which preemption reserved one of these nodes."""
     view = simulation.view
-    pods = (view.pods.objects[position] for position in view.pods.nominations if view.node[position] < 0)
+    pods = (view.pods.objects[position] for position in view.pods.nominations if not view.has_node(position))
     return tuple(pod.key for pod in pods if pod.status.nominated_node_name in nodes)
 
 

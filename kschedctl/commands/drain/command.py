@@ -43,7 +43,8 @@ def drain(
 
     All nodes are cordoned. Then their pods are evicted one by one, as far as PodDisruptionBudgets allow, and each gets
     a new node before the next one is evicted. As with kubectl drain --ignore-daemonsets --delete-emptydir-data --force,
-    DaemonSet and static pods stay, and pods without a controller are lost. Exits with 0 if every evicted pod gets
+    DaemonSet and static pods stay, and pods without a controller are lost. Pods that are already pending take no part,
+    but the answer names those that may take the room first. Exits with 0 if every evicted pod gets
     another node, none is lost, no pending pod loses its nominated or only node, and the nodes are ready: a kubelet that
     does not work leaves evicted pods Terminating. With --runs, all runs but the first evict pods in parallel and
     recreate them in random order. The answer then shows which pods fit in no order, and which only in some.
@@ -61,11 +62,17 @@ def drain(
         replay_options = build_replay_options(run, extending.to_cli_options())
 
         def suggest_commands(loaded: LoadedSource, report: Drain) -> tuple[str, ...]:
-            """Return the command that replays a safe order of nodes or adds enough nodes, or () if none is known."""
+            """Return the command that replays a safe order of nodes, adds enough nodes, or includes the pending pods.
+
+            Return () if none of these helps.
+            """
             if report.drain_first:
                 order = (*report.drain_first, *report.nodes)
                 return build_command(loaded.source, "drain", order, options=replay_options)
-            return () if report.remedy is None else build_whatif_command(loaded.source, report.remedy, replay_options)
+            scenario = report.remedy
+            if scenario is None and report.pending_left_out.may_take_room:
+                scenario = {"steps": [{"drain": {"nodes": list(report.nodes)}}]}
+            return () if scenario is None else build_whatif_command(loaded.source, scenario, replay_options)
 
         return answer_about_subjects(
             run,

@@ -11,6 +11,7 @@ from kschedctl.render.sections import (
     build_headroom_section,
     build_interruption_line,
     build_next_section,
+    build_pending_left_out_line,
     build_pods_before_and_after,
     build_pods_section,
     build_preempted_section,
@@ -22,12 +23,14 @@ from kschedctl.render.tables import build_struct_table
 from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Tone
 
+LOST_INDEXES = "Lost: their Job does not retry their index"
 LOST = "Lost: no controller recreates them, and kubectl evicts them only with --force"
 DELAYED = "Can be evicted only once replacements of other pods are ready"
 LOST_VICTIMS = "Lost: no controller recreates them, and preemption evicts them"
 TERMINATING = "Terminating already: kubectl drain waits until they are gone"
 NOMINATED = "Pending, and nominated to these nodes: they lose the room that preemption made for them"
 STRANDED = "Pending, and can run on no other node"
+WITH_PENDING_PODS = "Next (the same drain once the pending pods that fit have a node)"
 RETURNED = "Come back to the nodes, since they tolerate the cordon"
 
 
@@ -40,8 +43,11 @@ def build_page(report: Drain, style: Style) -> Page:
         *build_data_warning(report.pinned_volumes),
         *(paragraph(Marked("Another order:", Tone.WARNING), f"{text}.") for text in report.describe_safe_order()),
         *(paragraph(Marked("The drain", Tone.WARNING), f"{harm}.") for harm in report.list_harms()),
-        *build_pods_section(LOST, report.lost, style),
-        *build_pods_section(LOST_VICTIMS, report.lost_victims, style),
+        *build_pending_left_out_line(report.pending_left_out),
+        *(paragraph(Marked("Lost:", Tone.WARNING), f"{job.describe()}.") for job in report.failed_jobs),
+        *build_pods_section(LOST_INDEXES, report.pods_of_failed_indexes, style),
+        *build_pods_section(LOST, report.without_controller, style),
+        *build_pods_section(LOST_VICTIMS, report.bare_victims, style),
         *build_pods_section(TERMINATING, report.terminating, style),
         *build_pods_section(NOMINATED, report.nominated, style),
         *build_pods_section(STRANDED, report.stranded, style),
@@ -55,12 +61,12 @@ def build_page(report: Drain, style: Style) -> Page:
         *build_preempted_section(report.evicted, style, report.chain),
         *build_struct_table(report.displaced_workloads, style, title="Workloads of Kueue"),
         *build_struct_table(report.moved, style, title="Moved", full=False),
-        *build_headroom_section(report.headroom, title="Requested on the nodes that are not drained"),
+        *build_headroom_section(report.headroom, title="Requests on the remaining nodes"),
         *build_pods_before_and_after(report.zones, report.nodes_changed),
         *build_runs_section(report.runs, report.over_runs, NUMBER_DESCRIPTIONS),
         *build_tried_orders_section(report.runs, report.unplaced_over_runs, report.in_no_order),
         *(section("Command", *map(Command, report.commands)) if report.commands else ()),
-        *build_next_section(style, REPLAYED),
+        *build_next_section(style, REPLAYED if report.remedy or report.drain_first else WITH_PENDING_PODS),
     )
 
 

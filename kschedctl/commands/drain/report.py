@@ -19,6 +19,7 @@ from kschedctl.reports.placements import (
     EvictionChain,
     Headroom,
     MovedPod,
+    PendingLeftOut,
     PinnedVolume,
     PodCount,
     Spread,
@@ -59,6 +60,20 @@ class QuotaOutcome(StrEnum):
     """The successor of its only pod is a new Workload that waits for quota."""
     RELEASED = "Released"
     """No controller recreates its only pod."""
+
+
+class FailedJob(Document, frozen=True):
+    """A Job that fails because its evicted pods count as failed, which ends all its pods."""
+
+    job: str
+    pods: tuple[str, ...] = ()
+    """The pods that end with the Job."""
+
+    def describe(self) -> str:
+        """Describe the failure and its cause, and name the pods."""
+        ended_pods = counted(len(self.pods), "pod ends", "pods end")
+        cause = "evicted pods count as failed, and it allows no more of them (backoffLimit, podFailurePolicy)"
+        return f"{self.job} fails: {cause}; its {ended_pods} ({first_few(self.pods)})"
 
 
 class DisplacedWorkload(Document, frozen=True):
@@ -105,7 +120,11 @@ class Drain(Report, frozen=True):
     evicted: tuple[EvictedPod, ...] = ()
     """Pods preempted by the drained ones. Their replacements are among the moved or unplaced pods."""
     lost: tuple[str, ...] = ()
-    """Pods that no controller recreates."""
+    """Pods that no controller recreates, including the pods of failed Jobs."""
+    without_controller: tuple[str, ...] = ()
+    """The lost pods that kubectl evicts only with --force, since they have no controller."""
+    failed_jobs: tuple[FailedJob, ...] = ()
+    """The Jobs that fail because their pods are evicted, which ends all their pods."""
     returned: tuple[str, ...] = ()
     """Pods that come back to the nodes because they tolerate the cordon."""
     staying: int = 0
@@ -172,6 +191,8 @@ class Drain(Report, frozen=True):
     """What lets the drain go on, for each PodDisruptionBudget that allows no eviction from the start."""
     commands: tuple[str, ...] = ()
     """The command that drains the nodes, or () if they cannot be drained."""
+    pending_left_out: PendingLeftOut = PendingLeftOut()
+    """The pending pods, which take no part in the replay."""
     kind: str = "Drain"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -215,7 +236,8 @@ class Drain(Report, frozen=True):
         counts += self._describe_pods_evicted_elsewhere()
         if self.delayed:
             waits = counted(len(self.delayed), "pod can be evicted only", "pods can be evicted only")
-            counts.append(f"{waits} once replacements of others are ready ({first_few([d.pod for d in self.delayed])})")
+            delayed_names = first_few([delayed.pod for delayed in self.delayed])
+            counts.append(f"{waits} once replacements of others are ready ({delayed_names})")
         counts += self._describe_terminating_pods()
         if self.nominated:
             loses = agreeing(len(self.nominated), "pending pod loses its", "pending pods lose their")
@@ -292,19 +314,36 @@ class Drain(Report, frozen=True):
         """
         if not self.blocked:
             return ()
-        evicted = self._moved_count + len(self.lost) + self._unplaced_count - self._unplaced_evicted_count
+        # Of each failed Job, one pod was evicted last
+        lost_count = len(self.without_controller) + len(self.pods_of_failed_indexes) + len(self.failed_jobs)
+        evicted = self._moved_count + lost_count + self._unplaced_count - self._unplaced_evicted_count
         others = f"evict {counted(evicted, 'other pod')}" if evicted else "evict no pod"
         retries = any(len(pod.budgets) == 1 for pod in self.blocked)
         end = "retry for ever, unless it has a --timeout" if retries else "end with an error"
         return (f"kubectl drain would cordon {first_few(self.nodes)}, {others}, and then {end}",)
 
+    @property
+    def bare_victims(self) -> tuple[str, ...]:
+        """The preempted pods without a controller."""
+        ended_pods = {pod for job in self.failed_jobs for pod in job.pods}
+        return tuple(pod for pod in self.lost_victims if pod not in ended_pods)
+
+    @property
+    def pods_of_failed_indexes(self) -> tuple[str, ...]:
+        """The lost pods whose Job goes on without their index."""
+        others = {*self.without_controller, *(pod for job in self.failed_jobs for pod in job.pods)}
+        return tuple(pod for pod in self.lost if pod not in others)
+
     def _describe_lost_pods(self) -> tuple[str, ...]:
         """Return texts that name the evicted and the preempted pods that no controller recreates."""
-        texts = []
-        if self.lost:
-            texts.append(f"lost for good, and evicted by kubectl only with --force: {first_few(self.lost)}")
-        if self.lost_victims:
-            texts.append(f"lost for good, since they are preempted: {first_few(self.lost_victims)}")
+        texts = [job.describe() for job in self.failed_jobs]
+        if self.pods_of_failed_indexes:
+            texts.append(f"lost, since their Job does not retry their index: {first_few(self.pods_of_failed_indexes)}")
+        if self.without_controller:
+            pods = first_few(self.without_controller)
+            texts.append(f"lost for good, and evicted by kubectl only with --force: {pods}")
+        if self.bare_victims:
+            texts.append(f"lost for good, since they are preempted: {first_few(self.bare_victims)}")
         return tuple(texts)
 
     def list_harms(self) -> tuple[str, ...]:
@@ -441,6 +480,7 @@ class Drain(Report, frozen=True):
                 *self.describe_safe_order(),
                 *describe_data_on_nodes(self.pinned_volumes),
                 *self.list_harms(),
+                *(self.pending_left_out.describe() if self.pending_left_out.may_take_room else ()),
                 *describe_evictions(self.evicted),
                 *describe_differing_runs(self.runs, self.over_runs, NUMBER_DESCRIPTIONS),
             ),

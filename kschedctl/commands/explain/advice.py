@@ -352,7 +352,7 @@ def _advise_on_taints(scheduler: Scheduler, framework: Framework, pod: Pod, repo
         return
 
     nodes = scheduler.view.nodes
-    node = nodes.objects[nodes.index[node_name]]
+    node = nodes.get_node(node_name)
     untolerated = [
         taint
         for taint in node.spec.taints

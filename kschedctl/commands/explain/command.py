@@ -123,7 +123,8 @@ def explain(
     ] = None,
     no_remedies: Annotated[bool, typer.Option("--no-remedies", help="Do not search for fixes.")] = False,
     watch: Annotated[
-        bool, typer.Option("-w", "--watch", help="Watch the live cluster and print a new answer whenever it changes.")
+        bool,
+        typer.Option("-w", "--watch", help="Watch the live cluster and print the answer again whenever it changes."),
     ] = False,
 ) -> Answer | int:
     """Why is this pod Pending? Replays kube-scheduler's scheduling cycle for it.
@@ -251,7 +252,7 @@ class _Question(msgspec.Struct, frozen=True):
         for target in targets:
             report = one_pod.explain_with_fixes(
                 self.supposed.apply_to(target),
-                self.autoscalers.explain_new_node,
+                self.autoscalers.predict_new_node,
                 self.autoscalers.find_fixes,
                 remedies=self.remedies,
                 now=inquiry.now,

@@ -75,7 +75,10 @@ CompactExplanation = _define_document_type(
 EXPLANATIONS = ("explanations", tuple[CompactExplanation, ...])  # type: ignore[valid-type]
 CompactExplanations = _define_document_type(
     "CompactExplanations",
-    [EXPLANATIONS, *((f.name, f.type) for f in fields(Explanations) if f.name not in ("explanations", "kind"))],
+    [
+        EXPLANATIONS,
+        *((field_.name, field_.type) for field_ in fields(Explanations) if field_.name not in ("explanations", "kind")),
+    ],
 )
 
 

@@ -328,10 +328,11 @@ def _describe_cause(
         return f"{cause.fact} ({cause.reason})"
     if isinstance(fact, TopologyLabelMissing) and 1 < node_count == cause.nodes:
         return f"no node has the label {fact.key}"
-    if fact is None or node_count == 1:
-        return f"{cause.fact or cause.reason}{cause.describe_scope(node_count)}"
-    if not fact.names_best_node:
-        return fact.describe_cause(cause.nearest, cause.describe_scope(node_count))
+    scope = cause.build_scope(node_count)
+    if fact is None or (node_count == 1 and not fact.names_node):
+        return f"{cause.fact or cause.reason}{scope.text}"
+    if node_count == 1 or not fact.names_best_node:
+        return fact.describe_cause(scope)
 
     return _describe_cause_by_best_node(cause, rows, obstacles_of_reason, cycle, full)
 
@@ -355,18 +356,18 @@ def _describe_cause_by_best_node(
     best_row = find_closest_row(rows)
     best_fact = find_fact(obstacles_of_reason, best_row)
     assert best_fact is not None
-    scope = cause.describe_scope(len(names), with_node=False)
+    scope = cause.build_scope(len(names))
     usable_rows = rows if full is None else rows[~full[rows]]
     is_best_node_usable = best_row in usable_rows
     if not isinstance(best_fact, Insufficient) or not len(usable_rows) or is_best_node_usable:
-        return best_fact.describe_cause(names[best_row], scope)
+        return best_fact.describe_cause(scope._replace(node=names[best_row]))
 
     # The best node is full: describe the best of the other nodes
     usable_row = find_closest_row(usable_rows)
     usable_fact = find_fact(obstacles_of_reason, usable_row)
     if not isinstance(usable_fact, Insufficient) or usable_fact.free == best_fact.free:
-        return (usable_fact or best_fact).describe_cause(names[usable_row], scope)
-    return usable_fact.describe_cause_with_full_node(names[usable_row], scope, names[best_row], best_fact)
+        return (usable_fact or best_fact).describe_cause(scope._replace(node=names[usable_row]))
+    return usable_fact.describe_cause_with_full_node(names[usable_row], scope.share, names[best_row], best_fact)
 
 
 def _mark_requirements_for_absent_nodes(fact: AnyFact | None, cycle: Cycle) -> AnyFact | None:

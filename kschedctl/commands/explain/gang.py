@@ -341,7 +341,7 @@ def _iter_task_reports(view: Fork, gang: _Gang, result: GroupResult) -> Iterator
     task_by_position = {position: get_volcano_task(info.pod) for position, info in gang.infos.items()}
     positions_with_node = {*gang.assigned, *(member.position for member in result.members if member.placed)}
     table = view.cluster.pods
-    succeeded_pods = (table.templates[table.template[row]] for row in gang.ended.succeeded.tolist())
+    succeeded_pods = (table.get_template(row) for row in gang.ended.succeeded.tolist())
     succeeded_by_task = Counter(map(get_volcano_task, succeeded_pods))
     for name, least in gang.terms.tasks.items():
         positions = {position for position, task in task_by_position.items() if task == name}

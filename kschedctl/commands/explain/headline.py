@@ -76,7 +76,7 @@ def describe_details_besides_cause(report: Explanation) -> str:
     if not report.causes or report.causes[0].fact or any(cause.conflict for cause in report.causes):
         return ""
     first, *further_causes = report.causes
-    scope = first.describe_scope(len(report.node_order))
+    scope = first.build_scope(len(report.node_order)).text
     further_text = describe_causes(further_causes)
     return f"{scope}; {further_text}" if further_text else scope
 

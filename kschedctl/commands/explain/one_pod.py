@@ -12,7 +12,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.cycle_report import drop_unwritten_message, explain_pod
 from kschedctl.commands.explain.report import FINE, UNSCHEDULABLE, Explanation, Explanations, ReplicaCount
 from kschedctl.errors import UsageError
-from kschedctl.fixes.new_node import explain_new_node, find_autoscaler_fixes
+from kschedctl.fixes.new_node import find_autoscaler_fixes, predict_new_node
 from kschedctl.replay.controllers.target_pod import TargetPod, change_priority, describe_priority_change
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.new_node import NewNode
@@ -74,7 +74,7 @@ def explain(
     now = now or get_read_time(cluster)
     report = explain_with_fixes(
         target,
-        lambda target: explain_new_node(target, now),
+        lambda target: predict_new_node(target, now),
         lambda target, launched_node: find_autoscaler_fixes(target, launched_node, now),
         remedies=remedies,
         now=now,
@@ -113,6 +113,7 @@ def explain_with_fixes(
         report = drop_retry_advice(report) if as_if else consider_other_waiting_pods(report, replayed_cluster)
     if report.verdict == UNSCHEDULABLE:
         report = _add_rivals_for_preempted_room(target, report)
+        report = _add_fate_of_victims(target, report)
         report = replace(report, new_node=find_new_node(target))
     if not remedies:
         return report
@@ -145,6 +146,21 @@ def _add_rivals_for_preempted_room(target: TargetPod, report: Explanation) -> Ex
     from kschedctl.commands.explain.preempted_room import mention_rivals  # noqa: PLC0415 - only while pods terminate
 
     return mention_rivals(target.scheduler, target.pod, report)
+
+
+def _add_fate_of_victims(target: TargetPod, report: Explanation) -> Explanation:
+    """Add to the report which of the pods that the target would preempt get no other node.
+
+    Return the report unchanged if nothing is preempted, or if extenders would have to be called for the other pods.
+    """
+    preemption, scheduler = report.preemption, target.scheduler
+    calls_extenders = scheduler.call_extender is not None and bool(scheduler.extenders)
+    if preemption is None or not preemption.chosen_victims or preemption.terminating or calls_extenders:
+        return report
+    from kschedctl.replay.controllers.other_replicas import find_victims_without_node  # noqa: PLC0415 - only for preempting pods
+
+    without_node = find_victims_without_node(target, preemption.chosen_victims)
+    return replace(report, preemption=replace(preemption, victims_without_node=without_node))
 
 
 def explain_target(target: TargetPod) -> Explanation:

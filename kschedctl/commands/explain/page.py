@@ -324,13 +324,13 @@ def _build_node_group_row(group: NodeGroup, style: Style, *, evaluated: bool) ->
     if not evaluated:
         return (f"{group.nodes:,}", *node_cells, texts.also or "no other plugin")
     if not group.refusals[0].plugin:
-        texts = texts._replace(fact="")  # why nodes were not evaluated is already in the headline
-    elif texts.fact and group.nodes > 1:
-        texts = texts._replace(fact=f"{group.such_as[0]}: {texts.fact}")
+        texts = texts._replace(facts=())  # why nodes were not evaluated is already in the headline
+    elif texts.facts and group.nodes > 1:
+        texts = texts._replace(facts=tuple(f"{group.such_as[0]}: {fact}" for fact in texts.facts))
 
     refusal_cells: Row = (_stack_refusals(texts),)
     if is_wide:
-        refusal_cells = (texts.plugin, texts.fact, Marked(texts.also, Tone.FAINT))
+        refusal_cells = (texts.plugin, Stack(texts.facts or ("",)), Marked(texts.also, Tone.FAINT))
     return (f"{group.nodes:,}", *node_cells, *refusal_cells)
 
 
@@ -339,17 +339,18 @@ class _RefusalTexts(NamedTuple):
 
     plugin: str
     """The plugin that rejects the node first."""
-    fact: str
-    """The facts of that plugin; empty if it gives none."""
+    facts: tuple[str, ...]
+    """The facts of that plugin."""
     also: str
     """The other plugins that would reject the node; empty if there are none."""
 
 
 def _stack_refusals(texts: _RefusalTexts) -> Stack:
-    """Stack the facts and further plugins below the first plugin's name."""
+    """Stack the facts and further plugins below the first plugin's name, one fact on each line."""
     also = f"{WOULD_REJECT} {texts.also}" if texts.also else ""
-    details = f"{texts.fact} ({also})" if texts.fact and also else texts.fact or also
-    return Stack((texts.plugin, Marked(details, Tone.FAINT)))
+    *facts, last_fact = texts.facts or ("",)
+    last_line = f"{last_fact} ({also})" if last_fact and also else last_fact or also
+    return Stack((texts.plugin, *(Marked(fact, Tone.FAINT) for fact in facts), Marked(last_line, Tone.FAINT)))
 
 
 def _describe_refusals(refusals: Sequence[Refusal], style: Style) -> _RefusalTexts:
@@ -371,7 +372,7 @@ def _describe_refusals(refusals: Sequence[Refusal], style: Style) -> _RefusalTex
     separator = "; " if style.wide else ", "
     return _RefusalTexts(
         plugin=first_plugin if is_evaluated else "not evaluated",
-        fact="; ".join(filter(None, facts)),
+        facts=tuple(filter(None, facts)),
         also=separator.join(dict.fromkeys(other_texts)),
     )
 
@@ -397,7 +398,7 @@ def _build_node_row(node: NodeReport, style: Style) -> Row:
     if not style.narrow:
         if texts is None:
             return (node.name, location, fits, "", "")
-        return (node.name, location, texts.plugin, texts.fact, Marked(texts.also, Tone.FAINT))
+        return (node.name, location, texts.plugin, Stack(texts.facts or ("",)), Marked(texts.also, Tone.FAINT))
     rejection = Stack((fits,)) if texts is None else _stack_refusals(texts)
     return (Stack((node.name, Marked(f"  {location}" if location else "", Tone.FAINT))), rejection)
 

@@ -193,7 +193,9 @@ def explain_pods(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) ->
     """Explain pods, and return the explanations by `namespace/name`.
 
     Pods share an explanation if they look the same to the scheduler, like replicas, and have the same nominated node.
-    If extenders are called, each pod has its own. Only the first `in_full` distinct explanations have per-node results.
+    If extenders are called, each pod has its own. Only the first `in_full` distinct explanations list the nodes. Pods
+    that fit, or that wait for preempted pods to terminate, are replayed in the queue as well, and their explanations
+    name the pods that would take their room first.
     """
     pods = list(pods)
     if not pods:
@@ -205,7 +207,7 @@ def explain_pods(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) ->
     explanation_by_kind: dict[tuple[int, str, str], Explanation] = {}
     explanations = {}
     for pod in pods:
-        info_code = int(table.info[table.index[pod.key]])  # equal for pods that look the same to the scheduler
+        info_code = table.get_info_number(table.index[pod.key])  # equal for pods that look the same to the scheduler
         identity = pod.key if extenders_called else ""  # to extenders no two pods are alike
         kind_of_pod = (info_code, pod.status.nominated_node_name, identity)
         if kind_of_pod not in explanation_by_kind:

@@ -31,6 +31,7 @@ from kschedctl.reports.unknown import (
     describe_doubt,
 )
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, describe_state_counts, has_unadmitted, list_fixes
+from kschedctl.scheduler.framework.facts import CauseScope
 from kschedctl.scheduler.registry.in_tree import AnyFact
 from kschedctl.text.counts import agreeing, counted, first_few
 
@@ -167,26 +168,26 @@ class Cause(Document, frozen=True):
             plain=self.plain,
         )
 
-    def describe_scope(self, nodes: int, *, with_node: bool = True) -> str:
-        """Say in parentheses how many nodes the cause applies to. Return "" if the cause is not about nodes.
+    def build_scope(self, nodes: int) -> CauseScope:
+        """Say how many nodes the cause applies to, and name one: the closest, or an example if no node is eligible.
 
-        `nodes` is the number of nodes in the cluster. With `with_node`, the text also names one node: the closest, or
-        an example if no node is eligible.
+        `nodes` is the number of nodes in the cluster. The texts are empty if the cause is not about nodes.
 
-        >>> Cause("", "Insufficient cpu", 9, 9, "w4").describe_scope(12)
-        ' (all 9 eligible nodes; closest: w4)'
+        >>> Cause("", "Insufficient cpu", 9, 9, "w4").build_scope(12).text
+        ' (rules out all 9 eligible nodes; closest: w4)'
         """
         if not self.nearest:
-            return ""
+            return CauseScope("", "", "")
         share = describe_node_share(self.nodes, self.within, nodes)
-        if not with_node:
-            return f" ({share})" if share else ""
-        # A single node is named instead of counted
-        if nodes == 1:
-            return f" ({self.nearest})"
-        if self.within == self.nodes == 1:
-            return f" ({self.nearest}, {share})"
-        return f" ({share}; closest: {self.nearest})" if self.within else f" ({share}, for example {self.nearest})"
+        if nodes == 1:  # a single node is named instead of counted
+            text = f"rules out the only node, {self.nearest}"
+        elif self.within == self.nodes == 1:
+            text = f"rules out {share}, {self.nearest}"
+        else:
+            named = f"; closest: {self.nearest}" if self.within else f", for example {self.nearest}"
+            text = f"rules out {share}{named}"
+        share_text = f" (rules out {share})" if share else ""
+        return CauseScope(self.nearest, f" ({text})", share_text, not self.within, is_only_node=nodes == 1)
 
 
 class Advice(Document, frozen=True):
@@ -317,6 +318,10 @@ class PreemptionReport(Document, frozen=True):
     """The plugin that decides whom to preempt."""
     no_lower_priority: NoLowerPriority | None = None
     """Set if there is no candidate because of the priorities alone."""
+    victims_without_node: tuple[str, ...] | None = None
+    """The pods that get no other node once the chosen victims are evicted, recreated and scheduled, or that no
+    controller recreates. None if this was not replayed.
+    """
 
     @property
     def chosen_by_scheduler(self) -> str:
@@ -343,7 +348,11 @@ class PreemptionReport(Document, frozen=True):
             return ()
         candidate = self.candidates[self.chosen_by_scheduler]
         instead = ", or others of the same priority and start time" if candidate.ties else ""
-        lines = [f"evicts {first_few(candidate.victims)}{instead}"]
+        lines = [f"evicts {first_few(candidate.victims)}{self._fate_clause}{instead}"]
+        in_turn = [pod for pod in self.victims_without_node or () if pod not in self.chosen_victims]
+        if in_turn:
+            have = agreeing(len(in_turn), "is evicted in turn and gets", "are evicted in turn and get")
+            lines.append(f"{first_few(in_turn)} {have} no other node")
         budgets = tuple(dict.fromkeys(budget for victim in candidate.details for budget in victim.budgets))
         if budgets:
             lines.append(f"violates PodDisruptionBudget {first_few(budgets)}")
@@ -352,12 +361,24 @@ class PreemptionReport(Document, frozen=True):
         return tuple(lines)
 
     @property
+    def _fate_clause(self) -> str:
+        """A clause that says how many of the chosen victims get no other node, or "" if this was not replayed."""
+        if self.victims_without_node is None:
+            return ""
+        homeless = sum(pod in self.victims_without_node for pod in self.chosen_victims)
+        return f", {_describe_fate(len(self.chosen_victims), homeless)}"
+
+    @property
     def preemption_clause(self) -> str:
-        """A clause such as ", would preempt 1 pod on n1", or an empty string if nothing is preempted."""
+        """A clause such as ", would preempt 1 pod on n1", or an empty string if nothing is preempted.
+
+        It says how many of the pods get no other node, if this was replayed.
+        """
         if not self.chosen_victims:
             return ""
         where = self.chosen if len(self.tied) < 2 else f"one of {len(self.tied):,} nodes"
-        return f", would preempt {counted(len(self.chosen_victims), 'pod')} on {where}"
+        fate = f"{self._fate_clause}," if self._fate_clause else ""
+        return f", would preempt {counted(len(self.chosen_victims), 'pod')}{fate} on {where}"
 
 
 def describe_rivals(rivals: Sequence[str]) -> str:

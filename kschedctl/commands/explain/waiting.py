@@ -40,15 +40,15 @@ class ReplayedPods(NamedTuple):
 
 
 def replay_pods(scheduler: Scheduler, pods: Sequence[Pod], progress: Progress) -> tuple[ReplayedPods, ...]:
-    """Explain each pod by replaying it alone.
+    """Explain each pod by replaying it alone, and return the pods in groups that share an explanation.
 
-    Pods that look the same to the scheduler and have the same nominated node are explained once. They share the
-    explanation unless they have different rivals.
+    Pods share an explanation if they look the same to the scheduler, have the same nominated node, and have the same
+    rivals.
     """
     table = scheduler.view.pods
     pods_by_kind: dict[tuple[int, str], list[Pod]] = {}
     for pod in pods:
-        info_code = int(table.info[table.index[pod.key]])  # equal for pods that look the same to the scheduler
+        info_code = table.get_info_number(table.index[pod.key])  # equal for pods that look the same to the scheduler
         pods_by_kind.setdefault((info_code, pod.status.nominated_node_name), []).append(pod)
 
     report_done = progress.begin("Replaying pending pods", len(pods))
@@ -243,7 +243,7 @@ def _find_unscheduled_condition(pod: Pod) -> Condition | None:
     return None
 
 
-LOOK_AT_SCHEDULER = "Check the scheduler's log, leader, watches and queue lengths (scheduler_pending_pods)"
+LOOK_AT_SCHEDULER = "Check that the scheduler runs and leads (kubectl get lease -n kube-system), and read its log"
 """What to do about a pod that fits and that kube-scheduler does not try."""
 DEFAULT_GRACE_SECONDS = 30
 FITS = "a node fits now"
@@ -299,7 +299,7 @@ def find_node_by_waiting_pod(scheduler: Scheduler) -> Mapping[str, str]:
         simulation = Simulation(scheduler, preemption=False)
         pods, names = simulation.view.pods, simulation.view.nodes.names
         outcomes = simulation.schedule_or_raise_interrupt(find_pods_still_pending(simulation))
-        placed = (outcome for outcome in outcomes if outcome.row >= 0)
+        placed = (outcome for outcome in outcomes if outcome.is_placed)
         return {pods.objects[outcome.position].key: names[outcome.row] for outcome in placed}
 
     return scheduler.view.memo(find_node_by_waiting_pod, place_waiting_pods)
@@ -352,9 +352,9 @@ def _add_rivals(report: Explanation, node_by_pod: Mapping[str, str]) -> Explanat
 def _build_waiting_pod(
     pod: Pod, report: Explanation, replayed_cluster: ReplayedCluster, node_by_pod: Mapping[str, str]
 ) -> WaitingPod:
-    """Build the waiting pod, with the cause of its wait, the reason, and the scheduler's last message about it.
+    """Build the report on a waiting pod: the kind of cause, its explanation, and the scheduler's last message.
 
-    `node_by_pod` has the nodes of the pods that are placed one after another.
+    `node_by_pod` has the nodes that pods get when they are placed one after another.
     """
     last_message = find_last_message(pod, replayed_cluster)
     permit_reasons = [", ".join(answer.reasons) for answer in report.permit.values() if answer.code == WAIT]

@@ -1,8 +1,8 @@
 """The command ``failures``: what would no longer fit if a node, a zone or a pool failed?
 
 Each node, zone or pool fails in turn. The nodes disappear with their pods, and the pods that controllers recreate pass
-the queue on the remaining nodes. PodDisruptionBudgets do not protect against failures. `before_deletion.py` replays the
-time before the nodes are deleted, if it makes a difference.
+the queue on the remaining nodes. PodDisruptionBudgets do not protect against failures.
+`kschedctl/replay/before_deletion.py` replays the time before the nodes are deleted, if it makes a difference.
 """
 
 from __future__ import annotations
@@ -24,17 +24,12 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_pools import find_node_pool_name
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
-from kschedctl.commands.failures.before_deletion import (
-    LostPods,
-    find_healthy_lost_pods,
-    find_pods_with_attached_volumes,
-    find_waiting_pods,
-    sort_lost_pods,
-)
-from kschedctl.commands.failures.report import Failure, Failures, LatePods, LateReason, PodsWaitingForDeletion
+from kschedctl.commands.failures.report import Failure, Failures
 from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
 from kschedctl.errors import UsageError
+from kschedctl.replay.before_deletion import find_healthy_lost_pods, report_pods_before_deletion
 from kschedctl.replay.controllers.admissions import Admissions
+from kschedctl.replay.controllers.job_failures import JobFailures, find_job_name, remove_pods_of_failed_jobs
 from kschedctl.replay.edits import get_zone, group_nodes, is_recreated_elsewhere
 from kschedctl.replay.node_drain import (
     compute_unplaced_spreads,
@@ -59,14 +54,15 @@ from kschedctl.replay.placements import (
     list_lost_victims,
     report_evictions,
 )
-from kschedctl.replay.settling import schedule_with_victims
+from kschedctl.replay.pools import find_unready_nodes
+from kschedctl.replay.settling import find_pending_left_out, schedule_with_victims
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import list_unplaced_evicted_pods
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
-from kschedctl.scheduler.simulation.outcome import Outcome
+from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 
@@ -103,11 +99,15 @@ def failures(
     >>> zones = [{"topology.kubernetes.io/zone": zone} for zone in ("a", "b")]
     >>> nodes = [{"kind": "Node", "metadata": {"name": f"n{i}", "labels": zone}} for i, zone in enumerate(zones)]
     >>> str(failures(Cluster.from_objects(nodes), "zone"))
-    'Any zone can be lost: every recreated pod gets a node (2 failures simulated)'
+    'No zone has pods that its loss would displace (2 failures simulated)'
     """
     options = SearchOptions(seed=seed, sampling=sampling, call_extender=call_extender)
     report = simulate_failures(cluster, unit, pairs=pairs, runs=runs, workers=workers, progress=progress, **options)
-    return replace(report, remedy=_find_scenario_with_enough_nodes(report, cluster, options))
+    return replace(
+        report,
+        remedy=_find_scenario_with_enough_nodes(report, cluster, options),
+        pending_left_out=find_pending_left_out(Scheduler(cluster, call_extender)),
+    )
 
 
 def _find_scenario_with_enough_nodes(report: Failures, cluster: Cluster, options: SearchOptions) -> JsonObject | None:
@@ -219,6 +219,9 @@ def simulate_failures(
         seed=seed,
         failures=tuple(reported),
         outside=tuple(node.metadata.name for node in cluster.nodes if node.metadata.name not in covered_nodes),
+        unready=tuple(
+            shared.scheduler.view.nodes.names[row] for row in find_positions(find_unready_nodes(shared.scheduler.view))
+        ),
         search_start=describe_search_start(sampling, len(cluster.nodes), seed),
         **build_cluster_basis(merge_unknown_kinds(failure.unknown for failure in reported), shared.scheduler),
         interrupted=results.interrupted,
@@ -297,6 +300,8 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
         shared.scheduler, view.without_nodes(is_lost_node), seed=loss.seed, sampling=shared.sampling
     )
     simulation.release(find_positions(is_on_lost_node))
+    ended = _end_failed_jobs(simulation, find_positions(is_on_lost_node & shared.get_cached(_find_pods_of_jobs)))
+    displaced = [position for position in displaced if position not in ended]
     simulation.budgets.record_evicted_pods(find_healthy_lost_pods(shared, is_lost_node))
     view_without_lost_pods = simulation.view.fork() if loss.shuffled else None
     if loss.shuffled:
@@ -305,19 +310,20 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     outcomes = schedule_with_victims(simulation, recreated, report_parts)
     if simulation.interrupted:
         raise KeyboardInterrupt
+    ended |= dict.fromkeys(remove_pods_of_failed_jobs(simulation))
+    outcomes = [outcome for outcome in outcomes if outcome.position not in ended]
 
     # The time before the nodes are deleted
-    lost_pods = sort_lost_pods(shared, is_lost_node, recreated)
-    waiting = find_waiting_pods(shared, lost_pods, recreated, outcomes, loss.seed)
-    late_pods = _report_late_pods(view, lost_pods, outcomes, waiting)
+    waiting, late_pods = report_pods_before_deletion(shared, is_lost_node, recreated, outcomes, loss.seed)
 
     requested_after = np.zeros_like(view.requested)
     requested_after[~is_lost_node] = simulation.view.requested
     always_unplaced: dict[str, int] = {}
     if view_without_lost_pods is not None:
         always_unplaced = count_always_unplaced_pods(Simulation(shared.scheduler, view_without_lost_pods), outcomes)
-    lost = find_positions(is_on_lost_node & is_bare)
-    lost_victims = list_lost_victims(simulation)
+    lost = [*find_positions(is_on_lost_node & is_bare), *ended]
+    lost_keys = [view.pods.objects[position].key for position in lost]
+    lost_victims = [victim for victim in list_lost_victims(simulation) if victim not in lost_keys]
     unplaced = [outcome.position for outcome in outcomes if outcome.row < 0]
     pinned = find_pinned_volumes(view, np.flatnonzero(is_lost_node), [*unplaced, *lost])
     causes = {volume.pod: volume.cause for volume in pinned}
@@ -339,39 +345,13 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
         waiting_by_rule=waiting,
         late=sum(len(group.pods) for group in late_pods),
         late_pods=late_pods,
-        lost_pods=(*(view.pods.objects[position].key for position in lost), *lost_victims),
+        lost_pods=(*lost_keys, *lost_victims),
         pinned_volumes=pinned,
         in_no_order=always_unplaced,
         **count_pods_by_place(view, view.requested, requested_after),
         unknown=find_simulation_unknowns(simulation),
         not_created=not_created,
     )
-
-
-def _report_late_pods(
-    view: Fork, lost_pods: LostPods, outcomes: Sequence[Outcome], waiting: Sequence[PodsWaitingForDeletion]
-) -> tuple[LatePods, ...]:
-    """Report the pods that get a node in the end, but run again only once the lost nodes are deleted.
-
-    Pods that `waiting` already reports are left out.
-    """
-    late = lost_pods.late
-    placed = [outcome.position for outcome in outcomes if outcome.row >= 0]
-    is_placed = frozenset(placed)
-    late_by_reason = {
-        reason: [position for position in positions if position in is_placed]
-        for reason, positions in lost_pods.late_by_reason.items()
-    }
-    lingering = frozenset(lost_pods.deleted.tolist())
-    started = [position for position in placed if position in lingering and position not in late]
-    late_by_reason[LateReason.VOLUME_ATTACHED] = find_pods_with_attached_volumes(view, started)
-    waiting_keys = {pod for group in waiting for pod in group.pods}
-    reports = []
-    for reason, positions in late_by_reason.items():
-        keys = [key for key in map(view.pods.objects.get_key, positions) if key not in waiting_keys]
-        if keys:
-            reports.append(LatePods(reason, tuple(keys)))
-    return tuple(reports)
 
 
 def _find_denied_pods(
@@ -419,6 +399,20 @@ def _find_restricted_namespaces(cluster: Cluster) -> set[str]:
 def _get_classified_pods(shared: SharedCluster) -> tuple[Bools, Bools]:
     """Return the masks of `_classify_pods` for a shared cluster, which caches them."""
     return _classify_pods(shared.scheduler.view)
+
+
+def _end_failed_jobs(simulation: Simulation, lost_pods: Sequence[Position]) -> dict[Position, None]:
+    """Count lost pods of Jobs as failed, and remove all pods of the Jobs that fail for it. Return these pods."""
+    job_failures = JobFailures.of(simulation.view.objects)
+    for position in lost_pods:
+        job_failures.record_eviction(simulation.view.pods.objects[position])
+    return dict.fromkeys(remove_pods_of_failed_jobs(simulation))
+
+
+def _find_pods_of_jobs(shared: SharedCluster) -> Bools:
+    """Return the mask (P,) of the pods that Jobs control."""
+    view = shared.scheduler.view
+    return view.pods.where(lambda info: find_job_name(info.pod) is not None)[view.pods.info]
 
 
 def _classify_pods(view: Fork) -> tuple[Bools, Bools]:

@@ -22,6 +22,7 @@ from kschedctl.render.sections import (
     build_caveats,
     build_data_warning,
     build_next_section,
+    build_pending_left_out_line,
     build_pods_before_and_after,
     build_pods_section,
     build_preempted_section,
@@ -34,7 +35,7 @@ from kschedctl.reports.columns import Column, Tone
 from kschedctl.text.counts import agreeing
 
 FAILURES_SHOWN = 20
-ENDING = "Pods of DaemonSets and static pods end with their nodes: they do not count as displaced."
+ENDING = "DaemonSet pods and static pods end when their node is lost, and are not counted as displaced."
 
 
 def build_page(report: Failures, style: Style) -> Page:
@@ -49,6 +50,8 @@ def build_page(report: Failures, style: Style) -> Page:
     return (
         paragraph(Marked(answer, tone), consequences, doubt),
         *_build_outside_note(report),
+        *(paragraph(Marked(f"{text}.", Tone.WARNING)) for text in report.describe_unready_nodes()),
+        *build_pending_left_out_line(report.pending_left_out),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_build_ranking_table(report, style),
         *_build_waiting_note(report),
@@ -93,7 +96,7 @@ def _build_outside_note(report: Failures) -> Page:
 def _build_waiting_note(report: Failures) -> Page:
     """Build the notes that name the pods that wait or do not run until lost nodes are deleted, or () without any."""
     texts = [*report.describe_waiting_pods(), *(report.failures[0].describe_late_pods() if report.failures else ())]
-    return tuple(paragraph(Marked("Before the deletion:", Tone.WARNING), f"{text}.") for text in texts)
+    return tuple(paragraph(Marked(f"{text}.", Tone.WARNING)) for text in texts)
 
 
 def _build_ranking_table(report: Failures, style: Style) -> Page:
@@ -104,9 +107,9 @@ def _build_ranking_table(report: Failures, style: Style) -> Page:
     same_node_count = len({len(failure.nodes) for failure in report.failures}) == 1
     columns = [Column(report.unit, keep=True)]
     columns += number_columns(
-        "nodes", "displaced", "left pending", "preempted", "preempted and left pending", "lost for good"
+        "nodes", "displaced", "displaced and pending", "preempted", "preempted and pending", "lost for good"
     )
-    columns += number_columns("wait until deleted", "run late")
+    columns += number_columns("wait for node deletion", "restart late")
     build_row = partial(_build_failure_row, same_node_count=same_node_count)
     table = build_table(
         report.failures,

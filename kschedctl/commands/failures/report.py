@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -11,9 +10,11 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
+from kschedctl.reports.lost_nodes import LatePods, PodsWaitingForDeletion, describe_late_pods, describe_waiting_pods
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import (
     EvictedPod,
+    PendingLeftOut,
     PinnedVolume,
     PodCount,
     Spread,
@@ -28,112 +29,6 @@ from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import agreeing, capitalize, counted, first_few
-
-
-class WaitingRule(StrEnum):
-    """Why pods fit nowhere as long as lost nodes are not deleted."""
-
-    SPREAD = "Spread"
-    """Unreachable nodes count as empty domains for spread constraints."""
-    LATE_PODS = "LatePods"
-    """Pods that are replaced only after the deletion do not count for spread constraints before."""
-    AFFINITY = "Affinity"
-    """Terminating pods count for required pod affinity and anti-affinity."""
-    CLAIM_IN_USE = "ClaimInUse"
-    """A Terminating pod uses the same ReadWriteOncePod claim."""
-    DEVICE_IN_USE = "DeviceInUse"
-    """A device claim stays allocated on an unreachable node."""
-    OTHER_PODS = "OtherPods"
-    """Other pods take the room that they do not take after the deletion."""
-
-    def describe(self, pods: str, *, single: bool) -> str:
-        """Return a clause that says why the pods wait, and until when. `single` says whether it is one pod."""
-        wait = "waits" if single else "wait"
-        match self:
-            case WaitingRule.SPREAD:
-                return (
-                    "unreachable nodes count as empty domains for spread constraints until they are deleted, unless "
-                    f"nodeTaintsPolicy is Honor: {pods} {wait} until then"
-                )
-            case WaitingRule.LATE_PODS:
-                return (
-                    "some pods are replaced only once the lost nodes are deleted, so that their domains have too few "
-                    f"pods for the spread constraints of others: {pods} {wait} until then"
-                )
-            case WaitingRule.AFFINITY:
-                return (
-                    "pods that stay Terminating on unreachable nodes count for required pod affinity and anti-affinity "
-                    f"until the nodes are deleted: {pods} {wait} until then"
-                )
-            case WaitingRule.CLAIM_IN_USE:
-                return (
-                    "a pod that stays Terminating on an unreachable node uses its ReadWriteOncePod claim until the "
-                    f"node is deleted: {pods} {wait} until then"
-                )
-            case WaitingRule.DEVICE_IN_USE:
-                return (
-                    "device claims of pods that stay Terminating on unreachable nodes stay allocated there until the "
-                    f"nodes are deleted: {pods} {wait} until then"
-                )
-            case _:
-                return (
-                    f"as long as the lost nodes exist, other pods take the room: {pods} {wait} until they are deleted"
-                )
-
-
-class PodsWaitingForDeletion(Document, frozen=True):
-    """Pods that wait for the same reason until the lost nodes are deleted."""
-
-    rule: WaitingRule
-    pods: tuple[str, ...]
-
-
-class LateReason(StrEnum):
-    """Why pods with a place to go run again only once the lost nodes are deleted."""
-
-    CONTROLLER_WAITS = "ControllerWaits"
-    """The controller (of a StatefulSet, or of a Job with podReplacementPolicy Failed) waits for the pod's end."""
-    NOT_DELETED = "NotDeleted"
-    """The pod tolerates the taint of unreachable nodes for ever, so that it is not deleted."""
-    EVICTIONS_STOPPED = "EvictionsStopped"
-    """So many nodes of the zone are down that kube-controller-manager deletes no pods there."""
-    VOLUME_ATTACHED = "VolumeAttached"
-    """The pod gets a node, but a volume that only one node may attach stays attached to the lost node."""
-
-    def describe(self, pods: str, *, single: bool) -> str:
-        """Return a clause that says why the pods run late. `single` says whether it is one pod."""
-        gets = "gets" if single else "get"
-        match self:
-            case LateReason.CONTROLLER_WAITS:
-                controllers = (
-                    "its controller waits until it is gone" if single else "their controllers wait until they are gone"
-                )
-                return f"{pods} {gets} no replacement until the lost nodes are deleted: {controllers}"
-            case LateReason.NOT_DELETED:
-                tolerate = "it tolerates" if single else "they tolerate"
-                return (
-                    f"{pods} {gets} no replacement until the lost nodes are deleted: {tolerate} the taint "
-                    "node.kubernetes.io/unreachable for ever"
-                )
-            case LateReason.EVICTIONS_STOPPED:
-                return (
-                    f"{pods} {gets} no replacement until the lost nodes are deleted: in a zone of up to 50 nodes of "
-                    "which 55% or more are down, but not all, kube-controller-manager deletes no pods (by default)"
-                )
-            case LateReason.VOLUME_ATTACHED:
-                starts = "starts" if single else "start"
-                volumes = "its volume stays" if single else "their volumes stay"
-                return (
-                    f"{pods} {gets} another node, but {starts} only once the lost nodes are deleted: {volumes} "
-                    "attached there, and may be attached to only one node at a time"
-                )
-
-
-class LatePods(Document, frozen=True):
-    """Pods that run again only once the lost nodes are deleted, for the same reason."""
-
-    reason: LateReason
-    pods: tuple[str, ...]
 
 
 class Failure(Document, frozen=True):
@@ -248,9 +143,7 @@ class Failure(Document, frozen=True):
 
     def describe_late_pods(self) -> tuple[str, ...]:
         """Return texts that name the pods that run again only after the deletion, and say why."""
-        return tuple(
-            late.reason.describe(first_few(list(late.pods)), single=len(late.pods) == 1) for late in self.late_pods
-        )
+        return describe_late_pods(self.late_pods)
 
     def _describe_evicted_pods(self) -> str:
         """Describe how many pods of other nodes are evicted and get no node, or return an empty string."""
@@ -263,7 +156,7 @@ class Failure(Document, frozen=True):
         """Describe how many pods no controller recreates, or return an empty string."""
         if not self.lost:
             return ""
-        lost = counted(self.lost, "pod without a controller is lost", "pods without a controller are lost")
+        lost = counted(self.lost, "pod is lost for good", "pods are lost for good")
         if not self.lost_victims:
             return lost
         return f"{lost} ({'evicted' if self.lost_victims == self.lost else f'{self.lost_victims:,} of them evicted'})"
@@ -299,6 +192,10 @@ class Failures(Report, frozen=True):
     """The kind of unit to which nodes belong: node, zone or pool."""
     pairs: bool = False
     """Whether any two units fail at once."""
+    unready: tuple[str, ...] = ()
+    """The nodes that are not ready before any failure."""
+    pending_left_out: PendingLeftOut = PendingLeftOut()
+    """The pending pods, which take no part in the simulated failures."""
     kind: str = "Failures"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -319,12 +216,31 @@ class Failures(Report, frozen=True):
         return (f"{nodes} to no {self.single_unit}: {first_few(self.outside)} ({why})",)
 
     def describe_waiting_pods(self) -> tuple[str, ...]:
-        """Return texts that say which pods wait until lost nodes are deleted, and why, or () if none does."""
-        pods_by_rule: dict[WaitingRule, dict[str, None]] = {}
-        for failure in self.failures:
-            for waiting in failure.waiting_by_rule:
-                pods_by_rule.setdefault(waiting.rule, {}).update(dict.fromkeys(waiting.pods))
-        return tuple(rule.describe(first_few(list(pods)), single=len(pods) == 1) for rule, pods in pods_by_rule.items())
+        """Return texts that say which pods wait until lost nodes are deleted, or () if none does.
+
+        The pods of the worst failure come first, with the rules that make them wait. One text is about all others.
+        """
+        if not self.failures:
+            return ()
+        worst, *others = self.failures
+        waiting = [
+            f"{failure.name} ({first_few(failure.waiting_until_deleted)})"
+            for failure in others
+            if failure.waiting_until_deleted
+        ]
+        texts = describe_waiting_pods(worst.waiting_by_rule)
+        if not waiting:
+            return texts
+        return (*texts, f"after the loss of {first_few(waiting)}, pods wait until the lost nodes are deleted, too")
+
+    def describe_unready_nodes(self) -> tuple[str, ...]:
+        """Return a text that names the nodes that are not ready before any failure, or () if all are ready."""
+        if not self.unready:
+            return ()
+        nodes = counted(len(self.unready), "node is", "nodes are")
+        return (
+            f"{nodes} not ready already, so that the cluster has less room than it seems: {first_few(self.unready)}",
+        )
 
     def _build_answer(self) -> tuple[str, str]:
         """Return which units can be lost, and then the consequences of the worst failure.
@@ -343,6 +259,8 @@ class Failures(Report, frozen=True):
             answer = f"Unknown whether any {self.unit} can be lost without disruption"
         else:
             sentence = f"any {self.unit} can be lost: every recreated pod gets a node"
+            if not any(failure.displaced or failure.lost for failure in self.failures):
+                sentence = f"no {self.unit} has pods that its loss would displace"
             answer = f"Probably {sentence}" if describe_doubt(self.unknown) else capitalize(sentence)
         failures = counted(self.scenarios, "failure")
         simulated = f"({failures} simulated)"
@@ -382,9 +300,11 @@ class Failures(Report, frozen=True):
                 *_describe_lost_pods(worst),
                 *describe_data_on_nodes(worst.pinned_volumes),
                 *describe_evictions(worst.evicted_pods),
+                *(self.pending_left_out.describe() if self.pending_left_out.may_take_room else ()),
                 *self.describe_waiting_pods(),
                 *worst.describe_late_pods(),
                 *self.describe_nodes_outside(),
+                *self.describe_unready_nodes(),
             ),
         )
 

@@ -138,8 +138,10 @@ def _replace_manifests(manifests: Repository, fixes: Iterable[FixedText]) -> Rep
     """Return the manifests, with the objects of fixed files replaced by those of the fixed text."""
     fixed_objects = {fix.text: fix.parsed_objects for fix in fixes}
     objects = (
-        fixed_objects[m.text][m.document, m.root] if isinstance(m, LocatedObject) and m.text in fixed_objects else m
-        for m in manifests.objects
+        fixed_objects[manifest.text][manifest.document, manifest.root]
+        if isinstance(manifest, LocatedObject) and manifest.text in fixed_objects
+        else manifest
+        for manifest in manifests.objects
     )
     return manifests._replace(objects=tuple(objects))
 

@@ -74,7 +74,9 @@ def _select_optional(field: Shown, fix: Shown, style: Style) -> tuple[Shown, ...
 
 def _build_fixed_table(report: Findings) -> Page:
     """Build a table of the findings that --fix corrected."""
-    rows = [(f"{f.file}:{f.line}", f.rule, f.object, f.message) for f in report.fixed]
+    rows = [
+        (f"{finding.file}:{finding.line}", finding.rule, finding.object, finding.message) for finding in report.fixed
+    ]
     columns = (Column("where", keep=True), Column("rule", keep=True), Column("object"), Column("problem"))
     return build_table(rows, columns, keep_row, limit=None, title="Fixed")
 

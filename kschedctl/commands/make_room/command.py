@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, TypedDict
 
 import typer
@@ -10,6 +11,7 @@ from kschedctl.cli import subjects
 from kschedctl.cli.extender_options import Extending
 from kschedctl.cli.inquiry import read_inquiry
 from kschedctl.cli.manifests import read_manifests
+from kschedctl.cli.next_commands import build_command, build_whatif_command
 from kschedctl.cli.options import Scope, Source, with_options
 from kschedctl.cli.output_options import Answer, DrawnUntabled
 from kschedctl.cli.progress import show_progress
@@ -73,11 +75,15 @@ def make_room(
         ),
     ] = "",
     seconds: Annotated[
-        int,
+        int | None,
         typer.Option(
-            "--search-seconds", metavar="NUMBER", min=1, help="Time limit of the search for plans, in seconds."
+            "--search-seconds",
+            metavar="NUMBER",
+            min=1,
+            help="Search for plans for this many seconds. Without that, a number of replays limits the search, so that "
+            "its result does not depend on the machine.",
         ),
-    ] = 10,
+    ] = None,
     seed: Annotated[
         int, typer.Option("--seed", metavar="NUMBER", help="Random seed that decides between nodes of equal score.")
     ] = 0,
@@ -92,12 +98,35 @@ def make_room(
     criteria = RoomCriteria(max_moves, keep, pool, seconds)
     with extending.open_caller() as call_extender, show_progress() as shown:
         settings = SearchSettings(seed=seed, call_extender=call_extender, workers=work.workers, progress=shown)
+        commands: tuple[str, ...] = ()
         if pods:
-            report = library.make_room_for_waiting_pods(_read_targets(source, scope, tuple(pods)), criteria, **settings)
+            targets = _read_targets(source, scope, tuple(pods))
+            report = library.make_room_for_waiting_pods(targets, criteria, **settings)
+            if all(_is_in_cluster(target) for target in targets):
+                commands = _suggest_commands(report, source, [*scope.to_cli_options(), *extending.to_cli_options()])
         else:
             report = _make_room_for_manifests(source, scope, criteria, settings)
-    is_open = report.undecided or report.ran_out_of_time
-    return view.answer(report, choose_exit_code(report.fits, report.interrupted, is_open))
+    is_open = report.undecided or report.ended_at_limit
+    return view.answer(report, choose_exit_code(report.fits, report.interrupted, is_open), {"": commands})
+
+
+def _is_in_cluster(target: TargetPod) -> bool:
+    """Return whether the target pod exists."""
+    return target.scheduler.cluster.pod(target.pod.metadata.namespace, target.pod.metadata.name) is not None
+
+
+def _suggest_commands(report: MakeRoom, source: Source, options: Sequence[str]) -> tuple[str, ...]:
+    """Return the command to run next for pods of the cluster that get no room, or () if there is none.
+
+    It replays the new nodes that are proposed. If none are, it searches for other fixes of the first pod without room.
+    `options` are options about schedulers and extenders.
+    """
+    if not report.missing or report.interrupted:
+        return ()
+    if report.new_nodes is not None:
+        steps = [{"addNodes": {"like": model, "count": report.new_nodes.count}} for model in report.new_nodes.like]
+        return build_whatif_command(source, {"steps": steps}, ())
+    return build_command(source, "remedies", report.missing[0], options)
 
 
 def _read_targets(source: Source, scope: Scope, words: tuple[str, ...]) -> list[TargetPod]:

@@ -12,6 +12,7 @@ from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import PODS
+from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room.movable import has_scratch_data
 from kschedctl.commands.make_room.report import (
     FragmentedResource,
@@ -27,8 +28,8 @@ from kschedctl.commands.make_room.search import PlanSearch
 from kschedctl.commands.make_room.shortage import find_shortages, find_sufficient_new_nodes
 from kschedctl.fixes.queue_replay import find_node_once_others_are_gone, replay_queue_without_pods
 from kschedctl.replay import kubectl
-from kschedctl.replay.controllers.eviction import is_controlled_by_job
-from kschedctl.replay.overdue_pods import describe_overdue
+from kschedctl.replay.controllers.job_failures import find_job_name
+from kschedctl.replay.pending_pods import describe_overdue
 from kschedctl.replay.placements import MissingStorageClasses
 from kschedctl.replay.pools import compare_pools
 from kschedctl.replay.shared_cluster import build_cluster_basis
@@ -49,7 +50,7 @@ def build_report(room: RoomMaking) -> MakeRoom:
     dependencies: list[Dependency] = []
     if room.searches:
         dependencies.append(Dependency("PodDisruptionBudget", Effect.EITHER))
-    if any(is_controlled_by_job(pods[move.position]) for part in room.parts for move in part.moved):
+    if any(find_job_name(pods[move.position]) for part in room.parts for move in part.moved):
         dependencies.append(Dependency("Job", Effect.EITHER))
 
     shortages = find_shortages(room) if missing_pods and room.searches else ()
@@ -120,7 +121,7 @@ def _iter_commands(room: RoomMaking, terminating_room: TerminatingRoom | None) -
     has_moves = any(part.moved for part in room.parts)
     if terminating_room and not terminating_room.rivals and not has_moves:
         pods = room.before.view.pods
-        leaving = [pods.objects[pods.index[key]] for key in terminating_room.pods]
+        leaving = [pods.get_pod(key) for key in terminating_room.pods]
         for namespace in dict.fromkeys(pod.metadata.namespace for pod in leaving):
             in_namespace = [pod for pod in leaving if pod.metadata.namespace == namespace]
             if not terminating_room.overdue:
@@ -131,6 +132,15 @@ def _iter_commands(room: RoomMaking, terminating_room: TerminatingRoom | None) -
                 yield from kubectl.render_stuck_deletion_checks(node, *on_node)
 
 
+def _find_nodes_of_terminating_pods(cluster: Cluster) -> dict[str, str]:
+    """Return the name of the node of each pod that is being deleted and still has a node, by the pod's key."""
+    return {
+        pod.key: pod.spec.node_name
+        for pod in cluster.pods
+        if pod.spec.node_name and pod.metadata.deletion_timestamp is not None and not pod.terminated
+    }
+
+
 def find_terminating_room(room: RoomMaking) -> TerminatingRoom | None:
     """Find out whether the pods only have to wait until terminating pods are gone.
 
@@ -139,11 +149,7 @@ def find_terminating_room(room: RoomMaking) -> TerminatingRoom | None:
     terminating pods make no room, or if extenders would have to be called for all pods.
     """
     scheduler = room.before.scheduler
-    terminating = {
-        pod.key: pod.spec.node_name
-        for pod in scheduler.cluster.pods
-        if pod.spec.node_name and pod.metadata.deletion_timestamp is not None and not pod.terminated
-    }
+    terminating = _find_nodes_of_terminating_pods(scheduler.cluster)
     needs_extenders = scheduler.call_extender is not None and scheduler.extenders
     if not room.searches or not terminating or needs_extenders:
         return None
@@ -221,7 +227,7 @@ def _is_only_running_pod(room: RoomMaking, pod: Pod) -> bool:
     """Return whether no other pod of the pod's workload has a node before the moves."""
     owner = find_owner(pod)
     view = room.before.view
-    running = (view.pods.objects[position] for position in np.flatnonzero(view.node >= 0).tolist())
+    running = (view.pods.objects[position] for position in np.flatnonzero(view.mask_placed()).tolist())
     return not any(other.key != pod.key and find_owner(other) == owner for other in running)
 
 
@@ -260,8 +266,7 @@ def _describe_missing_storage_class(simulation: Simulation, missing: Sequence[st
     """Describe the missing StorageClass that the first of the `missing` pods needs, or return an empty string."""
     if not missing:
         return ""
-    pods = simulation.view.pods
-    first_pod = pods.objects[pods.index[missing[0]]]
+    first_pod = simulation.view.pods.get_pod(missing[0])
     return MissingStorageClasses(simulation.view.cluster).explain_missing_class(first_pod)
 
 
@@ -287,7 +292,7 @@ def _summarize_search(room: RoomMaking) -> SearchedPlans | None:
         nodes=0 if last_search.helped is None else int(last_search.helped.sum()),
         movable=len(last_search.movable.pods),
         complete=len(room.wanted) == 1 and all(search.complete for search in room.searches),
-        timed_out=any(search.timed_out for search in room.searches),
+        timed_out=any(search.limit_reached for search in room.searches),
         seconds=room.criteria.seconds,
     )
 

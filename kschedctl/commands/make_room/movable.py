@@ -17,7 +17,8 @@ from kschedctl.api.labels import Selector
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import CPU, MEMORY
-from kschedctl.replay.controllers.eviction import JOB_WOULD_FAIL, Evictions, would_fail_job
+from kschedctl.replay.controllers.eviction import Evictions
+from kschedctl.replay.controllers.job_failures import JOB_WOULD_FAIL, JobFailures
 from kschedctl.replay.edits import is_recreated
 from kschedctl.scheduler.engine.preemption.budgets import get_budget_key
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -57,7 +58,7 @@ def find_movable_pods(
     """
     view = simulation.view
     info_by_pod = view.pods.info
-    is_candidate = view.node >= 0
+    is_candidate = view.mask_placed()
     is_candidate[is_candidate] = among[view.node[is_candidate]]  # in two steps, as pods without a node have row -1
     is_candidate[list(spared)] = False
 
@@ -83,12 +84,14 @@ def find_reasons_against_moving(view: Fork, keep: Selector | None) -> list[str]:
     PDBs are not considered.
     """
 
+    job_failures = JobFailures.of(view.objects)
+
     def find_reason(pod: Pod) -> str:
         """Return the reason against moving a pod, or "" if it may move."""
         reason = find_reason_against_moving(pod)
         if reason:
             return reason
-        if would_fail_job(pod, view.objects):
+        if job_failures.would_fail_job(pod):
             return JOB_WOULD_FAIL
         if keep is not None and keep.matches(pod.metadata.labels):
             return "--keep selects them"

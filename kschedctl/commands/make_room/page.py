@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kschedctl.api.resource_names import format_for_sentence
-from kschedctl.commands.make_room.report import FragmentedResource, MakeRoom, PlacedPod, PodMove
+from kschedctl.commands.make_room.report import FragmentedResource, MakeRoom, PlacedPod
 from kschedctl.render.page import Bullets, Command, Marked, Page, Style, paragraph, section
-from kschedctl.render.sections import build_caveats, build_interruption_line, build_pools_before_and_after
+from kschedctl.render.sections import (
+    build_caveats,
+    build_interruption_line,
+    build_next_section,
+    build_pools_before_and_after,
+)
 from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
 from kschedctl.reports.remedy import chain_commands
@@ -17,7 +22,7 @@ from kschedctl.text.counts import agreeing, counted, first_few
 def build_page(report: MakeRoom, style: Style) -> Page:
     """Build the page of a make-room report. Sections without content are left out."""
     verdict, pods, sentence = report.build_first_line()
-    if report.undecided or report.interrupted or report.ran_out_of_time:
+    if report.undecided or report.interrupted or report.ended_at_limit:
         tone = Tone.WARNING
     elif report.fits:
         tone = Tone.GOOD
@@ -42,7 +47,7 @@ def build_page(report: MakeRoom, style: Style) -> Page:
             for move in report.moves
             if move.is_only_pod
         ),
-        *_build_moves_table(report, style, "Moves, one after the other"),
+        *_build_moves_table(report, style, "Moves, in this order"),
         *placed,
         *build_struct_table(report.also_placed, style, title="Other waiting pods that get a node"),
         *build_pools_before_and_after(report.pools, style),
@@ -50,6 +55,7 @@ def build_page(report: MakeRoom, style: Style) -> Page:
         *_build_search_section(report, style),
         *_build_commands_section(report),
         *partial,
+        *build_next_section(style),
     )
 
 
@@ -62,13 +68,8 @@ def build_moves_sections(report: MakeRoom, style: Style) -> Page:
 
 
 def _build_moves_table(report: MakeRoom, style: Style, title: str) -> Page:
-    """Build the table of the report's moves in order, with a mark that each was replayed."""
-    return build_struct_table(report.moves, style, {"target": _mark_replayed}, numbered="step", title=title, full=False)
-
-
-def _mark_replayed(move: PodMove) -> Marked:
-    """Return the target node, marked as verified by replay."""
-    return Marked(f"✓ {move.target}", Tone.GOOD)
+    """Build the table of the report's moves in order."""
+    return build_struct_table(report.moves, style, numbered="step", title=title, full=False)
 
 
 def _build_commands_section(report: MakeRoom) -> Page:
@@ -144,8 +145,8 @@ def _build_search_section(report: MakeRoom, style: Style) -> Page:
     if report.fits or searched is None:
         return ()
     facts = []
-    if report.ran_out_of_time:
-        facts.append("the search ran out of time (raise the limit with --search-seconds)")
+    if report.ended_at_limit:
+        facts.append("the search reached its limit (--search-seconds sets another one)")
     facts += [
         f"{counted(searched.movable, 'pod')} may be moved",
         f"if all of these pods were gone, the pod tried last would fit on {counted(searched.nodes, 'node')}",

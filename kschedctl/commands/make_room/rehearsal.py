@@ -116,12 +116,12 @@ class Rehearsal:
         if not no_waiting_pod_fits:
             self._schedule_waiting_pods(simulation)
         for position in positions:
-            if self.view.node[position] < 0 or evictions.find_denial(position):
+            if not self.view.has_node(position) or evictions.find_denial(position):
                 break
             source = Row(int(self.view.node[position]))
             evictions.evict(position)
             outcome = self._place_replacement(simulation, position, source)
-            if outcome is None or outcome.row < 0 or outcome.victims:
+            if outcome is None or not outcome.is_placed or outcome.victims:
                 break
             evictions.record_recovery(position)
             moved.append(PlayedMove(position, source, outcome.row, outcome.tied))
@@ -164,7 +164,7 @@ class Rehearsal:
     @property
     def _unplaced(self) -> list[Position]:
         """The waiting pods that have no node yet."""
-        return [position for position in self.waiting if self.view.node[position] < 0]
+        return [position for position in self.waiting if not self.view.has_node(position)]
 
     def place_all_waiting_pods(self) -> dict[Position, Row] | None:
         """Schedule the waiting pods, and map each to the row of its node, or to -1 if it gets no node.
@@ -343,4 +343,4 @@ def _may_linger(view: Fork, position: Position, waiting_jobs: ObjectNames) -> bo
 
 def _get_node_name(view: Fork, position: Position) -> str:
     """Return the name of the pod's node."""
-    return view.nodes.names[int(view.node[position])]
+    return view.get_node_name(position)

@@ -22,7 +22,7 @@ class PodMove(Document, frozen=True):
     pod: Annotated[str, Column("evict", keep=True)]
     workload: Annotated[str, Column(narrow=True)]
     source: Annotated[str, Column("from", keep=True, beneath="from")]
-    target: Annotated[str, Column("goes to", keep=True, beneath="to")]
+    target: Annotated[str, Column("to", keep=True, beneath="to")]
     tied: Annotated[int, Column("equally good", above=1, form="")] = 1
     """The number of equally good nodes. The plan was replayed with several choices among them."""
     others: Annotated[tuple[str, ...], Column("or to")] = ()
@@ -154,9 +154,9 @@ class SearchedPlans(Document, frozen=True):
     complete: bool = True
     """Whether no plan can have been missed. It is always false for several pods."""
     timed_out: bool = False
-    """Whether the search ran out of time."""
-    seconds: float = 0
-    """The time limit of the search for all pods."""
+    """Whether the search ended at its limit: a number of replays or, if one was given, the time limit."""
+    seconds: float | None = None
+    """The time limit of the search for all pods, in seconds, if one was given; otherwise, replays are limited."""
 
 
 class TerminatingRoom(Document, frozen=True):
@@ -275,9 +275,11 @@ class MakeRoom(Report, frozen=True):
             why = f"no plan tried so far makes room for {self._unplaced_pods_text}"
         else:
             why = f"no plan of up to {counted(searched.max_moves, 'move')} was found that could make room"
-        if self.ran_out_of_time:
-            seconds = f"{searched.seconds:g} {'second' if searched.seconds == 1 else 'seconds'}"
-            why = f"the search stopped after {seconds}, and {why}"
+        if self.ended_at_limit:
+            limit = "its limit of replays"
+            if searched.seconds is not None:
+                limit = f"its limit of {searched.seconds:g} {'second' if searched.seconds == 1 else 'seconds'}"
+            why = f"the search stopped at {limit}, and {why}"
         return why
 
     def _describe_terminating_room(self, room: TerminatingRoom) -> str:
@@ -311,7 +313,7 @@ class MakeRoom(Report, frozen=True):
         return len(self.pods) == 1 and searched is not None and not (searched.nodes or searched.plans)
 
     @property
-    def ran_out_of_time(self) -> bool:
+    def ended_at_limit(self) -> bool:
         """Whether pods do not fit, and a longer search could find a plan."""
         return not self.fits and not self.shortages and self.searched is not None and self.searched.timed_out
 

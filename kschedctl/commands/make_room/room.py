@@ -8,6 +8,7 @@ before and after the replacements. In each replay every pod must get a node, and
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,8 +28,9 @@ from kschedctl.commands.make_room.rehearsal import (
     add_terminating_pods,
     replay_plan,
 )
-from kschedctl.commands.make_room.search import Plan, PlanSearch
+from kschedctl.commands.make_room.search import SEARCH_BUDGET, Plan, PlanSearch
 from kschedctl.errors import InputError
+from kschedctl.fixes.search import count_affordable_replays
 from kschedctl.replay.controllers.target_pod import find_groups
 from kschedctl.replay.parallel import WorkerPool
 from kschedctl.replay.pools import Pools
@@ -55,8 +57,10 @@ class RoomCriteria:
     """A label selector of pods that stay where they are."""
     pool: str = ""
     """The only pool whose nodes are touched."""
-    seconds: float = 10.0
-    """The time limit for all pods."""
+    seconds: float | None = None
+    """The time limit for all pods. Without one, a number of replays limits the search, so that the plan does not depend
+    on the machine.
+    """
 
 
 class PlanPart(NamedTuple):
@@ -180,9 +184,11 @@ class RoomMaking:
         outcomes = schedule_victims(simulation, simulation.schedule(others))
         if simulation.interrupted:
             raise KeyboardInterrupt
-        failed = dict.fromkeys(outcome.position for outcome in outcomes if outcome.row < 0)
+        failed = dict.fromkeys(outcome.position for outcome in outcomes if not outcome.is_placed)
         unplaced = [
-            position for position in failed if simulation.view.node[position] < 0 and position not in simulation.gone
+            position
+            for position in failed
+            if not simulation.view.has_node(position) and position not in simulation.gone
         ]
         stage = Rehearsal(scheduler, simulation.view, simulation.view.nodes.objects, seed=seed)
         nodes = Pools.from_view(simulation.view).select_nodes_in_pool(criteria.pool)
@@ -191,7 +197,7 @@ class RoomMaking:
             simulation,
             wanted=wanted,
             unplaced=unplaced,
-            placed_first=[position for position in others if simulation.view.node[position] >= 0],
+            placed_first=[position for position in others if simulation.view.has_node(position)],
             nodes=nodes,
             keep=keep,
             criteria=criteria,
@@ -204,7 +210,8 @@ class RoomMaking:
         If a gang or pod does not fit, no gang or pod with an equal pod is tried. The search ends early if the user
         interrupts.
         """
-        deadline = time.monotonic() + self.criteria.seconds
+        seconds = self.criteria.seconds
+        deadline = math.inf if seconds is None else time.monotonic() + seconds
         for unit in self._list_unplaced_units():
             self._adopt_plan_if_it_works(unit, (), NO_NODES)
         hopeless_infos: set[int] = set()
@@ -297,13 +304,20 @@ class RoomMaking:
                 return map(self.accepts, drafts)
             return _judge_in_pool(self.pool, tuple(self.adopted), drafts)
 
+        max_replays = math.inf
+        if self.criteria.seconds is None:
+            affordable_replays = count_affordable_replays(SEARCH_BUDGET, len(self.nodes))
+            max_replays = affordable_replays - sum(earlier.replays for earlier in self.searches)
+        waiting_count = int(np.count_nonzero(self.before.view.node < 0))
         search = PlanSearch(
             stage,
             members[-1],
             movable=movable,
             nodes=self.nodes,
             accept=accept,
+            max_replays=max_replays,
             deadline=deadline,
+            replays_per_plan=1 + waiting_count,
             workers=self.pool.size if self.pool else 1,
             advance=self.advance,
         )

@@ -21,12 +21,19 @@ from kschedctl.api.arrays import Bools, Position, Row, Rows
 from kschedctl.commands.make_room.movable import MovablePods
 from kschedctl.commands.make_room.rehearsal import Rehearsal, count_safe_moves, replay_plan
 from kschedctl.commands.make_room.sets import SetsOnNodes, releases_resources_on_exit
+from kschedctl.fixes.search import count_affordable_replays
 from kschedctl.scheduler.engine.cycle import Cycle, Filtering, run_pre_filter
-from kschedctl.scheduler.framework import CordonRejectingPlugin, PluginError, Reads, get_reads, offers
+from kschedctl.scheduler.framework import (
+    CordonRejectingPlugin,
+    Plugin,
+    PluginError,
+    Reads,
+    counts_pods_elsewhere,
+    get_reads,
+    looks_at_own_pods,
+    offers,
+)
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
-from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
-from kschedctl.scheduler.plugins.node_ports import NodePorts
-from kschedctl.scheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kschedctl.snapshot.delta import NO_CHANGE
 from kschedctl.snapshot.fork import Fork, OwnRows
@@ -37,16 +44,17 @@ MAX_SEQUENCES = 1_000
 """All sequences of moves of one length are tried if there are at most this many."""
 SEQUENCES_PER_TASK = 16
 """How many sequences of moves a worker judges at once. Many of them begin alike, and share the replay of that."""
-IMPROVEMENT_SECONDS = 10.0
-"""The time for the search for a cheaper plan once there is one."""
-COUNTING_PLUGINS = frozenset((InterPodAffinity.name, PodTopologySpread.name))
-"""Plugins that count pods on other nodes."""
-NODE_LOCAL_PLUGINS = frozenset((NodePorts.name, NodeVolumeLimits.name))
-"""Plugins that look only at the pods of the node, whatever else they read."""
+SEARCH_BUDGET = 3000
+"""The replays of a pod's cycle that the search for all pods may cost: several seconds, see `count_affordable_replays`.
+
+The search is limited by replays instead of time, so that each machine finds the same plan.
+"""
+IMPROVEMENT_BUDGET = 2000
+"""The replays that the search for a cheaper plan may cost once there is a plan."""
 
 
-class OutOfTimeError(Exception):
-    """The time limit of the search has passed."""
+class SearchLimitError(Exception):
+    """The limit of the search is reached: its replays are used up or its time has passed."""
 
 
 class AcceptingNodes:
@@ -103,14 +111,22 @@ class PlanSearch:
     """The mask (N,) of nodes that may be touched."""
     accept: Callable[[Sequence[Plan]], Iterator[bool]]
     """Yields, for each of several plans, whether it works."""
+    max_replays: float
+    """The number of replays of a pod's cycle that the search may cost; infinite if only time limits it."""
     deadline: float
+    """The time at which the search ends at the latest, as `time.monotonic` tells it; infinite if there is none."""
+    replays_per_plan: int = 1
+    """The number of pods' cycles that are replayed to judge a plan."""
     workers: int = 1
     """The number of workers that judge plans."""
     advance: Callable[[int], None] = lambda number: None
     """Called for each plan that was judged."""
     tried: int = 0
     """The number of plans that were judged."""
-    timed_out: bool = False
+    replays: int = 0
+    """The number of replays of a pod's cycle so far."""
+    limit_reached: bool = False
+    """Whether the search ended because its replays were used up or its time had passed."""
     interrupted: bool = False
     tried_all_sequences: bool = True
     """Whether all sequences of moves were tried, where likely plans may not be enough."""
@@ -132,16 +148,16 @@ class PlanSearch:
     def run(self, max_moves: int) -> Plan | None:
         """Search for the shortest plans of at most `max_moves` moves, and return the cheapest of these, or None.
 
-        If time runs out or the user interrupts, the best plan so far is returned, and `timed_out` or `interrupted` is
-        set. Raises KeyboardInterrupt if the user interrupts before a plan was found.
+        If the limit is reached or the user interrupts, the best plan so far is returned, and `limit_reached` or
+        `interrupted` is set. Raises KeyboardInterrupt if the user interrupts before a plan was found.
         """
         try:
             for moves in range(1, max_moves + 1):
                 self._search_plans_of_length(moves)
                 if self.best is not None:
                     return self.best
-        except OutOfTimeError:
-            self.timed_out = True
+        except SearchLimitError:
+            self.limit_reached = True
         except KeyboardInterrupt:
             if self.best is None:
                 raise
@@ -151,8 +167,8 @@ class PlanSearch:
     def _search_plans_of_length(self, moves: int) -> None:
         """Judge the likely plans and then all sequences of moves of this length, and set `best` to the cheapest plan.
 
-        Once a plan was found, only cheaper plans are considered, for a limited time. The search ends at a plan that
-        cannot be beaten. Raises OutOfTimeError if time is up.
+        Once a plan was found, only cheaper plans are considered, for a limited number of replays. The search ends at a
+        plan that cannot be beaten. Raises SearchLimitError if the limit is reached.
         """
         promising_plans = self._iter_promising_plans(self.stage, self.wanted, moves, (), frozenset())
         likely_plans = self._judge_plans(promising_plans, self.workers)
@@ -163,7 +179,9 @@ class PlanSearch:
             self.tried += 1
             if is_accepted:
                 self.best = plan
-                self.deadline = min(self.deadline, time.monotonic() + IMPROVEMENT_SECONDS)
+                nodes = len(self.stage.view.nodes)
+                affordable_replays = count_affordable_replays(IMPROVEMENT_BUDGET, nodes)
+                self.max_replays = min(self.max_replays, self.replays + affordable_replays)
             self.advance(1)
             if is_accepted and self._compute_cost(plan) == self._least_cost:
                 return
@@ -171,13 +189,14 @@ class PlanSearch:
     def _judge_plans(self, plans: Iterator[Plan], batch_size: int) -> Iterator[tuple[Plan, bool]]:
         """Yield each plan that may beat the best plan, with whether it works.
 
-        The first plan often works, so it is judged alone. The other plans are judged in batches. Raises OutOfTimeError
-        if time is up.
+        The first plan often works, so it is judged alone. The other plans are judged in batches. Raises
+        SearchLimitError if the limit is reached.
         """
         size = 1
         while batch := list(islice(plans, size)):
-            self._raise_if_out_of_time()
+            self._raise_if_limit_reached()
             cheaper_plans = [plan for plan in batch if not self._is_no_better(plan)]
+            self.replays += self.replays_per_plan * len(cheaper_plans)
             # After an interruption, there may be fewer answers than plans.
             yield from zip(cheaper_plans, self.accept(cheaper_plans), strict=False)
             size = batch_size
@@ -206,7 +225,7 @@ class PlanSearch:
     @property
     def complete(self) -> bool:
         """Whether the search cannot have missed a plan."""
-        if self.timed_out or self.interrupted:
+        if self.limit_reached or self.interrupted:
             return False
         return self._is_hopeless or self.tried_all_sequences
 
@@ -253,7 +272,7 @@ class PlanSearch:
         accepting_nodes = AcceptingNodes(stage)
         for set_size in range(moves, 0, -1):
             for pod_set in sets.iter_sufficient_sets(set_size):
-                self._raise_if_out_of_time()
+                self._raise_if_limit_reached()
                 self.may_have_sets = True
                 if self._is_no_better(pod_set):
                     break
@@ -343,7 +362,7 @@ class PlanSearch:
         `wanted` then fits. Otherwise, the likely plans for the remaining moves follow. Nothing is yielded if the move
         is not safe.
         """
-        self._raise_if_out_of_time()
+        self._raise_if_limit_reached()
         replayed = replay_plan(stage, moved_before[-1:], spared)
         if replayed is None:
             return
@@ -363,13 +382,14 @@ class PlanSearch:
         `held_elsewhere` (T,). Pods in `moved_before` are left out.
         """
         is_counted = held_elsewhere
-        if _find_pod_dependent_rejecters(cycle) & COUNTING_PLUGINS:
+        if any(map(counts_pods_elsewhere, _find_pod_dependent_rejecters(cycle))):
             is_counted = is_counted | _find_interacting_pods(view, cycle)
         if not is_counted.any():
             return []
-        infos = view.pods.info[self.movable.pods]
-        pods = self.movable.pods[is_counted[infos]]
-        pods = pods[~np.isin(pods, moved_before) & (view.node[pods] >= 0)]
+        is_counted_pod = is_counted[view.pods.info[self.movable.pods]]
+        pods = self.movable.pods[is_counted_pod]
+        is_still_placed = ~np.isin(pods, moved_before) & (view.node[pods] >= 0)
+        pods = pods[is_still_placed]
         order = np.lexsort((pods, *(cost[pods] for cost in self._costs[::-1])))
         return [Position(position) for position in pods[order].tolist()]
 
@@ -383,12 +403,13 @@ class PlanSearch:
         simulation = stage.build_simulation()
         if simulation.framework(position) is None:
             return None
+        self.replays += 1
         return simulation.run_cycle(position)
 
-    def _raise_if_out_of_time(self) -> None:
-        """Raise OutOfTimeError if the time limit has passed."""
-        if time.monotonic() > self.deadline:
-            raise OutOfTimeError
+    def _raise_if_limit_reached(self) -> None:
+        """Raise SearchLimitError if the replays are used up or the time has passed."""
+        if self.replays > self.max_replays or time.monotonic() > self.deadline:
+            raise SearchLimitError
 
 
 def _find_eligible_nodes(cycle: Cycle, ignored_plugin: str = "") -> Bools:
@@ -407,21 +428,21 @@ def _find_eligible_nodes(cycle: Cycle, ignored_plugin: str = "") -> Bools:
     return eligible
 
 
-def _find_pod_dependent_rejecters(cycle: Cycle) -> set[str]:
-    """Return the names of the plugins that reject a node and whose verdicts depend on pods on any node."""
+def _find_pod_dependent_rejecters(cycle: Cycle) -> list[Plugin]:
+    """Return the plugins that reject a node and whose verdicts depend on pods on any node."""
     verdicts, results = cycle.filter.verdicts, cycle.pre_filter.results
-    names = set()
+    rejecters: list[Plugin] = []
     for plugin in cycle.framework.plugins_at("filter"):
         verdict = verdicts.get(plugin.name)
         has_rejected = verdict is not None and verdict.rejected.any()
         if has_rejected and get_reads(plugin, results.get(plugin.name)) is Reads.PODS:
-            names.add(plugin.name)
-    return names
+            rejecters.append(plugin)
+    return rejecters
 
 
 def depends_on_other_nodes(cycle: Cycle) -> bool:
     """Return whether a node may be rejected because of pods on other nodes, or because of resources that they hold."""
-    return bool(_find_pod_dependent_rejecters(cycle) - NODE_LOCAL_PLUGINS)
+    return not all(map(looks_at_own_pods, _find_pod_dependent_rejecters(cycle)))
 
 
 def _find_interacting_pods(view: Fork, cycle: Cycle) -> Bools:

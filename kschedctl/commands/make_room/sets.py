@@ -82,7 +82,7 @@ class ReleasableHoldings:
         """
         pods, framework = self.view.pods, self.cycle.framework
         may_hold = pods.where(lambda info: plugin in find_reserve_plugins(framework, info.spec))
-        bound = np.flatnonzero(may_hold[pods.info] & (self.view.node >= 0)).tolist()
+        bound = np.flatnonzero(may_hold[pods.info] & self.view.mask_placed()).tolist()
         if any(plugin.release(self.view, bound).values()):
             self.plugins.append(plugin)
             self.holders |= may_hold
@@ -197,7 +197,8 @@ class SetsOnNodes:
         if not self.holdings:
             return self.holdings.holders.copy()
         has_holders = np.zeros(len(self.promising), np.bool_)
-        has_holders[self.view.node[self.pods[self._holding_pods]]] = True
+        holding_pods = self.pods[self._holding_pods]
+        has_holders[self.view.node[holding_pods]] = True
         lacks_holders = self.promising & ~has_holders
         return self.holdings.holders & bool(lacks_holders.any())
 
@@ -269,9 +270,10 @@ class SetsOnNodes:
         for places in combinations(range(int(counts.max(initial=0))), size):
             # Pods at the same places in the runs of all nodes that have that many pods.
             run_starts = starts[counts > places[-1]]
-            chosen = run_starts[:, None] + np.array(places)
+            chosen = run_starts[:, None] + np.array(places)  # indexes into `pods`, (sets, size)
             freed = requests[chosen].sum(axis=1)
-            is_enough = (freed >= shortages[node[run_starts]]).all(axis=1)
+            rows = node[run_starts]
+            is_enough = (freed >= shortages[rows]).all(axis=1)
             sets.append(pods[chosen[is_enough]])
         return np.concatenate(sets)
 

@@ -28,6 +28,7 @@ from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResource
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.snapshot.fork import Fork
 
 MAX_NODE_SETS = 20
 """The maximum number of sets of nodes that are examined."""
@@ -51,19 +52,20 @@ class PossibleNodes:
         """
         number = int(self._simulation.view.pods.info[position])
         if number not in self._nodes_by_info:
-            self._nodes_by_info[number] = self._judge_nodes(position)
+            self._nodes_by_info[number] = self._compute_usable_nodes(position)
         return self._nodes_by_info[number]
 
-    def _judge_nodes(self, position: Position) -> Bools:
-        """Return the mask (N,) without the cache.
+    def _compute_usable_nodes(self, position: Position) -> Bools:
+        """Return the mask (N,) of the nodes that the pod may use if no other pod is in its way.
 
-        It contains all nodes if a plugin fails or no profile serves the pod.
+        All nodes are included if a plugin fails or no profile serves the pod.
         """
         view, framework = self._simulation.view, self._simulation.framework(position)
         all_nodes = np.ones(len(view.nodes), np.bool_)
         if framework is None:
             return all_nodes
         info = self._simulation.get_shared_incoming_info(position)
+        # Which devices are free depends on other pods, so the plugin's own verdict does not count
         accepts_all_nodes = PluginVerdict.from_rejections(iter(()), len(view.nodes))
         try:
             pre_filter = run_pre_filter(framework.plugins_at("preFilter"), info, view)
@@ -110,28 +112,37 @@ def _find_shortages_on_nodes(
             continue
         if leaving_pods is None:
             leaving_pods = _find_pods_that_may_leave(room, simulation, possible_nodes, nodes)
-        freed_by_moves = sum(view.requests[view.pods.info[leaving_pods], column].tolist())
-        if needed > free + freed_by_moves and view.allocatable[nodes, column].any():
-            offered = view.allocatable[:, column].tolist()
-            largest_by_zone: dict[str, Row] = {}
-            for row in sorted(np.flatnonzero(nodes).tolist(), key=lambda row: -offered[row]):
-                largest_by_zone.setdefault(get_zone(view.nodes.objects[row]), Row(row))
-            largest_rows = list(largest_by_zone.values())
-            shortages.append(
-                ResourceShortage(
-                    resource=resource,
-                    needed=needed,
-                    free=free,
-                    freed_by_moves=freed_by_moves,
-                    nodes=int(nodes.sum()),
-                    pods=len(confined),
-                    largest_request=int(needed_amounts[:, column].max()),
-                    example=view.pods.objects[confined[0]].key,
-                    largest_nodes=tuple(view.nodes.names[row] for row in largest_rows),
-                    on_largest_node=offered[largest_rows[0]],
-                )
+        freed_by_moves = sum(view.get_requests(leaving_pods)[:, column].tolist())
+        if needed <= free + freed_by_moves or not view.allocatable[nodes, column].any():
+            continue
+        offered = view.allocatable[:, column].tolist()
+        largest_rows = _find_largest_node_of_each_zone(view, nodes, offered)
+        shortages.append(
+            ResourceShortage(
+                resource=resource,
+                needed=needed,
+                free=free,
+                freed_by_moves=freed_by_moves,
+                nodes=int(nodes.sum()),
+                pods=len(confined),
+                largest_request=int(needed_amounts[:, column].max()),
+                example=view.pods.objects[confined[0]].key,
+                largest_nodes=tuple(view.nodes.names[row] for row in largest_rows),
+                on_largest_node=offered[largest_rows[0]],
             )
+        )
     return shortages
+
+
+def _find_largest_node_of_each_zone(view: Fork, nodes: Bools, offered: Sequence[int]) -> list[Row]:
+    """Return the row of the node that offers most in each zone, the largest first.
+
+    `nodes` (N,) marks the nodes to consider, and `offered` has what each node of the cluster offers.
+    """
+    largest_by_zone: dict[str, Row] = {}
+    for row in sorted(np.flatnonzero(nodes).tolist(), key=lambda row: -offered[row]):
+        largest_by_zone.setdefault(get_zone(view.nodes.objects[row]), Row(row))
+    return list(largest_by_zone.values())
 
 
 def _limits_resource(simulation: Simulation, position: Position, resource: str) -> bool:
@@ -158,7 +169,7 @@ def _find_pods_that_may_leave(
     is_held = np.array([bool(reason) for reason in find_reasons_against_moving(view, room.keep)], np.bool_)
 
     leaving_pods = []
-    for position in map(Position, np.flatnonzero(view.node >= 0).tolist()):
+    for position in map(Position, np.flatnonzero(view.mask_placed()).tolist()):
         row = Row(int(view.node[position]))
         may_be_evicted = bool(room.nodes[row]) and not is_held[view.pods.info[position]]
         is_leaving_possible = nodes[row] and (may_be_evicted or is_placed_by_replay[position])
@@ -188,17 +199,22 @@ def find_sufficient_new_nodes(room: RoomMaking, shortage: ResourceShortage) -> P
     wanted = [room.before.view.pods.objects[position].key for position in room.wanted]
     missing_amount = shortage.needed - shortage.obtainable
     for models in dict.fromkeys((shortage.largest_nodes[:1], shortage.largest_nodes)):
-        fewest = -(-missing_amount // (shortage.on_largest_node * len(models)))
+        fewest = _divide_rounding_up(missing_amount, shortage.on_largest_node * len(models))
         if (fewest + MAX_TRIED_COUNTS) * len(models) > MAX_NEW_NODES:
             continue
         for new_nodes in (ProposedNodes(models, count) for count in range(fewest, fewest + MAX_TRIED_COUNTS)):
             larger_clusters = (_add_nodes(cluster, new_nodes) for cluster in (scheduler.cluster, settled_cluster))
             if all(_fit_after_other_pods(cluster, wanted, seed) for cluster in larger_clusters):
                 return new_nodes
-    fewest_new_nodes = ProposedNodes(
-        shortage.largest_nodes[:1], -(-missing_amount // shortage.on_largest_node), enough=False
-    )
-    return fewest_new_nodes if _may_run_on_new_node(scheduler.cluster, shortage) else None
+    if not _may_run_on_new_node(scheduler.cluster, shortage):
+        return None
+    fewest = _divide_rounding_up(missing_amount, shortage.on_largest_node)
+    return ProposedNodes(shortage.largest_nodes[:1], fewest, enough=False)
+
+
+def _divide_rounding_up(amount: int, divisor: int) -> int:
+    """Return the quotient of two integers, rounded up."""
+    return -(-amount // divisor)
 
 
 def _may_run_on_new_node(cluster: Cluster, shortage: ResourceShortage) -> bool:

@@ -30,7 +30,7 @@ from kschedctl.descheduling.evictions import DeniedEviction, EvictionCounter
 from kschedctl.descheduling.policy import DEFAULT_POLICY, PROFILE_NAME, DeschedulerPolicy, read_policy
 from kschedctl.descheduling.seen_pods import SeenPods
 from kschedctl.replay import kubectl
-from kschedctl.replay.controllers.eviction import is_controlled_by_job
+from kschedctl.replay.controllers.job_failures import find_job_name
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.replay.pools import compare_pools
 from kschedctl.replay.shared_cluster import build_cluster_basis
@@ -57,11 +57,17 @@ def rebalance(
 ) -> Rebalancing:
     """Find which pods the descheduler would evict, where they go, whether that ends, and which budgets stop it.
 
-    `policy` is a DeschedulerPolicy of descheduler/v1alpha2 as a dict. The default is a built-in policy that restores
-    what pods require. A plugin that is not replayed makes the answer undecided. `name` is the policy's name in errors.
-    At most `rounds` rounds are replayed. A round starts once all pods of the previous one run. `seed` decides between
-    equally good nodes. `now` is the time for the age of pods, by default the time when the cluster was read. Raises
-    InputError for a policy that cannot be used.
+    A round starts once all pods of the previous one run. Raises InputError for a policy that cannot be used.
+
+    Arguments:
+        cluster: the cluster whose pods are evicted.
+        policy: a DeschedulerPolicy of descheduler/v1alpha2 as a dict. The default is a built-in policy that restores
+            what pods require. If a plugin of the policy is not replayed, the report says that it is undecided.
+        name: the policy's name in errors.
+        rounds: the maximum number of rounds.
+        seed: decides between equally good nodes.
+        now: the time from which the ages of pods are computed, by default the time when the cluster was read.
+        progress: is told how many rounds are done.
 
     >>> import kschedctl
     >>> nodes = [{"kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2")]
@@ -70,7 +76,7 @@ def rebalance(
     """
     if policy is None:
         parsed_policy = read_policy(DEFAULT_POLICY, name)
-        name = PROFILE_NAME
+        name = PROFILE_NAME  # the report names the built-in policy by its profile
     else:
         parsed_policy = read_policy(policy, name)
     time = now or get_read_time(cluster)
@@ -189,7 +195,7 @@ class _DeschedulerReplay:
         """Build the report of all rounds. `name` is the policy's name in the report."""
         pods = self.replay.simulation.view.pods.objects
         needed_kinds = [_BUDGETS]
-        if any(is_controlled_by_job(pods[step.position]) for step in self.replay.played):
+        if any(find_job_name(pods[step.position]) for step in self.replay.played):
             needed_kinds.append(_JOBS)
         basis = build_cluster_basis(find_simulation_unknowns(self.replay.simulation, *needed_kinds), scheduler)
 
@@ -215,7 +221,7 @@ class _DeschedulerReplay:
             kept=tuple(HeldPods(reason, count) for reason, count in Counter(self.protected).most_common()),
             placed=tuple(self._iter_placed_pods()),
             commands=tuple(self._iter_first_round_commands()),
-            fitting=int(np.count_nonzero((self.replay.view_at_start.node < 0) & (self.view_before.node >= 0))),
+            fitting=int(np.count_nonzero(~self.replay.view_at_start.mask_placed() & self.view_before.mask_placed())),
             pools=compare_pools(self.replay.view_at_start, self.replay.simulation.view) if self.replay.played else (),
             interrupted=self.interrupted,
             **basis,
@@ -349,7 +355,7 @@ class _TerminatedPods:
         """Yield a report about each deleted pod. `node_names` has the name of each node by its row."""
         for round_number, plugin, position in self.deletions:
             pod = self.view.pods.objects[position]
-            node = node_names[int(self.view.node[position])]
+            node = self.view.get_node_name(position)
             yield RemovedPod(
                 pod.key, str(find_owner(pod)), phase=pod.status.phase, plugin=plugin, node=node, round=round_number
             )

@@ -47,15 +47,12 @@ def _build_ignored_line(report: Rebalancing) -> Page:
 
 
 def _describe_target(step: RebalancingStep) -> Marked:
-    """Return the target node with a check mark if the step helps, otherwise with a cross.
-
-    After the cross, the text also says if the pod gets back to its node, or was evicted before.
-    """
+    """Return the target node. For a step that does not help, the text says so, and why."""
     if step.helps:
-        return Marked(f"✓ {step.target}", Tone.GOOD)
-    back = "back to " if step.stays else ""
-    again = ", evicted before" if step.again else ""
-    return Marked(f"✗ {back}{step.target}{again}", Tone.WARNING)
+        return Marked(step.target, Tone.GOOD)
+    if step.again:
+        return Marked(f"{step.target} (evicted before, no gain)", Tone.WARNING)
+    return Marked(f"{step.target} (its old node, no gain)" if step.stays else f"{step.target} (no gain)", Tone.WARNING)
 
 
 def _choose_verdict_tone(report: Rebalancing) -> Tone:

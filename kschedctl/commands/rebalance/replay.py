@@ -22,8 +22,8 @@ from kschedctl.replay.controllers.eviction import (
     Evictions,
     find_jobs_awaiting_termination,
     may_terminate_during_rescheduling,
-    would_fail_job,
 )
+from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.edits import is_recreated, is_recreated_elsewhere
 from kschedctl.replay.settling import find_pods_still_pending, recreate_gone_pods
 from kschedctl.replay.terminating_pods import LingeringPods, add_stand_ins
@@ -118,12 +118,12 @@ class EvictionReplay:
             return denial
         if not is_recreated(pod):
             return EvictionHarm.LOST
-        if would_fail_job(pod, view.objects):
+        if JobFailures.of(view.objects).would_fail_job(pod):
             return EvictionHarm.ENDS_JOB
 
         source = Row(int(view.node[position]))
         outcome = self._place_replacement(position, source)
-        if outcome is None or outcome.row < 0:
+        if outcome is None or not outcome.is_placed:
             self._undo_eviction(position, source, outcome.message if outcome else "")
             return EvictionHarm.HOMELESS
 
@@ -158,7 +158,7 @@ class EvictionReplay:
         if terminating_pod is None:
             return outcome
         self.lingering.finish_termination(terminating_pod)
-        if outcome is not None and outcome.row >= 0:
+        if outcome is not None and outcome.is_placed:
             return outcome
         return self.simulation.attempt_pod(position)
 
@@ -166,7 +166,7 @@ class EvictionReplay:
         """Try the pending pods again and record the pods that get a node."""
         if self.pending:
             outcomes = self.simulation.schedule_or_raise_interrupt(self.pending)
-            self.placed |= {outcome.position: outcome.row for outcome in outcomes if outcome.row >= 0}
+            self.placed |= {outcome.position: outcome.row for outcome in outcomes if outcome.is_placed}
             self.pending = [position for position in self.pending if position not in self.placed]
 
     def _undo_eviction(self, position: Position, source: Row, message: str) -> None:
@@ -177,6 +177,8 @@ class EvictionReplay:
         """
         if not message and len(self.reasons) < MAX_EXPLAINED and self.simulation.framework(position):
             message = self.simulation.build_message(position)
+        view = self.simulation.view
+        JobFailures.of(view.objects).undo_eviction(view.pods.objects[position])
         try:
             self.simulation.bind(position, source)
         except PluginError:  # a plugin cannot reserve again what the pod held, but the pod stays anyway

@@ -51,7 +51,7 @@ from kschedctl.sources.cluster import get_read_time
 from kschedctl.text.counts import counted
 from kschedctl.text.deprecation import accept_old_names
 
-ROOM_CRITERIA = RoomCriteria(seconds=10)
+ROOM_CRITERIA = RoomCriteria()
 """The limits for planning moves in addition to the search for fixes."""
 ProgressCallback = Callable[[int], None]
 """Called with the number of sets of changes that were tried since the last call."""

@@ -13,7 +13,7 @@ from kschedctl.commands.make_room.page import build_moves_sections
 from kschedctl.commands.remedies.report import ChosenRemedy, HelplessPods, Remedies, RemediesOfMany
 from kschedctl.errors import UsageError
 from kschedctl.render.data import to_yaml
-from kschedctl.render.fixes import build_fix_lines, build_fixes_section
+from kschedctl.render.fixes import build_fix_lines, build_fixes_section, describe_fix_effect
 from kschedctl.render.page import (
     Block,
     Marked,
@@ -38,7 +38,7 @@ from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
 from kschedctl.reports.remedy import TEAMS, Remedy
 from kschedctl.reports.unknown import NOT_CERTAIN, VERDICT, describe_verdict_doubts
-from kschedctl.text.counts import capitalize, counted
+from kschedctl.text.counts import agreeing, capitalize, counted
 from kschedctl.text.printable import printable
 
 
@@ -51,7 +51,7 @@ def build_remedies_page(report: Remedies, style: Style) -> Page:
         *build_fixes_section(report.remedies, report.impossible, style, with_manifests=True),
         *(build_moves_sections(report.make_room, style) if report.make_room else ()),
         *_build_no_fix_note(report),
-        *_build_incomplete_note(report),
+        *_build_note_on_incomplete_search(report),
         *_build_unchecked_note(report),
         *_build_waiting_elsewhere(report, style),
         *build_next_section(style, "All fixes" if report.lacks_fixes else "Next"),
@@ -118,8 +118,9 @@ def _build_chosen_fix(number: int, chosen: ChosenRemedy, style: Style) -> Page:
     facts = []
     if chosen.workloads:
         facts.append(Marked(f"changes {names(chosen.workloads)}", Tone.FAINT))
-    team, cleared = TEAMS[chosen.remedy.by], counted(len(chosen.clears), "pod")
-    facts.append(Marked(f"to be done by the {team} team; lets {cleared} schedule", Tone.FAINT))
+    cleared = counted(len(chosen.clears), "pending pod")
+    facts.append(Marked(f"result: {cleared} {agreeing(len(chosen.clears), 'gets', 'get')} a node", Tone.FAINT))
+    facts.append(Marked(f"who: {TEAMS[chosen.remedy.by]} team", Tone.FAINT))
     return build_fix_lines(number, chosen.remedy, style, with_manifests=True, facts=tuple(facts))
 
 
@@ -155,7 +156,7 @@ def _build_no_fix_note(report: Remedies) -> Page:
     return (paragraph(Marked(capitalize(text), Tone.WARNING)),) if text else ()
 
 
-def _build_incomplete_note(report: Remedies) -> Page:
+def _build_note_on_incomplete_search(report: Remedies) -> Page:
     """Build a note that there may be more fixes, or () if the search tried all sets or did not run."""
     if report.searched is None or report.searched.complete:
         return ()
@@ -196,12 +197,11 @@ def _render_remedy(number: int, remedy: Remedy) -> str:
 
     A remedy without such a patch consists of comments only.
     """
-    fits = "without the other waiting pods, the pod would fit" if remedy.holds is False else "the pod fits"
-    effect = f"to be done by the {TEAMS[remedy.by]} team; then {fits} on {remedy.destination}"
-    notes = [f"{number}: {remedy.summary} ({effect})"]
-    notes += [f"caveat: {drawback}" for drawback in remedy.drawbacks]
+    notes = [f"{number}: {remedy.summary}", f"result: {describe_fix_effect(remedy)}"]
     if remedy.gain:
-        notes.append(remedy.gain)
+        notes.append(f"also: {remedy.gain}")
+    notes += [f"caveat: {drawback}" for drawback in remedy.drawbacks]
+    notes.append(f"who: {TEAMS[remedy.by]} team")
     if remedy.owner:
         notes.append(f"strategic merge patch of {remedy.owner}")
     for command in remedy.commands:

@@ -210,15 +210,9 @@ class GreedyChoice:
             self.advance(1)
 
             # Remember the proposal if it is the best so far, and try it with more nodes as well.
-            waiting_after = self._count_relevant_pods(after.waiting)
-            cleared = self._count_relevant_pods(self.settled.waiting) - waiting_after
-            self.cleared[proposal] = cleared
-            helped = sum(key in self.settled.waiting and key not in after.waiting for key in proposal.may_help)
-            if not helped:
-                self.fruitless.add(frozenset(proposal.fix.trial.changes))
+            cleared, helped = self._record_effect(proposal, after)
             is_worthwhile = cleared > 0 and helped >= proposal.special_nodes
-            is_better = is_worthwhile and (best is None or not self._is_no_better(proposal, waiting_after, *best))
-            if is_better and self.rollouts.is_harmless(proposal.fix.trial):
+            if is_worthwhile and self._is_new_best(proposal, after, best):
                 best = proposal, after
             if proposal.special_nodes and not helped:
                 continue  # more nodes of this kind would be taken by pods that do not need them
@@ -229,6 +223,27 @@ class GreedyChoice:
             return False
         self._add_chosen_proposal(*best)
         return True
+
+    def _record_effect(self, proposal: Proposal, after: UnexplainedSettling) -> tuple[int, int]:
+        """Record a proposal's effect, and return how many relevant pods it clears and how many it was meant for.
+
+        `after` is the cluster after the proposal. The second number counts only pods in `may_help` that no longer wait.
+        If it is 0, the proposal is fruitless.
+        """
+        cleared = self._count_relevant_pods(self.settled.waiting) - self._count_relevant_pods(after.waiting)
+        self.cleared[proposal] = cleared
+        helped = sum(key in self.settled.waiting and key not in after.waiting for key in proposal.may_help)
+        if not helped:
+            self.fruitless.add(frozenset(proposal.fix.trial.changes))
+        return cleared, helped
+
+    def _is_new_best(
+        self, proposal: Proposal, after: UnexplainedSettling, best: tuple[Proposal, UnexplainedSettling] | None
+    ) -> bool:
+        """Return whether the proposal is harmless and better than the best one so far. `after` is its result."""
+        if best is not None and self._is_no_better(proposal, self._count_relevant_pods(after.waiting), *best):
+            return False
+        return self.rollouts.is_harmless(proposal.fix.trial)
 
     def _multiply_nodes(self, proposal: Proposal, cleared: int, after: UnexplainedSettling) -> Proposal | None:
         """Return the proposal with as many nodes as its pods may need.

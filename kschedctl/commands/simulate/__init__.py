@@ -186,9 +186,9 @@ def _count_left_out_pods_that_fit(shared: PreparedCluster) -> int | None:
     simulation = Simulation(shared.scheduler, preemption=False)
     index = simulation.view.pods.index
     old_pods = (index[pod.key] for change in shared.changes for pod in rename_replaced_pods(change))
-    simulation.remove([position for position in old_pods if simulation.view.node[position] >= 0])
+    simulation.remove([position for position in old_pods if simulation.view.has_node(position)])
     outcomes = simulation.schedule([index[key] for key in shared.left_out])
-    return None if simulation.interrupted else sum(outcome.row >= 0 for outcome in outcomes)
+    return None if simulation.interrupted else sum(outcome.is_placed for outcome in outcomes)
 
 
 def _add_objects_waiting_elsewhere(
@@ -200,15 +200,19 @@ def _add_objects_waiting_elsewhere(
     becomes undecided if the state of a workload is unknown, unless something else is certainly bad.
     """
     queued = {entry.resource: entry for entry in shared.queued}
-    all_waiting = find_waiting_elsewhere(shared.cluster.with_objects({"Job": shared.suspended_jobs}))
-    not_queued = [entry for entry in all_waiting if entry.resource not in queued and not (new_only and entry.exists)]
-    waiting = (*queued.values(), *not_queued)
-    is_certainly_bad = has_unadmitted(waiting) or (not report.good and not report.undecided)
+    waiting = list(queued.values())
+    for entry in find_waiting_elsewhere(shared.cluster.with_objects({"Job": shared.suspended_jobs})):
+        is_left_out = new_only and entry.exists
+        if entry.resource not in queued and not is_left_out:
+            waiting.append(entry)
+    entries = tuple(waiting)
+    is_certainly_bad = has_unadmitted(entries) or (not report.good and not report.undecided)
+    may_be_undecided = report.undecided or has_unchecked_objects(entries)
     return replace(
         report,
-        waiting_elsewhere=waiting,
+        waiting_elsewhere=entries,
         admitted=dict(shared.flavors),
-        undecided=not is_certainly_bad and (report.undecided or has_unchecked_objects(waiting)),
+        undecided=may_be_undecided and not is_certainly_bad,
     )
 
 
@@ -246,7 +250,7 @@ def run_once(
     not_created = find_not_created(shared, carried_out.rollouts, seed)
     reported_pods = _find_reported_pods(shared, simulation)
     outcomes = [outcome for outcome in carried_out.outcomes if outcome.position in reported_pods]
-    placed = {view.pods.objects[outcome.position].key: outcome for outcome in outcomes if outcome.row >= 0}
+    placed = {view.pods.objects[outcome.position].key: outcome for outcome in outcomes if outcome.is_placed}
     all_pods = {view.pods.objects[outcome.position].key for outcome in outcomes}
     evicted = report_evictions(simulation)
     waiting_pods = _find_waiting_pods(shared)
@@ -279,8 +283,21 @@ def run_once(
         waiting_placed=len(waiting_pods & placed.keys()),
         still_waiting=tuple(sorted(waiting_pods & (all_pods - placed.keys()))),
         autoscaled=tuple(shared.autoscaled),
+        evicted_for_waiting=_list_pods_evicted_for_waiting_pods(evicted, waiting_pods) if shared.changes else (),
     )
     return _add_simulated_growth(report, shared, simulation)
+
+
+def _list_pods_evicted_for_waiting_pods(evicted: Iterable[EvictedPod], waiting_pods: frozenset[str]) -> tuple[str, ...]:
+    """Return the pods that are evicted only for pods that were already waiting, or for the victims of these.
+
+    `evicted` has the evictions in their order.
+    """
+    is_for_waiting: dict[str, bool] = {}
+    for eviction in select_displaced_pods(evicted):
+        starts_with_waiting_pod = eviction.by in waiting_pods or is_for_waiting.get(eviction.by, False)
+        is_for_waiting[eviction.pod] = starts_with_waiting_pod and is_for_waiting.get(eviction.pod, True)
+    return tuple(pod for pod, for_waiting in is_for_waiting.items() if for_waiting)
 
 
 def _find_violated_budgets(cluster: Cluster, evicted: Iterable[EvictedPod]) -> dict[str, int]:
@@ -382,7 +399,7 @@ def _explain_unplaced_pods(
     kinds = 0 if simulation.interrupted else shared.kinds_in_full.get(seed, 0)
     if not kinds:
         return ()
-    unplaced = (simulation.view.pods.objects[outcome.position].key for outcome in outcomes if outcome.row < 0)
+    unplaced = (simulation.view.pods.objects[outcome.position].key for outcome in outcomes if not outcome.is_placed)
     return explain_pods_by_node(Scheduler(build_resulting_cluster(simulation), shared.call_extender), unplaced, kinds)
 
 
@@ -696,7 +713,7 @@ def compare_runs(runs: Sequence[SimulationReport]) -> Variation:
         placed=build_spread(run.placed for run in runs),
         pending=build_spread(run.unplaced for run in runs),
         new_pending=build_spread(len(run.new_pending_pods) for run in runs),
-        evicted=build_spread(run.evicted_pods for run in runs),
+        evicted=build_spread(run.new_evicted_pods for run in runs),
         workloads=tuple(_compare_workload(runs, i) for i in range(len(runs[0].workloads))),
     )
 

@@ -206,7 +206,7 @@ class _RolloutReplay:
         placed_pods = [index[pod] for pod in dict.fromkeys(placement.pod for placement in placements) if pod in index]
         self._created_later = self._find_pods_created_later(placements, set(placed_pods))
         removed = [*placed_pods, *(later.position for later in self._created_later)]
-        following.remove_from_nodes([position for position in removed if self.view.node[position] >= 0])
+        following.remove_from_nodes([position for position in removed if self.view.has_node(position)])
         self._nominated_later = self._find_nominations_created_later(placements)
         for later in self._nominated_later:
             self.view.nominate(later.position, NO_ROW)
@@ -221,7 +221,7 @@ class _RolloutReplay:
             return []
         first = placements[0].nanoseconds
         later = []
-        for number in np.flatnonzero(self.view.node >= 0).tolist():
+        for number in np.flatnonzero(self.view.mask_placed()).tolist():
             position = Position(number)
             created = _parse_creation_time(self.view.pods.objects[position].metadata.creation_timestamp)
             if position not in named and created > first:
@@ -266,7 +266,7 @@ class _RolloutReplay:
         position = self._take_pod_position(placement.pod)
         if position is None:
             return _build_comparison(placement, UNKNOWN_POD, reasons=("the cluster has no such pod",))
-        if self.view.node[position] >= 0:  # scheduled once more under the same name
+        if self.view.has_node(position):  # scheduled once more under the same name
             self.following.remove_from_nodes([position])
         row = Row(self.view.nodes.index.get(placement.node, NO_ROW))
         tried = self.following.attempt_pod(position)
@@ -339,7 +339,7 @@ class _RolloutReplay:
                 later_pod = pod_index[placement.pod]
                 delay = max(placement.nanoseconds - now, 1)  # only a positive delay means "after"
                 later_by_pod[later_pod] = NearbyPlacement(later_pod, Row(node_index[placement.node]), delay)
-        nearby += [later for later in later_by_pod.values() if self.view.node[later.position] < 0]
+        nearby += [later for later in later_by_pod.values() if not self.view.has_node(later.position)]
 
         return [other for other in nearby if other.position != position and abs(other.nanoseconds) < NEARBY_NANOSECONDS]
 

@@ -1,9 +1,8 @@
 """`size`: which nodes would you need if you built the cluster from scratch?
 
 Read `sizing` first: it starts from node sets of a solver (`solved`) or of a greedy packing, and makes them cheaper
-(`search`). `replays` proves each set, and `optimality` looks for cheaper ones. `hints` says why pods get no node.
-`shapes` and `type_shapes` are the node shapes to choose from. `program` is the packing problem as arrays, with the
-greedy packing.
+(`search`). `replays` proves each set, and `optimality` looks for cheaper ones. `shapes` and `type_shapes` are the node
+shapes to choose from. `program` is the packing problem as arrays, with the greedy packing.
 """
 
 from __future__ import annotations
@@ -17,10 +16,9 @@ from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.simulate import prepare_simulation
-from kschedctl.commands.size.hints import iter_instance_type_hints
 from kschedctl.commands.size.report import NodeSizing
 from kschedctl.commands.size.shapes import NodeShape, add_prices_to_shapes, build_pool_shapes
-from kschedctl.commands.size.sizing import SizingCriteria, size_cluster
+from kschedctl.commands.size.sizing import SizingCriteria, iter_instance_type_hints, size_cluster
 from kschedctl.commands.size.type_shapes import build_type_shapes
 from kschedctl.commands.whatif import ScenarioRun
 from kschedctl.errors import InputError, KschedctlError, UsageError

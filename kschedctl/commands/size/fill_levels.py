@@ -139,7 +139,7 @@ class _NodeUsage:
     ) -> None:
         view = simulation.view
         columns = [*program.always_requested, view.resources[PODS]]
-        placed = [outcome for outcome in outcomes if outcome.row >= 0]
+        placed = [outcome for outcome in outcomes if outcome.is_placed]
         self._rows_by_shape = {program.names.index(name): rows for name, rows in nodes.items()}
         self._shape_count = len(program.names)
         self._row = np.array([outcome.row for outcome in placed], np.int64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kschedctl.commands.size.report import NodeSizing, SizingAlternative
+from kschedctl.commands.size.report import NodeSizing
 from kschedctl.render.page import Marked, Page, Stack, Style, Table, paragraph
 from kschedctl.render.sections import (
     build_caveats,
@@ -10,7 +10,7 @@ from kschedctl.render.sections import (
     build_pools_before_and_after,
     describe_message,
 )
-from kschedctl.render.tables import Cells, build_struct_table
+from kschedctl.render.tables import build_struct_table
 from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Tone
 from kschedctl.text.counts import counted, format_price
@@ -64,26 +64,16 @@ def _build_incomplete_note(report: NodeSizing) -> Page:
 
 
 def _build_sets_table(report: NodeSizing, style: Style) -> Page:
-    """Build a table of the sets. Every set took all placeable pods when it was replayed.
-
-    If these are all pods, the sets have check marks. Otherwise, the title says how many pods they take.
-    """
-    title = "Sets of nodes, each replayed with all pods"
-    cells: Cells[SizingAlternative] = {"shapes": _mark_replayed}
-    if report.homeless:
-        title += f": each takes {report.pods - report.homeless:,} of {report.pods:,}"
-        cells = {}
-    return _drop_empty_columns(build_struct_table(report.alternatives, style, cells, title=title))
+    """Build a table of the sets. Every set took all placeable pods when it was replayed, and the title counts them."""
+    pods = counted(report.pods, "pod")
+    placed = f"{report.pods - report.homeless:,} of {pods}" if report.homeless else f"all {pods}"
+    title = f"Sets of nodes, each of which takes {placed} in a replay"
+    return _drop_empty_columns(build_struct_table(report.alternatives, style, title=title))
 
 
 def _drop_empty_columns(page: Page) -> Page:
     """Drop the columns of the page's tables that have no values, such as prices if none is known."""
     return tuple(block.without_empty_columns() if isinstance(block, Table) else block for block in page)
-
-
-def _mark_replayed(alternative: SizingAlternative) -> Marked:
-    """Return how many nodes of each shape a set has, with the check mark of replayed sets."""
-    return Marked(f"✓ {alternative.shapes}", Tone.GOOD)
 
 
 def _describe_lower_bound(report: NodeSizing) -> str:

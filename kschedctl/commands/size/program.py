@@ -235,7 +235,7 @@ def build_program(
     group_of: dict[str, int] = {}
     exclusion_keys = list(_iter_exclusion_keys(view))
     for key, pod_takers in takers.items():
-        info_number = int(view.pods.info[view.pods.index[key]])
+        info_number = view.pods.get_info_number(view.pods.index[key])
         requests = tuple(view.requests[info_number].tolist())
         group = _GroupKey(requests, pod_takers, exclusion_keys[info_number])
         group_of[key] = number_by_group.setdefault(group, len(number_by_group))

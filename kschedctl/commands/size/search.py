@@ -232,17 +232,16 @@ class _Growth:
         compute_cost = self._search.program.compute_cost
         with_more_nodes = self._add_nodes_for_waiting_pods(takers_by_pod)
         slack = self._find_smallest_costly_slack()
-        if (
-            slack is None
-            or (was_packed_with_slack and has_helped_little)
-            or compute_cost(with_more_nodes) <= compute_cost(self._pack_with_slack(slack))
-        ):
-            self.counts = with_more_nodes
-            self._slack = None
-        else:
-            smaller_slack = max((share for share in SLACK if share < slack), default=0.0)
-            self.counts = self._pack_with_slack(slack)
-            self._slack = SlackRange(lower=smaller_slack, upper=slack)
+        may_add_slack = not (was_packed_with_slack and has_helped_little)
+        if slack is not None and may_add_slack:
+            with_slack = self._pack_with_slack(slack)
+            if compute_cost(with_slack) < compute_cost(with_more_nodes):
+                smaller_slack = max((share for share in SLACK if share < slack), default=0.0)
+                self.counts = with_slack
+                self._slack = SlackRange(lower=smaller_slack, upper=slack)
+                return
+        self.counts = with_more_nodes
+        self._slack = None
 
     def _find_smallest_costly_slack(self) -> float | None:
         """Return the smallest value in SLACK with which the set costs more than now, or None if there is none."""

@@ -277,7 +277,7 @@ def find_places_of_pending_pods(
     place_by_node = _map_nodes_to_places(shapes)
     places_by_info: dict[int, tuple[Place, ...]] = {}
     places: Places = {}
-    pending_positions = np.flatnonzero(view.node < 0)
+    pending_positions = np.flatnonzero(~view.mask_placed())
     on_tried = progress.begin("Trying nodes for each kind of pod", len(np.unique(view.pods.info[pending_positions])))
     for position in pending_positions.tolist():
         number = int(view.pods.info[position])
@@ -340,10 +340,11 @@ def split_shapes_by_zone(shapes: Mapping[str, NodeShape], places: Places) -> dic
     return all_shapes
 
 
-def find_taking_shapes(places: Places, shapes: Mapping[str, NodeShape]) -> Takers:
-    """Map each pod to the names of the shapes that offer one of its places.
+def map_pods_to_shapes(places: Places, shapes: Mapping[str, NodeShape]) -> Takers:
+    """Map each pod to the names of the shapes on which it fits.
 
-    Shapes that are limited to one zone are included.
+    `places` has the places on which each pod fits: pairs of a shape and a zone. Variants of a shape that exist in only
+    one of these zones are included.
     """
     shapes_by_place: dict[Place, list[str]] = {}
     for name, shape in shapes.items():

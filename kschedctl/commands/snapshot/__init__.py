@@ -5,7 +5,7 @@ The comparison of two snapshots is in this module. `kschedctl/sources/archive_fi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,7 +21,9 @@ from kschedctl.api.objects import (
     PodMeta,
     PodStatus,
     ReplicationController,
+    StoredJob,
     StoredWorkload,
+    Struct,
     WorkloadStatus,
     get_object_key,
 )
@@ -31,6 +33,8 @@ from kschedctl.commands.snapshot.report import FieldChange, ObjectChange, Snapsh
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _Key = tuple[str, str]
+SCHEDULING_KINDS = frozenset(FIELDS) - {*OBSERVED, *CREATION_KINDS}
+"""The kinds that kube-scheduler reads, without those that record how scheduling went or decide which pods exist."""
 
 
 def diff(before: Cluster, after: Cluster, names: tuple[str, str] = ("before", "after")) -> SnapshotDiff:
@@ -40,8 +44,18 @@ def diff(before: Cluster, after: Cluster, names: tuple[str, str] = ("before", "a
     >>> str(diff(kschedctl.Cluster.from_objects([]), kschedctl.Cluster.from_objects([])))
     'No difference that matters for scheduling'
     """
-    changes = tuple(_build_change(difference) for difference in iter_object_differences(before, after))
-    return SnapshotDiff(*names, changes, tuple(_iter_scheduler_changes(before, after)))
+    differences = iter_object_differences(before, after, kinds=FIELDS.keys() - OBSERVED)
+    return SnapshotDiff(
+        *names,
+        tuple(map(_build_change, differences)),
+        tuple(_iter_scheduler_changes(before, after)),
+        not_compared=_find_kinds_read_once(before, after),
+    )
+
+
+def _find_kinds_read_once(before: Cluster, after: Cluster) -> tuple[str, ...]:
+    """Return the kinds that only one of the snapshots contains, because they were not read for the other one."""
+    return tuple(kind for kind in FIELDS if (before.find_gap(kind) is None) != (after.find_gap(kind) is None))
 
 
 class _Difference(NamedTuple):
@@ -63,13 +77,16 @@ class _Difference(NamedTuple):
         return bool(old_uid and new_uid) and old_uid != new_uid
 
 
-def iter_object_differences(before: Cluster, after: Cluster) -> Iterator[_Difference]:
-    """Yield the objects that differ in a field that scheduling reads, by kind and sorted by name within each kind.
+def iter_object_differences(
+    before: Cluster, after: Cluster, kinds: Collection[str] = SCHEDULING_KINDS
+) -> Iterator[_Difference]:
+    """Yield the objects of these kinds that differ in a field that is read, by kind and by name within each kind.
 
-    Kinds that only record how scheduling went, or only determine which pods are created, are not compared.
+    Kinds that were read for only one of the clusters are left out.
     """
+    not_compared = _find_kinds_read_once(before, after)
     for kind, field in FIELDS.items():
-        if kind in (*OBSERVED, *CREATION_KINDS):
+        if kind not in kinds or kind in not_compared:
             continue
         if kind == "Pod":
             yield from _iter_pod_changes(before.pods, after.pods)
@@ -132,20 +149,36 @@ def _build_change(difference: _Difference) -> ObjectChange:
     name = "/".join(part for part in key if part)
     if old is None or new is None:
         return ObjectChange(kind, name, "added" if old is None else "removed")
-    fields = _iter_field_changes("", *(msgspec.to_builtins(_strip_unread_parts(obj)) for obj in (old, new)))
+    fields = _iter_field_changes("", *(_to_builtins_with_zeros(_strip_unread_parts(obj)) for obj in (old, new)))
     return ObjectChange(kind, name, "recreated" if difference.is_recreated else "changed", tuple(fields))
+
+
+def _to_builtins_with_zeros(obj: Struct) -> dict[str, Any]:
+    """Convert a struct to plain data, with the numbers that are 0 by default, which are no optional fields."""
+    builtins: dict[str, Any] = msgspec.to_builtins(obj)
+    for attribute, name in zip(obj.__struct_fields__, obj.__struct_encode_fields__, strict=True):
+        value = getattr(obj, attribute)
+        if type(value) is int:
+            builtins.setdefault(name, value)
+        elif isinstance(value, Struct) and (fields := _to_builtins_with_zeros(value)):
+            builtins[name] = fields
+    return builtins
 
 
 def _strip_unread_parts(obj: Any) -> Any:
     """Return the object without the fields that scheduling does not read, and without UID and creation time.
 
-    Conditions of nodes and the status of workloads are removed as well.
+    Conditions of nodes and the status of workloads are removed as well. Of Jobs, the numbers of ended pods and the
+    conditions stay, since these decide whether evicted pods are recreated.
     """
     obj = strip_unread_data(obj)
     if isinstance(obj, Node):
         obj = replace(obj, status=replace(obj.status, conditions=()))
     if isinstance(obj, StoredWorkload | ReplicationController):
         obj = replace(obj, status=WorkloadStatus())
+    if isinstance(obj, StoredJob):
+        conditions = tuple(replace(each, message="", last_transition_time=None) for each in obj.status.conditions)
+        obj = replace(obj, status=replace(obj.status, conditions=conditions))
     if isinstance(obj, Pod):
         obj = replace(obj, status=_strip_pod_status(obj.status))
     metadata: ObjectMeta | PodMeta = replace(obj.metadata, uid="", creation_timestamp=None)

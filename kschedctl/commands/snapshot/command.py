@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from kschedctl.api.copying import replace
+from kschedctl.cli.main import build_command_line
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.output_options import Answer, Color, Untabled
 from kschedctl.cli.source import ALL_KINDS, load_cluster
@@ -121,7 +122,10 @@ def diff(
 ) -> Answer:
     """Show what changed between two snapshots that matters for scheduling. Exits with 1 if something did."""
     report = difference(read_archive(before), read_archive(after), (before, after))
-    return view.answer(report, EXIT_DIFFERENT if report.changes or report.scheduler else EXIT_SAME)
+    if not (report.changes or report.scheduler):
+        return view.answer(report, EXIT_SAME)
+    command = build_command_line("snapshot", "diff", before, after)
+    return view.answer(report, EXIT_DIFFERENT, commands={"": (command,)})
 
 
 snapshot = {"save": save, "show": show, "diff": diff}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from kschedctl.api.api_versions import is_custom_api
 from kschedctl.api.kinds import KINDS
@@ -11,6 +12,7 @@ from kschedctl.commands.snapshot.report import FieldChange, ObjectChange, Snapsh
 from kschedctl.render.page import Bullets, Marked, Page, Style, limit_rows_by_style, paragraph, section
 from kschedctl.render.tables import Row, build_table, keep_row, number_columns
 from kschedctl.reports.columns import Column, Tone
+from kschedctl.text.counts import capitalize
 
 CHANGES_SHOWN = 30
 LONGEST_VALUE = 60
@@ -81,7 +83,10 @@ def build_diff_page(report: SnapshotDiff, style: Style) -> Page:
     field_columns = (Column("field"), Column("before"), Column("after", beneath="→"))
     return (
         paragraph(Marked(summary, Tone.STRONG), names),
-        *build_table(report.scheduler, field_columns, _build_field_row, limit=None, title="Scheduler"),
+        *(paragraph(Marked(f"{capitalize(text)}.", Tone.WARNING)) for text in report.describe_unread_kinds()),
+        *build_table(
+            report.scheduler, field_columns, partial(_build_field_row, style=style), limit=None, title="Scheduler"
+        ),
         *_build_count_table(report.changes),
         *_build_change_table(report.changes, field_columns, style),
     )
@@ -101,12 +106,12 @@ def _build_count_table(changes: tuple[ObjectChange, ...]) -> Page:
 def _build_change_table(changes: tuple[ObjectChange, ...], field_columns: tuple[Column, ...], style: Style) -> Page:
     """Build the table of changes, with a row per changed field."""
     shown, note = limit_rows_by_style(changes, style, CHANGES_SHOWN)
-    rows = [row for change in shown for row in _iter_change_rows(change)]
+    rows = [row for change in shown for row in _iter_change_rows(change, style)]
     columns = (Column("kind"), Column("name", keep=True), Column("what"), *field_columns)
     return build_table(rows, columns, keep_row, limit=None, title="Changes", note=note)
 
 
-def _iter_change_rows(change: ObjectChange) -> Iterator[Row]:
+def _iter_change_rows(change: ObjectChange, style: Style) -> Iterator[Row]:
     """Yield one row per changed field of an object, of which only the first row names the object.
 
     An object without changed fields, such as an added one, has one row.
@@ -116,29 +121,29 @@ def _iter_change_rows(change: ObjectChange) -> Iterator[Row]:
         yield (change.kind, change.name, what, "", "", "")
     for number, field in enumerate(change.fields):
         first: Row = (change.kind, change.name, what) if number == 0 else ("", "", "")
-        yield (*first, *_build_field_row(field))
+        yield (*first, *_build_field_row(field, style))
 
 
-def _build_field_row(change: FieldChange) -> Row:
-    """Build the cells about a changed field."""
-    return (change.field, *_shorten_to_difference(change.before, change.after))
+def _build_field_row(change: FieldChange, style: Style) -> Row:
+    """Build the cells about a changed field. Only output of limited width shortens its values."""
+    return (change.field, *_shorten_to_difference(change.before, change.after, max(LONGEST_VALUE, style.width // 2)))
 
 
-def _shorten_to_difference(before: str | None, after: str | None) -> tuple[str, str]:
-    """Return both values as texts. If one of them is long, both are reduced to where they differ.
+def _shorten_to_difference(before: str | None, after: str | None, longest: int) -> tuple[str, str]:
+    """Return both values as texts. If one has more than `longest` characters, both are reduced to where they differ.
 
     AROUND equal characters before and after the difference are kept.
 
-    >>> _shorten_to_difference("x" * 99 + "cpu=1" + "y" * 99, "x" * 99 + "cpu=2" + "y" * 99)
+    >>> _shorten_to_difference("x" * 99 + "cpu=1" + "y" * 99, "x" * 99 + "cpu=2" + "y" * 99, 60)
     ('…xxxxxxxxcpu=1yyyyyyyyyyyy…', '…xxxxxxxxcpu=2yyyyyyyyyyyy…')
     """
     old = "–" if before is None else before
     new = "–" if after is None else after
-    if max(len(old), len(new)) <= LONGEST_VALUE:
+    if max(len(old), len(new)) <= longest:
         return old, new
     start = max(_count_common_prefix(old, new) - AROUND, 0)
     end = max(_count_common_prefix(old[::-1], new[::-1]) - AROUND, 0)
-    return _cut_out_difference(old, start, end), _cut_out_difference(new, start, end)
+    return _cut_out_difference(old, start, end, longest), _cut_out_difference(new, start, end, longest)
 
 
 def _count_common_prefix(first: str, second: str) -> int:
@@ -147,15 +152,15 @@ def _count_common_prefix(first: str, second: str) -> int:
     return next((i for i, (a, b) in pairs if a != b), min(len(first), len(second)))
 
 
-def _cut_out_difference(text: str, start: int, end: int) -> str:
-    """Cut ``start`` characters from the beginning and ``end`` from the end. Shorten what remains to LONGEST_VALUE.
+def _cut_out_difference(text: str, start: int, end: int, longest: int) -> str:
+    """Cut ``start`` characters from the beginning and ``end`` from the end. Shorten what remains to ``longest``.
 
     Ellipses mark what is cut off.
     """
     shown = text[start : len(text) - end]
     is_cut_at_end = end > 0
-    if len(shown) > LONGEST_VALUE:
-        shown, is_cut_at_end = shown[: LONGEST_VALUE - 1], True
+    if len(shown) > longest:
+        shown, is_cut_at_end = shown[: longest - 1], True
     before = "…" if start else ""
     after = "…" if is_cut_at_end else ""
     return f"{before}{shown}{after}"

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+
 import msgspec
+from msgspec.structs import replace
 
 from kschedctl.reports.document import Document, RootDocument
 from kschedctl.reports.report import Report
-from kschedctl.text.counts import counted
+from kschedctl.reports.summary import Summary
+from kschedctl.text.counts import counted, first_few
+
+LONGEST_VALUES = 60
+"""The number of characters of two values that the summary shows."""
 
 
 class SnapshotReport(RootDocument, frozen=True):
@@ -70,6 +77,8 @@ class SnapshotDiff(Report, frozen=True):
     changes: tuple[ObjectChange, ...] = ()
     scheduler: tuple[FieldChange, ...] = ()
     """Changes of the scheduler's configuration, feature gates and version."""
+    not_compared: tuple[str, ...] = ()
+    """The kinds that were read for only one of the snapshots."""
     kind: str = "SnapshotDiff"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -77,3 +86,85 @@ class SnapshotDiff(Report, frozen=True):
         if not (self.changes or self.scheduler):
             return "No difference", "that matters for scheduling"
         return counted(len(self.changes), "difference"), f"{self.before} → {self.after}"
+
+    def extend_summary(self, summary: Summary) -> Summary:
+        """Add the most important changes to the summary: first of nodes and pods, and then of other objects."""
+        return replace(
+            summary,
+            warnings=(
+                *self.describe_unread_kinds(),
+                *_describe_node_changes(self._select_changes("Node")),
+                *_describe_pod_changes(self._select_changes("Pod")),
+                *(f"scheduler: {_describe_field_change(field)}" for field in self.scheduler),
+                *_describe_other_changes(self._select_other_changes()),
+            ),
+            figures={"changes": len(self.changes)},
+            left_out={"changes": len(self.changes)} if self.changes else {},
+        )
+
+    def _select_changes(self, kind: str) -> list[ObjectChange]:
+        """Return the changes of objects of a kind."""
+        return [change for change in self.changes if change.kind == kind]
+
+    def _select_other_changes(self) -> list[ObjectChange]:
+        """Return the changes of objects other than nodes and pods. ReplicaSets, which follow Deployments, come last."""
+        others = [change for change in self.changes if change.kind not in ("Node", "Pod")]
+        return sorted(others, key=lambda change: change.kind == "ReplicaSet")
+
+    def describe_unread_kinds(self) -> tuple[str, ...]:
+        """Return a text that names the kinds that were not compared, or () if all were."""
+        if not self.not_compared:
+            return ()
+        return (f"not compared, since only one snapshot has them: {first_few(self.not_compared)}",)
+
+
+def _describe_node_changes(changes: Sequence[ObjectChange]) -> Iterator[str]:
+    """Yield texts on nodes: cordoned, uncordoned, otherwise changed, added, removed and recreated ones."""
+    names_by_change: dict[str, list[str]] = {}
+    for change in changes:
+        values = {field.field: field.after for field in change.fields}
+        what = change.change
+        if "spec.unschedulable" in values:
+            what = "cordoned" if values["spec.unschedulable"] == "true" else "uncordoned"
+        elif change.fields:
+            what = f"{change.change} ({first_few(list(values))})"
+        names_by_change.setdefault(what, []).append(change.name)
+    for what, names in names_by_change.items():
+        yield f"{counted(len(names), 'node')} {what}: {first_few(names)}"
+
+
+def _describe_pod_changes(changes: Sequence[ObjectChange]) -> Iterator[str]:
+    """Yield texts on pods: those that lost, got or changed their node, and added, removed and changed ones."""
+    names_by_change: dict[str, list[str]] = {}
+    for change in changes:
+        nodes = next((field for field in change.fields if field.field == "spec.nodeName"), None)
+        if nodes is None or change.change == "recreated":
+            what = change.change
+        elif nodes.before and nodes.after:
+            what = "moved to another node"
+        else:
+            what = "without a node now" if nodes.before else "with a node now"
+        names_by_change.setdefault(what, []).append(change.name)
+    for what, names in sorted(names_by_change.items(), key=lambda entry: entry[0] != "without a node now"):
+        yield f"{counted(len(names), 'pod')} {what}: {first_few(names)}"
+
+
+def _describe_other_changes(changes: Iterable[ObjectChange]) -> Iterator[str]:
+    """Yield texts on other objects: each changed object with its fields, and the names of added and removed ones."""
+    names_by_change: dict[tuple[str, str], list[str]] = {}
+    for change in changes:
+        if change.fields:
+            fields = first_few([_describe_field_change(field) for field in change.fields])
+            yield f"{change.kind} {change.name}: {fields}"
+        else:
+            names_by_change.setdefault((change.kind, change.change), []).append(change.name)
+    for (kind, what), names in names_by_change.items():
+        yield f"{kind} {what}: {first_few(names)}"
+
+
+def _describe_field_change(change: FieldChange) -> str:
+    """Return the field with its values before and after, or only the field if they are long."""
+    before, after = change.before or "–", change.after or "–"
+    if len(before) + len(after) > LONGEST_VALUES:
+        return change.field
+    return f"{change.field} {before} → {after}"

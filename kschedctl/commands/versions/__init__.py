@@ -109,8 +109,23 @@ def compare_versions(first: str, second: str) -> VersionChanges:
         if before is not None and after is not None and before != after:
             since, _ = aspect.values.find_step(max(first_version, second_version))
             change = _build_version_change(aspect, since, before, after)
+            change = replace(change, between=_list_states_between(aspect.values, first_version, second_version))
             changes.append(_add_default_switch(change, aspect, first_version, second_version))
     return VersionChanges((str(first_version), str(second_version)), compared=True, changes=_sort_newest_first(changes))
+
+
+def _list_states_between(
+    values: ByVersion[object], first_version: KubeVersion, second_version: KubeVersion
+) -> tuple[str, ...]:
+    """List the values that an aspect had only between two versions, in their direction, each with its first release."""
+    oldest, newest = sorted((first_version, second_version))
+    ends = (values.at(oldest), values.at(newest))
+    states = [
+        f"{describe_rule_value(value)} since {since.split()[-1]}"
+        for since, value in values.steps
+        if since and oldest < KubeVersion.parse(since.split()[-1]) < newest and value is not None and value not in ends
+    ]
+    return tuple(states if first_version < second_version else reversed(states))
 
 
 def _add_default_switch(

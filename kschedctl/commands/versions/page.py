@@ -76,11 +76,13 @@ def _build_changes_table(
     The table of feature gates has columns for the stages before and after. Every other change is described in one cell.
     `direction` names the versions on both sides of the arrow in that cell.
     """
-    since = Column("since", keep=True)
+    compared = direction != "before → after"
+    since = Column("last changed" if compared else "since", keep=True)
     columns: tuple[Column, ...]
     if for_gates:
-        default = Column("default since", beneath="default since")
-        columns = (since, Column("gate", keep=True), Column("before"), Column("after", beneath="→"), default)
+        default = Column("default changed in", beneath="default changed in")
+        before, after = direction.split(" → ")
+        columns = (since, Column("gate", keep=True), Column(before), Column(after, beneath="→"), default)
         build_row = _build_gate_row
     elif style.narrow:
         columns = (since, Column(f"plugin and change, {direction}"))
@@ -104,7 +106,7 @@ def _build_narrow_row(change: VersionChange) -> Row:
 
 def _describe_change(change: VersionChange) -> str:
     """Describe the behavior that differs, and its values before and after."""
-    return f"{change.what}: {change.before} → {change.after}"
+    return f"{change.what}: {' → '.join((change.before, *change.between, change.after))}"
 
 
 def _describe_basis(change: VersionChange) -> Marked:
@@ -115,4 +117,6 @@ def _describe_basis(change: VersionChange) -> Marked:
 
 def _build_gate_row(change: VersionChange) -> Row:
     """Build the row of a feature gate. The default may be older than the latest change of its stage."""
-    return (Stack(change.since), change.where, change.before, change.after, change.switched)
+    between = tuple(Marked(state, Tone.FAINT) for state in change.between)
+    after = Stack((change.after, *between)) if between else change.after
+    return (Stack(change.since), change.where, change.before, after, change.switched)

@@ -29,7 +29,11 @@ class VersionChange(Document, frozen=True):
     since: tuple[str, ...]
     """The release that brought `after`, after those to which it was backported."""
     before: str
+    """The state in the older version: of two compared ones, or the one before `since`."""
     after: str
+    """The state in the newer version."""
+    between: tuple[str, ...] = ()
+    """If two versions are compared: the states that differ from both, each with the release that brought it."""
     switched: str = ""
     """For a feature gate or plugin: the release since which its default is that of `after`, if `before` has the other.
     Later releases may have changed its stage.

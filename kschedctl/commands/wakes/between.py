@@ -280,7 +280,7 @@ def _describe_wakes(
     """
     if rejected.queue == NONE:
         end = f"; at the second it {later_state.description}" if later_state.ended else ""
-        return f"fitted at the first moment: nothing had to wake it{end}"
+        return f"fitted at the first moment, so no change had to trigger a retry{end}"
     if rejected.queue != UNSCHEDULABLE:
         return "did not wait for an event: it is retried after its back-off"
     if waking_count:

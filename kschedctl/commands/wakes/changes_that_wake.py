@@ -35,7 +35,7 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.text.counts import counted
 
-NOTHING = "nothing has to wake it"
+NOTHING = "no change is needed"
 
 
 def find_wake_ups(scheduler: Scheduler, pod: Pod) -> WakeUps:
@@ -108,9 +108,9 @@ def _describe_awaited_changes(rejected: RejectedPod, kind_count: int) -> str:
         return f"does not wait for an event: it is retried after its back-off ({rejected.message})"
     group = rejected.gang.report if rejected.gang else rejected.pod_group
     if group is None:
-        return f"fits now: {NOTHING}"
+        return f"fits now, so {NOTHING}"
     noun = "gang" if group.policy == "gang" else "group"
-    return f"fits now with its {noun} {group.short_name}: {NOTHING}"
+    return f"fits now with its {noun} {group.short_name}, so {NOTHING}"
 
 
 def _build_rejector_report(scheduler: Scheduler, rejected: RejectedPod, plugin: str) -> RejectorReport:
@@ -146,7 +146,7 @@ def _iter_rejection_reasons(rejected: RejectedPod, plugin: str) -> Iterator[str]
         if is_before_filter or elimination.plugin == plugin:
             nearest = elimination.nearest
             nodes_text = f"{elimination.nodes:,} of {node_count}: {elimination.reason}"
-            nearest_label = "" if elimination.nodes == 1 else "closest is "
+            nearest_label = "" if elimination.nodes == 1 else "closest to fitting: "
             yield f"{nodes_text} ({nearest_label}{nearest.node}: {nearest.fact})" if nearest else nodes_text
 
 
@@ -191,7 +191,7 @@ def iter_wake_triggers(
     for registration in registrations:
         lacks_hint = not hinted or (NODE in pre_checked and registration.hint is None)
         if lacks_hint:
-            yield from _iter_unhinted_triggers(registration, pre_checked)
+            yield from _iter_triggers_without_hint(registration, pre_checked)
         else:
             with_hint.append(registration)
     if hinted:
@@ -239,11 +239,11 @@ def _reaches_all_pods(change: WakeTrigger, checked: Collection[str]) -> bool:
     return change.kind != POD or ASSIGNED_POD not in checked or bool(change.action & FREEING[POD])
 
 
-def _iter_unhinted_triggers(registration: ClusterEventWithHint, checked: Collection[str]) -> Iterator[WakeTrigger]:
-    """Yield the kinds of changes for which the plugin registered without a hint.
+def _iter_triggers_without_hint(registration: ClusterEventWithHint, checked: Collection[str]) -> Iterator[WakeTrigger]:
+    """Yield the changes of one kind for which the plugin registered without a queueing hint.
 
-    Changes that free resources reach all pods. Other changes of pre-checked kinds (`checked`) only reach the pods that
-    they may concern.
+    Each change has a description of the pods that it wakes. Those are usually all pods that the plugin rejected. For
+    kinds in `checked`, upstream first checks which pods a change may help, unless the change frees resources.
     """
     pre_checked_kind = ASSIGNED_POD if registration.kind == POD else registration.kind
     if pre_checked_kind not in checked:

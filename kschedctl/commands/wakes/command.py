@@ -52,8 +52,8 @@ def wakes(
         typer.Option(
             "--event",
             metavar="FILE",
-            help="File with changed objects in their new state, or a list of events: {action, old, new} or watch "
-            "events.",
+            help="File with the changed objects, or with a list of events: watch events, or objects with the fields "
+            "action, old and new.",
         ),
     ] = "",
     between: Annotated[

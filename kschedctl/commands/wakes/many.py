@@ -137,9 +137,9 @@ def _iter_answers_by_change(
 
 def _is_pod_served(scheduler: Scheduler, pod: Pod) -> bool:
     """Return whether a profile serves the pod of the cluster."""
-    table = scheduler.view.pods
-    info_code = int(table.info[table.index[pod.key]])
-    return table.infos[info_code].spec.scheduler_name in scheduler.configuration.profiles
+    pods = scheduler.view.pods
+    info = pods.get_info(pods.index[pod.key])
+    return info.spec.scheduler_name in scheduler.configuration.profiles
 
 
 def iter_groups_of_rejected_pods(scheduler: Scheduler, pods: Sequence[Pod]) -> Iterator[tuple[RejectedPod, list[Pod]]]:
@@ -152,7 +152,7 @@ def iter_groups_of_rejected_pods(scheduler: Scheduler, pods: Sequence[Pod]) -> I
     for pod in pods:
         # Only the last pods of a gang may find no room, so the pods of a gang are not interchangeable
         member_key = pod.key if find_gangs(pod) or get_group_key(pod) else ""
-        info_code = int(table.info[table.index[pod.key]])  # equal for pods that look the same to the scheduler
+        info_code = table.get_info_number(table.index[pod.key])  # equal for pods that look the same to the scheduler
         groups.setdefault((info_code, pod.status.nominated_node_name, member_key), []).append(pod)
 
     tried_groups = TriedGroups()

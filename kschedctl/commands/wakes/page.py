@@ -86,7 +86,7 @@ def _build_rejector_section(rejector: RejectorReport) -> Page:
 def build_many_wake_ups_page(report: WakeUpsOfMany, style: Style) -> Page:
     """Build the page on several pods, with a row for each pod. If there are no pods, a line says so."""
     title, *scope = report.build_first_line()
-    columns = (Column("pod", keep=True), Column("state"), Column("waking changes", right=True))
+    columns = (Column("pod", keep=True), Column("state"), Column("kinds of retry triggers", right=True))
     if not report.pods:
         return (paragraph(Marked(title, Tone.GOOD), *scope), *_build_unserved_line(report))
     return (

@@ -125,7 +125,8 @@ class WakeUpsOfMany(Report, frozen=True):
         missing = sum(pod.not_created is not None for pod in self.pods)
         missing_text = f"Not created: {missing:,} of {counted(len(self.pods), 'pod')}; " if missing else ""
         waiting_pods = f"{counted(waiting, 'pod')} {self.scope}".strip()
-        clause = agreeing(waiting, "waits for a change that wakes it", "wait for a change that wakes them")
+        clause = agreeing(waiting, "waits", "wait") + " for a change that makes the scheduler retry "
+        clause += agreeing(waiting, "it", "them")
         return (f"{missing_text}{waiting_pods} {clause}{describe_doubt(self.unknown)}",)
 
     @property

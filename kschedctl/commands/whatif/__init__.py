@@ -8,13 +8,13 @@ scores.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
-from kschedctl.api.arrays import Position
+from kschedctl.api.arrays import NO_ROW, Position
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kube_version import KubeVersion
@@ -33,17 +33,20 @@ from kschedctl.commands.whatif.comparison import (
     group_message_changes,
     iter_pod_changes,
 )
-from kschedctl.commands.whatif.report import BLOCKED, PodChange, StepReport, WhatIf
+from kschedctl.commands.whatif.report import BLOCKED, PodChange, StepReport, WaitBetweenSteps, WhatIf
 from kschedctl.commands.whatif.rescheduling import compare_replacements
 from kschedctl.errors import KschedctlError, UsageError
 from kschedctl.replay import edits as node_edits
+from kschedctl.replay.before_deletion import PodsBeforeDeletion, report_pods_before_deletion
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.budget_statuses import with_current_budgets
+from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.controllers.manifests import build_error_names, locate_errors
 from kschedctl.replay.controllers.workload_change import WorkloadChange
 from kschedctl.replay.edits import find_pods_on_nodes, select_pods
 from kschedctl.replay.node_drain import NodeDrain, find_pinned_volumes
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_seeds
+from kschedctl.replay.placements import report_evictions
 from kschedctl.replay.scenarios import (
     FileReader,
     StepResult,
@@ -58,22 +61,25 @@ from kschedctl.replay.scenarios import steps as scenario_steps
 from kschedctl.replay.settling import (
     SettledCluster,
     build_settled_cluster,
+    enable_pod_recreation,
     explain_with_victims,
     find_pods_still_pending,
     list_displaced_victims,
     schedule_with_victims,
     settle,
+    settle_simulation,
 )
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.terminating_pods import find_down_nodes
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports import scenario as parts
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.reports.placements import BlockedPod, DownNode, PinnedVolume, describe_down_nodes
+from kschedctl.reports.placements import BlockedPod, DownNode, EvictedPod, PinnedVolume, describe_down_nodes
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.outcome import SCHEDULED, UNSCHEDULABLE, Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 EDITS: Mapping[str, Callable[[Any, Cluster, FileReader], StepResult]] = {
@@ -91,9 +97,9 @@ EDITS: Mapping[str, Callable[[Any, Cluster, FileReader], StepResult]] = {
     "instanceTypes": scenario_steps.launch_nodes,
 }
 """Step -> the function that performs it. `apply` and `drain` are performed by ScenarioRun."""
-CHANGES_WITH_CREATION = frozenset({"Created", "Moved", "NewlyPending"})
+CHANGES_WITH_CREATION = frozenset({"Created", "Moved", "NewlyPending", "Restarted"})
 """The changes for which a pod has to be created."""
-CHANGES_WITH_REPLACEMENT = frozenset({"Moved", "NewlyPending"})
+CHANGES_WITH_REPLACEMENT = frozenset({"Moved", "NewlyPending", "Restarted"})
 """The changes of pods that existed before."""
 
 CHANGES_OF_VERDICT = frozenset({"NewlyPending", "NewlyScheduled"})
@@ -104,8 +110,14 @@ class StepEffect(NamedTuple):
     """The immediate effect of a step, before it is known how the cluster settles."""
 
     displaced: int
-    """The number of pods that lost their node."""
+    """The number of pods that lost their node, apart from pods that end with it."""
     notes: Sequence[str]
+    recreated: Collection[str] = ()
+    """The displaced pods that controllers recreate."""
+    ending: int = 0
+    """The number of pods of DaemonSets and static pods that end."""
+    before_deletion: PodsBeforeDeletion = PodsBeforeDeletion()
+    """The pods that wait or run late until failed nodes are deleted."""
     blocked: Sequence[BlockedPod] = ()
     """Pods that a drain cannot evict."""
     returned: Sequence[str] = ()
@@ -139,6 +151,16 @@ class ScenarioRun:
     """Namespace of pods that pass admission -> whether all of admission is replayed for it."""
     admitted: set[str] = field(default_factory=set)
     """Recreated pods that went through admission."""
+    replays_time_before_deletion: bool = True
+    """Whether to find the pods that wait or run late until failed nodes are deleted."""
+    restarted: set[str] = field(default_factory=set)
+    """The pods that were displaced or preempted in some step and recreated."""
+    unplaced_by_step: list[list[str]] = field(default_factory=list)
+    """For each step, the pods that wait after it and did not wait before the scenario."""
+    workload_by_waiting_pod: dict[str, str] = field(default_factory=dict)
+    """The workload of each pod in `unplaced_by_step`."""
+    _waiting_at_start: frozenset[str] = frozenset()
+    """The pods that wait before the first step."""
 
     def run_steps(self, scenario: parts.Scenario, progress: Progress) -> None:
         """Run the steps one after the other, until the last step or an interruption.
@@ -162,19 +184,31 @@ class ScenarioRun:
         step cannot be performed.
         """
         name, part = get_step_name_and_parameters(step)
+        if not self.steps:
+            self._waiting_at_start = frozenset(self.settled.waiting)
         try:
             effect = self._perform_step(name, part)
         except KschedctlError as error:
             raise add_step_to_error(error, len(self.steps) + 1, name, self.where) from None
         settled = self.settled
         self.unknown = merge_unknown_kinds((self.unknown, settled.unknown))
+        self.restarted.update(effect.recreated, settled.evicted)
+        newly_waiting = [key for key in settled.waiting if key not in self._waiting_at_start]
+        self.unplaced_by_step.append(newly_waiting)
+        for key in newly_waiting:
+            pod = settled.cluster.pod(*key.split("/", 1))
+            self.workload_by_waiting_pod[key] = str(find_owner(pod)) if pod else ""
         report = StepReport(
             name,
             effect.displaced,
             placed=settled.placed,
             pending=len(settled.waiting),
-            evicted=settled.evicted,
+            evicted=len(settled.evicted),
             notes=tuple(effect.notes),
+            subject=part.subject,
+            ending=effect.ending,
+            waiting_until_deleted=effect.before_deletion.waiting,
+            late_pods=effect.before_deletion.late,
             blocked=tuple(effect.blocked),
             returned=tuple(effect.returned),
             not_drained=tuple(effect.not_drained),
@@ -191,13 +225,47 @@ class ScenarioRun:
                 return self._apply_manifests(step)
             case parts.SomeNodes() if name == "drain":
                 return self._drain_nodes(step)
+        cluster_before = self.settled.cluster
         edit = self.build_edit(name, step)
         self.pinned_volumes += _find_volumes_on_deleted_nodes(self.settled.cluster, edit.cluster)
         is_scaled = isinstance(step, parts.ScaleWorkload)
         cluster = with_current_budgets(edit.resulting_cluster, self.settled.cluster, is_scaled=is_scaled)
         settled = settle(cluster, self.seed, self.sampling, self.call_extender)
         self.settled = replace(settled, cluster=with_current_budgets(settled.cluster, cluster))
-        return StepEffect(edit.displaced_count, edit.notes)
+        before_deletion = PodsBeforeDeletion()
+        recreated = [pod for pod in edit.displaced if edit.changed_pods[pod.metadata.namespace, pod.metadata.name]]
+        if isinstance(step, parts.LostNodes) and recreated and self.replays_time_before_deletion:
+            before_deletion = self._replay_time_before_deletion(cluster_before, edit.cluster, recreated)
+        return StepEffect(
+            len(edit.displaced),
+            edit.notes,
+            recreated=[pod.key for pod in recreated],
+            ending=edit.ending_count,
+            before_deletion=before_deletion,
+        )
+
+    def _replay_time_before_deletion(
+        self, before: Cluster, without_nodes: Cluster, recreated: Sequence[Pod]
+    ) -> PodsBeforeDeletion:
+        """Find the pods that wait or run late until failed nodes are deleted.
+
+        `before` is the cluster before the step, `without_nodes` lacks the failed nodes, and `recreated` are the pods
+        that controllers recreate. `settled` is the cluster after the deletion.
+        """
+        shared = SharedCluster(before, self.sampling, self.call_extender)
+        view = shared.scheduler.view
+        remaining_nodes = {node.metadata.name for node in without_nodes.nodes}
+        is_lost_node = np.array([name not in remaining_nodes for name in view.nodes.names], np.bool_)
+        outcomes = []
+        for pod in recreated:
+            pod_after = self.settled.cluster.pod(pod.metadata.namespace, pod.metadata.name)
+            node_name = pod_after.spec.node_name if pod_after else ""
+            row = view.nodes.index[node_name] if node_name else NO_ROW
+            outcomes.append(
+                Outcome(Position(view.pods.index[pod.key]), SCHEDULED if node_name else UNSCHEDULABLE, row=row)
+            )
+        positions = [outcome.position for outcome in outcomes]
+        return report_pods_before_deletion(shared, is_lost_node, positions, outcomes, self.seed)
 
     def build_edit(self, name: str, step: parts.Part) -> StepResult:
         """Build the edit of the cluster for a step, without the pods that admission denies.
@@ -244,7 +312,10 @@ class ScenarioRun:
 
         # Admission shortens `change.new` to the pods before the first denied one.
         admissions = Admissions(cluster, {})
-        creation_failure = admissions.admit_more_pods(owner, change)
+        if edit.workload is None:
+            creation_failure = admissions.admit_more_pods(owner, change)
+        else:
+            creation_failure = admissions.admit(edit.workload, change)
         denied_keys = list(new_pods)[len(change.new) :]
         for key in denied_keys:
             del edit.changed_pods[key]
@@ -299,7 +370,8 @@ class ScenarioRun:
         `down_nodes`.
         """
         node_names = find_step_nodes(self.settled.cluster, step)
-        scheduler = Scheduler(node_edits.cordon_nodes(self.settled.cluster, node_names), self.call_extender)
+        cordoned_cluster = node_edits.cordon_nodes(self.settled.cluster, node_names)
+        scheduler = Scheduler(node_edits.with_current_priorities(cordoned_cluster, node_names), self.call_extender)
         simulation = Simulation(scheduler, seed=self.seed, sampling=self.sampling)
         admissions = Admissions(self.settled.cluster, {})
         drain = NodeDrain(simulation, node_names, None, admissions)
@@ -322,7 +394,7 @@ class ScenarioRun:
         waiting = settled.waiting
         if simulation.interrupted:
             waiting = {**self.settled.waiting, **settled.waiting}
-        evicted = len(list_displaced_victims(simulation, [*drain.preemptions, *later_outcomes]))
+        evicted = tuple(map(pods.get_key, list_displaced_victims(simulation, [*drain.preemptions, *later_outcomes])))
         unknown = find_simulation_unknowns(simulation, *drain.dependencies)
         self.settled = replace(settled, waiting=waiting, evicted=evicted, unknown=unknown)
         down_nodes = find_down_nodes(simulation.view, evicted_pods)
@@ -337,12 +409,16 @@ class ScenarioRun:
         notes += [f"{pod} comes back: it tolerates the cordon" for pod in returned]
         occupied_nodes = {
             *(pod.node for pod in blocked),
-            *(simulation.view.nodes.names[simulation.view.node[position]] for position in returned_positions),
+            *(simulation.view.get_node_name(position) for position in returned_positions),
             *(down.node for down in down_nodes if down.health is NodeHealth.UNREACHABLE),
         }
+        displaced = {*drain.outcomes, *drain.denied, *drain.lost}.intersection(evictable)  # without preempted pods
         return StepEffect(
-            len(drain.outcomes) + len(drain.denied) + len(drain.lost),
+            len(displaced),
             notes,
+            recreated=[
+                pods.get_key(each) for each in displaced.intersection(drain.outcomes).difference(returned_positions)
+            ],
             blocked=blocked,
             returned=returned,
             not_drained=[name for name in node_names if name in occupied_nodes],
@@ -385,6 +461,8 @@ class Question:
     call_extender: CallExtender | None = None
     in_full: Mapping[int, int] = field(default_factory=dict)
     """Seed -> the number of kinds of newly pending pods that are explained node by node."""
+    replays_time_before_deletion: bool = True
+    """Whether to find the pods that wait or run late until failed nodes are deleted."""
 
     @property
     def compares_versions(self) -> bool:
@@ -405,10 +483,24 @@ class Question:
         """List the changes between the two versions of kube-scheduler that are compared."""
         return self.compare_versions().changes
 
-    def settle(self, cluster: Cluster, seed: int) -> SettledCluster:
+    def settle(self, cluster: Cluster, seed: int) -> StartingPoint:
         """Settle the cluster before the scenario begins, by scheduling its pending pods."""
-        settled = settle(cluster, seed, self.sampling, self.call_extender)
-        return replace(settled, cluster=with_current_budgets(settled.cluster, cluster))
+        scheduler = Scheduler(cluster, self.call_extender)
+        simulation = enable_pod_recreation(Simulation(scheduler, seed=seed, sampling=self.sampling))
+        settled = settle_simulation(simulation)
+        settled = replace(settled, cluster=with_current_budgets(settled.cluster, cluster))
+        ended = JobFailures.of(simulation.view.objects).list_pods_of_failed_jobs(cluster)
+        return StartingPoint(settled, report_evictions(simulation), tuple(pod.key for pod in ended))
+
+
+class StartingPoint(NamedTuple):
+    """The cluster before a scenario begins, in which pending pods that fit have a node."""
+
+    settled: SettledCluster
+    evicted: tuple[EvictedPod, ...]
+    """The pods that these pods preempted."""
+    ended: tuple[str, ...]
+    """The pods of Jobs that fail because one of their pods was preempted."""
 
 
 def build_configuration_settings(documents: Mapping[str, JsonObject]) -> Settings:
@@ -438,6 +530,7 @@ def whatif(
     sampling: SampledFrom | None = None,
     call_extender: CallExtender | None = None,
     in_full: int = 0,
+    replays_time_before_deletion: bool = True,
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> WhatIf:
@@ -458,6 +551,7 @@ def whatif(
         sampling: how the scheduler samples nodes, as for `simulate`.
         call_extender: calls the configuration's extenders, as for `explain`.
         in_full: the number of kinds of newly pending pods that are explained node by node.
+        replays_time_before_deletion: whether to find the pods that wait or run late until failed nodes are deleted.
         workers: the processes that share the work.
         progress: receives the progress of the work.
 
@@ -481,6 +575,7 @@ def whatif(
         sampling=sampling,
         call_extender=call_extender,
         in_full={seed: in_full},
+        replays_time_before_deletion=replays_time_before_deletion,
     )
     report = _answer_question_for_seeds(question, seed, runs, workers, progress)
     if not question.settings or report.interrupted:
@@ -533,14 +628,21 @@ def answer_question_for_seed(question: Question, seed: int, progress: Progress =
     the first setting, there is nothing to compare, so the report has no changes.
     """
     if not question.settings:
-        before = question.settle(question.cluster, seed)
-        return _build_what_if_report(question, seed, before, _run_scenario(question, seed, before, progress))
+        start = question.settle(question.cluster, seed)
+        run = _run_scenario(question, seed, start.settled, progress)
+        report = _build_what_if_report(question, seed, start.settled, run)
+        return replace(
+            report,
+            evicted_before=start.evicted,
+            ended_before=start.ended,
+            waits_between_steps=_report_waits_between_steps(run),
+        )
 
     first_cluster, second_cluster = question.build_clusters()
-    first = _run_scenario(question, seed, question.settle(first_cluster, seed), progress)
+    first = _run_scenario(question, seed, question.settle(first_cluster, seed).settled, progress)
     if first.settled.interrupted:
         return _build_what_if_report(question, seed, first.settled, first)
-    second = _run_scenario(question, seed, question.settle(second_cluster, seed), progress)
+    second = _run_scenario(question, seed, question.settle(second_cluster, seed).settled, progress)
     report = replace(_build_what_if_report(question, seed, first.settled, second), steps_before=tuple(first.steps))
     if not question.compares_versions:
         return report
@@ -568,7 +670,7 @@ def _add_messages_and_causes(
         def replay(names: Names) -> OutcomeLookup:
             """Run the scenario under the second version with these changes reverted, and return the pods' outcomes."""
             start = question.settle(versions.build_mix(names), seed)
-            settled = _run_scenario(question, seed, start, NO_PROGRESS).settled
+            settled = _run_scenario(question, seed, start.settled, NO_PROGRESS).settled
             if settled.interrupted:
                 raise KeyboardInterrupt
             return collect_outcomes(settled, coarsely).get
@@ -589,10 +691,31 @@ def _run_scenario(question: Question, seed: int, start: SettledCluster, progress
         seed=seed,
         sampling=question.sampling,
         call_extender=question.call_extender,
+        replays_time_before_deletion=question.replays_time_before_deletion,
     )
     run.unknown = start.unknown
     run.run_steps(question.scenario, progress)
     return run
+
+
+def _report_waits_between_steps(run: ScenarioRun) -> tuple[WaitBetweenSteps, ...]:
+    """Report, by workload, the pods that have no node after some steps, although they have one or are gone in the end.
+
+    Pods that already wait before the scenario are left out.
+    """
+    steps_by_pod: dict[str, list[int]] = {}
+    for number, pods in enumerate(run.unplaced_by_step, 1):
+        for pod in pods:
+            steps_by_pod.setdefault(pod, []).append(number)
+    pods_by_workload: dict[str, list[str]] = {}
+    for key in steps_by_pod:
+        if key not in run.settled.waiting:
+            pods_by_workload.setdefault(run.workload_by_waiting_pod[key], []).append(key)
+    reports = []
+    for workload, keys in pods_by_workload.items():
+        numbers = Counter(number for key in keys for number in steps_by_pod[key])
+        reports.append(WaitBetweenSteps(workload, tuple(keys), tuple(sorted(numbers)), max(numbers.values())))
+    return tuple(reports)
 
 
 def _find_owned_pod(cluster: Cluster, key: str) -> Pod | None:
@@ -655,7 +778,8 @@ def _build_what_if_report(question: Question, seed: int, before: SettledCluster,
     """
     after = run.settled
     scheduler_before = Scheduler(before.cluster, question.call_extender)
-    changes = tuple(iter_pod_changes(before, after, scheduler_before.view.objects))
+    restarted = frozenset() if question.settings else frozenset(run.restarted)
+    changes = tuple(iter_pod_changes(before, after, scheduler_before.view.objects, restarted))
     created = _collect_created_pods(question, changes, before, run)
     scheduler_after = Scheduler(after.cluster, question.call_extender)
     newly_pending = (change.pod for change in changes if change.change == "NewlyPending")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping, Set
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.cluster import Cluster
 from kschedctl.commands.whatif.report import DomainBalance, MessageChange, PodChange
-from kschedctl.replay.controllers.eviction import would_fail_job
+from kschedctl.replay.controllers.job_failures import JobFailures, JobName, find_failed_jobs, find_job_name
 from kschedctl.replay.edits import is_recreated
 from kschedctl.replay.settling import SettledCluster
 from kschedctl.scheduler.scheduler import Scheduler
@@ -28,16 +28,21 @@ PodOutcome = tuple[str, str] | bool
 
 
 def iter_pod_changes(
-    before: SettledCluster, after: SettledCluster, objects_before: ClusterObjects
+    before: SettledCluster, after: SettledCluster, objects_before: ClusterObjects, recreated: Collection[str]
 ) -> Iterator[PodChange]:
-    """Yield a change for each pod that was created, moved to another node, waits now, or is gone, in order of key.
+    """Yield a change for each pod that was created, moved to another node, restarted, waits now, or is gone.
 
-    `objects_before` are the objects of the earlier cluster. Its Jobs tell which pods are not recreated.
+    The changes are in order of the pods' keys. `objects_before` are the objects of the earlier cluster. Its Jobs tell
+    which pods are not recreated. The pods in `recreated` count as restarted if they have the same node as before.
     """
+    job_failures = JobFailures.of(objects_before)
+    newly_failed_jobs = find_failed_jobs(after.cluster) - find_failed_jobs(before.cluster)
     old_nodes, new_nodes = _map_pods_to_nodes(before.cluster), _map_pods_to_nodes(after.cluster)
     for key in sorted(old_nodes.keys() | new_nodes.keys()):
         source, target = old_nodes.get(key), new_nodes.get(key)
         change = _classify_change(source, target)
+        if source and source == target and key in recreated:
+            change = "Restarted"
         if change:
             namespace, _, name = key.partition("/")
             pod = after.cluster.pods.find(namespace, name) or before.cluster.pods.find(namespace, name)
@@ -49,18 +54,20 @@ def iter_pod_changes(
                 before=source or "",
                 after=target or "",
                 message="" if target else after.waiting.get(key, ""),
-                lost=change == "Gone" and _is_lost(pod, objects_before),
+                lost=change == "Gone" and _is_lost(pod, job_failures, newly_failed_jobs),
             )
 
 
-def _is_lost(gone_pod: Pod, objects: ClusterObjects) -> bool:
-    """Return whether a gone pod is lost for good, since no controller recreates it.
+def _is_lost(gone_pod: Pod, job_failures: JobFailures, newly_failed_jobs: Set[JobName]) -> bool:
+    """Return whether a gone pod is lost for good, since no controller recreates it or its Job has failed.
 
     Pods that were being deleted anyway or that have ended are no loss, and static pods belong to their nodes.
     """
     if gone_pod.terminated or gone_pod.metadata.deletion_timestamp is not None or find_owner(gone_pod).kind == "Node":
         return False
-    return not is_recreated(gone_pod) or would_fail_job(gone_pod, objects)
+    if not is_recreated(gone_pod) or find_job_name(gone_pod) in newly_failed_jobs:
+        return True
+    return job_failures.would_fail_job(gone_pod)
 
 
 def find_changed_messages(before: SettledCluster, after: SettledCluster) -> dict[str, tuple[str, str]]:
@@ -152,7 +159,7 @@ def _compute_zone_totals(view: Fork, zone: str) -> _ZoneTotals:
         in_zone = column.codes == column.values.index(zone)
     else:
         in_zone = np.zeros(len(view.nodes), np.bool_)
-    nodes_of_bound_pods = view.node[view.node >= 0]
+    nodes_of_bound_pods = view.node[view.mask_placed()]
     return _ZoneTotals(
         nodes=int(in_zone.sum()),
         pods=int(in_zone[nodes_of_bound_pods].sum()),

@@ -104,6 +104,7 @@ def _is_sufficient(
         seed=options["seed"],
         sampling=options["sampling"],
         call_extender=options["call_extender"],
+        replays_time_before_deletion=False,
     )
     if report.interrupted or report.undecided:
         raise _UndecidedError
@@ -122,9 +123,11 @@ def leaves_no_pod_pending(report: WhatIf) -> bool:
 def is_harmless(report: WhatIf) -> bool:
     """Return whether the report's pods are all created, and in no run a pod becomes pending or is lost for good.
 
-    All drains must be completed in every run, and no pod may stay Terminating because its node is unreachable or not
-    ready.
+    All drains must be completed in every run, no pod may stay Terminating because its node is unreachable or not
+    ready, and no pod may wait until failed nodes are deleted.
     """
+    if report.pods_waiting_until_deleted:
+        return False
     lost_over_runs, blocked_over_runs = report.over_runs.get(LOST), report.over_runs.get(BLOCKED)
     if report.lost_pods or (lost_over_runs and lost_over_runs.most):
         return False

@@ -15,6 +15,7 @@ from kschedctl.commands.whatif.report import (
     PodChange,
     PodsElsewhere,
     Replacement,
+    StepReport,
     WhatIf,
 )
 from kschedctl.render.page import Cell, Marked, Page, Paragraph, Stack, Style, Table, count, names, paragraph, section
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from kschedctl.render.html.sections import HtmlSection
 
 CHANGES_SHOWN = 30
+ENDING = "Pods of DaemonSets and static pods that end do not count as displaced."
 TOGETHER = " together with "
 """Joins several causes of one difference."""
 TONES = {"NewlyPending": Tone.BAD, LOST: Tone.BAD, "Gone": Tone.WARNING, "NewlyScheduled": Tone.GOOD}
@@ -65,20 +67,31 @@ def _build_step_tables(report: WhatIf, style: Style) -> Page:
     if report.compared and report.steps_before != report.steps:
         name_before, name_after = report.compared
         tables = {f"Steps under {name_before}": report.steps_before, f"Steps under {name_after}": report.steps}
-    return tuple(
+    ending_note: Page = ()
+    if any(step.ending for step in report.steps):
+        ending_note = (paragraph(Marked(ENDING, Tone.FAINT)),)
+    blocks = tuple(
         block
         for title, steps in tables.items()
-        for block in build_struct_table(steps, style, limit=None, numbered="step", title=title, full=False)
+        for block in build_struct_table(
+            steps, style, {"step": _build_step_cell}, limit=None, numbered="step", title=title, full=False
+        )
     )
+    return (*blocks, *ending_note)
+
+
+def _build_step_cell(step: StepReport) -> str:
+    """Return the step and the objects that it is about."""
+    return f"{step.step} {step.subject}".strip()
 
 
 def _iter_summary_lines(report: WhatIf) -> Iterator[Paragraph]:
     """Yield the lines of the summary: the verdict, the number of pending pods, and the compared schedulers, if any."""
     verdict, *sentences = report.build_first_line()
     has_harmed_pods = any(change.outcome in ("NewlyPending", LOST) for change in report.changes)
-    if report.incomplete_steps or report.not_created or has_harmed_pods:
+    if report.incomplete_steps or report.not_created or has_harmed_pods or report.pods_waiting_until_deleted:
         tone = Tone.BAD
-    elif report.undecided or report.messages or report.down_nodes:
+    elif report.undecided or report.messages or report.down_nodes or report.waits_between_steps:
         tone = Tone.WARNING
     else:
         tone = Tone.GOOD
@@ -88,7 +101,14 @@ def _iter_summary_lines(report: WhatIf) -> Iterator[Paragraph]:
     if fitting > 0 and not report.compared:  # the pods before are then those under the first scheduler, after the steps
         fit = "fits" if fitting == 1 else "fit"
         yield paragraph(f"{count(report.waiting, 'pod')} pending now, {fitting:,} of which {fit} without any change")
-    yield paragraph(f"{count(pending_before, 'pod')} pending before, {pending_after:,} after")
+    steps = " the steps" if report.steps and not report.compared else ""
+    yield paragraph(f"{count(pending_before, 'pod')} pending before{steps}, {pending_after:,} after")
+    for text in report.describe_evictions_before():
+        yield paragraph(Marked("Before the steps:", Tone.WARNING), f"{text}.")
+    for text in report.describe_waits_between_steps():
+        yield paragraph(Marked("Between the steps:", Tone.WARNING), f"{text}.")
+    for text in report.describe_time_before_deletion():
+        yield paragraph(Marked("Before the deletion:", Tone.WARNING), f"{text}.")
     if report.compared:
         name_before, name_after = report.compared
         when = ", each once the steps are taken" if report.steps else ""
@@ -154,7 +174,7 @@ def _build_replacement_section(replacement: Replacement | None, style: Style) ->
     if replacement.failed:
         failed_line = (paragraph(f"{count(replacement.failed, 'pod')} could not be compared, because a plugin fails"),)
     groups = sorted(replacement.elsewhere, key=lambda group: -len(group.pods))
-    has_causes = any(group.because for group in groups)  # configurations have none
+    has_causes = any(group.because for group in groups)  # only comparisons of versions have causes
     tables = build_struct_table(groups, style, {"because": _join_causes}, limit=CHANGES_SHOWN, full=has_causes)
     return section("Running pods", summary, *failed_line, *_iter_rescored_lines(replacement), *tables)
 
@@ -212,8 +232,9 @@ def _format_pair(before: str, after: str) -> str:
 
 def _build_moves_plot(changes: Sequence[PodChange]) -> tuple[Plot, ...]:
     """Plot how many pods leave and arrive at each node, for the nodes with the most moves."""
-    leaving = Counter(change.before for change in changes if change.before)
-    arriving = Counter(change.after for change in changes if change.after)
+    moves = [change for change in changes if change.before != change.after]
+    leaving = Counter(change.before for change in moves if change.before)
+    arriving = Counter(change.after for change in moves if change.after)
     nodes = sorted({*leaving, *arriving}, key=lambda node: (-leaving[node] - arriving[node], node))
     amounts = {node: {"leave": leaving[node], "come": arriving[node]} for node in nodes[:MAX_PLACES]}
     return build_bar_plot("Pods leaving and arriving, by node", ("node", PODS), amounts, len(nodes))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 import msgspec
@@ -12,10 +12,13 @@ from msgspec.structs import replace
 from kschedctl.commands.explain.pending_report import ExplainedPods
 from kschedctl.reports.columns import Column, CsvTable, to_csv_table
 from kschedctl.reports.document import Document
+from kschedctl.reports.lost_nodes import LatePods, PodsWaitingForDeletion, describe_late_pods, describe_waiting_pods
 from kschedctl.reports.not_created import NotCreated, describe_not_created
 from kschedctl.reports.placements import (
     BlockedPod,
     DownNode,
+    EvictedPod,
+    EvictionFate,
     PinnedVolume,
     Spread,
     describe_data_on_nodes,
@@ -26,7 +29,7 @@ from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few, join_words
 
 LOST = "Lost"
 """The outcome of a pod that is gone and that no controller recreates."""
@@ -37,8 +40,15 @@ CHANGES = {
     "NewlyScheduled": "newly scheduled",
     "Created": "created",
     "Moved": "moved",
+    "Restarted": "restarted on the same node",
 }
 """Outcome of a changed pod -> its words, most important first."""
+_FATES: Mapping[str, str] = {
+    EvictionFate.MOVED: "moved",
+    EvictionFate.PENDING: "then pending",
+    EvictionFate.LOST: "lost for good",
+}
+"""What happens to a pod that is preempted before the first step, in words."""
 BLOCKED = "Blocked"
 """The verdict if a drain cannot be completed, and the key of the number of pods that do not leave."""
 NUMBERS_OVER_RUNS = {BLOCKED: "cannot leave drained nodes", **CHANGES}
@@ -50,7 +60,7 @@ class StepReport(Document, frozen=True):
 
     step: Annotated[str, Column("what", keep=True)]
     displaced: Annotated[int, Column(above=0)]
-    """The number of pods that lost their node."""
+    """The number of pods that lost their node, apart from pods that end with it."""
     placed: Annotated[int, Column(above=0)]
     """The number of pods that got a node."""
     pending: Annotated[int, Column(above=0, place=1)]
@@ -63,15 +73,23 @@ class StepReport(Document, frozen=True):
     """The evicted pods that are on a drained node again, since they tolerate the cordon."""
     not_drained: tuple[str, ...] = ()
     """The nodes that a drain does not empty, since pods cannot be evicted, come back or stay Terminating."""
+    subject: str = ""
+    """The objects that the step is about, such as the names of its nodes."""
+    ending: int = 0
+    """The number of pods of DaemonSets and static pods that end with their nodes and do not count as displaced."""
+    waiting_until_deleted: tuple[PodsWaitingForDeletion, ...] = ()
+    """The pods that fit nowhere until the failed nodes are deleted."""
+    late_pods: tuple[LatePods, ...] = ()
+    """The pods that run again only once the failed nodes are deleted."""
 
 
 class PodChange(Document, frozen=True):
-    """A pod that ends up elsewhere."""
+    """A pod that ends up elsewhere or is restarted."""
 
     pod: Annotated[str, Column(keep=True)]
     workload: str
     change: Annotated[str, Column()]
-    """Moved, NewlyPending, NewlyScheduled, Created or Gone."""
+    """Moved, Restarted, NewlyPending, NewlyScheduled, Created or Gone."""
     before: Annotated[str, Column(keep=True)] = ""
     """The node before, or an empty string."""
     after: Annotated[str, Column(keep=True, beneath="→")] = ""
@@ -87,6 +105,25 @@ class PodChange(Document, frozen=True):
     def outcome(self) -> str:
         """The change, or `Lost` for a pod that is gone for good. It is a key of `CHANGES`."""
         return LOST if self.lost else self.change
+
+
+class WaitBetweenSteps(Document, frozen=True):
+    """Pods of a workload that have no node after some steps, although they have one or are gone in the end."""
+
+    workload: str
+    pods: tuple[str, ...]
+    steps: tuple[int, ...]
+    """The numbers of the steps after which some of the pods have no node."""
+    most: int
+    """The largest number of pods without a node at the same time."""
+
+    def describe(self) -> str:
+        """Return a sentence that says how many pods have no node after which steps."""
+        pods = counted(self.most, "pod")
+        steps = f"{agreeing(len(self.steps), 'step', 'steps')} {join_words(list(map(str, self.steps)))}"
+        up_to = "up to " if self.most > 1 and len(self.steps) > 1 else ""
+        verb = agreeing(self.most, "has", "have")
+        return f"{up_to}{pods} of {self.workload} {verb} no node after {steps} ({first_few(self.pods)})"
 
 
 class DomainBalance(Document, frozen=True):
@@ -188,6 +225,12 @@ class WhatIf(Report, frozen=True):
     """The drained nodes that are unreachable or not ready, and whose pods stay Terminating."""
     pinned_volumes: tuple[PinnedVolume, ...] = ()
     """The volumes that can be used only from removed or failed nodes, of pods there and of pending pods."""
+    evicted_before: tuple[EvictedPod, ...] = ()
+    """The pods that pending pods preempt before the first step. These pods are not among the changes."""
+    ended_before: tuple[str, ...] = ()
+    """The pods of Jobs that fail before the first step because one of their pods is preempted."""
+    waits_between_steps: tuple[WaitBetweenSteps, ...] = ()
+    """The pods that have no node after some steps, although they have one or are gone in the end."""
     kind: str = "WhatIf"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -204,7 +247,7 @@ class WhatIf(Report, frozen=True):
         if lost_pods and not self.not_created and not self.incomplete_steps:
             del numbers[LOST]
         counts = ", ".join(f"{numbers[kind]:,} {word}" for kind, word in CHANGES.items() if numbers[kind])
-        doubt = f"{self._describe_further_differences()}{describe_doubt(self.unknown)}"
+        doubt = f"{self._describe_waiting_pods()}{self._describe_further_differences()}{describe_doubt(self.unknown)}"
         if self.incomplete_steps:
             outcomes = list(self._describe_pods_not_leaving())
             if self.not_created:
@@ -289,6 +332,63 @@ class WhatIf(Report, frozen=True):
         """The pods that are gone and that no controller recreates."""
         return tuple(change.pod for change in self.changes if change.lost)
 
+    @property
+    def pods_waiting_until_deleted(self) -> tuple[str, ...]:
+        """The pods that fit nowhere until failed nodes are deleted, each once."""
+        groups = (group for step in self.steps for group in step.waiting_until_deleted)
+        return tuple(dict.fromkeys(pod for group in groups for pod in group.pods))
+
+    def _describe_waiting_pods(self) -> str:
+        """Describe, as the end of a sentence, how many pods wait between the steps and until nodes are deleted.
+
+        Return "" if no pods do.
+        """
+        text = ""
+        between = {pod for wait in self.waits_between_steps for pod in wait.pods}
+        if between:
+            text += f"; between the steps, {counted(len(between), 'pod waits', 'pods wait')} for a node"
+        waiting = len(self.pods_waiting_until_deleted)
+        if waiting:
+            text += f"; {counted(waiting, 'pod waits', 'pods wait')} until the failed nodes are deleted"
+        late = len({pod for step in self.steps for group in step.late_pods for pod in group.pods})
+        if late:
+            text += f"; {counted(late, 'pod runs', 'pods run')} again only once the failed nodes are deleted"
+        return text
+
+    def describe_evictions_before(self) -> tuple[str, ...]:
+        """Return a text for each pod that fits before the first step by preempting others, with the fate of these."""
+        victims_by_preemptor: dict[str, list[EvictedPod]] = {}
+        for evicted in self.evicted_before:
+            if not evicted.was_terminating:
+                victims_by_preemptor.setdefault(evicted.by, []).append(evicted)
+        texts = []
+        for preemptor, victims in victims_by_preemptor.items():
+            names = first_few([f"{victim.pod} ({_FATES.get(victim.fate, 'fate unknown')})" for victim in victims])
+            texts.append(f"{preemptor} gets a node by evicting {names}, which does not count as a change")
+        victim_keys = {victim.pod for victim in self.evicted_before}
+        if ended := [pod for pod in self.ended_before if pod not in victim_keys]:
+            ends = counted(len(ended), "other pod ends with its failed Job", "other pods end with their failed Jobs")
+            texts.append(f"{ends} ({first_few(ended)})")
+        return tuple(texts)
+
+    def describe_waits_between_steps(self) -> tuple[str, ...]:
+        """Return a text for each workload with pods that wait between the steps."""
+        return tuple(wait.describe() for wait in self.waits_between_steps)
+
+    def describe_time_before_deletion(self) -> tuple[str, ...]:
+        """Return texts on the pods that wait or run late until failed nodes are deleted."""
+        return (
+            *describe_waiting_pods(group for step in self.steps for group in step.waiting_until_deleted),
+            *describe_late_pods(group for step in self.steps for group in step.late_pods),
+        )
+
+    def _describe_restarted_pods(self) -> tuple[str, ...]:
+        """Return a text that names the pods that are restarted on the same node, those of StatefulSets first."""
+        restarted = [change for change in self.changes if change.change == "Restarted"]
+        restarted.sort(key=lambda change: not change.workload.startswith("StatefulSet "))
+        pods = first_few([change.pod for change in restarted])
+        return (f"restarted on the same node: {pods}",) if restarted else ()
+
     def _describe_further_differences(self) -> str:
         """Describe, as the end of a sentence, how many messages change and how many running pods have other best nodes.
 
@@ -321,6 +421,10 @@ class WhatIf(Report, frozen=True):
             verdict=BLOCKED if self.incomplete_steps else "",
             warnings=(
                 *((f"lost for good, since no controller recreates them: {first_few(lost)}",) if lost else ()),
+                *(f"before the steps, {text}" for text in self.describe_evictions_before()),
+                *self.describe_waits_between_steps(),
+                *self._describe_restarted_pods(),
+                *self.describe_time_before_deletion(),
                 *describe_data_on_nodes(self.pinned_volumes),
                 *((f"{counted(evictions, 'pod')} preempted in the steps",) if evictions else ()),
                 *describe_differing_runs(self.runs, self.over_runs, NUMBERS_OVER_RUNS),
@@ -337,6 +441,8 @@ class WhatIf(Report, frozen=True):
                 "blocked": len(blocked),
                 "returned": len(self.returned_pods),
                 "lost": len(lost),
+                "waitingUntilDeleted": len(self.pods_waiting_until_deleted),
+                "waitingBetweenSteps": sum(len(wait.pods) for wait in self.waits_between_steps),
             },
         )
 
@@ -365,6 +471,10 @@ class WhatIf(Report, frozen=True):
                 if change.change == "NewlyPending"
             ),
             *(GateProblem("lost", f"Pod {pod}", "no controller creates it again") for pod in self.lost_pods),
+            *(
+                GateProblem("not-scheduled", f"Pod {pod}", "waits until the failed nodes are deleted")
+                for pod in self.pods_waiting_until_deleted
+            ),
             *(problem for down in self.down_nodes for problem in down.iter_gate_problems()),
         ]
 

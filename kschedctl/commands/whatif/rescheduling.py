@@ -216,7 +216,7 @@ class ChangeAttribution:
 def _find_recreatable_pods(view: Fork) -> list[Position]:
     """Return the positions of the pods on nodes that a controller would recreate, possibly on another node."""
     is_recreatable = view.pods.where(lambda info: is_recreated_elsewhere(info.pod))[view.pods.info]
-    return [Position(position) for position in np.flatnonzero((view.node >= 0) & is_recreatable).tolist()]
+    return [Position(position) for position in np.flatnonzero(view.mask_placed() & is_recreatable).tolist()]
 
 
 def _sample_pods_by_workload(view: Fork, running: Sequence[Position]) -> Sequence[Position]:

@@ -118,7 +118,7 @@ def _build_remedy(trials: AdmissionTrials, proposal: AdmissionProposal, trial: A
     holds: bool | None = None
     preempted: tuple[str, ...] = ()
     if trial is None:
-        text = f"not verified: fill in {', '.join(proposal.needs_values)} first"
+        text = f"not verified until you fill in {', '.join(proposal.needs_values)}"
         costs.append(FixCost(CostKind.NEEDS_VALUES, text))
     else:
         # Say whether the pods get nodes, and what other Workloads lose.

@@ -43,6 +43,16 @@ class ObjectEdit(NamedTuple):
     """The name of the node, or the key of the pod, of which a new object is a copy."""
 
 
+class ClaimRecreation(NamedTuple):
+    """A claim that a fix deletes and creates again with changes."""
+
+    key: ObjectKey
+    preparation: tuple[str, ...]
+    """The commands that come before the recreation."""
+    changes: str
+    """The changes as words that follow "recreate claim …"."""
+
+
 @dataclass(frozen=True, eq=False)
 class Fix:
     """A single change that may help a pod, with its costs and commands. Fixes of the same kind and target are equal."""
@@ -90,6 +100,10 @@ class Fix:
     """Names of the fields whose values only the user knows."""
     manifests: tuple[JsonObject, ...] = ()
     """The objects in which these fields are still empty."""
+    recreation: ClaimRecreation | None = None
+    """The claim that the fix deletes and creates again with a command of its own, if it does. If several fixes of one
+    remedy recreate the same claim, it is recreated once, with all their changes.
+    """
     volume_to_find: PersistentVolume | None = None
     """The volume that the text names and that the scheduler has to find itself, since its class delays binding."""
 

@@ -292,7 +292,7 @@ def _restore_placements(fork: Fork, view: Fork) -> Fork:
         position = Position(number)
         if fork.node[position] >= 0:
             fork.forget(position)
-        if view.node[position] >= 0:
+        if view.has_node(position):
             fork.assume(position, Row(int(view.node[position])))
     return fork
 
@@ -404,7 +404,7 @@ def _apply_pod_edit(view: Fork, key: ObjectKey, edit: EditedObject) -> None:
     assert position is not None
     if edit.before is None:
         (position,) = view.add_clones(position, 1)
-    elif view.node[position] >= 0:
+    elif view.has_node(position):
         view.forget(position)
 
     # Without a node, the pod is deleted or waits.

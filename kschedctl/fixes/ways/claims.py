@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from kschedctl.api.labels import SelectorError, selector_from_api
 from kschedctl.api.objects import EphemeralVolumeSource, PersistentVolume, PersistentVolumeClaim, PhaseStatus, Pod
 from kschedctl.api.ownership import find_controller, find_owner
-from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_pod_edits
+from kschedctl.fixes.trial.changes import ClaimRecreation, Fix, ObjectEdit, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
-from kschedctl.fixes.trial.tried_node import TriedNode
+from kschedctl.fixes.trial.trial_node import TrialNode
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
@@ -57,18 +57,18 @@ class PodClaim(NamedTuple):
     """The claim, or None if it does not exist."""
 
 
-def iter_pod_claims(tried: TriedNode) -> Iterator[PodClaim]:
+def iter_pod_claims(trial_node: TrialNode) -> Iterator[PodClaim]:
     """Yield a PodClaim for each volume of the target pod that refers to a claim, in the order of the volumes."""
-    pod = tried.trial.pod
-    claims = get_listers(tried.cycle.view).claims
+    pod = trial_node.trial.pod
+    claims = get_listers(trial_node.cycle.view).claims
     for volume, name, ephemeral in iter_claim_volumes(pod):
         yield PodClaim(volume.name, name, ephemeral, claims.get((pod.metadata.namespace, name)))
 
 
-def find_claim(tried: TriedNode, key: str) -> PersistentVolumeClaim | None:
+def find_claim(trial_node: TrialNode, key: str) -> PersistentVolumeClaim | None:
     """Return the PersistentVolumeClaim with the key ``namespace/name``, or None if it does not exist."""
     namespace, _, name = key.partition("/")
-    return get_listers(tried.cycle.view).claims.get((namespace, name))
+    return get_listers(trial_node.cycle.view).claims.get((namespace, name))
 
 
 def reset_claim(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
@@ -144,7 +144,7 @@ def describe_lost_storage(claim: PersistentVolumeClaim, new_claim: PersistentVol
         return ""
     percent = 100 * remaining // requested
     share = f"{percent}%" if percent else "less than 1%"
-    return f"the pod gets {share} of the storage that it asks for"
+    return f"the pod gets only {share} of the storage that it requests"
 
 
 def _matches_claim_selector(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
@@ -187,7 +187,7 @@ def build_claim_binding(
 
 
 def iter_claim_recreation_fixes(
-    tried: TriedNode,
+    trial_node: TrialNode,
     kind: FixKind,
     claim: PersistentVolumeClaim,
     change: ClaimChange,
@@ -206,9 +206,9 @@ def iter_claim_recreation_fixes(
     continues the sentence "recreate claim …". If `where` is not empty, fixes of the same claim count as variants.
     `volume_to_find` is the volume that the text names and that the fix leaves to the scheduler.
     """
-    pod = tried.trial.pod
+    pod = trial_node.trial.pod
     new_claim = change(claim)
-    deletion = plan_claim_deletion(tried, claim)
+    deletion = plan_claim_deletion(trial_node, claim)
     is_ephemeral = find_controller(claim.metadata) is not None
     is_in_stateful_set = is_from_claim_template(pod, claim)
     keeps_spec = reset_claim(new_claim).spec == reset_claim(claim).spec
@@ -216,6 +216,7 @@ def iter_claim_recreation_fixes(
         return
 
     smaller = describe_lost_storage(claim, new_claim)
+    recreation: ClaimRecreation | None = None
     edits = (*deletion.edits, ObjectEdit(ObjectKey.of(claim), change), *extra_edits)
     if is_ephemeral and not keeps_spec:
         # The claim is created again with the pod, whose template changes.
@@ -226,6 +227,7 @@ def iter_claim_recreation_fixes(
         commands = deletion.commands  # a controller creates the claim again
     else:
         commands = (*deletion.preparation, render_volume_claim_recreation(claim, build_claim_to_apply(new_claim)))
+        recreation = ClaimRecreation(ObjectKey.of(claim), deletion.preparation, text)
 
     name = format_claim_key(claim)
     yield Fix(
@@ -240,6 +242,7 @@ def iter_claim_recreation_fixes(
         variant_of=name if where else None,
         where=where,
         price=Price.GUARANTEE if smaller and deletion.price is None else deletion.price,
+        recreation=recreation,
         volume_to_find=volume_to_find,
     )
 
@@ -256,7 +259,7 @@ def render_volume_claim_recreation(claim: PersistentVolumeClaim, new_claim: Pers
     return kubectl.render_recreate(key, claim, new_claim)
 
 
-def iter_deleted_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim, cost: int) -> Iterator[Fix]:
+def iter_deleted_claim_fixes(trial_node: TrialNode, claim: PersistentVolumeClaim, cost: int) -> Iterator[Fix]:
     """Yield the fix that recreates a claim that is being deleted, bound to the same volume.
 
     The volume is retained, and then its reference to the old claim's UID is cleared. There is no fix if the volume is
@@ -264,11 +267,11 @@ def iter_deleted_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim, cos
     Persistent Volumes, "Reserving a PersistentVolume" (k8s.io/docs).
     """
     name = claim.spec.volume_name
-    volume = get_listers(tried.cycle.view).volumes.get(name)
-    deletion = plan_claim_deletion(tried, claim)
+    volume = get_listers(trial_node.cycle.view).volumes.get(name)
+    deletion = plan_claim_deletion(trial_node, claim)
     if volume is None or deletion is None:
         return
-    if find_controller(claim.metadata) or is_from_claim_template(tried.trial.pod, claim):
+    if find_controller(claim.metadata) or is_from_claim_template(trial_node.trial.pod, claim):
         return
 
     def build_new_claim(current: PersistentVolumeClaim) -> PersistentVolumeClaim:
@@ -347,19 +350,19 @@ class Deletion(NamedTuple):
         return self.commands[:-1]
 
 
-def plan_claim_deletion(tried: TriedNode, claim: PersistentVolumeClaim) -> Deletion | None:
+def plan_claim_deletion(trial_node: TrialNode, claim: PersistentVolumeClaim) -> Deletion | None:
     """Return the steps to delete the claim but keep its data, or None if a running pod uses the claim.
 
     The reclaim policy of a bound volume is set to Retain first. The loss says which volume keeps the data. If that
     volume was not read, only the claim is deleted.
     """
-    if is_claim_in_use(tried, claim):
+    if is_claim_in_use(trial_node, claim):
         return None
     delete_command = kubectl.render_delete(ObjectKey.of(claim))
     name = claim.spec.volume_name
     if not name:
         return Deletion((delete_command,))
-    volume = get_listers(tried.cycle.view).volumes.get(name)
+    volume = get_listers(trial_node.cycle.view).volumes.get(name)
     if volume is None:
         loss = f"no record remains that the data of claim {format_claim_key(claim)} are on volume {name}"
         return Deletion((delete_command,), (), loss, Price.LOSS)
@@ -390,15 +393,15 @@ def _with_retain_policy(volume: PersistentVolume) -> PersistentVolume:
     return replace(volume, spec=replace(volume.spec, persistent_volume_reclaim_policy=RETAIN))
 
 
-def is_claim_in_use(tried: TriedNode, claim: PersistentVolumeClaim) -> bool:
+def is_claim_in_use(trial_node: TrialNode, claim: PersistentVolumeClaim) -> bool:
     """Return whether a pod on a node uses the claim, which protects the claim from deletion.
 
     Pods that the trial deletes do not count.
     """
-    pods = tried.trial.scheduler.cluster.pods
+    pods = trial_node.trial.scheduler.cluster.pods
     name = claim.metadata.name
     namespace = claim.metadata.namespace
-    deleted_keys = {key for key, edit in tried.trial.edits.items() if edit.after is None}
+    deleted_keys = {key for key, edit in trial_node.trial.edits.items() if edit.after is None}
 
     def may_use(template: Pod) -> bool:
         """Return whether pods of the template may use the claim."""

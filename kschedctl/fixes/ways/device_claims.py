@@ -25,7 +25,7 @@ from kschedctl.api.objects import (
 from kschedctl.api.ownership import find_controller
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
-from kschedctl.fixes.trial.tried_node import TriedNode
+from kschedctl.fixes.trial.trial_node import TrialNode
 from kschedctl.fixes.ways.missing_objects import NAME_CUTOFF, build_owner_reference
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
@@ -45,42 +45,42 @@ SpecChange = Callable[[DeviceClaim], DeviceClaim]
 """A change of the field `devices` in a claim's spec."""
 
 
-def iter_resource_claim_fixes(tried: TriedNode) -> Iterator[Fix]:
+def iter_resource_claim_fixes(trial_node: TrialNode) -> Iterator[Fix]:
     """Yield fixes for the pod's first ResourceClaim that is missing, being deleted, or owned by another pod."""
-    for reference in tried.trial.pod.spec.resource_claims:
-        fixes = list(_iter_claim_reference_fixes(tried, reference))
+    for reference in trial_node.trial.pod.spec.resource_claims:
+        fixes = list(_iter_claim_reference_fixes(trial_node, reference))
         if fixes:
             yield from fixes
             return
 
 
-def _iter_claim_reference_fixes(tried: TriedNode, reference: PodResourceClaim) -> Iterator[Fix]:
+def _iter_claim_reference_fixes(trial_node: TrialNode, reference: PodResourceClaim) -> Iterator[Fix]:
     """Yield fixes for the claim to which one entry of the pod's spec.resourceClaims refers.
 
     There are none if the claim exists, is not being deleted, and belongs to the pod if it was generated.
     """
-    pod = tried.trial.pod
+    pod = trial_node.trial.pod
     name = find_claim_name(pod, reference)
     template_name = reference.resource_claim_template_name
     if name is None:
         # The controller may have recorded in the pod's status that the reference needs no claim.
         if template_name is not None and not _is_recorded_in_status(pod, reference):
-            yield from _iter_claim_generation_fixes(tried, reference, template_name)
+            yield from _iter_claim_generation_fixes(trial_node, reference, template_name)
         return
 
-    claim = find_resource_claim(tried, name)
+    claim = find_resource_claim(trial_node, name)
     if claim is None and template_name is not None:  # it was generated, but is gone
-        yield from _iter_claim_generation_fixes(tried, reference, template_name)
+        yield from _iter_claim_generation_fixes(trial_node, reference, template_name)
     elif claim is None:
-        yield from _iter_missing_claim_fixes(tried, reference, name)
+        yield from _iter_missing_claim_fixes(trial_node, reference, name)
     elif claim.metadata.deletion_timestamp is not None:
         text = f"recreate ResourceClaim {_format_claim_key(claim)}, which is being deleted"
-        yield from _iter_resource_claim_recreation_fixes(tried, claim, text, _reset_claim)
+        yield from _iter_resource_claim_recreation_fixes(trial_node, claim, text, _reset_claim)
     elif reference.resource_claim_name is None and not _is_owned_by(pod, claim):
         name_text = f"ResourceClaim {_format_claim_key(claim)}"
         text = f"delete {name_text}, which the pod does not own, so that the pod's own claim is created"
         yield from _iter_resource_claim_recreation_fixes(
-            tried, claim, text, lambda current: _reset_claim(current, pod), Price.LOSS
+            trial_node, claim, text, lambda current: _reset_claim(current, pod), Price.LOSS
         )
 
 
@@ -100,10 +100,10 @@ def _is_recorded_in_status(pod: Pod, reference: PodResourceClaim) -> bool:
     return any(status.name == reference.name for status in pod.status.resource_claim_statuses)
 
 
-def find_resource_claim(tried: TriedNode, name: str) -> ResourceClaim | None:
+def find_resource_claim(trial_node: TrialNode, name: str) -> ResourceClaim | None:
     """Return the ResourceClaim of this name in the pod's namespace, or None."""
-    namespace = tried.trial.pod.metadata.namespace
-    claims = tried.cycle.view.cluster.list_in_namespace("resource_claims", namespace)
+    namespace = trial_node.trial.pod.metadata.namespace
+    claims = trial_node.cycle.view.cluster.list_in_namespace("resource_claims", namespace)
     return next((claim for claim in claims if claim.metadata.name == name), None)
 
 
@@ -121,13 +121,13 @@ def _is_owned_by(pod: Pod, claim: ResourceClaim) -> bool:
 # -- claims that do not exist ----------------------------------------------------------------------------------------
 
 
-def _iter_missing_claim_fixes(tried: TriedNode, reference: PodResourceClaim, name: str) -> Iterator[Fix]:
+def _iter_missing_claim_fixes(trial_node: TrialNode, reference: PodResourceClaim, name: str) -> Iterator[Fix]:
     """Yield fixes for a reference to a claim that does not exist.
 
     Fixes that use an existing claim with a similar name come first. Then come fixes that create the claim with a
     request for one device, one fix for each of the first `MOST_CLASSES` DeviceClasses.
     """
-    pod, cluster = tried.trial.pod, tried.cycle.view.cluster
+    pod, cluster = trial_node.trial.pod, trial_node.cycle.view.cluster
     namespace = pod.metadata.namespace
     names = [claim.metadata.name for claim in cluster.list_in_namespace("resource_claims", namespace)]
     for similar_name in get_close_matches(name, names, n=2, cutoff=NAME_CUTOFF):
@@ -190,13 +190,15 @@ def _build_claim_reference_change(reference: str, claim_name: str) -> Callable[[
     return change
 
 
-def _iter_claim_generation_fixes(tried: TriedNode, reference: PodResourceClaim, template_name: str) -> Iterator[Fix]:
+def _iter_claim_generation_fixes(
+    trial_node: TrialNode, reference: PodResourceClaim, template_name: str
+) -> Iterator[Fix]:
     """Yield the fix that lets the controller generate the claim from its template, or fixes for a missing template.
 
     If the template is missing, fixes that use a template with a similar name come first. Then come fixes that create
     the template with a request for one device, one fix for each of the first `MOST_CLASSES` DeviceClasses.
     """
-    pod, cluster = tried.trial.pod, tried.cycle.view.cluster
+    pod, cluster = trial_node.trial.pod, trial_node.cycle.view.cluster
     namespace = pod.metadata.namespace
     templates = {
         template.metadata.name: template
@@ -265,13 +267,13 @@ def _reset_claim(claim: ResourceClaim, owner: Pod | None = None) -> ResourceClai
     return replace(claim, metadata=meta, status=ResourceClaimStatus())
 
 
-def is_used_by_others(tried: TriedNode, claim: ResourceClaim) -> bool:
+def is_used_by_others(trial_node: TrialNode, claim: ResourceClaim) -> bool:
     """Return whether pods other than the target pod have reserved the claim, which keeps it from being deleted."""
-    return any(user.uid != tried.trial.pod.metadata.uid for user in claim.status.reserved_for)
+    return any(user.uid != trial_node.trial.pod.metadata.uid for user in claim.status.reserved_for)
 
 
 def _iter_resource_claim_recreation_fixes(
-    tried: TriedNode,
+    trial_node: TrialNode,
     claim: ResourceClaim,
     text: str,
     change: Callable[[ResourceClaim], ResourceClaim],
@@ -281,7 +283,7 @@ def _iter_resource_claim_recreation_fixes(
 
     `text` describes the fix. A generated claim is recreated by its controller, any other claim by a command.
     """
-    if is_used_by_others(tried, claim):
+    if is_used_by_others(trial_node, claim):
         return
     key = ObjectKey.of(claim)
     edits = (ObjectEdit(key, change),)
@@ -303,7 +305,7 @@ def _iter_resource_claim_recreation_fixes(
 
 
 def build_spec_change_fix(
-    tried: TriedNode,
+    trial_node: TrialNode,
     claim: ResourceClaim,
     change: SpecChange,
     *,
@@ -336,8 +338,8 @@ def build_spec_change_fix(
     edits: tuple[ObjectEdit, ...] = (ObjectEdit(key, recreate_with_change),)
 
     # The claim is written by hand, generated from a template, or generated from a template that is gone.
-    template_name = _find_claim_template_name(tried.trial.pod, claim)
-    template = _find_claim_template(tried, template_name) if template_name is not None else None
+    template_name = _find_claim_template_name(trial_node.trial.pod, claim)
+    template = _find_claim_template(trial_node, template_name) if template_name is not None else None
     commands: tuple[str, ...]
     if template_name is None:
         commands = (kubectl.render_recreate(key, claim, new_claim),)
@@ -394,9 +396,9 @@ def _find_claim_template_name(pod: Pod, claim: ResourceClaim) -> str | None:
     return next(names, None)
 
 
-def _find_claim_template(tried: TriedNode, name: str) -> ResourceClaimTemplate | None:
+def _find_claim_template(trial_node: TrialNode, name: str) -> ResourceClaimTemplate | None:
     """Return the ResourceClaimTemplate of this name in the pod's namespace, or None."""
-    templates = tried.cycle.view.cluster.list_in_namespace(
-        "resource_claim_templates", tried.trial.pod.metadata.namespace
+    templates = trial_node.cycle.view.cluster.list_in_namespace(
+        "resource_claim_templates", trial_node.trial.pod.metadata.namespace
     )
     return next((template for template in templates if template.metadata.name == name), None)

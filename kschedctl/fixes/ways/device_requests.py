@@ -24,7 +24,7 @@ from kschedctl.api.objects import (
 )
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
-from kschedctl.fixes.trial.tried_node import TriedNode
+from kschedctl.fixes.trial.trial_node import TrialNode
 from kschedctl.fixes.ways.device_claims import SpecChange, build_spec_change_fix, find_claim_name, find_resource_claim
 from kschedctl.fixes.ways.missing_objects import NAME_CUTOFF
 from kschedctl.replay import kubectl
@@ -46,39 +46,41 @@ class DeviceRequestChange(Protocol):
     def __call__(self, request: DeviceRequestT, /) -> DeviceRequestT: ...
 
 
-def iter_device_request_fixes(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:
+def iter_device_request_fixes(trial_node: TrialNode, fact: DevicesUnfit) -> Iterator[Fix]:
     """Yield fixes that change the device requests that the node cannot satisfy.
 
     The fixes request fewer devices, accept devices with the faults that were found, use another DeviceClass, or drop a
     request or constraint. Requests for extended resources and claims in the format of v1beta1 are skipped.
     """
     for request in fact.requests:
-        claim = _find_claim_of_request(tried, request)
+        claim = _find_claim_of_request(trial_node, request)
         if claim is None:
             continue  # the request is for the pod's extended resources
         if any(device_request.device_class_name for device_request in claim.spec.devices.requests):
             continue  # the claim is of resource.k8s.io/v1beta1, where the fields differ
-        yield from _iter_fewer_devices_fixes(tried, claim, request, conflicting=fact.together)
+        yield from _iter_fewer_devices_fixes(trial_node, claim, request, conflicting=fact.together)
         for fault in request.faults:
-            yield from _iter_device_fault_fixes(tried, claim, request, fault)
-        yield from _iter_other_device_class_fixes(tried, claim, request.request)
-        yield from _iter_request_removal_fixes(tried, claim, request.request)
+            yield from _iter_device_fault_fixes(trial_node, claim, request, fault)
+        yield from _iter_other_device_class_fixes(trial_node, claim, request.request)
+        yield from _iter_request_removal_fixes(trial_node, claim, request.request)
         if fact.together:
-            yield from _iter_constraint_removal_fixes(tried, claim)
+            yield from _iter_constraint_removal_fixes(trial_node, claim)
 
 
-def _find_claim_of_request(tried: TriedNode, request: RequestedDevices) -> ResourceClaim | None:
+def _find_claim_of_request(trial_node: TrialNode, request: RequestedDevices) -> ResourceClaim | None:
     """Return the claim that contains a request, or None if no reference of the pod names the claim."""
     name = request.claim.rpartition("/")[2]
-    names = {find_claim_name(tried.trial.pod, reference) for reference in tried.trial.pod.spec.resource_claims}
-    return find_resource_claim(tried, name) if name in names else None
+    names = {
+        find_claim_name(trial_node.trial.pod, reference) for reference in trial_node.trial.pod.spec.resource_claims
+    }
+    return find_resource_claim(trial_node, name) if name in names else None
 
 
 # -- how many --------------------------------------------------------------------------------------------------------
 
 
 def _iter_fewer_devices_fixes(
-    tried: TriedNode, claim: ResourceClaim, request: RequestedDevices, conflicting: bool
+    trial_node: TrialNode, claim: ResourceClaim, request: RequestedDevices, conflicting: bool
 ) -> Iterator[Fix]:
     """Yield the fix that requests as many devices as are free.
 
@@ -96,7 +98,7 @@ def _iter_fewer_devices_fixes(
 
     old_text = "all" if old_count is None else str(old_count)
     yield build_spec_change_fix(
-        tried,
+        trial_node,
         claim,
         _build_device_request_change(request.request, change),
         kind=FixKind.FEWER_DEVICES,
@@ -110,7 +112,7 @@ def _iter_fewer_devices_fixes(
 
 
 def _iter_device_fault_fixes(
-    tried: TriedNode, claim: ResourceClaim, request: RequestedDevices, fault: DeviceFault
+    trial_node: TrialNode, claim: ResourceClaim, request: RequestedDevices, fault: DeviceFault
 ) -> Iterator[Fix]:
     """Yield fixes that make the request accept devices with this fault.
 
@@ -120,20 +122,20 @@ def _iter_device_fault_fixes(
     name = request.request
     match fault.reason:
         case "NotSelected" | "SelectorFails" if fault.is_from_claim:
-            yield _build_selector_removal_fix(tried, claim, name, fault.expression)
+            yield _build_selector_removal_fix(trial_node, claim, name, fault.expression)
         case "Tainted":
-            yield _build_toleration_fix(tried, claim, name, fault.what)
+            yield _build_toleration_fix(trial_node, claim, name, fault.what)
         case "WithoutCapacity":
             text_end = f", without the capacity that request {name} requires"
             change = _build_device_request_change(name, lambda device_request: replace(device_request, capacity=None))
             yield build_spec_change_fix(
-                tried, claim, change, kind=FixKind.DROP_DEVICE_CAPACITY, target=name, text_end=text_end, cost=DROP
+                trial_node, claim, change, kind=FixKind.DROP_DEVICE_CAPACITY, target=name, text_end=text_end, cost=DROP
             )
         case "WithoutAttribute":
-            yield from _iter_constraint_removal_fixes(tried, claim, fault.what)
+            yield from _iter_constraint_removal_fixes(trial_node, claim, fault.what)
 
 
-def _build_selector_removal_fix(tried: TriedNode, claim: ResourceClaim, request_name: str, expression: str) -> Fix:
+def _build_selector_removal_fix(trial_node: TrialNode, claim: ResourceClaim, request_name: str, expression: str) -> Fix:
     """Build the fix that drops the CEL selector with this expression from the request."""
 
     def change(current: DeviceRequestT) -> DeviceRequestT:
@@ -146,7 +148,7 @@ def _build_selector_removal_fix(tried: TriedNode, claim: ResourceClaim, request_
     text_end = f", without the selector {expression} (request {request_name})"
     target = request_name, expression
     return build_spec_change_fix(
-        tried,
+        trial_node,
         claim,
         _build_device_request_change(request_name, change),
         kind=FixKind.DROP_DEVICE_SELECTOR,
@@ -156,7 +158,7 @@ def _build_selector_removal_fix(tried: TriedNode, claim: ResourceClaim, request_
     )
 
 
-def _build_toleration_fix(tried: TriedNode, claim: ResourceClaim, request_name: str, taint: str) -> Fix:
+def _build_toleration_fix(trial_node: TrialNode, claim: ResourceClaim, request_name: str, taint: str) -> Fix:
     """Build the fix that makes the request tolerate all device taints with the key of `taint`.
 
     `taint` has the form KEY=VALUE:EFFECT.
@@ -169,7 +171,7 @@ def _build_toleration_fix(tried: TriedNode, claim: ResourceClaim, request_name: 
         return replace(current, tolerations=(*current.tolerations, DeviceToleration(key, "Exists")))
 
     return build_spec_change_fix(
-        tried,
+        trial_node,
         claim,
         _build_device_request_change(request_name, change),
         kind=FixKind.TOLERATE_DEVICE_TAINT,
@@ -180,7 +182,7 @@ def _build_toleration_fix(tried: TriedNode, claim: ResourceClaim, request_name: 
     )
 
 
-def _iter_request_removal_fixes(tried: TriedNode, claim: ResourceClaim, request_name: str) -> Iterator[Fix]:
+def _iter_request_removal_fixes(trial_node: TrialNode, claim: ResourceClaim, request_name: str) -> Iterator[Fix]:
     """Yield the fix that drops the request, unless it is the claim's only request or a constraint names it.
 
     If `request_name` has the form REQUEST/ALTERNATIVE, the request is dropped with all its alternatives.
@@ -198,7 +200,7 @@ def _iter_request_removal_fixes(tried: TriedNode, claim: ResourceClaim, request_
         return replace(current, requests=tuple(request for request in current.requests if request.name != top_request))
 
     yield build_spec_change_fix(
-        tried,
+        trial_node,
         claim,
         change,
         kind=FixKind.DROP_DEVICE_REQUEST,
@@ -209,7 +211,7 @@ def _iter_request_removal_fixes(tried: TriedNode, claim: ResourceClaim, request_
     )
 
 
-def _iter_constraint_removal_fixes(tried: TriedNode, claim: ResourceClaim, attribute: str = "") -> Iterator[Fix]:
+def _iter_constraint_removal_fixes(trial_node: TrialNode, claim: ResourceClaim, attribute: str = "") -> Iterator[Fix]:
     """Yield a fix for each of the claim's constraints that drops the constraint.
 
     If an attribute is given, only constraints on this attribute are dropped.
@@ -219,7 +221,7 @@ def _iter_constraint_removal_fixes(tried: TriedNode, claim: ResourceClaim, attri
         if attribute in ("", constrained_attribute):
             relation = "the same" if constraint.match_attribute else "a different"
             yield build_spec_change_fix(
-                tried,
+                trial_node,
                 claim,
                 _build_constraint_removal(constraint),
                 kind=FixKind.DROP_DEVICE_CONSTRAINT,
@@ -236,17 +238,17 @@ def _build_constraint_removal(constraint: DeviceConstraint) -> SpecChange:
     )
 
 
-def _iter_other_device_class_fixes(tried: TriedNode, claim: ResourceClaim, request: str) -> Iterator[Fix]:
+def _iter_other_device_class_fixes(trial_node: TrialNode, claim: ResourceClaim, request: str) -> Iterator[Fix]:
     """Yield a fix for each of the first `MOST_CLASSES` other DeviceClasses: let the request ask for this class."""
     current_name = _find_device_class_name(claim, request)
-    names = [class_.metadata.name for class_ in tried.cycle.view.cluster.device_classes]
+    names = [class_.metadata.name for class_ in trial_node.cycle.view.cluster.device_classes]
     other_names = [name for name in names if name != current_name]
     for name in other_names[:MOST_CLASSES]:
-        yield _build_device_class_fix(tried, claim, request, name, cost=OTHER_CLASS)
+        yield _build_device_class_fix(trial_node, claim, request, name, cost=OTHER_CLASS)
 
 
 def _build_device_class_fix(
-    tried: TriedNode,
+    trial_node: TrialNode,
     claim: ResourceClaim,
     request: str,
     class_name: str,
@@ -265,7 +267,7 @@ def _build_device_class_fix(
     change = _build_device_request_change(request, lambda current: replace(current, device_class_name=class_name))
     where = f"class {class_name}"
     return build_spec_change_fix(
-        tried,
+        trial_node,
         claim,
         change,
         kind=kind,
@@ -314,42 +316,44 @@ def _build_device_request_change(name: str, change: DeviceRequestChange) -> Spec
 # -- classes that do not exist ---------------------------------------------------------------------------------------
 
 
-def iter_missing_device_class_fixes(tried: TriedNode) -> Iterator[Fix]:
+def iter_missing_device_class_fixes(trial_node: TrialNode) -> Iterator[Fix]:
     """Yield fixes for the first requested DeviceClass that does not exist.
 
     Claims that do not exist or are allocated already are left out.
     """
-    known_classes = {class_.metadata.name for class_ in tried.cycle.view.cluster.device_classes}
-    for reference in tried.trial.pod.spec.resource_claims:
-        claim_name = find_claim_name(tried.trial.pod, reference)
-        claim = find_resource_claim(tried, claim_name) if claim_name else None
+    known_classes = {class_.metadata.name for class_ in trial_node.cycle.view.cluster.device_classes}
+    for reference in trial_node.trial.pod.spec.resource_claims:
+        claim_name = find_claim_name(trial_node.trial.pod, reference)
+        claim = find_resource_claim(trial_node, claim_name) if claim_name else None
         if claim is None or claim.status.allocation is not None:
             continue
         for request_name, request in _iter_device_requests(claim):
             if request.device_class_name not in known_classes:
-                yield from _iter_device_class_replacement_fixes(tried, claim, request_name, request.device_class_name)
+                yield from _iter_device_class_replacement_fixes(
+                    trial_node, claim, request_name, request.device_class_name
+                )
                 return
 
 
 def _iter_device_class_replacement_fixes(
-    tried: TriedNode, claim: ResourceClaim, request: str, missing: str
+    trial_node: TrialNode, claim: ResourceClaim, request: str, missing: str
 ) -> Iterator[Fix]:
     """Yield fixes for a missing DeviceClass: request an existing class instead, or create it for a driver's devices.
 
     Classes with a similar name come first, then other classes, then a new class for each of the first few drivers.
     """
-    names = [class_.metadata.name for class_ in tried.cycle.view.cluster.device_classes]
+    names = [class_.metadata.name for class_ in trial_node.cycle.view.cluster.device_classes]
     similar_names = get_close_matches(missing, names, n=2, cutoff=NAME_CUTOFF)
     for similar_name in similar_names:
         yield _build_device_class_fix(
-            tried, claim, request, similar_name, cost=CORRECT, kind=FixKind.CORRECT_DEVICE_CLASS
+            trial_node, claim, request, similar_name, cost=CORRECT, kind=FixKind.CORRECT_DEVICE_CLASS
         )
     # Other classes, in place of a missing one, are corrections too
     other_names = [name for name in names if name not in similar_names]
     for other_name in other_names[:MOST_CLASSES]:
-        yield _build_device_class_fix(tried, claim, request, other_name, cost=OTHER_CLASS, price=Price.CORRECTION)
+        yield _build_device_class_fix(trial_node, claim, request, other_name, cost=OTHER_CLASS, price=Price.CORRECTION)
 
-    drivers = dict.fromkeys(slice_.spec.driver for slice_ in tried.cycle.view.cluster.resource_slices)
+    drivers = dict.fromkeys(slice_.spec.driver for slice_ in trial_node.cycle.view.cluster.resource_slices)
     for rank, driver in enumerate(list(drivers)[:MOST_CLASSES]):
         selector = DeviceSelector(CELDeviceSelector(f'device.driver == "{driver}"'))
         new_class = DeviceClass(ObjectMeta(missing), DeviceClassSpec((selector,)))

@@ -11,7 +11,7 @@ from kschedctl.api.arrays import Ints, Row
 from kschedctl.api.objects import Device, DeviceTaint, DeviceTaintRule, ResourceClaim, ResourceSlice
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
-from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
+from kschedctl.fixes.trial.trial_node import NodeRejection, PluginRemedies, TrialNode
 from kschedctl.fixes.ways import device_claims, device_requests, node_resources, waiting
 from kschedctl.fixes.ways.held_volumes import iter_pod_stop_fixes
 from kschedctl.replay import kubectl
@@ -31,7 +31,7 @@ MOST_DEVICE_STATES = 40
 """With more distinct states, nodes are told apart only by their numbers of devices and of allocated devices."""
 
 
-def iter_device_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+def iter_device_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for a rejection by DynamicResources.
 
     If the node's devices do not satisfy the claims, the fixes change the requests, free devices, or remove taints from
@@ -40,32 +40,32 @@ def iter_device_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fi
     """
     match rejection.fact:
         case DevicesUnfit() as fact:
-            yield from node_resources.iter_fewer_devices_fixes(tried, fact)
-            yield from device_requests.iter_device_request_fixes(tried, fact)
+            yield from node_resources.iter_fewer_devices_fixes(trial_node, fact)
+            yield from device_requests.iter_device_request_fixes(trial_node, fact)
             faults = [fault for request in fact.requests for fault in request.faults]
             is_any_device_held_by_others = any(fault.reason in HELD_BY_OTHERS for fault in faults)
             if fact.together or is_any_device_held_by_others:
-                yield from _iter_device_release_fixes(tried)
+                yield from _iter_device_release_fixes(trial_node)
             for what in dict.fromkeys(fault.what for fault in faults if fault.reason == "Tainted"):
-                yield from _iter_device_taint_removal_fixes(tried, what)
+                yield from _iter_device_taint_removal_fixes(trial_node, what)
         case ClaimsUnusable(claims=claims):
             if claims:
-                yield from _iter_reallocation_fixes(tried, claims[0].claim)
+                yield from _iter_reallocation_fixes(trial_node, claims[0].claim)
         case None:
-            yield from device_claims.iter_resource_claim_fixes(tried)
-            yield from device_requests.iter_missing_device_class_fixes(tried)
+            yield from device_claims.iter_resource_claim_fixes(trial_node)
+            yield from device_requests.iter_missing_device_class_fixes(trial_node)
 
 
 # -- devices that other claims hold ----------------------------------------------------------------------------------
 
 
-def _iter_device_release_fixes(tried: TriedNode) -> Iterator[Fix]:
+def _iter_device_release_fixes(trial_node: TrialNode) -> Iterator[Fix]:
     """Yield fixes that free devices of the node, starting with the claims that hold the fewest of them.
 
     At most MOST_HOLDERS claims are considered.
     """
-    view = tried.cycle.view
-    visible_devices = _find_visible_devices(tried)
+    view = trial_node.cycle.view
+    visible_devices = _find_visible_devices(trial_node)
     holders: list[tuple[int, ResourceClaim]] = []
     for claim in view.objects.of("ResourceClaim"):
         held_count = sum(holding.device in visible_devices for holding in list_held_devices(claim, shares=True))
@@ -73,17 +73,17 @@ def _iter_device_release_fixes(tried: TriedNode) -> Iterator[Fix]:
             holders.append((held_count, claim))
     holders.sort(key=lambda holder: holder[0])
     for _, claim in holders[:MOST_HOLDERS]:
-        yield from _iter_claim_release_fixes(tried, claim)
+        yield from _iter_claim_release_fixes(trial_node, claim)
 
 
-def _find_visible_devices(tried: TriedNode) -> set[DeviceId]:
+def _find_visible_devices(trial_node: TrialNode) -> set[DeviceId]:
     """Return the ids of the devices that the node can use, or an empty set if DynamicResources has no state."""
-    evaluation = tried.cycle.pre_filter.find_state(DynamicResources)
-    pools = evaluation.inventory.get_pools(tried.known_row) if evaluation else ()
+    evaluation = trial_node.cycle.pre_filter.find_state(DynamicResources)
+    pools = evaluation.inventory.get_pools(trial_node.known_row) if evaluation else ()
     return {device.id for pool in pools for device in pool.devices}
 
 
-def _iter_claim_release_fixes(tried: TriedNode, claim: ResourceClaim) -> Iterator[Fix]:
+def _iter_claim_release_fixes(trial_node: TrialNode, claim: ResourceClaim) -> Iterator[Fix]:
     """Yield the fix that frees the claim's devices if no pod uses it, otherwise fixes that stop its running users.
 
     At most `MOST_HOLDERS` pods are proposed to be stopped.
@@ -108,11 +108,11 @@ def _iter_claim_release_fixes(tried: TriedNode, claim: ResourceClaim) -> Iterato
             variant_of="claim",
             where=name,
         )
-    pods = tried.cycle.view.pods.index
+    pods = trial_node.cycle.view.pods.index
     for user in users[:MOST_HOLDERS]:
         position = pods.get(f"{claim.metadata.namespace}/{user.name}")
-        if user.resource == "pods" and position is not None and tried.cycle.view.node[position] >= 0:
-            yield from iter_pod_stop_fixes(tried, position)
+        if user.resource == "pods" and position is not None and trial_node.cycle.view.has_node(position):
+            yield from iter_pod_stop_fixes(trial_node, position)
 
 
 def _without_allocation(claim: ResourceClaim) -> ResourceClaim:
@@ -120,20 +120,20 @@ def _without_allocation(claim: ResourceClaim) -> ResourceClaim:
     return replace(claim, status=replace(claim.status, allocation=None, devices=()))
 
 
-def _iter_reallocation_fixes(tried: TriedNode, key: str) -> Iterator[Fix]:
+def _iter_reallocation_fixes(trial_node: TrialNode, key: str) -> Iterator[Fix]:
     """Yield the fix that recreates a claim so that it gets other devices, because the pod cannot reach its devices.
 
     If other pods use the claim, fixes that stop the first `MOST_HOLDERS` of them are yielded instead. ``key`` is the
     claim's ``namespace/name``. Nothing is yielded if the claim does not exist.
     """
-    claim = device_claims.find_resource_claim(tried, key.rpartition("/")[2])
+    claim = device_claims.find_resource_claim(trial_node, key.rpartition("/")[2])
     if claim is None:
         return
-    other_users = [user for user in claim.status.reserved_for if user.uid != tried.trial.pod.metadata.uid]
+    other_users = [user for user in claim.status.reserved_for if user.uid != trial_node.trial.pod.metadata.uid]
     for user in other_users[:MOST_HOLDERS]:
-        position = tried.cycle.view.pods.index.get(f"{claim.metadata.namespace}/{user.name}")
+        position = trial_node.cycle.view.pods.index.get(f"{claim.metadata.namespace}/{user.name}")
         if user.resource == "pods" and position is not None:
-            yield from iter_pod_stop_fixes(tried, position)
+            yield from iter_pod_stop_fixes(trial_node, position)
     if not other_users:
         object_key = ObjectKey.of(claim)
         text = f"recreate ResourceClaim {key}, so that its devices are allocated where the pod can run"
@@ -160,12 +160,12 @@ def _without_allocation_and_users(claim: ResourceClaim) -> ResourceClaim:
 # -- taints of devices -----------------------------------------------------------------------------------------------
 
 
-def _iter_device_taint_removal_fixes(tried: TriedNode, taint_text: str) -> Iterator[Fix]:
+def _iter_device_taint_removal_fixes(trial_node: TrialNode, taint_text: str) -> Iterator[Fix]:
     """Yield fixes that delete DeviceTaintRules with the taint, or have the driver remove the taint from its devices.
 
     The driver's fixes are yielded for each ResourceSlice with the taint that the node can use.
     """
-    view = tried.cycle.view
+    view = trial_node.cycle.view
     # Taints from rules
     for rule in view.objects.of("DeviceTaintRule"):
         if _is_taint(rule.spec.taint, taint_text):
@@ -186,7 +186,7 @@ def _iter_device_taint_removal_fixes(tried: TriedNode, taint_text: str) -> Itera
             )
 
     # Taints that drivers set in the ResourceSlices of the node
-    visible_pools = {(driver, pool) for driver, pool, _ in _find_visible_devices(tried)}
+    visible_pools = {(driver, pool) for driver, pool, _ in _find_visible_devices(trial_node)}
     for resource_slice in view.objects.of("ResourceSlice"):
         key = ObjectKey.of(resource_slice)
         spec = resource_slice.spec

@@ -11,7 +11,7 @@ from kschedctl.api.quantity import INT64_MAX
 from kschedctl.api.resource_names import format_amount
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind
-from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
+from kschedctl.fixes.trial.trial_node import NodeRejection, PluginRemedies, TrialNode
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.scheduler_plugins.capacity_scheduling import CapacityScheduling, find_quota_use
@@ -23,15 +23,15 @@ RAISE_MAX, RAISE_MIN = 35, 50
 QuotaField = Literal["max", "min"]
 
 
-def iter_elastic_quota_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+def iter_elastic_quota_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield the fix that raises the ElasticQuota of the pod's namespace, if there is one.
 
     If the namespace would exceed the quota's max with the pod, max is raised. Otherwise, min is raised by the amounts
     by which the use of all namespaces would exceed the sum of all mins. Nothing is yielded if neither is exceeded.
     """
-    use = find_quota_use(tried.cycle.view)
-    quota = use.quotas.get(tried.trial.pod.metadata.namespace)
-    state = tried.cycle.pre_filter.find_state(CapacityScheduling)
+    use = find_quota_use(trial_node.cycle.view)
+    quota = use.quotas.get(trial_node.trial.pod.metadata.namespace)
+    state = trial_node.cycle.pre_filter.find_state(CapacityScheduling)
     if quota is None or state is None:
         return
 

@@ -11,7 +11,7 @@ from kschedctl.api.objects import CSINode, CSINodeDriver, VolumeNodeResources
 from kschedctl.api.ownership import find_owner
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind
-from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
+from kschedctl.fixes.trial.trial_node import NodeRejection, PluginRemedies, TrialNode
 from kschedctl.fixes.ways import neighbours, volumes, waiting
 from kschedctl.fixes.ways.neighbours import choose_maker, is_evictable, iter_scale_down_fixes
 from kschedctl.fixes.ways.waiting import build_deletion_edits, find_attached_volumes, find_driver_users
@@ -35,7 +35,7 @@ MOST_USERS = 3
 """The most pods that are proposed to be stopped for one driver."""
 
 
-def iter_volume_limit_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+def iter_volume_limit_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for the first driver on the node whose limit of attached volumes the pod would exceed.
 
     They raise the limit, detach unused volumes, or stop a few pods that use the driver's volumes. There are no fixes
@@ -44,18 +44,18 @@ def iter_volume_limit_fixes(tried: TriedNode, rejection: NodeRejection) -> Itera
     if not isinstance(rejection.fact, TooManyVolumes):
         return
     limit = rejection.fact.drivers[0]
-    yield from _iter_limit_raise_fixes(tried, limit)
-    yield from _iter_volume_detach_fixes(tried, limit)
-    for position in find_driver_users(tried.cycle.view, tried.known_row, limit.driver)[:MOST_USERS]:
-        yield from iter_pod_stop_fixes(tried, position)
+    yield from _iter_limit_raise_fixes(trial_node, limit)
+    yield from _iter_volume_detach_fixes(trial_node, limit)
+    for position in find_driver_users(trial_node.cycle.view, trial_node.known_row, limit.driver)[:MOST_USERS]:
+        yield from iter_pod_stop_fixes(trial_node, position)
 
 
-def _iter_limit_raise_fixes(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
+def _iter_limit_raise_fixes(trial_node: TrialNode, limit: DriverLimit) -> Iterator[Fix]:
     """Yield the fix that raises the driver's limit in the node's CSINode, or nothing if the node has no CSINode.
 
     The fix has no command, since the way to raise the limit depends on the driver.
     """
-    csi_node = get_listers(tried.cycle.view).csi_nodes.nodes[tried.known_row]
+    csi_node = get_listers(trial_node.cycle.view).csi_nodes.nodes[trial_node.known_row]
     if csi_node is None:
         return
     count = limit.attached + limit.more
@@ -84,16 +84,18 @@ def _iter_limit_raise_fixes(tried: TriedNode, limit: DriverLimit) -> Iterator[Fi
     )
 
 
-def _iter_volume_detach_fixes(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
+def _iter_volume_detach_fixes(trial_node: TrialNode, limit: DriverLimit) -> Iterator[Fix]:
     """Yield fixes that each detach one of the driver's volumes that is attached to the node but not used there.
 
     Only CSI volumes with a PersistentVolume are considered.
     """
-    view = tried.cycle.view
+    view = trial_node.cycle.view
     storage = get_listers(view)
-    node_name = view.nodes.names[tried.known_row]
+    node_name = view.nodes.names[trial_node.known_row]
     used_handles = {
-        volume.handle for position in view.pods_on(tried.known_row) for volume in find_attached_volumes(view, position)
+        volume.handle
+        for position in view.pods_on(trial_node.known_row)
+        for volume in find_attached_volumes(view, position)
     }
     node_attachments = [
         attachment
@@ -109,7 +111,7 @@ def _iter_volume_detach_fixes(tried: TriedNode, limit: DriverLimit) -> Iterator[
         # None deletes the VolumeAttachment
         edits = (ObjectEdit(key, lambda _: None),)
         command = kubectl.render_delete(key)
-        weakens = "if the node still has it mounted, its data may be damaged"
+        weakens = "if the node still has the volume mounted, the data may be damaged"
         name = volume.metadata.name
         yield Fix(
             FixKind.DETACH_VOLUME,
@@ -125,36 +127,36 @@ def _iter_volume_detach_fixes(tried: TriedNode, limit: DriverLimit) -> Iterator[
         )
 
 
-def iter_holder_stop_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+def iter_holder_stop_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield the fix that stops the pod that blocks a disk or an exclusive claim.
 
     Yield nothing if the pod is unknown.
     """
     match rejection.fact:
-        case DiskMounted(pod=pod) | ClaimInUse(pod=pod) if pod in tried.cycle.view.pods.index:
-            yield from iter_pod_stop_fixes(tried, tried.cycle.view.pods.index[pod])
+        case DiskMounted(pod=pod) | ClaimInUse(pod=pod) if pod in trial_node.cycle.view.pods.index:
+            yield from iter_pod_stop_fixes(trial_node, trial_node.cycle.view.pods.index[pod])
 
 
-def iter_pod_stop_fixes(tried: TriedNode, position: Position) -> Iterator[Fix]:
+def iter_pod_stop_fixes(trial_node: TrialNode, position: Position) -> Iterator[Fix]:
     """Yield the fix that stops a pod. A pod without a controller is evicted; otherwise its workload is scaled down.
 
     There is no fix if the pod's PDBs do not allow its eviction, or if scaling down would remove another pod.
     """
-    view = tried.cycle.view
+    view = trial_node.cycle.view
     pod = view.pods.objects[position]
-    if not is_evictable(tried, position):
+    if not is_evictable(trial_node, position):
         return
     if find_owner(pod).kind != "Pod":
-        yield from iter_scale_down_fixes(tried, position)
+        yield from iter_scale_down_fixes(trial_node, position)
         return
-    text = f"stop pod {pod.key}"
+    text = f"delete pod {pod.key}"
     command = kubectl.render_eviction(pod)
-    weakens = f"pod {pod.key} is gone for good: no controller owns it"
+    weakens = f"pod {pod.key} is not recreated, since it has no controller"
     yield Fix(
         FixKind.STOP_POD,
         pod.key,
         text,
-        by=choose_maker(tried, pod.metadata.namespace),
+        by=choose_maker(trial_node, pod.metadata.namespace),
         edits=build_deletion_edits(view, pod),
         cost=STOP,
         weakens=weakens,

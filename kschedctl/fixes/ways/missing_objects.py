@@ -20,7 +20,7 @@ from kschedctl.api.objects import (
 )
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
-from kschedctl.fixes.trial.tried_node import TriedNode
+from kschedctl.fixes.trial.trial_node import TrialNode
 from kschedctl.fixes.ways.claims import (
     PodClaim,
     adapt_claim_to_volume,
@@ -58,48 +58,48 @@ NAME_CUTOFF = 0.75
 """The least similarity of two names at which one is taken for a misspelling of the other."""
 
 
-def iter_missing_or_lost_claim_fixes(tried: TriedNode) -> Iterator[Fix]:
+def iter_missing_or_lost_claim_fixes(trial_node: TrialNode) -> Iterator[Fix]:
     """Yield fixes for the pod's first volume claim that is missing, being deleted, lost, or owned by another pod.
 
     Nothing is yielded if all claims are fine.
     """
-    for pod_claim in iter_pod_claims(tried):
+    for pod_claim in iter_pod_claims(trial_node):
         claim = pod_claim.claim
         if claim is None:
-            yield from _iter_missing_claim_fixes(tried, pod_claim)
+            yield from _iter_missing_claim_fixes(trial_node, pod_claim)
             return
         if claim.metadata.deletion_timestamp is not None or claim.status.phase == LOST:
-            yield from _iter_lost_or_deleted_claim_fixes(tried, claim)
+            yield from _iter_lost_or_deleted_claim_fixes(trial_node, claim)
             return
-        if pod_claim.ephemeral and not _is_claim_owned_by(tried.trial.pod, claim):
-            yield from _iter_foreign_claim_fixes(tried, claim, pod_claim)
+        if pod_claim.ephemeral and not _is_claim_owned_by(trial_node.trial.pod, claim):
+            yield from _iter_foreign_claim_fixes(trial_node, claim, pod_claim)
             return
 
 
 # -- claims ----------------------------------------------------------------------------------------------------------
 
 
-def _iter_missing_claim_fixes(tried: TriedNode, pod_claim: PodClaim) -> Iterator[Fix]:
+def _iter_missing_claim_fixes(trial_node: TrialNode, pod_claim: PodClaim) -> Iterator[Fix]:
     """Yield fixes for a claim that does not exist.
 
     For an ephemeral volume, the fix lets the controller create the claim. Otherwise the fixes are to use an existing
     claim with a similar name, or to create the claim for an available volume or with a StorageClass.
     """
     if pod_claim.ephemeral:
-        yield from _iter_ephemeral_claim_fixes(tried, pod_claim)
+        yield from _iter_ephemeral_claim_fixes(trial_node, pod_claim)
         return
-    names = [claim.metadata.name for claim in _list_claims_in_namespace(tried)]
+    names = [claim.metadata.name for claim in _list_claims_in_namespace(trial_node)]
     for similar_name in get_close_matches(pod_claim.claim_name, names, n=2, cutoff=NAME_CUTOFF):
         text = f"use claim {similar_name} instead of {pod_claim.claim_name}, which does not exist"
-        edits = build_pod_edits(tried.trial.pod, _build_claim_name_change(pod_claim.claim_name, similar_name))
+        edits = build_pod_edits(trial_node.trial.pod, _build_claim_name_change(pod_claim.claim_name, similar_name))
         yield Fix(
             FixKind.CORRECT_CLAIM, (pod_claim.claim_name, similar_name), text, by="author", edits=edits, cost=CORRECT
         )
-    meta = ObjectMeta(pod_claim.claim_name, tried.trial.pod.metadata.namespace)
+    meta = ObjectMeta(pod_claim.claim_name, trial_node.trial.pod.metadata.namespace)
     spec = PersistentVolumeClaimSpec(("ReadWriteOnce",), resources=_build_storage_request(UNKNOWN_SIZE))
     claim = PersistentVolumeClaim(meta, spec, PhaseStatus("Pending"))
-    yield from _iter_claim_creation_fixes_by_volume(tried, claim)
-    yield from _iter_claim_creation_fixes_by_class(tried, claim)
+    yield from _iter_claim_creation_fixes_by_volume(trial_node, claim)
+    yield from _iter_claim_creation_fixes_by_class(trial_node, claim)
 
 
 def _build_storage_request(size: str) -> VolumeResourceRequirements:
@@ -107,10 +107,10 @@ def _build_storage_request(size: str) -> VolumeResourceRequirements:
     return VolumeResourceRequirements({"storage": size})
 
 
-def _list_claims_in_namespace(tried: TriedNode) -> list[PersistentVolumeClaim]:
+def _list_claims_in_namespace(trial_node: TrialNode) -> list[PersistentVolumeClaim]:
     """Return all PersistentVolumeClaims in the target pod's namespace."""
-    namespace = tried.trial.pod.metadata.namespace
-    claims = get_listers(tried.cycle.view).claims
+    namespace = trial_node.trial.pod.metadata.namespace
+    claims = get_listers(trial_node.cycle.view).claims
     return [claim for (claim_namespace, _), claim in claims.items() if claim_namespace == namespace]
 
 
@@ -130,12 +130,12 @@ def _build_claim_name_change(old_name: str, new_name: str) -> Callable[[Pod], Po
     return change
 
 
-def _iter_claim_creation_fixes_by_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def _iter_claim_creation_fixes_by_class(trial_node: TrialNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes that create the claim with a class that provisions volumes and delays binding.
 
     There is one fix for each of the first `MOST_PROPOSED` classes, starting with the default class.
     """
-    storage = get_listers(tried.cycle.view)
+    storage = get_listers(trial_node.cycle.view)
     provisioning_classes = [
         storage_class
         for name, storage_class in storage.classes.items()
@@ -170,12 +170,12 @@ def _iter_claim_creation_fixes_by_class(tried: TriedNode, claim: PersistentVolum
         )
 
 
-def _iter_claim_creation_fixes_by_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def _iter_claim_creation_fixes_by_volume(trial_node: TrialNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes that create the claim so that it is bound to an available volume, the smallest volume first.
 
     There is one fix for each of the first `MOST_PROPOSED` volumes. The claim gets the volume's size and class.
     """
-    storage = get_listers(tried.cycle.view)
+    storage = get_listers(trial_node.cycle.view)
     available_volumes = [
         volume
         for volume in storage.volumes.values()
@@ -221,18 +221,18 @@ def _build_claim_creation_edit(new_claim: PersistentVolumeClaim) -> ObjectEdit:
     return ObjectEdit(ObjectKey.of(new_claim), lambda _: new_claim)
 
 
-def _iter_lost_or_deleted_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def _iter_lost_or_deleted_claim_fixes(trial_node: TrialNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes that recreate a claim that is lost or being deleted.
 
     For a lost claim, the volume may be recreated, too.
     """
     is_lost = claim.status.phase == LOST
     if is_lost:
-        yield from iter_volume_creation_fixes(tried, claim)
-    yield from iter_deleted_claim_fixes(tried, claim, REMAKE)
+        yield from iter_volume_creation_fixes(trial_node, claim)
+    yield from iter_deleted_claim_fixes(trial_node, claim, REMAKE)
     reason = "whose volume is gone" if is_lost else "which is being deleted"
     yield from iter_claim_recreation_fixes(
-        tried, FixKind.REMAKE_CLAIM, claim, reset_claim, text=f", {reason}", cost=REMAKE
+        trial_node, FixKind.REMAKE_CLAIM, claim, reset_claim, text=f", {reason}", cost=REMAKE
     )
 
 
@@ -248,15 +248,15 @@ def _is_claim_owned_by(pod: Pod, claim: PersistentVolumeClaim) -> bool:
     return True
 
 
-def _iter_ephemeral_claim_fixes(tried: TriedNode, pod_claim: PodClaim) -> Iterator[Fix]:
+def _iter_ephemeral_claim_fixes(trial_node: TrialNode, pod_claim: PodClaim) -> Iterator[Fix]:
     """Yield the fix that lets the ephemeral volume controller create the claim of an ephemeral volume.
 
     Nothing is yielded if the volume has no claim template.
     """
-    spec = _find_ephemeral_claim_spec(tried, pod_claim)
+    spec = _find_ephemeral_claim_spec(trial_node, pod_claim)
     if spec is None:
         return
-    pod = tried.trial.pod
+    pod = trial_node.trial.pod
     new_claim = PersistentVolumeClaim(
         ObjectMeta(pod_claim.claim_name, pod.metadata.namespace, owner_references=(build_owner_reference(pod),)),
         spec,
@@ -273,13 +273,15 @@ def _iter_ephemeral_claim_fixes(tried: TriedNode, pod_claim: PodClaim) -> Iterat
     )
 
 
-def _iter_foreign_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim, pod_claim: PodClaim) -> Iterator[Fix]:
+def _iter_foreign_claim_fixes(
+    trial_node: TrialNode, claim: PersistentVolumeClaim, pod_claim: PodClaim
+) -> Iterator[Fix]:
     """Yield the fix that deletes a claim of another owner, to make way for the pod's own claim of the same name.
 
     There is no fix if a running pod uses the claim.
     """
-    spec = _find_ephemeral_claim_spec(tried, pod_claim) or claim.spec
-    pod = tried.trial.pod
+    spec = _find_ephemeral_claim_spec(trial_node, pod_claim) or claim.spec
+    pod = trial_node.trial.pod
 
     def change(current: PersistentVolumeClaim) -> PersistentVolumeClaim:
         """Return the claim that the controller creates for the pod."""
@@ -288,7 +290,7 @@ def _iter_foreign_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim, po
         return replace(new, metadata=meta, spec=replace(spec, volume_name=""))
 
     key = ObjectKey.of(claim)
-    deletion = plan_claim_deletion(tried, claim)
+    deletion = plan_claim_deletion(trial_node, claim)
     if deletion is None:
         return
     text = f"delete claim {format_claim_key(claim)}, which the pod does not own, so that the pod's own claim is created"
@@ -307,9 +309,9 @@ def _iter_foreign_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim, po
     )
 
 
-def _find_ephemeral_claim_spec(tried: TriedNode, pod_claim: PodClaim) -> PersistentVolumeClaimSpec | None:
+def _find_ephemeral_claim_spec(trial_node: TrialNode, pod_claim: PodClaim) -> PersistentVolumeClaimSpec | None:
     """Return the claim spec in the template of the pod's ephemeral volume, or None if the volume has no template."""
-    volumes = tried.trial.pod.spec.volumes
+    volumes = trial_node.trial.pod.spec.volumes
     source = next(volume.ephemeral for volume in volumes if volume.name == pod_claim.volume_name)
     if source is None or source.volume_claim_template is None:
         return None
@@ -324,20 +326,20 @@ def build_owner_reference(pod: Pod) -> OwnerReference:
 # -- classes ---------------------------------------------------------------------------------------------------------
 
 
-def iter_missing_storage_class_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def iter_missing_storage_class_fixes(trial_node: TrialNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes for a claim whose StorageClass does not exist.
 
     Fixes that recreate the claim with a class of a similar name come first. If the claim names a class, fixes that
     create this class follow. Each copies an existing class that delays binding. There is one copy for each of the first
     `MOST_PROPOSED` provisioners.
     """
-    classes = get_listers(tried.cycle.view).classes
+    classes = get_listers(trial_node.cycle.view).classes
     name = get_claim_class(claim)
     for similar_name in get_close_matches(name, classes, n=2, cutoff=NAME_CUTOFF):
         text = f" with class {similar_name} instead of {name}, which does not exist"
         change = build_class_change(similar_name)
         yield from iter_claim_recreation_fixes(
-            tried, FixKind.CORRECT_STORAGE_CLASS, claim, change, text=text, cost=CORRECT, target=similar_name
+            trial_node, FixKind.CORRECT_STORAGE_CLASS, claim, change, text=text, cost=CORRECT, target=similar_name
         )
     if not name:
         return

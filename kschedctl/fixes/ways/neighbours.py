@@ -14,10 +14,11 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.fixes.trial.changes import By, Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
+from kschedctl.fixes.trial.trial_node import NodeRejection, TrialNode
 from kschedctl.fixes.trial.trials import is_resized
-from kschedctl.fixes.trial.tried_node import NodeRejection, TriedNode
 from kschedctl.fixes.ways.waiting import build_deletion_edits, find_driver_users, iter_detach_edits
 from kschedctl.replay import kubectl
+from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.edits import ObjectKey, is_made_up, is_recreated_elsewhere
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
@@ -41,126 +42,129 @@ MOST_CONFLICTING = 3
 """With this many more conflicting pods, moving one of them does not help."""
 
 
-def iter_neighbour_removal_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+def iter_neighbour_removal_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for pods that cause the rejection: each moves one of them, or scales its workload down.
 
     At most `MOST_TRIED` pods are tried, and at most `MOST_MOVED` fixes of each kind are yielded. Nothing is yielded if
     no particular node is tried.
     """
-    if tried.row is None:
+    if trial_node.row is None:
         return
     moved_count = scaled_count = 0
-    allowed_nodes = _find_conflict_free_nodes(tried, rejection.fact)
-    for position in _find_removable_pods(tried, rejection)[:MOST_TRIED]:
+    allowed_nodes = _find_conflict_free_nodes(trial_node, rejection.fact)
+    for position in _find_removable_pods(trial_node, rejection)[:MOST_TRIED]:
         if moved_count < MOST_MOVED:
-            for fix in _iter_move_fixes(tried, position, allowed_nodes):
+            for fix in _iter_move_fixes(trial_node, position, allowed_nodes):
                 moved_count += 1
                 yield fix
         if scaled_count < MOST_MOVED:
-            for fix in iter_scale_down_fixes(tried, position):
+            for fix in iter_scale_down_fixes(trial_node, position):
                 scaled_count += 1
                 yield fix
 
 
-def _find_conflict_free_nodes(tried: TriedNode, fact: AnyFact | None) -> Bools:
+def _find_conflict_free_nodes(trial_node: TrialNode, fact: AnyFact | None) -> Bools:
     """Return a mask (N,) of the nodes on which a moved pod no longer causes the rejection.
 
     These are all other nodes or, if the rejection is about a topology, the nodes of all other domains. `fact` is the
     rejection's fact.
     """
-    nodes = tried.cycle.view.nodes
+    nodes = trial_node.cycle.view.nodes
     is_conflict_free = np.ones(len(nodes), np.bool_)
-    is_conflict_free[tried.known_row] = False
+    is_conflict_free[trial_node.known_row] = False
     if isinstance(fact, TooSkewed | PodInTheWay) and fact.key:
         codes = nodes.label(fact.key).codes
-        is_conflict_free &= codes != codes[tried.known_row]
+        is_conflict_free &= codes != codes[trial_node.known_row]
     return is_conflict_free
 
 
-def _find_removable_pods(tried: TriedNode, rejection: NodeRejection) -> list[Position]:
+def _find_removable_pods(trial_node: TrialNode, rejection: NodeRejection) -> list[Position]:
     """Return the movable pods whose removal may resolve the rejection, in the order in which to try them.
 
     The list is empty if the rejection's fact names no pods or resources, or if too many pods cause the rejection.
     """
-    view = tried.cycle.view
+    view = trial_node.cycle.view
     positions: list[Position] = []
     match rejection.fact:
         case Insufficient(resource=resource):
-            positions = _exclude_own_replicas(tried, _find_pods_freeing_resources(tried, resource))
+            positions = _exclude_own_replicas(trial_node, _find_pods_freeing_resources(trial_node, resource))
         case TooManyPods():
-            positions = _exclude_own_replicas(tried, view.pods_on(tried.known_row))
+            positions = _exclude_own_replicas(trial_node, view.pods_on(trial_node.known_row))
         case HostPortHeld(holder=pod) | DiskMounted(pod=pod) if pod:
-            positions = _list_pod_position(tried, pod)
+            positions = _list_pod_position(trial_node, pod)
         case PodInTheWay(pod=pod, others=others) if pod and others < MOST_CONFLICTING:
-            positions = _list_pod_position(tried, pod)
+            positions = _list_pod_position(trial_node, pod)
         case TooSkewed(key=key):
-            positions = _find_pods_crowding_domain(tried, key)
+            positions = _find_pods_crowding_domain(trial_node, key)
         case TooManyVolumes(drivers=(first, *_)):
-            positions = find_driver_users(view, tried.known_row, first.driver)
-    return [position for position in positions if _is_movable(tried, position)]
+            positions = find_driver_users(view, trial_node.known_row, first.driver)
+    return [position for position in positions if _is_movable(trial_node, position)]
 
 
-def _exclude_own_replicas(tried: TriedNode, positions: Sequence[Position]) -> list[Position]:
+def _exclude_own_replicas(trial_node: TrialNode, positions: Sequence[Position]) -> list[Position]:
     """Leave out pods of the target pod's own workload, which do not have to make room for another replica."""
-    own_workload = find_owner(tried.trial.pod)
-    return [position for position in positions if find_owner(tried.cycle.view.pods.objects[position]) != own_workload]
+    own_workload = find_owner(trial_node.trial.pod)
+    return [
+        position for position in positions if find_owner(trial_node.cycle.view.pods.objects[position]) != own_workload
+    ]
 
 
-def _list_pod_position(tried: TriedNode, key: str) -> list[Position]:
+def _list_pod_position(trial_node: TrialNode, key: str) -> list[Position]:
     """Return the position of the pod with this key in a list, or an empty list if there is no such pod."""
-    position = tried.cycle.view.pods.find_position(key)
+    position = trial_node.cycle.view.pods.find_position(key)
     return [] if position is None else [position]
 
 
-def _find_pods_freeing_resources(tried: TriedNode, resource: str) -> list[Position]:
+def _find_pods_freeing_resources(trial_node: TrialNode, resource: str) -> list[Position]:
     """Return the node's movable pods in the order in which to try to free resources that the node lacks.
 
     First come up to MOST_TRIED / 2 pods that each free enough of all lacking resources, the smallest by `resource`
     first. Pods that free too little by themselves follow, the largest first, and then the other sufficient pods. The
     list is empty if even the largest pods do not free enough together.
     """
-    view = tried.cycle.view
-    facts = [rejection.fact for rejection in tried.find_rejections() if isinstance(rejection.fact, Insufficient)]
+    view = trial_node.cycle.view
+    facts = [rejection.fact for rejection in trial_node.find_rejections() if isinstance(rejection.fact, Insufficient)]
     columns = [view.resources[fact.resource] for fact in facts if fact.resource in view.resources]
-    positions = [position for position in view.pods_on(tried.known_row) if _is_movable(tried, position)]
+    positions = [position for position in view.pods_on(trial_node.known_row) if _is_movable(trial_node, position)]
     if len(columns) < len(facts) or not positions:
         return []
 
     # What each pod frees of each lacking resource, (P, R). No fix moves more than MOST_MOVED pods.
-    infos = view.pods.info[positions]
-    freed = view.requests[infos][:, columns]
+    requests = view.get_requests(positions)
+    freed = requests[:, columns]
     shortages = np.array([fact.requested - fact.free for fact in facts])
     most_freed = np.sort(freed, axis=0)[-MOST_MOVED:].sum(axis=0)
     if (most_freed < shortages).any():
         return []
 
     # Split the pods into those that free enough by themselves and those that do not, and sort by `resource`.
-    freed_amounts = dict(zip(positions, view.requests[infos, view.resources[resource]].tolist(), strict=True))
-    sufficient_pods = {positions[index] for index in np.flatnonzero(np.all(freed >= shortages, axis=1)).tolist()}
-    smallest_sufficient = sorted(sufficient_pods, key=freed_amounts.__getitem__)
+    is_sufficient = dict(zip(positions, np.all(freed >= shortages, axis=1).tolist(), strict=True))
+    freed_amounts = dict(zip(positions, requests[:, view.resources[resource]].tolist(), strict=True))
+    smallest_first = sorted(positions, key=freed_amounts.__getitem__)
+    sufficient_pods = [position for position in smallest_first if is_sufficient[position]]
     insufficient_pods = [
-        position for position in positions if position not in sufficient_pods and freed_amounts[position] > 0
+        position for position in positions if not is_sufficient[position] and freed_amounts[position] > 0
     ]
     insufficient_pods.sort(key=freed_amounts.__getitem__, reverse=True)
 
     # Only MOST_TRIED pods are tried. Pods that free too little by themselves get half of the turns.
     half = MOST_TRIED // 2
-    return [*smallest_sufficient[:half], *insufficient_pods, *smallest_sufficient[half:]]
+    return [*sufficient_pods[:half], *insufficient_pods, *sufficient_pods[half:]]
 
 
-def _find_pods_crowding_domain(tried: TriedNode, key: str) -> list[Position]:
+def _find_pods_crowding_domain(trial_node: TrialNode, key: str) -> list[Position]:
     """Return pods in the node's topology domain that count for the target pod's hard spread constraints on `key`.
 
     Pods of the target pod's own workload come first. The number of pods is limited for each constraint.
     """
-    view = tried.cycle.view
-    own_workload = find_owner(tried.trial.pod)
+    view = trial_node.cycle.view
+    own_workload = find_owner(trial_node.trial.pod)
     crowding_pods: dict[Position, None] = {}
-    for counts in find_domain_counts(tried):
+    for counts in find_domain_counts(trial_node):
         if counts.constraint.topology_key == key:
             codes = counts.column.codes
-            is_in_domain = counts.eligible & (codes == codes[tried.known_row])
-            selected = view.pods.match_infos(counts.constraint.selector, frozenset((tried.cycle.info.namespace,)))
+            is_in_domain = counts.eligible & (codes == codes[trial_node.known_row])
+            selected = view.pods.match_infos(counts.constraint.selector, frozenset((trial_node.cycle.info.namespace,)))
             positions = view.pods.find_positions(selected & ~view.pods.terminating)
             node = view.node[positions]
             domain_pods = np.sort(positions[(node >= 0) & is_in_domain[node]])
@@ -169,36 +173,42 @@ def _find_pods_crowding_domain(tried: TriedNode, key: str) -> list[Position]:
     return sorted(crowding_pods, key=lambda position: find_owner(view.pods.objects[position]) != own_workload)
 
 
-def _is_movable(tried: TriedNode, position: Position) -> bool:
-    """Return whether the pod exists, a controller would recreate it elsewhere, and its PDB allows its eviction."""
-    pod = tried.cycle.view.pods.objects[position]
-    return not is_made_up(pod) and is_recreated_elsewhere(pod) and is_evictable(tried, position)
+def _is_movable(trial_node: TrialNode, position: Position) -> bool:
+    """Return whether the pod exists, a controller would recreate it elsewhere, and its PDB allows its eviction.
+
+    Pods whose eviction would make their Job fail are not movable.
+    """
+    view = trial_node.cycle.view
+    pod = view.pods.objects[position]
+    if is_made_up(pod) or not is_recreated_elsewhere(pod) or JobFailures.of(view.objects).would_fail_job(pod):
+        return False
+    return is_evictable(trial_node, position)
 
 
-def is_evictable(tried: TriedNode, position: Position) -> bool:
+def is_evictable(trial_node: TrialNode, position: Position) -> bool:
     """Return whether the pod's PDB, if it has one, allows one more eviction than the trial's changes cause.
 
     A pod that several PDBs select is never evictable, because the eviction API rejects it.
     """
-    budgets = get_budgets(tried.trial.scheduler.view)
+    budgets = get_budgets(trial_node.trial.scheduler.view)
     selecting_budgets = budgets.find_selecting_budgets(position)
     if not selecting_budgets:
         return True
     if len(selecting_budgets) > 1:
         return False
     (budget,) = selecting_budgets
-    return budgets.count_allowed_disruptions(budget) > _count_evictions_by_budget(tried)[budget]
+    return budgets.count_allowed_disruptions(budget) > _count_evictions_by_budget(trial_node)[budget]
 
 
-def _count_evictions_by_budget(tried: TriedNode) -> Counter[str]:
+def _count_evictions_by_budget(trial_node: TrialNode) -> Counter[str]:
     """Count, for each PDB, the evictions that the trial's changes cause.
 
     Changes of the target pod, of new pods and of pods that are only resized evict no pods.
     """
-    view = tried.trial.scheduler.view
-    target_key = ObjectKey.of(tried.trial.pod)
+    view = trial_node.trial.scheduler.view
+    target_key = ObjectKey.of(trial_node.trial.pod)
     counts: Counter[str] = Counter()
-    for key, edit in tried.trial.edits.items():
+    for key, edit in trial_node.trial.edits.items():
         if key.kind != "Pod" or key == target_key or edit.before is None or is_resized(edit):
             continue
         position = view.pods.find_position(f"{key.namespace}/{key.name}")
@@ -207,17 +217,17 @@ def _count_evictions_by_budget(tried: TriedNode) -> Counter[str]:
     return counts
 
 
-def _iter_move_fixes(tried: TriedNode, position: Position, allowed_nodes: Bools) -> Iterator[Fix]:
+def _iter_move_fixes(trial_node: TrialNode, position: Position, allowed_nodes: Bools) -> Iterator[Fix]:
     """Yield the fix that moves the pod to the best of the allowed nodes on which it fits, if any.
 
     The pod must fit while the target pod takes its place on the tried node. `allowed_nodes` is a mask (N,).
     """
-    view = tried.cycle.view
+    view = trial_node.cycle.view
     pod = view.pods.objects[position]
-    new_node = _find_node_for_moved_pod(tried, position, pod, allowed_nodes)
+    new_node = _find_node_for_moved_pod(trial_node, position, pod, allowed_nodes)
     if not new_node:
         return
-    old_node = view.nodes.names[int(view.node[position])]
+    old_node = view.get_node_name(position)
     weakens, price = _describe_move_loss(pod)
     yield Fix(
         FixKind.MOVE_POD,
@@ -261,22 +271,22 @@ def _build_node_change(node: str) -> Callable[[Pod], Pod]:
     return lambda pod: replace(pod, spec=replace(pod.spec, node_name=node))
 
 
-def _find_node_for_moved_pod(tried: TriedNode, position: Position, pod: Pod, allowed_nodes: Bools) -> str:
+def _find_node_for_moved_pod(trial_node: TrialNode, position: Position, pod: Pod, allowed_nodes: Bools) -> str:
     """Return the allowed node with the highest score for the moved pod once the target pod has taken its place.
 
     `position` is the moved pod's, and `allowed_nodes` a mask (N,). Return "" if no allowed node is feasible.
     """
     # Take the moved pod off its node and place the target pod there, unless that pod has a node already
-    after = tried.cycle.view.fork()
+    after = trial_node.cycle.view.fork()
     after.forget(position)
-    target_position = after.pods.find_position(tried.trial.pod.key)
+    target_position = after.pods.find_position(trial_node.trial.pod.key)
     if target_position is not None and after.node[target_position] < 0:
-        after.assume(target_position, tried.known_row)
+        after.assume(target_position, trial_node.known_row)
 
     # Schedule the moved pod anew
     unbound_pod = replace(pod, spec=replace(pod.spec, node_name=""))
     info = PodInfo(after.build_stored_pod(unbound_pod), after.settings.requests)
-    framework = tried.trial.scheduler.framework(info.spec.scheduler_name)
+    framework = trial_node.trial.scheduler.framework(info.spec.scheduler_name)
     if framework is None:
         return ""
     cycle = run_cycle(framework, info, after)
@@ -290,17 +300,17 @@ def _find_node_for_moved_pod(tried: TriedNode, position: Position, pod: Pod, all
     return after.nodes.names[Row(best_row)]
 
 
-def iter_scale_down_fixes(tried: TriedNode, position: Position) -> Iterator[Fix]:
+def iter_scale_down_fixes(trial_node: TrialNode, position: Position) -> Iterator[Fix]:
     """Yield the fix that removes the pod by scaling its workload down, if the controller would choose this pod.
 
     There is no fix for pods of the target pod's own workload, whose controller would remove the target pod instead.
     """
-    pod = tried.cycle.view.pods.objects[position]
+    pod = trial_node.cycle.view.pods.objects[position]
     owner = find_owner(pod)
-    remaining_count = _count_replicas_after_removal(tried, pod, owner)
-    if remaining_count is None or owner == find_owner(tried.trial.pod):
+    remaining_count = _count_replicas_after_removal(trial_node, pod, owner)
+    if remaining_count is None or owner == find_owner(trial_node.trial.pod):
         return
-    deletes_claims = owner.kind == "StatefulSet" and _deletes_claims_of_removed_replicas(tried, owner)
+    deletes_claims = owner.kind == "StatefulSet" and _deletes_claims_of_removed_replicas(trial_node, owner)
     lost_replica = "one replica" if remaining_count else "its last replica"
     loses_data_or_service = not remaining_count or owner.kind == "StatefulSet"
     price = Price.LOSS if loses_data_or_service else None
@@ -308,8 +318,8 @@ def iter_scale_down_fixes(tried: TriedNode, position: Position) -> Iterator[Fix]
         FixKind.SCALE_DOWN,
         pod.key,
         f"scale {owner} down by one: {pod.metadata.name}",
-        by=choose_maker(tried, owner.namespace),
-        edits=build_deletion_edits(tried.cycle.view, pod),
+        by=choose_maker(trial_node, owner.namespace),
+        edits=build_deletion_edits(trial_node.cycle.view, pod),
         cost=FEWER,
         weakens=f"{owner} loses {lost_replica}{_describe_claim_loss(deletes_claims, 'that replica')}",
         price=price,
@@ -321,17 +331,17 @@ def iter_scale_down_fixes(tried: TriedNode, position: Position) -> Iterator[Fix]
     )
 
 
-def choose_maker(tried: TriedNode, namespace: str) -> By:
+def choose_maker(trial_node: TrialNode, namespace: str) -> By:
     """Return who can stop a pod of this namespace: the author of the target pod if it is in the same namespace."""
-    return "author" if namespace == tried.trial.pod.metadata.namespace else "operator"
+    return "author" if namespace == trial_node.trial.pod.metadata.namespace else "operator"
 
 
-def _deletes_claims_of_removed_replicas(tried: TriedNode, owner: Owner) -> bool | None:
+def _deletes_claims_of_removed_replicas(trial_node: TrialNode, owner: Owner) -> bool | None:
     """Return whether the claims of a StatefulSet's replica are deleted when the StatefulSet is scaled down.
 
     Return None if the StatefulSet was not read.
     """
-    stored_sets = tried.cycle.view.cluster.list_in_namespace("stateful_sets", owner.namespace)
+    stored_sets = trial_node.cycle.view.cluster.list_in_namespace("stateful_sets", owner.namespace)
     stored = next((stored for stored in stored_sets if stored.metadata.name == owner.name), None)
     return None if stored is None else stored.spec.persistent_volume_claim_retention_policy.when_scaled == "Delete"
 
@@ -389,47 +399,47 @@ def _merge_scale_downs_of_workload(fixes: Sequence[Fix]) -> Fix:
     )
 
 
-def _count_replicas_after_removal(tried: TriedNode, pod: Pod, owner: Owner) -> int | None:
+def _count_replicas_after_removal(trial_node: TrialNode, pod: Pod, owner: Owner) -> int | None:
     """Return how many replicas remain if scaling down the owner removes this pod, or None if it does not.
 
     While one of the workload's pods has no node, a ReplicaSet removes that pod first and a StatefulSet removes none. A
     StatefulSet always removes the pod with the highest ordinal. Workloads of other kinds are not scaled down.
     """
-    if _has_pending_pod(tried, owner):
+    if _has_pending_pod(trial_node, owner):
         return None
     if owner.kind in ("Deployment", "ReplicaSet"):
-        return count_replicas(tried, owner) - 1 - _count_removed_replicas(tried, owner)
+        return count_replicas(trial_node, owner) - 1 - _count_removed_replicas(trial_node, owner)
     ordinal_text = pod.metadata.name.removeprefix(f"{owner.name}-")
     if owner.kind != "StatefulSet" or not ordinal_text.isdigit():
         return None
     ordinal = int(ordinal_text)
-    later_ordinals = range(ordinal + 1, ordinal + 1 + count_replicas(tried, owner))
-    pods = tried.cycle.view.pods
+    later_ordinals = range(ordinal + 1, ordinal + 1 + count_replicas(trial_node, owner))
+    pods = trial_node.cycle.view.pods
     is_last = all(pods.find_position(f"{owner.namespace}/{owner.name}-{number}") is None for number in later_ordinals)
     return ordinal if is_last else None
 
 
-def _count_removed_replicas(tried: TriedNode, owner: Owner) -> int:
+def _count_removed_replicas(trial_node: TrialNode, owner: Owner) -> int:
     """Count the pods of the workload that the trial's changes delete."""
-    deleted_objects = (edit.before for edit in tried.trial.edits.values() if edit.after is None)
+    deleted_objects = (edit.before for edit in trial_node.trial.edits.values() if edit.after is None)
     return sum(isinstance(pod, Pod) and find_owner(pod) == owner for pod in deleted_objects)
 
 
-def _has_pending_pod(tried: TriedNode, owner: Owner) -> bool:
+def _has_pending_pod(trial_node: TrialNode, owner: Owner) -> bool:
     """Return whether a pod of the workload has no node in the unchanged cluster."""
-    view = tried.trial.scheduler.view
+    view = trial_node.trial.scheduler.view
 
     def collect_workloads_with_pending_pods() -> frozenset[Owner]:
         """Return the workloads that have a pod without a node."""
-        pods = (view.pods.objects[position] for position in find_positions(view.node < 0))
+        pods = (view.pods.objects[position] for position in find_positions(~view.mask_placed()))
         return frozenset(find_owner(pod) for pod in pods if not pod.spec.node_name)
 
     return owner in view.memo("workloads of pods that wait", collect_workloads_with_pending_pods)
 
 
-def count_replicas(tried: TriedNode, owner: Owner) -> int:
+def count_replicas(trial_node: TrialNode, owner: Owner) -> int:
     """Count the pods of the workload in the unchanged cluster. All workloads are counted once for each view."""
-    base = tried.trial.scheduler.view
+    base = trial_node.trial.scheduler.view
 
     def count_by_owner() -> Counter[Owner]:
         """Count the pods of each workload, by the templates that many pods share."""
@@ -443,6 +453,6 @@ def count_replicas(tried: TriedNode, owner: Owner) -> int:
     return base.memo("replicas of workloads", count_by_owner)[owner]
 
 
-def find_domain_counts(tried: TriedNode) -> list[DomainCounts]:
+def find_domain_counts(trial_node: TrialNode) -> list[DomainCounts]:
     """Return the domain counts of the pod's hard spread constraints, or an empty list if PreFilter computed none."""
-    return tried.cycle.pre_filter.find_state(PodTopologySpread) or []
+    return trial_node.cycle.pre_filter.find_state(PodTopologySpread) or []

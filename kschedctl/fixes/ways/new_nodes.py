@@ -19,7 +19,7 @@ from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_un
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.guesses import is_plausible_machine_size
-from kschedctl.fixes.trial.tried_node import TriedNode, collect_label_keys
+from kschedctl.fixes.trial.trial_node import TrialNode, collect_label_keys
 from kschedctl.fixes.ways.taints import is_no_node_initialized, remove_condition_taints, reports_fault
 from kschedctl.replay.edits import ObjectKey, copy_resource_slice
 from kschedctl.scheduler.framework import Rejection
@@ -27,6 +27,7 @@ from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import HOSTNAME, ZONE, NodeColumns, get_region_and_zone
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.text.counts import counted, join_words
 
 ADD_NODE, OF_ANOTHER_SHAPE = 70, 75
 """The costs of a node like an existing one, and of a larger one."""
@@ -36,7 +37,7 @@ Amounts = dict[str, int]
 """Resource name -> amount, in milli-CPUs for cpu."""
 
 
-def iter_added_node_fixes(tried: TriedNode) -> Iterator[Fix]:
+def iter_added_node_fixes(trial_node: TrialNode) -> Iterator[Fix]:
     """Yield fixes that add a node like an existing one, for each shape of nodes. Add larger nodes if all are too small.
 
     At most MOST_MODELS nodes of either kind are offered. A new node has the DaemonSet pods of its model but neither a
@@ -44,45 +45,47 @@ def iter_added_node_fixes(tried: TriedNode) -> Iterator[Fix]:
     larger node is offered only if a machine of that size is plausible. A node with more devices is offered only if no
     existing node has enough of them.
     """
-    view = tried.cycle.view
+    view = trial_node.cycle.view
     if is_no_node_initialized(view.nodes):
         return
     in_failed_zones = _find_nodes_in_failed_zones(view.nodes)
-    models = [node for node in _find_model_nodes(tried) if not in_failed_zones[view.nodes.index[node.metadata.name]]]
+    models = [
+        node for node in _find_model_nodes(trial_node) if not in_failed_zones[view.nodes.index[node.metadata.name]]
+    ]
 
     # Copy existing nodes, and first those that accept the pod apart from their size. If none does, treat all alike.
-    accepting_models = [node for node in models if _would_new_node_accept_pod(tried, node)] or models
+    accepting_models = [node for node in models if _would_new_node_accept_pod(trial_node, node)] or models
     for node in sorted(models, key=lambda node: node not in accepting_models)[:MOST_MODELS]:
-        yield build_added_nodes_fix(view, node, has_rare_devices=_has_rare_devices(tried, node))
-    yield from _iter_larger_node_fixes(tried, accepting_models)
+        yield build_added_nodes_fix(view, node, has_rare_devices=_has_rare_devices(trial_node, node))
+    yield from _iter_larger_node_fixes(trial_node, accepting_models)
 
 
-def _iter_larger_node_fixes(tried: TriedNode, models: Sequence[Node]) -> Iterator[Fix]:
+def _iter_larger_node_fixes(trial_node: TrialNode, models: Sequence[Node]) -> Iterator[Fix]:
     """Yield fixes that add a larger node like the first MOST_MODELS models.
 
     Nothing is yielded if some model is large enough. A model is skipped if an existing node has enough of an extended
     resource that the model lacks, because a copy of that node is offered.
     """
-    view = tried.cycle.view
-    larger_amounts = {node.metadata.name: _find_amounts_of_larger_node(tried, node) for node in models}
+    view = trial_node.cycle.view
+    larger_amounts = {node.metadata.name: _find_amounts_of_larger_node(trial_node, node) for node in models}
     if not all(larger_amounts.values()):
         return
     for node in models[:MOST_MODELS]:
         amounts = larger_amounts[node.metadata.name]
         if any(is_extended(name) and _find_largest_allocatable(view, name) >= amounts[name] for name in amounts):
             continue
-        larger_node_fix = _build_larger_node_fix(tried, node, ())
+        larger_node_fix = _build_larger_node_fix(trial_node, node, ())
         if larger_node_fix is not None:
             yield larger_node_fix
 
 
-def _build_larger_node_fix(tried: TriedNode, model: Node, other_pods: Sequence[PodInfo]) -> Fix | None:
+def _build_larger_node_fix(trial_node: TrialNode, model: Node, other_pods: Sequence[PodInfo]) -> Fix | None:
     """Build the fix that adds a node like the model, but with room for the pod and for the other pods.
 
     Return None if a machine of that size is not plausible.
     """
-    view = tried.cycle.view
-    amounts = _find_amounts_of_larger_node(tried, model, other_pods)
+    view = trial_node.cycle.view
+    amounts = _find_amounts_of_larger_node(trial_node, model, other_pods)
     largest = {name: _find_largest_allocatable(view, name) for name in amounts}
     if not all(is_plausible_machine_size(name, amount, largest[name]) for name, amount in amounts.items()):
         return None
@@ -91,17 +94,31 @@ def _build_larger_node_fix(tried: TriedNode, model: Node, other_pods: Sequence[P
         model,
         larger=amounts,
         unoffered_resources=frozenset(name for name in amounts if is_extended(name) and not largest[name]),
-        with_room_for=partial(_build_larger_node_fix, tried, model),
+        with_room_for=partial(_build_larger_node_fix, trial_node, model),
+        also_for=_describe_pods_besides(trial_node, amounts, len(other_pods)),
     )
 
 
-def _would_new_node_accept_pod(tried: TriedNode, model: Node) -> bool:
+def _describe_pods_besides(trial_node: TrialNode, amounts: Amounts, pods_ahead: int) -> str:
+    """Return a parenthesis that names the other pods for which a larger node has room, or "" if it has room for none.
+
+    `amounts` is what the node offers, and `pods_ahead` the number of pods ahead in the queue that it also takes.
+    """
+    requests = trial_node.cycle.info.incoming_requests
+    if all(amount <= requests.get(name, 0) for name, amount in amounts.items()):
+        return ""
+    if not pods_ahead:
+        return " (with room for DaemonSet pods)"
+    return f" (with room for {counted(pods_ahead, 'pod')} ahead in the queue)"
+
+
+def _would_new_node_accept_pod(trial_node: TrialNode, model: Node) -> bool:
     """Return whether the pod's node selection and tolerations allow a new node like the model, whatever its size."""
-    row = tried.cycle.view.nodes.index[model.metadata.name]
-    if any(rejection.mask[row] for rejection in _find_rejections(tried, NodeAffinity.name)):
+    row = trial_node.cycle.view.nodes.index[model.metadata.name]
+    if any(rejection.mask[row] for rejection in _find_rejections(trial_node, NodeAffinity.name)):
         return False
     taints = _build_new_spec(model).taints
-    return find_untolerated_taint(taints, tried.cycle.info.spec.tolerations, HARD_EFFECTS) is None
+    return find_untolerated_taint(taints, trial_node.cycle.info.spec.tolerations, HARD_EFFECTS) is None
 
 
 def _find_nodes_in_failed_zones(nodes: NodeColumns) -> Bools:
@@ -119,12 +136,12 @@ def _find_nodes_in_failed_zones(nodes: NodeColumns) -> Bools:
     return is_zone_failed[zones.codes] & bool(is_working_in_zone.any())
 
 
-def _has_rare_devices(tried: TriedNode, model: Node) -> bool:
+def _has_rare_devices(trial_node: TrialNode, model: Node) -> bool:
     """Return whether the pod requests devices that this node has but most nodes of its pool do not have.
 
     The result is False for a node without a pool.
     """
-    view = tried.cycle.view
+    view = trial_node.cycle.view
     pool = find_node_pool_name(model)
     if not pool:
         return False
@@ -132,8 +149,8 @@ def _has_rare_devices(tried: TriedNode, model: Node) -> bool:
     nodes_with_slices = view.memo(
         "nodes with devices", lambda: {resource_slice.spec.node_name for resource_slice in view.cluster.resource_slices}
     )
-    requested_names = [name for name in tried.cycle.info.incoming_requests if is_extended(name)]
-    has_claims = bool(tried.trial.pod.spec.resource_claims)
+    requested_names = [name for name in trial_node.cycle.info.incoming_requests if is_extended(name)]
+    has_claims = bool(trial_node.trial.pod.spec.resource_claims)
 
     def has_devices(node: Node) -> bool:
         """Return whether the node has devices that the pod requests."""
@@ -154,10 +171,10 @@ def _group_nodes_by_pool(nodes: Sequence[Node]) -> dict[str, list[Node]]:
     return pools
 
 
-def _find_model_nodes(tried: TriedNode) -> list[Node]:
+def _find_model_nodes(trial_node: TrialNode) -> list[Node]:
     """Return one node of each shape, to model new nodes on. Nodes of one shape are alike for the pod."""
-    keys = tuple(sorted(collect_label_keys(tried.cycle) - {HOSTNAME}))
-    view = tried.cycle.view
+    keys = tuple(sorted(collect_label_keys(trial_node.cycle) - {HOSTNAME}))
+    view = trial_node.cycle.view
     return view.memo(
         (_find_model_nodes, keys), lambda: list(_find_first_node_of_each_shape(view.nodes.objects, keys).values())
     )
@@ -184,19 +201,19 @@ def _find_largest_allocatable(view: Fork, resource: str) -> int:
     return 0 if column is None else int(view.allocatable[:, column].max(initial=0))
 
 
-def _find_rejections(tried: TriedNode, plugin: str) -> Sequence[Rejection]:
+def _find_rejections(trial_node: TrialNode, plugin: str) -> Sequence[Rejection]:
     """Return the rejections of nodes by this Filter plugin in the trial, or nothing if the plugin did not run."""
-    verdict = tried.cycle.filter.verdicts.get(plugin)
+    verdict = trial_node.cycle.filter.verdicts.get(plugin)
     return verdict.rejections if verdict else ()
 
 
-def _find_amounts_of_larger_node(tried: TriedNode, node: Node, other_pods: Sequence[PodInfo] = ()) -> Amounts:
+def _find_amounts_of_larger_node(trial_node: TrialNode, node: Node, other_pods: Sequence[PodInfo] = ()) -> Amounts:
     """Return how much a larger node must offer of each resource of which this node has too little.
 
     An amount covers the pod, the other pods and the node's DaemonSet pods. The result is empty if the node is large
     enough.
     """
-    view = tried.cycle.view
+    view = trial_node.cycle.view
     row = view.nodes.index[node.metadata.name]
     daemon_pods = [
         position for position in view.pods_on(row) if find_owner(view.pods.objects[position]).kind == "DaemonSet"
@@ -205,7 +222,7 @@ def _find_amounts_of_larger_node(tried: TriedNode, node: Node, other_pods: Seque
     if daemon_pods:
         daemon_requests = view.get_requests(daemon_pods).sum(axis=0)
     requests: Counter[str] = Counter()
-    for info in (tried.cycle.info, *other_pods):
+    for info in (trial_node.cycle.info, *other_pods):
         requests.update(info.incoming_requests)
     amounts = {}
     for name, requested in requests.items():
@@ -217,6 +234,26 @@ def _find_amounts_of_larger_node(tried: TriedNode, node: Node, other_pods: Seque
     return amounts
 
 
+def _describe_added_nodes(model: Node, count: int, sizes_text: str, *, is_offered: bool, has_rare_devices: bool) -> str:
+    """Describe the addition of `count` nodes like a model. `sizes_text` is how they are larger, or "".
+
+    If no node offers these amounts (`is_offered`), the model is not named. `has_rare_devices` says that most nodes of
+    the model's pool lack the model's devices.
+    """
+    nodes_text = "a node" if count == 1 else f"{count} nodes"
+    pool = find_node_pool_name(model)
+    if not is_offered:
+        return f"add {nodes_text} with {sizes_text}, but check the resource name and the device plugin first"
+    text = f"add {nodes_text} like {model.metadata.name}"
+    if has_rare_devices:
+        return f"{text} with its devices, which most nodes of pool {pool} lack"
+    if pool:
+        text += f" (pool {pool})"
+    if sizes_text:
+        text += f" but with {sizes_text}{' each' if count > 1 else ''}"
+    return text
+
+
 def build_added_nodes_fix(
     view: Fork,
     model: Node,
@@ -226,12 +263,14 @@ def build_added_nodes_fix(
     unoffered_resources: frozenset[str] = frozenset(),
     has_rare_devices: bool = False,
     with_room_for: Callable[[Sequence[PodInfo]], Fix | None] | None = None,
+    also_for: str = "",
 ) -> Fix:
     """Build the fix that adds `count` nodes like a model, with its DaemonSet pods, devices and volume limits.
 
     `larger` are the amounts of some resources of which the new nodes offer more than the model. `unoffered_resources`
     are the resources in `larger` that no node offers, and `has_rare_devices` says that most nodes of the model's pool
     lack the model's devices. Both change the fix's text. `with_room_for` becomes a field of the fix.
+    `also_for` is a parenthesis that says for which other pods the nodes are larger than the pod needs.
     """
     name = model.metadata.name
     sizes: Resources = {
@@ -257,22 +296,13 @@ def build_added_nodes_fix(
             return any(requests.get(resource, 0) > amount for resource, amount in offered.items())
         return bool(info.spec.resource_claims) or any(map(is_extended, requests))
 
-    # Describe the new nodes.
-    nodes_text = "a node" if count == 1 else f"{count} nodes"
-    pool = find_node_pool_name(model)
-    where = f"like {name}"
-    sizes_text = ", ".join(_describe_size(resource, size) for resource, size in sizes.items())
-    if unoffered_resources:
-        where = ""
-        text = f"add {nodes_text} with {sizes_text}, but check the resource name and the device plugin first"
-    elif has_rare_devices:
-        text = f"add {nodes_text} like {name} with its devices, which most nodes of pool {pool} lack"
-    else:
-        text = f"add {nodes_text} like {name}"
-        if pool:
-            text += f" (pool {pool})"
-        if sizes:
-            text += f", but with {sizes_text}"
+    size_texts = [_describe_size(resource, size) for resource, size in sizes.items()]
+    sizes_text = join_words(size_texts) if size_texts else ""
+    text = _describe_added_nodes(
+        model, count, sizes_text, is_offered=not unoffered_resources, has_rare_devices=has_rare_devices
+    )
+    if not unoffered_resources:
+        text += also_for
     return Fix(
         FixKind.ADD_NODE,
         (name, count, sizes_text),
@@ -281,7 +311,7 @@ def build_added_nodes_fix(
         edits=tuple(edits),
         cost=count * (OF_ANOTHER_SHAPE if sizes else ADD_NODE),
         variant_of="node",
-        where=where,
+        where="" if unoffered_resources else f"like {name}",
         needs_special_node=needs_special_node if sizes or has_rare_devices else None,
         larger_amounts=larger or {},
         with_room_for=with_room_for,
@@ -292,6 +322,7 @@ def build_added_nodes_fix(
             larger=larger,
             unoffered_resources=unoffered_resources,
             has_rare_devices=has_rare_devices,
+            also_for=also_for,
         ),
     )
 
@@ -300,11 +331,14 @@ def _describe_size(resource: str, size: object) -> str:
     """Describe an amount of a resource in words.
 
     >>> _describe_size("cpu", "17"), _describe_size("memory", "64Gi"), _describe_size("nvidia.com/gpu", "8")
-    ('17 CPUs', '64Gi of memory', '8 nvidia.com/gpu')
+    ('17 CPUs', '64 GiB of memory', '8 nvidia.com/gpu')
     """
     if resource == CPU:
         return "1 CPU" if size == "1" else f"{size} CPUs"
-    return f"{size} {resource}" if is_extended(resource) else f"{size} of {resource}"
+    if is_extended(resource):
+        return f"{size} {resource}"
+    spelled_size = str(size).replace("Gi", " GiB").replace("Mi", " MiB")
+    return f"{spelled_size} of {resource}"
 
 
 def _format_amount_rounded_up(resource: str, amount: int) -> str:

@@ -24,7 +24,7 @@ from kschedctl.api.objects import (
 )
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
-from kschedctl.fixes.trial.tried_node import TriedNode
+from kschedctl.fixes.trial.trial_node import TrialNode
 from kschedctl.fixes.ways.claims import (
     ClaimChange,
     Deletion,
@@ -59,7 +59,7 @@ ANY_SOURCE = "the volume source (spec.csi, spec.nfs, …)"
 """The missing part of a volume if nothing in the cluster reveals the kind of its storage."""
 
 
-def iter_volume_creation_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def iter_volume_creation_fixes(trial_node: TrialNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield the fix that creates a volume that the claim can use on the tried node. The user completes the manifest.
 
     The volume gets the name that the claim requests, if any. If a volume of that name exists, the new volume gets
@@ -67,36 +67,38 @@ def iter_volume_creation_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -
     volumes. There is no fix either for a claim that the trial already changes.
     """
     key = ObjectKey.of(claim)
-    if key in tried.trial.edits:
+    if key in trial_node.trial.edits:
         return
-    storage = get_listers(tried.cycle.view)
+    storage = get_listers(trial_node.cycle.view)
     requested_name = claim.spec.volume_name
     if requested_name and requested_name not in storage.volumes:
-        yield _build_named_volume_fix(tried, claim, storage)
+        yield _build_named_volume_fix(trial_node, claim, storage)
         return
 
     # A new volume under a free name
     name = _find_free_volume_name(f"{claim.metadata.name}-volume", storage)
-    volume = _build_volume_for_claim(tried, claim, name, storage)
+    volume = _build_volume_for_claim(trial_node, claim, name, storage)
     bind, volume_edit = build_claim_binding(claim, volume, storage)
     if not requested_name:
         edits = (volume_edit,) if bind is None else (ObjectEdit(key, bind), volume_edit)
-        yield _build_volume_creation_fix(tried, claim, volume, edits)
+        yield _build_volume_creation_fix(trial_node, claim, volume, edits)
     elif not _has_provisioner(claim, storage):
-        deletion = plan_claim_deletion(tried, claim)
+        deletion = plan_claim_deletion(trial_node, claim)
         if deletion is not None:
             claim_edit = ObjectEdit(key, _build_reset_and_bind_change(bind))
-            yield _build_volume_creation_fix(tried, claim, volume, (*deletion.edits, claim_edit, volume_edit), deletion)
+            yield _build_volume_creation_fix(
+                trial_node, claim, volume, (*deletion.edits, claim_edit, volume_edit), deletion
+            )
 
 
-def _build_named_volume_fix(tried: TriedNode, claim: PersistentVolumeClaim, storage: Listers) -> Fix:
+def _build_named_volume_fix(trial_node: TrialNode, claim: PersistentVolumeClaim, storage: Listers) -> Fix:
     """Build the fix that creates the volume that the claim names, bound to the claim.
 
     The volume controller then binds the claim, or marks a lost claim as bound again.
     """
     key = ObjectKey.of(claim)
     name = claim.spec.volume_name
-    volume = _build_volume_for_claim(tried, claim, name, storage)
+    volume = _build_volume_for_claim(trial_node, claim, name, storage)
     bound_volume = bind_volume(volume, claim)
     claim_edits: tuple[ObjectEdit, ...] = ()
     if claim.status.phase == LOST:
@@ -104,15 +106,15 @@ def _build_named_volume_fix(tried: TriedNode, claim: PersistentVolumeClaim, stor
     elif BIND_COMPLETED not in claim.metadata.annotations:
         claim_edits = (ObjectEdit(key, lambda current: bind_claim(current, name)),)
     volume_edit = ObjectEdit(ObjectKey.of(bound_volume), lambda _: bound_volume)
-    return _build_volume_creation_fix(tried, claim, volume, (*claim_edits, volume_edit))
+    return _build_volume_creation_fix(trial_node, claim, volume, (*claim_edits, volume_edit))
 
 
-def build_provisioner_wait_fix(tried: TriedNode, claim: PersistentVolumeClaim) -> Fix:
+def build_provisioner_wait_fix(trial_node: TrialNode, claim: PersistentVolumeClaim) -> Fix:
     """Build the fix that waits until the provisioner of the claim's class has made a volume near the tried node."""
-    storage = get_listers(tried.cycle.view)
+    storage = get_listers(trial_node.cycle.view)
     provisioner = storage.classes[get_claim_class(claim)].provisioner
     name = _find_free_volume_name(f"{claim.metadata.name}-volume", storage)
-    volume = _build_volume_for_claim(tried, claim, name, storage)
+    volume = _build_volume_for_claim(trial_node, claim, name, storage)
     # The provisioner's volume belongs to a CSI driver, even if the class's existing volumes are local or hostPath ones
     csi_source = volume.spec.csi or CSIPersistentVolumeSource(provisioner, name)
     volume = replace(volume, spec=replace(volume.spec, csi=csi_source, local=None, host_path=None))
@@ -135,7 +137,7 @@ def _build_reset_and_bind_change(bind: ClaimChange | None) -> ClaimChange:
 
 
 def _build_volume_creation_fix(
-    tried: TriedNode,
+    trial_node: TrialNode,
     claim: PersistentVolumeClaim,
     volume: PersistentVolume,
     edits: tuple[ObjectEdit, ...],
@@ -167,10 +169,10 @@ def _build_volume_creation_fix(
         weakens = deletion.weakens
         price = deletion.price
     if volume.spec.host_path is not None and volume.spec.csi is None and volume.spec.node_affinity is None:
-        directories = "its hostPath is another directory on each node, so that a pod that moves leaves its data behind"
+        directories = "a hostPath is a different directory on each node, so a pod that moves leaves its data behind"
         weakens = "; ".join(filter(None, (weakens, directories)))
     cost = NEW_VOLUME
-    if _has_provisioner(claim, get_listers(tried.cycle.view)):
+    if _has_provisioner(claim, get_listers(trial_node.cycle.view)):
         cost += PROVISIONER_SURCHARGE
     return Fix(
         FixKind.CREATE_VOLUME,
@@ -196,7 +198,7 @@ def _has_provisioner(claim: PersistentVolumeClaim, storage: Listers) -> bool:
 
 
 def _build_volume_for_claim(
-    tried: TriedNode, claim: PersistentVolumeClaim, name: str, storage: Listers
+    trial_node: TrialNode, claim: PersistentVolumeClaim, name: str, storage: Listers
 ) -> PersistentVolume:
     """Build a volume of this name for the claim, modelled on the first volume of the claim's class.
 
@@ -207,8 +209,8 @@ def _build_volume_for_claim(
     class_name = get_claim_class(claim)
     class_volumes = storage.volumes_of_class.get(class_name, ClassVolumes())
     model_volume = next(iter(class_volumes.volumes), None)
-    driver = _find_csi_driver(tried, claim, model_volume)
-    topology_keys = get_topology_keys(tried, class_name) if driver else ()
+    driver = _find_csi_driver(trial_node, claim, model_volume)
+    topology_keys = get_topology_keys(trial_node, class_name) if driver else ()
     return PersistentVolume(
         ObjectMeta(name, labels=dict(spec.selector.match_labels) if spec.selector else {}),
         PersistentVolumeSpec(
@@ -216,7 +218,7 @@ def _build_volume_for_claim(
             access_modes=spec.access_modes,
             storage_class_name=class_name,
             volume_mode=spec.volume_mode,
-            node_affinity=_build_volume_node_affinity(tried, model_volume, topology_keys),
+            node_affinity=_build_volume_node_affinity(trial_node, model_volume, topology_keys),
             volume_attributes_class_name=spec.volume_attributes_class_name,
             csi=CSIPersistentVolumeSource(driver, name) if driver else None,
             local=model_volume.spec.local if model_volume else None,
@@ -226,7 +228,7 @@ def _build_volume_for_claim(
     )
 
 
-def _find_csi_driver(tried: TriedNode, claim: PersistentVolumeClaim, model_volume: PersistentVolume | None) -> str:
+def _find_csi_driver(trial_node: TrialNode, claim: PersistentVolumeClaim, model_volume: PersistentVolume | None) -> str:
     """Return the name of the CSI driver for a new volume of the claim, or "" if no CSI driver serves it.
 
     This is the driver of the model volume. Without a model, it is the provisioner of the claim's class if that is a CSI
@@ -234,20 +236,20 @@ def _find_csi_driver(tried: TriedNode, claim: PersistentVolumeClaim, model_volum
     """
     if model_volume is not None:
         return model_volume.spec.csi.driver if model_volume.spec.csi else ""
-    class_ = get_listers(tried.cycle.view).classes.get(get_claim_class(claim))
-    drivers = {driver.metadata.name for driver in tried.cycle.view.cluster.csi_drivers}
+    class_ = get_listers(trial_node.cycle.view).classes.get(get_claim_class(claim))
+    drivers = {driver.metadata.name for driver in trial_node.cycle.view.cluster.csi_drivers}
     return class_.provisioner if class_ is not None and class_.provisioner in drivers else ""
 
 
 def _build_volume_node_affinity(
-    tried: TriedNode, model_volume: PersistentVolume | None, topology_keys: tuple[str, ...]
+    trial_node: TrialNode, model_volume: PersistentVolume | None, topology_keys: tuple[str, ...]
 ) -> VolumeNodeAffinity | None:
     """Build the node affinity of a new volume that the tried node can reach.
 
     The affinity requires the node's values of the labels in the model volume's affinity or, without a model, of the
     driver's topology keys. The result is None if the node has none of these labels, or no node is tried.
     """
-    if tried.row is None:
+    if trial_node.row is None:
         return None
     if model_volume is None:
         keys = set(topology_keys)
@@ -255,7 +257,7 @@ def _build_volume_node_affinity(
         affinity = model_volume.spec.node_affinity
         terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
         keys = {expression.key for term in terms for expression in term.match_expressions}
-    labels = tried.cycle.view.nodes.objects[tried.row].metadata.labels
+    labels = trial_node.cycle.view.nodes.objects[trial_node.row].metadata.labels
     requirements = tuple(SelectorRequirement(key, "In", (labels[key],)) for key in sorted(keys & labels.keys()))
     return VolumeNodeAffinity(NodeSelector((NodeSelectorTerm(requirements),))) if requirements else None
 
@@ -302,23 +304,23 @@ unknown.
 """
 
 
-def build_storage_capacity_fix(tried: TriedNode, claim: PersistentVolumeClaim, fact: NotEnoughStorage) -> Fix:
+def build_storage_capacity_fix(trial_node: TrialNode, claim: PersistentVolumeClaim, fact: NotEnoughStorage) -> Fix:
     """Build the fix that enlarges the largest storage pool that the node can reach, or adds a pool if there is none.
 
     The fix has no commands. Storage is added outside of Kubernetes, and its driver then publishes the capacity.
     """
     name = get_claim_class(claim)
-    pools = get_listers(tried.cycle.view).pools_of_class.get(name, ())
-    reachable_pools = [pool for pool in pools if tried.known_row in pool.rows]
+    pools = get_listers(trial_node.cycle.view).pools_of_class.get(name, ())
+    reachable_pools = [pool for pool in pools if trial_node.known_row in pool.rows]
     if not reachable_pools:
-        return _build_new_storage_pool_fix(tried, claim, pools, fact.size)
+        return _build_new_storage_pool_fix(trial_node, claim, pools, fact.size)
     largest = max(reachable_pools, key=lambda pool: pool.limit or 0)
     return _build_storage_pool_enlargement_fix(
         name, largest, fact.size, driver=fact.driver if fact.largest == 0 else ""
     )
 
 
-def iter_ignored_capacity_fixes(tried: TriedNode, fact: NotEnoughStorage) -> Iterator[Fix]:
+def iter_ignored_capacity_fixes(trial_node: TrialNode, fact: NotEnoughStorage) -> Iterator[Fix]:
     """Yield the fix that stops kube-scheduler from checking a driver's capacity, if none or only 0 is published.
 
     There is no fix if the driver publishes capacity only for other nodes, because it may not run on this node. A
@@ -340,7 +342,7 @@ def iter_ignored_capacity_fixes(tried: TriedNode, fact: NotEnoughStorage) -> Ite
         cost=IGNORE,
         weakens=f"kube-scheduler no longer checks the free storage of {fact.driver}",
         commands=(kubectl.render_patch(key, {"spec": {"storageCapacity": False}}),),
-        price=Price.GUARANTEE if _has_local_volumes(tried, fact.driver) else None,
+        price=Price.GUARANTEE if _has_local_volumes(trial_node, fact.driver) else None,
     )
 
 
@@ -349,15 +351,15 @@ def _disable_storage_capacity(driver: CSIDriver) -> CSIDriver:
     return replace(driver, spec=replace(driver.spec, storage_capacity=False))
 
 
-def _has_local_volumes(tried: TriedNode, driver: str) -> bool:
+def _has_local_volumes(trial_node: TrialNode, driver: str) -> bool:
     """Return whether the driver has a volume that the tried node can reach but some other node cannot."""
-    storage = get_listers(tried.cycle.view)
-    node_count = len(tried.cycle.view.nodes)
+    storage = get_listers(trial_node.cycle.view)
+    node_count = len(trial_node.cycle.view.nodes)
     for volume in storage.volumes.values():
         if volume.spec.csi is None or volume.spec.csi.driver != driver or volume.spec.node_affinity is None:
             continue
         rows = storage.topology.find_reachable_rows(volume.spec.node_affinity)
-        if tried.known_row in rows and len(rows) < node_count:
+        if trial_node.known_row in rows and len(rows) < node_count:
             return True
     return False
 
@@ -395,7 +397,7 @@ def _build_storage_pool_enlargement_fix(class_name: str, pool: StoragePool, size
 
 
 def _build_new_storage_pool_fix(
-    tried: TriedNode, claim: PersistentVolumeClaim, pools: tuple[StoragePool, ...], size: str
+    trial_node: TrialNode, claim: PersistentVolumeClaim, pools: tuple[StoragePool, ...], size: str
 ) -> Fix:
     """Build the fix that adds a storage pool of this size for the node's topology domain.
 
@@ -403,10 +405,10 @@ def _build_new_storage_pool_fix(
     hostname. `pools` are the existing pools of the class, whose namespace the new pool gets.
     """
     class_name = get_claim_class(claim)
-    node = tried.cycle.view.nodes.objects[tried.known_row]
+    node = trial_node.cycle.view.nodes.objects[trial_node.known_row]
     namespace = pools[0].capacity.metadata.namespace if pools else NAMESPACE
     labels = node.metadata.labels
-    keys = [key for key in get_topology_keys(tried, class_name) if key in labels]
+    keys = [key for key in get_topology_keys(trial_node, class_name) if key in labels]
     if not keys and HOSTNAME in labels:
         keys = [HOSTNAME]
     new_pool = CSIStorageCapacity(
@@ -430,15 +432,15 @@ def _build_new_storage_pool_fix(
     )
 
 
-def get_topology_keys(tried: TriedNode, class_name: str) -> tuple[str, ...]:
+def get_topology_keys(trial_node: TrialNode, class_name: str) -> tuple[str, ...]:
     """Return the label keys that the class's driver uses for topology, according to the node's CSINode.
 
     The result is empty if no node is tried, or if the class or the driver's entry in the CSINode is missing.
     """
-    storage = get_listers(tried.cycle.view)
-    if tried.row is None or class_name not in storage.classes:
+    storage = get_listers(trial_node.cycle.view)
+    if trial_node.row is None or class_name not in storage.classes:
         return ()
-    csi_node = storage.csi_nodes.nodes[tried.known_row]
+    csi_node = storage.csi_nodes.nodes[trial_node.known_row]
     provisioner = storage.classes[class_name].provisioner
     drivers = csi_node.spec.drivers if csi_node else ()
     return next((driver.topology_keys for driver in drivers if driver.name == provisioner), ())

@@ -21,14 +21,14 @@ from kschedctl.api.objects import (
 from kschedctl.api.ownership import find_owner
 from kschedctl.fixes.trial.changes import Fix, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
-from kschedctl.fixes.trial.trials import RemedyTrial
-from kschedctl.fixes.trial.tried_node import (
+from kschedctl.fixes.trial.trial_node import (
     NODE_NAME_FIELD,
     NodeRejection,
     PluginRemedies,
-    TriedNode,
+    TrialNode,
     find_missing_host_with_data,
 )
+from kschedctl.fixes.trial.trials import RemedyTrial
 from kschedctl.fixes.ways.node_labels import (
     ANYWHERE,
     CORRECT,
@@ -75,7 +75,7 @@ class LocatedRequirement(NamedTuple):
         return f"{requirement.key} {requirement.operator} {','.join(requirement.values or ())}"
 
 
-def iter_node_affinity_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+def iter_node_affinity_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for a node that the pod's nodeSelector or required node affinity rejects.
 
     If the node lacks labels of the nodeSelector, only these are fixed, and the required terms are left for later. If
@@ -84,14 +84,14 @@ def iter_node_affinity_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
     fact = rejection.fact
     if isinstance(fact, NodeAffinityUnmet):
         for unmet in fact.selector:
-            yield from iter_runtime_class_fixes(tried, unmet)
-            yield from iter_selector_fixes(tried, unmet)
-        if not fact.selector and _may_drop_terms(tried.trial):
-            yield from _iter_affinity_term_fixes(tried, fact)
-            yield _build_preferred_terms_fix(tried)
-    elif tried.row is None and find_required_terms(tried.trial.pod) and _may_drop_terms(tried.trial):
-        yield from _iter_field_removal_fixes(tried)
-        yield _build_preferred_terms_fix(tried)
+            yield from iter_runtime_class_fixes(trial_node, unmet)
+            yield from iter_selector_fixes(trial_node, unmet)
+        if not fact.selector and _may_drop_terms(trial_node.trial):
+            yield from _iter_affinity_term_fixes(trial_node, fact)
+            yield _build_preferred_terms_fix(trial_node)
+    elif trial_node.row is None and find_required_terms(trial_node.trial.pod) and _may_drop_terms(trial_node.trial):
+        yield from _iter_field_removal_fixes(trial_node)
+        yield _build_preferred_terms_fix(trial_node)
 
 
 def find_missing_required_host(trial: RemedyTrial) -> str:
@@ -113,14 +113,16 @@ def _may_drop_terms(trial: RemedyTrial) -> bool:
     return find_owner(trial.pod).kind != "DaemonSet" and not find_missing_required_host(trial)
 
 
-def _iter_field_removal_fixes(tried: TriedNode) -> Iterator[Fix]:
+def _iter_field_removal_fixes(trial_node: TrialNode) -> Iterator[Fix]:
     """Yield a fix for each field requirement of the pod's required terms that drops the requirement."""
-    for number, term in enumerate(find_required_terms(tried.trial.pod)):
+    for number, term in enumerate(find_required_terms(trial_node.trial.pod)):
         for requirement in term.match_fields:
-            yield _build_requirement_removal_fix(tried, LocatedRequirement(number, field=True, requirement=requirement))
+            yield _build_requirement_removal_fix(
+                trial_node, LocatedRequirement(number, field=True, requirement=requirement)
+            )
 
 
-def _iter_affinity_term_fixes(tried: TriedNode, fact: NodeAffinityUnmet) -> Iterator[Fix]:
+def _iter_affinity_term_fixes(trial_node: TrialNode, fact: NodeAffinityUnmet) -> Iterator[Fix]:
     """Yield fixes for each term's first requirement that the node does not meet.
 
     They correct the label key or value in the term, label the node, allow the node's value, or drop the requirement.
@@ -132,21 +134,21 @@ def _iter_affinity_term_fixes(tried: TriedNode, fact: NodeAffinityUnmet) -> Iter
             located = LocatedRequirement(number, unmet.field, requirement)
             is_label = not unmet.field  # otherwise, it is in matchFields
             if is_label:
-                yield from _iter_label_mismatch_fixes(tried, located, unmet)
+                yield from _iter_label_mismatch_fixes(trial_node, located, unmet)
             if unmet.found is not None:
-                yield from _iter_allowed_value_fixes(tried, located, unmet, unmet.found)
-            yield _build_requirement_removal_fix(tried, located)
+                yield from _iter_allowed_value_fixes(trial_node, located, unmet, unmet.found)
+            yield _build_requirement_removal_fix(trial_node, located)
 
 
-def _iter_label_mismatch_fixes(tried: TriedNode, located: LocatedRequirement, unmet: Wanted) -> Iterator[Fix]:
+def _iter_label_mismatch_fixes(trial_node: TrialNode, located: LocatedRequirement, unmet: Wanted) -> Iterator[Fix]:
     """Yield fixes that correct the requirement's label key in the pod, or that add or remove the label of the node.
 
     The node's labels are changed only for the operators In, Exists and DoesNotExist.
     """
-    for similar_key in find_similar_keys(unmet.key, tried):
+    for similar_key in find_similar_keys(unmet.key, trial_node):
         text = f"require the label {similar_key} instead of {unmet.key}"
         edits = build_pod_edits(
-            tried.trial.pod, _build_requirement_change(located, replace(located.requirement, key=similar_key))
+            trial_node.trial.pod, _build_requirement_change(located, replace(located.requirement, key=similar_key))
         )
         yield Fix(
             FixKind.CORRECT_NODE_AFFINITY,
@@ -159,28 +161,28 @@ def _iter_label_mismatch_fixes(tried: TriedNode, located: LocatedRequirement, un
     match unmet.operator:
         case "In" if unmet.values:
             # The label can have one value only, and any listed value meets the requirement
-            yield from iter_role_label_fixes(tried, unmet.key, unmet.values[0])
+            yield from iter_role_label_fixes(trial_node, unmet.key, unmet.values[0])
         case "Exists":
-            existing_values = tried.cycle.view.nodes.label(unmet.key).values
-            yield from iter_role_label_fixes(tried, unmet.key, next(iter(existing_values), "true"))
+            existing_values = trial_node.cycle.view.nodes.label(unmet.key).values
+            yield from iter_role_label_fixes(trial_node, unmet.key, next(iter(existing_values), "true"))
         case "DoesNotExist":
-            if removal_fix := build_role_label_removal_fix(tried, unmet.key):
+            if removal_fix := build_role_label_removal_fix(trial_node, unmet.key):
                 yield removal_fix
 
 
 def _iter_allowed_value_fixes(
-    tried: TriedNode, located: LocatedRequirement, unmet: Wanted, node_value: str
+    trial_node: TrialNode, located: LocatedRequirement, unmet: Wanted, node_value: str
 ) -> Iterator[Fix]:
     """Yield the fix that allows the node's value, instead of a misspelt value or in addition to the other values.
 
     Nothing is yielded if no values of this operator accept the node.
     """
-    misspelt_value = _find_misspelt_value(tried, unmet, node_value)
+    misspelt_value = _find_misspelt_value(trial_node, unmet, node_value)
     allowed = _compute_allowed_values(unmet, node_value, misspelt_value)
     if not allowed:
         return
     corrected = located._replace(requirement=replace(located.requirement, values=allowed))
-    edits = build_pod_edits(tried.trial.pod, _build_requirement_change(located, corrected.requirement))
+    edits = build_pod_edits(trial_node.trial.pod, _build_requirement_change(located, corrected.requirement))
     target = (located.term, unmet.key, unmet.operator, allowed)
     if misspelt_value:
         text = f"require {corrected.text} instead of {located.text}"
@@ -209,11 +211,11 @@ def _iter_allowed_value_fixes(
     )
 
 
-def _find_misspelt_value(tried: TriedNode, unmet: Wanted, node_value: str) -> str:
+def _find_misspelt_value(trial_node: TrialNode, unmet: Wanted, node_value: str) -> str:
     """Return the value of an In requirement that is probably a misspelling of the node's value, or an empty string."""
     if unmet.operator != "In":
         return ""
-    nodes = tried.cycle.view.nodes
+    nodes = trial_node.cycle.view.nodes
     known_values = nodes.names if unmet.field else nodes.label(unmet.key).values
     return next((value for value in unmet.values if is_misspelt(unmet.key, value, node_value, known_values)), "")
 
@@ -257,9 +259,9 @@ def _price_requirement_loss(requirement: SelectorRequirement) -> tuple[str, Pric
     return ANYWHERE, None
 
 
-def _build_requirement_removal_fix(tried: TriedNode, located: LocatedRequirement) -> Fix:
+def _build_requirement_removal_fix(trial_node: TrialNode, located: LocatedRequirement) -> Fix:
     """Build the fix that drops the requirement from its term of the pod's required node affinity."""
-    edits = build_pod_edits(tried.trial.pod, _build_requirement_change(located, None))
+    edits = build_pod_edits(trial_node.trial.pod, _build_requirement_change(located, None))
     text = f"remove {located.text} from the required node affinity"
     target = (
         located.term,
@@ -274,7 +276,7 @@ def _build_requirement_removal_fix(tried: TriedNode, located: LocatedRequirement
     )
 
 
-def _build_preferred_terms_fix(tried: TriedNode) -> Fix:
+def _build_preferred_terms_fix(trial_node: TrialNode) -> Fix:
     """Build the fix that turns the required terms into preferred terms. Terms with field requirements are dropped."""
 
     def change(pod: Pod) -> Pod:
@@ -289,12 +291,12 @@ def _build_preferred_terms_fix(tried: TriedNode) -> Fix:
     # The first requirement whose loss has a price of its own decides the price.
     weakens: str = ANYWHERE
     price: Price | None = None
-    for term in find_required_terms(tried.trial.pod):
+    for term in find_required_terms(trial_node.trial.pod):
         for requirement in term.match_expressions:
             if price is None:
                 weakens, price = _price_requirement_loss(requirement)
-    text = "make its required node affinity a preference"
-    edits = build_pod_edits(tried.trial.pod, change)
+    text = "make the pod's required node affinity a preference"
+    edits = build_pod_edits(trial_node.trial.pod, change)
     return Fix(
         FixKind.SOFTEN_NODE_AFFINITY, "all", text, by="author", edits=edits, cost=SOFTEN, weakens=weakens, price=price
     )

@@ -16,8 +16,8 @@ from kschedctl.api.objects import Node, Pod, RuntimeClass, RuntimeClassSchedulin
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_node_edits, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.guesses import PLATFORMS
+from kschedctl.fixes.trial.trial_node import TrialNode, find_missing_host_with_data
 from kschedctl.fixes.trial.trials import find_runtime_class
-from kschedctl.fixes.trial.tried_node import TriedNode, find_missing_host_with_data
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.framework.facts import Wanted
@@ -41,21 +41,21 @@ KEY_SIMILARITY = 0.8
 """How similar a label key must be to stand for an unknown one, from 0 to 1. Keys are longer than values."""
 MIN_LENGTH = 3
 """Minimum length of a word that may be an abbreviation or have swapped letters."""
-ANYWHERE = "the pod may be placed on nodes that it excludes now"
+ANYWHERE = "the pod may be placed on nodes that its current rules exclude"
 NUMBER_SUFFIX = re.compile(r"(?:[0-9]+|(?<=[-_.])[a-z0-9]{1,2})$", re.IGNORECASE)
 """The ends of names that tell things of one kind apart, as in zone-a and node12."""
 
 
-def iter_selector_fixes(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
+def iter_selector_fixes(trial_node: TrialNode, unmet: Wanted) -> Iterator[Fix]:
     """Yield fixes for a nodeSelector label that the node lacks.
 
     They correct the label's key, select the node's value, label the node, or drop the label. Only corrections are
     proposed if the label names a missing host that has files of the pod.
     """
-    pod = tried.trial.pod
+    pod = trial_node.trial.pod
     key = unmet.key
     value = unmet.values[0]
-    for similar_key in find_similar_keys(key, tried):
+    for similar_key in find_similar_keys(key, trial_node):
         text = f"use the label {similar_key} instead of {key} in nodeSelector"
         change = _build_selector_change(_build_key_change(key, similar_key))
         yield Fix(
@@ -66,11 +66,11 @@ def iter_selector_fixes(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
             edits=build_pod_edits(pod, change),
             cost=CORRECT,
         )
-    if find_missing_host_with_data(tried.trial, key, unmet.values):
+    if find_missing_host_with_data(trial_node.trial, key, unmet.values):
         return  # the pod's files were on that host
     if unmet.found is not None:
-        yield _build_fix_selecting_node_value(tried, key, value, unmet.found)
-    yield from iter_role_label_fixes(tried, key, value)
+        yield _build_fix_selecting_node_value(trial_node, key, value, unmet.found)
+    yield from iter_role_label_fixes(trial_node, key, value)
 
     weakens, price = describe_label_loss(key, value)
     change = _build_selector_change(lambda selector: {k: v for k, v in selector.items() if k != key})
@@ -87,7 +87,7 @@ def iter_selector_fixes(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
     )
 
 
-def _build_fix_selecting_node_value(tried: TriedNode, key: str, value: str, node_value: str) -> Fix:
+def _build_fix_selecting_node_value(trial_node: TrialNode, key: str, value: str, node_value: str) -> Fix:
     """Build the fix that selects nodes by the node's value of the label `key` instead of the pod's value.
 
     The fix is a correction, which gives up nothing, if the pod's value is misspelt.
@@ -95,8 +95,8 @@ def _build_fix_selecting_node_value(tried: TriedNode, key: str, value: str, node
     text = f"set nodeSelector {key}={node_value} instead of {value}"
     change = _build_selector_change(lambda selector: {**selector, key: node_value})
     target = (key, node_value)
-    edits = build_pod_edits(tried.trial.pod, change)
-    if is_misspelt(key, value, node_value, tried.cycle.view.nodes.label(key).values):
+    edits = build_pod_edits(trial_node.trial.pod, change)
+    if is_misspelt(key, value, node_value, trial_node.cycle.view.nodes.label(key).values):
         return Fix(FixKind.CORRECT_SELECTOR, target, text, by="author", edits=edits, cost=CORRECT)
     weakens, price = describe_label_loss(key, value)
     return Fix(
@@ -133,12 +133,12 @@ def _build_key_change(old_key: str, new_key: str) -> Callable[[dict[str, str]], 
     return lambda selector: {new_key if k == old_key else k: v for k, v in selector.items()}
 
 
-def find_similar_keys(key: str, tried: TriedNode) -> list[str]:
+def find_similar_keys(key: str, trial_node: TrialNode) -> list[str]:
     """Return the keys of node labels that the unknown key may stand for, or [] if a node has the key.
 
     A similar key is a stable or old form, differs in case or prefix, or looks like a typo.
     """
-    view = tried.trial.scheduler.view
+    view = trial_node.trial.scheduler.view
     known_keys = view.memo(
         "labels of nodes", lambda: _collect_keys(node.metadata.labels for node in view.nodes.objects)
     )
@@ -154,16 +154,16 @@ def find_similar_keys(key: str, tried: TriedNode) -> list[str]:
     return [label for label in candidates if label in known_keys]
 
 
-def iter_other_topologies(key: str, tried: TriedNode) -> Iterator[tuple[str, Price | None]]:
+def iter_other_topologies(key: str, trial_node: TrialNode) -> Iterator[tuple[str, Price | None]]:
     """Yield topology keys to use instead of a key that no node has, each with the price of the change.
 
     Similar keys have the price None, which stands for the usual price. If there are none, the usual topologies are
     yielded at the price of a wish. Nothing is yielded if a node has the key.
     """
-    similar_keys = find_similar_keys(key, tried)
+    similar_keys = find_similar_keys(key, trial_node)
     for similar_key in similar_keys:
         yield similar_key, None
-    nodes = tried.cycle.view.nodes
+    nodes = trial_node.cycle.view.nodes
     if similar_keys or nodes.label(key).present.any():
         return
     for topology in TOPOLOGIES:
@@ -257,14 +257,14 @@ def _differ_only_in_number(first: str, second: str) -> bool:
     return NUMBER_SUFFIX.sub("", first) == NUMBER_SUFFIX.sub("", second)
 
 
-def iter_role_label_fixes(tried: TriedNode, key: str, value: str) -> Iterator[Fix]:
+def iter_role_label_fixes(trial_node: TrialNode, key: str, value: str) -> Iterator[Fix]:
     """Yield the fix that adds the label to the node, if the value marks a role and another node has the label.
 
     Values that are facts about one node, such as its zone, get no fix, because they would be wrong on another node.
     There is no fix either if the node has the label with another value.
     """
-    nodes = tried.cycle.view.nodes
-    node = nodes.objects[tried.known_row]
+    nodes = trial_node.cycle.view.nodes
+    node = nodes.objects[trial_node.known_row]
     marks_role = value in ROLE_VALUES
     if not marks_role or key in node.metadata.labels or value not in nodes.label(key).values:
         return
@@ -282,12 +282,12 @@ def iter_role_label_fixes(tried: TriedNode, key: str, value: str) -> Iterator[Fi
     )
 
 
-def build_role_label_removal_fix(tried: TriedNode, key: str) -> Fix | None:
+def build_role_label_removal_fix(trial_node: TrialNode, key: str) -> Fix | None:
     """Build the fix that removes the label from the node, if its value only marks a role, as "" and "true" do.
 
     Return None for other values, because they describe the node.
     """
-    node = tried.cycle.view.nodes.objects[tried.known_row]
+    node = trial_node.cycle.view.nodes.objects[trial_node.known_row]
     name = node.metadata.name
     value = node.metadata.labels[key]
     marks_role = value in ROLE_VALUES
@@ -318,32 +318,32 @@ CORRECT_CLASS, OTHER_CLASS = 15, 70
 """The costs of correcting a RuntimeClass and of using another one."""
 
 
-def find_runtime_class_selecting_label(pod: Pod, key: str, tried: TriedNode) -> RuntimeClass | None:
+def find_runtime_class_selecting_label(pod: Pod, key: str, trial_node: TrialNode) -> RuntimeClass | None:
     """Return the pod's RuntimeClass if its node selector contains the label `key`, otherwise None."""
-    runtime_class = find_runtime_class(pod, tried.cycle.view.cluster)
+    runtime_class = find_runtime_class(pod, trial_node.cycle.view.cluster)
     if runtime_class is None or runtime_class.scheduling is None or key not in runtime_class.scheduling.node_selector:
         return None
     return runtime_class
 
 
-def iter_runtime_class_fixes(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
+def iter_runtime_class_fixes(trial_node: TrialNode, unmet: Wanted) -> Iterator[Fix]:
     """Yield fixes for a label that the pod's RuntimeClass requires and the node lacks.
 
     They correct the class's node selector if the label is misspelt, or give the pod another RuntimeClass. Nothing is
     yielded if the pod's RuntimeClass does not require the label.
     """
-    pod = tried.trial.pod
+    pod = trial_node.trial.pod
     key = unmet.key
     value = unmet.values[0]
-    runtime_class = find_runtime_class_selecting_label(pod, key, tried)
+    runtime_class = find_runtime_class_selecting_label(pod, key, trial_node)
     if runtime_class is None:
         return
-    for similar_key in find_similar_keys(key, tried):
+    for similar_key in find_similar_keys(key, trial_node):
         # None removes the misspelt label
         yield _build_runtime_class_selector_fix(pod, runtime_class, {key: None, similar_key: value})
-    if unmet.found and is_misspelt(key, value, unmet.found, tried.cycle.view.nodes.label(key).values):
+    if unmet.found and is_misspelt(key, value, unmet.found, trial_node.cycle.view.nodes.label(key).values):
         yield _build_runtime_class_selector_fix(pod, runtime_class, {key: unmet.found})
-    for other in tried.cycle.view.cluster.runtime_classes:
+    for other in trial_node.cycle.view.cluster.runtime_classes:
         if other.metadata.name != runtime_class.metadata.name:
             yield _build_runtime_class_replacement_fix(pod, runtime_class, other)
 

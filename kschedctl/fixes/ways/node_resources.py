@@ -14,7 +14,7 @@ from kschedctl.api.resource_names import PODS, is_dra_extended, is_extended
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_node_edits, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.guesses import find_device_hint
-from kschedctl.fixes.trial.tried_node import NodeRejection, TriedNode
+from kschedctl.fixes.trial.trial_node import NodeRejection, TrialNode
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.framework.extended_resources import IN_MEMORY_NAME
@@ -27,7 +27,7 @@ MOST_CLASSES = 4
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 
-def iter_device_plugin_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+def iter_device_plugin_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield the fix that repairs a node's device plugin, if a label or taint says that the node has the devices.
 
     There is no fix if the node publishes devices of the requested kind. The node is assumed to have as many devices as
@@ -36,7 +36,7 @@ def iter_device_plugin_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
     fact = rejection.fact
     if not isinstance(fact, Insufficient) or fact.offered or not is_extended(fact.resource):
         return
-    view, row, resource = tried.cycle.view, tried.known_row, fact.resource
+    view, row, resource = trial_node.cycle.view, trial_node.known_row, fact.resource
     node = view.nodes.objects[row]
     hint = find_device_hint(resource, node.metadata.labels, node.spec.taints)
     if not hint:
@@ -77,13 +77,13 @@ def iter_device_plugin_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
     )
 
 
-def iter_fewer_devices_fixes(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:
+def iter_fewer_devices_fixes(trial_node: TrialNode, fact: DevicesUnfit) -> Iterator[Fix]:
     """Yield fixes that lower a container's request for an extended resource to the number of free devices.
 
     Only extended resources backed by a DeviceClass are lowered: the scheduler makes device requests for them. There is
     no fix if no device is free, or if enough devices are free.
     """
-    spec = tried.trial.pod.spec
+    spec = trial_node.trial.pod.spec
     container_places = [("init_containers", index) for index in range(len(spec.init_containers))]
     container_places += [("containers", index) for index in range(len(spec.containers))]
     for request in fact.requests:
@@ -98,7 +98,7 @@ def iter_fewer_devices_fixes(tried: TriedNode, fact: DevicesUnfit) -> Iterator[F
         name = sorted(container.resources.requests)[int(resource_number)]
         count = str(request.free)
         text = f"request {count} {name} instead of {request.wanted} in container {container.name}"
-        edits = build_pod_edits(tried.trial.pod, _build_container_request_change(field, index, name, count))
+        edits = build_pod_edits(trial_node.trial.pod, _build_container_request_change(field, index, name, count))
         yield Fix(FixKind.LOWER_REQUEST, (field, index, name, count), text, by="author", edits=edits, cost=LOWER)
 
 
@@ -120,7 +120,7 @@ def _build_container_request_change(field: str, index: int, name: str, count: st
     return change
 
 
-def iter_device_class_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+def iter_device_class_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes that offer the devices of a DeviceClass as an extended resource that no node offers.
 
     There is one fix for each of the first `MOST_CLASSES` classes that offer no extended resource yet.
@@ -130,7 +130,7 @@ def iter_device_class_fixes(tried: TriedNode, rejection: NodeRejection) -> Itera
         return
     unassigned_classes = [
         device_class
-        for device_class in tried.cycle.view.cluster.device_classes
+        for device_class in trial_node.cycle.view.cluster.device_classes
         if device_class.spec.extended_resource_name is None
     ]
     for class_ in unassigned_classes[:MOST_CLASSES]:
@@ -162,15 +162,15 @@ RAISE = 60
 """The cost of a higher pod limit."""
 
 
-def iter_max_pods_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+def iter_max_pods_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield the fix that lets the kubelet accept one more pod, if its limit is the only obstacle.
 
     The kubelet publishes the limit in the node's status when it starts. Reference: Kubelet Configuration, maxPods.
     """
     fact = rejection.fact
-    if not isinstance(fact, TooManyPods) or len(tried.find_rejections()) > 1:
+    if not isinstance(fact, TooManyPods) or len(trial_node.find_rejections()) > 1:
         return
-    node = tried.cycle.view.nodes.objects[tried.known_row]
+    node = trial_node.cycle.view.nodes.objects[trial_node.known_row]
     name = node.metadata.name
     limit = max(fact.pods, fact.limit) + 1
 
@@ -200,15 +200,15 @@ MOST_REVERTED = 3
 """How many resizes on a node are proposed for reverting."""
 
 
-def iter_resize_revert_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+def iter_resize_revert_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes that revert resizes that the node's kubelet deferred because of insufficient room, one resize each.
 
     Only the first `MOST_REVERTED` resizes of the fact are reverted. Nothing is yielded for rejections other than
     insufficient resources.
     """
-    if tried.row is None or not isinstance(rejection.fact, Insufficient):
+    if trial_node.row is None or not isinstance(rejection.fact, Insufficient):
         return
-    view, resource = tried.cycle.view, rejection.fact.resource
+    view, resource = trial_node.cycle.view, rejection.fact.resource
     for resize in rejection.fact.deferred_resizes[:MOST_REVERTED]:
         position = view.pods.find_position(resize.pod)
         if position is None:

@@ -24,7 +24,7 @@ from kschedctl.api.objects import (
 from kschedctl.api.ownership import TEMPLATE_HASH, has_template_hash
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind
-from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
+from kschedctl.fixes.trial.trial_node import NodeRejection, PluginRemedies, TrialNode
 from kschedctl.fixes.ways import neighbours, waiting
 from kschedctl.fixes.ways.node_labels import find_similar_words, iter_other_topologies, iter_role_label_fixes
 from kschedctl.replay import kubectl
@@ -61,7 +61,7 @@ _LabelValues = Mapping[str, Collection[str]]
 """Label -> the values that occur."""
 
 
-def iter_affinity_term_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+def iter_affinity_term_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for the pod's required affinity or anti-affinity terms that may cause the rejection.
 
     Each affinity term is corrected, each anti-affinity term is limited to pods of the same revision, and both are
@@ -71,19 +71,19 @@ def iter_affinity_term_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
     field = FIELD_BY_REASON.get(rejection.reason)
     if field is None:
         return
-    nodes = tried.cycle.view.nodes
+    nodes = trial_node.cycle.view.nodes
     lacks_label = isinstance(rejection.fact, TopologyLabelMissing)
-    for index, term in enumerate(get_required_terms(tried.trial.authored_pod, field)):
+    for index, term in enumerate(get_required_terms(trial_node.trial.authored_pod, field)):
         if lacks_label or not nodes.label(term.topology_key).present.any():
-            yield from _iter_topology_key_fixes(tried, field, index, term)
+            yield from _iter_topology_key_fixes(trial_node, field, index, term)
         if field == "pod_affinity":
-            yield from _iter_selector_fixes(tried, index, term)
+            yield from _iter_selector_fixes(trial_node, index, term)
         else:
-            yield from _iter_own_revision_fixes(tried, index, term)
-        yield _build_term_softening_fix(tried.trial.authored_pod, field, index, term)
+            yield from _iter_own_revision_fixes(trial_node, index, term)
+        yield _build_term_softening_fix(trial_node.trial.authored_pod, field, index, term)
     if isinstance(rejection.fact, TopologyLabelMissing):
         for value in nodes.label(rejection.fact.key).values[:MOST_DOMAINS]:
-            yield from iter_role_label_fixes(tried, rejection.fact.key, value)
+            yield from iter_role_label_fixes(trial_node, rejection.fact.key, value)
 
 
 def get_required_terms(pod: Pod, field: str) -> tuple[PodAffinityTerm, ...]:
@@ -92,14 +92,16 @@ def get_required_terms(pod: Pod, field: str) -> tuple[PodAffinityTerm, ...]:
     return affinity.required_during_scheduling_ignored_during_execution if affinity else ()
 
 
-def _iter_topology_key_fixes(tried: TriedNode, field: str, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
+def _iter_topology_key_fixes(trial_node: TrialNode, field: str, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
     """Yield fixes that replace a term's topology key, which no node has, with a similar or a common key.
 
     `field` and `index` locate the term in the pod's spec.
     """
-    for new_key, price in iter_other_topologies(term.topology_key, tried):
-        text = f"use the topology {new_key} instead of {term.topology_key} in its {field.replace('_', ' ')}"
-        edits = build_pod_edits(tried.trial.pod, _build_term_change(field, index, replace(term, topology_key=new_key)))
+    for new_key, price in iter_other_topologies(term.topology_key, trial_node):
+        text = f"use the topology {new_key} instead of {term.topology_key} in the pod's {field.replace('_', ' ')}"
+        edits = build_pod_edits(
+            trial_node.trial.pod, _build_term_change(field, index, replace(term, topology_key=new_key))
+        )
         yield Fix(
             FixKind.CORRECT_TOPOLOGY_KEY,
             (field, index, new_key),
@@ -111,10 +113,10 @@ def _iter_topology_key_fixes(tried: TriedNode, field: str, index: int, term: Pod
         )
 
 
-def _iter_selector_fixes(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
+def _iter_selector_fixes(trial_node: TrialNode, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
     """Yield fixes that correct the selector or namespaces of the affinity term at this index, if it selects no pod."""
-    pod = tried.trial.authored_pod
-    for correction in _iter_term_corrections(tried, index, term):
+    pod = trial_node.trial.authored_pod
+    for correction in _iter_term_corrections(trial_node, index, term):
         edits = build_pod_edits(pod, _build_term_change("pod_affinity", index, correction.term))
         target = (index, *correction.target)
         yield Fix(correction.kind, target, correction.text, by="author", edits=edits, cost=correction.cost)
@@ -131,25 +133,25 @@ def _build_term_softening_fix(pod: Pod, field: str, index: int, term: PodAffinit
     return Fix(kind, (field, str(term)), text, by="author", edits=edits, cost=SOFTEN, weakens=weakens)
 
 
-def _iter_own_revision_fixes(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
+def _iter_own_revision_fixes(trial_node: TrialNode, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
     """Yield the fix that limits an anti-affinity term to pods of the same revision, by matchLabelKeys.
 
     Otherwise, old replicas would keep new ones away during a rolling update. Nothing is yielded for pods without a
     template hash, or if the term is already limited. The scheduler reads only the term's selector, which the API server
     extends by matchLabelKeys. If admission is not replayed, the fix therefore extends the selector as well.
     """
-    pod = tried.trial.authored_pod
+    pod = trial_node.trial.authored_pod
     revision = pod.metadata.labels.get(TEMPLATE_HASH)
     if revision is None or not has_template_hash(pod):
         return
     if TEMPLATE_HASH in term.match_label_keys or term.label_selector is None:
         return
     limited_term = replace(term, match_label_keys=(*term.match_label_keys, TEMPLATE_HASH))
-    if tried.trial.created and not tried.cycle.view.cluster.admit:
+    if trial_node.trial.created and not trial_node.cycle.view.cluster.admit:
         same_revision = SelectorRequirement(TEMPLATE_HASH, "In", (revision,))
         expressions = (*term.label_selector.match_expressions, same_revision)
         limited_term = replace(limited_term, label_selector=replace(term.label_selector, match_expressions=expressions))
-    text = f"keep away only from pods of its own revision (matchLabelKeys: {TEMPLATE_HASH}, term {index + 1})"
+    text = f"keep the pod away only from pods of its own revision (matchLabelKeys: {TEMPLATE_HASH}, term {index + 1})"
     edits = build_pod_edits(pod, _build_term_change("pod_anti_affinity", index, limited_term))
     yield Fix(FixKind.MATCH_LABEL_KEYS, ("pod_anti_affinity", index), text, by="author", edits=edits, cost=ROLLOUT)
 
@@ -239,12 +241,12 @@ class _UnmatchedTerm(NamedTuple):
         return sorted({pods.infos[number].namespace for number in matching})[:_MOST_NAMESPACES]
 
 
-def _iter_term_corrections(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[_TermCorrection]:
+def _iter_term_corrections(trial_node: TrialNode, index: int, term: PodAffinityTerm) -> Iterator[_TermCorrection]:
     """Yield corrections of the pod affinity term at this index, if the term selects no pod.
 
     First, labels of its selector that no pod has are replaced by similar ones. Then its namespaces are corrected.
     """
-    unmatched_term = _find_unmatched_term(tried, index, term)
+    unmatched_term = _find_unmatched_term(trial_node, index, term)
     if unmatched_term is None:
         return
     selector = term.label_selector
@@ -257,33 +259,33 @@ def _iter_term_corrections(tried: TriedNode, index: int, term: PodAffinityTerm) 
     yield from _iter_namespace_corrections(unmatched_term)
 
 
-def _iter_namespace_label_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+def _iter_namespace_label_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes that label the namespaces of matching pods, so that a term's namespaceSelector selects them.
 
     Only required pod affinity terms that select no pod and have a namespaceSelector are considered.
     """
-    affinity = tried.trial.authored_pod.spec.affinity
+    affinity = trial_node.trial.authored_pod.spec.affinity
     if affinity is None or affinity.pod_affinity is None:
         return
     for index, term in enumerate(affinity.pod_affinity.required_during_scheduling_ignored_during_execution):
-        unmatched_term = _find_unmatched_term(tried, index, term)
+        unmatched_term = _find_unmatched_term(trial_node, index, term)
         if unmatched_term is None or term.namespace_selector is None:
             continue
         labels = _choose_matching_labels(term.namespace_selector)
         if not labels:
             continue
-        namespaces = {namespace.metadata.name: namespace for namespace in tried.cycle.view.cluster.namespaces}
+        namespaces = {namespace.metadata.name: namespace for namespace in trial_node.cycle.view.cluster.namespaces}
         for name in unmatched_term.matching_namespaces:
             if name in namespaces and name not in unmatched_term.namespaces:
                 yield _build_namespace_label_fix(namespaces[name], labels)
 
 
-def _find_unmatched_term(tried: TriedNode, index: int, term: PodAffinityTerm) -> _UnmatchedTerm | None:
+def _find_unmatched_term(trial_node: TrialNode, index: int, term: PodAffinityTerm) -> _UnmatchedTerm | None:
     """Return the pod's required affinity term at this index if it selects no pod, or None if it selects any.
 
     None is also returned if the scheduler parsed fewer terms.
     """
-    parsed_terms, view = tried.cycle.info.required_affinity, tried.cycle.view
+    parsed_terms, view = trial_node.cycle.info.required_affinity, trial_node.cycle.view
     if index >= len(parsed_terms):
         return None
     parsed_term = parsed_terms[index]

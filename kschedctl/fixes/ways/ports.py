@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from kschedctl.api.objects import Container, ContainerPort, Pod
 from kschedctl.fixes.trial.changes import Fix, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind
-from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
+from kschedctl.fixes.trial.trial_node import NodeRejection, PluginRemedies, TrialNode
 from kschedctl.fixes.ways import neighbours, waiting
 from kschedctl.scheduler.plugins.node_ports import NodePorts
 from kschedctl.snapshot.pod_info import ALL_HOST_IPS, HostPort
@@ -19,47 +19,47 @@ OTHER_PORT, NO_PORT = 20, 30
 LAST_PORT = 65535
 
 
-def iter_host_port_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+def iter_host_port_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for each of the pod's host ports that is taken on the node: use another port, or drop the host port.
 
     A port of a pod with host networking cannot be dropped, so only another port is proposed.
     """
-    info = tried.cycle.info
+    info = trial_node.cycle.info
     for port in dict.fromkeys(info.host_ports):
-        if any(port.conflicts(used_port) for used_port in _iter_used_host_ports(tried)):
-            free_port = _find_free_port(tried, port)
+        if any(port.conflicts(used_port) for used_port in _iter_used_host_ports(trial_node)):
+            free_port = _find_free_port(trial_node, port)
             if free_port:
-                yield _build_host_port_fix(tried, port, free_port)
+                yield _build_host_port_fix(trial_node, port, free_port)
             if not info.spec.host_network:
-                yield _build_host_port_fix(tried, port, 0)
+                yield _build_host_port_fix(trial_node, port, 0)
 
 
-def _iter_used_host_ports(tried: TriedNode) -> Iterator[HostPort]:
+def _iter_used_host_ports(trial_node: TrialNode) -> Iterator[HostPort]:
     """Yield the host ports of the pods on the node and of the pods nominated for it."""
-    view = tried.cycle.view
+    view = trial_node.cycle.view
     rows, nominated = view.nominations
-    nominated_here = nominated[rows == tried.known_row].tolist()
-    for position in (*view.pods_on(tried.known_row), *nominated_here):
+    nominated_here = nominated[rows == trial_node.known_row].tolist()
+    for position in (*view.pods_on(trial_node.known_row), *nominated_here):
         info_code = view.pods.info[position]
         yield from view.pods.infos[info_code].host_ports
 
 
-def _find_free_port(tried: TriedNode, port: HostPort) -> int:
+def _find_free_port(trial_node: TrialNode, port: HostPort) -> int:
     """Return the next higher port number that no pod of the cluster uses as a host port, or 0 if there is none."""
-    base = tried.trial.scheduler.view
+    base = trial_node.trial.scheduler.view
     taken_ports = {host_port.port for host_port in base.pods.host_ports}
-    own_ports = {host_port.port for host_port in tried.cycle.info.host_ports}
+    own_ports = {host_port.port for host_port in trial_node.cycle.info.host_ports}
     higher_ports = range(port.port + 1, LAST_PORT + 1)
     return next((number for number in higher_ports if number not in taken_ports and number not in own_ports), 0)
 
 
-def _build_host_port_fix(tried: TriedNode, port: HostPort, new_port: int) -> Fix:
+def _build_host_port_fix(trial_node: TrialNode, port: HostPort, new_port: int) -> Fix:
     """Build the fix that replaces the pod's host port by `new_port`, or removes the host port if `new_port` is 0.
 
     All containers and init containers that use the host port are changed. With host networking, the text adds that the
     program has to listen on the new port.
     """
-    host_network = tried.cycle.info.spec.host_network
+    host_network = trial_node.cycle.info.spec.host_network
 
     def change_container(container: Container) -> Container:
         """Return the container with the new host port."""
@@ -78,7 +78,7 @@ def _build_host_port_fix(tried: TriedNode, port: HostPort, new_port: int) -> Fix
         init_containers = tuple(map(change_container, spec.init_containers))
         return replace(pod, spec=replace(spec, containers=containers, init_containers=init_containers))
 
-    edits = build_pod_edits(tried.trial.pod, change)
+    edits = build_pod_edits(trial_node.trial.pod, change)
     target = (port, new_port)
     if not new_port:
         text = f"drop host port {port.port}"

@@ -14,10 +14,11 @@ from kschedctl.api.resource_names import CPU, format_for_sentence, is_pod_level,
 from kschedctl.fixes.trial.changes import Fix, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.guesses import is_plausible_machine_size
-from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
+from kschedctl.fixes.trial.trial_node import NodeRejection, PluginRemedies, TrialNode
 from kschedctl.fixes.ways import neighbours, node_resources, waiting
 from kschedctl.scheduler.plugins.node_resources.fit import Insufficient, NodeResourcesFit
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.text.counts import format_percentage
 
 LOWER, WHOLE, WITHOUT = 30, 60, 90
 """The cost of lowering a request, the most that is added for a large reduction, and the cost of dropping it."""
@@ -44,7 +45,7 @@ class PodRequest(NamedTuple):
     """The requested amount, in milli-CPUs or in the resource's unit."""
 
 
-def iter_request_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+def iter_request_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes that each lower one of the pod's requests for the insufficient resource until the pod fits.
 
     For extended resources and huge pages, a fix that drops all requests for the resource follows. Nothing is yielded
@@ -53,17 +54,17 @@ def iter_request_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[F
     fact = rejection.fact
     if not isinstance(fact, Insufficient):
         return
-    pod_requests = _list_pod_requests(tried, fact.resource)
+    pod_requests = _list_pod_requests(trial_node, fact.resource)
     if fact.free > 0:
         for request in pod_requests:
-            new_amount = _find_largest_fitting_amount(tried, request, fact)
+            new_amount = _find_largest_fitting_amount(trial_node, request, fact)
             if new_amount:
-                yield _build_request_lowering_fix(tried, request, fact.resource, new_amount)
+                yield _build_request_lowering_fix(trial_node, request, fact.resource, new_amount)
     if pod_requests and is_scalar(fact.resource):
-        yield _build_request_removal_fix(tried, fact)
+        yield _build_request_removal_fix(trial_node, fact)
 
 
-def iter_cpu_unit_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+def iter_cpu_unit_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes that append the forgotten unit "m" to CPU requests that are too large for any machine.
 
     Nothing is yielded for rejections other than insufficient CPU.
@@ -73,19 +74,19 @@ def iter_cpu_unit_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[
         return
     if is_plausible_machine_size(CPU, fact.requested, fact.largest):
         return
-    for request in _list_pod_requests(tried, CPU):
+    for request in _list_pod_requests(trial_node, CPU):
         old_amount = str(request.resources.requests[CPU])
         if old_amount.isdecimal() and not is_plausible_machine_size(CPU, request.amount, fact.largest):
-            yield _build_request_lowering_fix(tried, request, CPU, f"{old_amount}m")
+            yield _build_request_lowering_fix(trial_node, request, CPU, f"{old_amount}m")
 
 
-def _list_pod_requests(tried: TriedNode, resource: str) -> list[PodRequest]:
+def _list_pod_requests(trial_node: TrialNode, resource: str) -> list[PodRequest]:
     """Return the pod-level request for the resource if there is one, or the containers' requests otherwise.
 
     Pod-level requests count only if the cluster has this feature and the resource can be requested at pod level.
     """
-    pod, pod_resources = tried.trial.pod, tried.trial.pod.spec.resources
-    pod_level_counts = tried.cycle.view.settings.requests.pod_level and is_pod_level(resource)
+    pod, pod_resources = trial_node.trial.pod, trial_node.trial.pod.spec.resources
+    pod_level_counts = trial_node.cycle.view.settings.requests.pod_level and is_pod_level(resource)
     if pod_level_counts and pod_resources is not None and resource in pod_resources.requests:
         return [PodRequest("", 0, "", pod_resources, _parse_amount(pod_resources.requests[resource], resource))]
     pod_requests = []
@@ -104,20 +105,20 @@ def _parse_amount(quantity_text: str | float, resource: str) -> int:
     return quantity.milli_value() if resource == CPU else quantity.value()
 
 
-def _find_largest_fitting_amount(tried: TriedNode, request: PodRequest, fact: Insufficient) -> str:
+def _find_largest_fitting_amount(trial_node: TrialNode, request: PodRequest, fact: Insufficient) -> str:
     """Return the largest amount for the request with which the pod fits, or an empty string if no amount is valid.
 
     Only containers that run at the same time are considered. If lowering this request alone is not enough because the
     other containers request too much, the amount is the request's proportional share of the free amount.
     """
-    pod = _keep_concurrent_containers(tried.trial.pod, request)
-    requested_by_others = _sum_requests(tried, pod, request, fact.resource, new_amount="0")
+    pod = _keep_concurrent_containers(trial_node.trial.pod, request)
+    requested_by_others = _sum_requests(trial_node, pod, request, fact.resource, new_amount="0")
     largest = fact.free - requested_by_others
     if largest <= 0:
-        total = _sum_requests(tried, pod, request, fact.resource)
+        total = _sum_requests(trial_node, pod, request, fact.resource)
         largest = request.amount * fact.free // max(total, 1)
 
-    smallest = _find_smallest_valid_amount(tried, request, fact.resource)
+    smallest = _find_smallest_valid_amount(trial_node, request, fact.resource)
     if largest <= 0 or not smallest <= largest < request.amount:
         return ""
     return format_resource_amount(largest, fact.resource, str(request.resources.requests[fact.resource]))
@@ -142,18 +143,18 @@ def _keep_concurrent_containers(pod: Pod, request: PodRequest) -> Pod:
     return pod
 
 
-def _sum_requests(tried: TriedNode, pod: Pod, request: PodRequest, resource: str, new_amount: str = "") -> int:
+def _sum_requests(trial_node: TrialNode, pod: Pod, request: PodRequest, resource: str, new_amount: str = "") -> int:
     """Return the pod's total request for the resource. If `new_amount` is given, `request` first gets this amount."""
     changed = _set_request_amount(pod, request, resource, new_amount) if new_amount else pod
-    return PodInfo(changed, tried.cycle.view.settings.requests).incoming_requests.get(resource, 0)
+    return PodInfo(changed, trial_node.cycle.view.settings.requests).incoming_requests.get(resource, 0)
 
 
-def _find_smallest_valid_amount(tried: TriedNode, request: PodRequest, resource: str) -> int:
+def _find_smallest_valid_amount(trial_node: TrialNode, request: PodRequest, resource: str) -> int:
     """Return the smallest valid amount for the request: 0, or the containers' total for a pod-level request."""
     if request.field:
         return 0
-    options = tried.cycle.view.settings.requests._replace(use_status=False, pod_level=False, overhead=False)
-    return PodInfo(tried.trial.pod, options).requests.get(resource, 0)
+    options = trial_node.cycle.view.settings.requests._replace(use_status=False, pod_level=False, overhead=False)
+    return PodInfo(trial_node.trial.pod, options).requests.get(resource, 0)
 
 
 def format_resource_amount(amount: int, resource: str, old_text: str) -> str:
@@ -212,7 +213,7 @@ def _can_overcommit(resource: str) -> bool:
     return not is_scalar(resource)
 
 
-def _build_request_lowering_fix(tried: TriedNode, request: PodRequest, resource: str, new_amount: str) -> Fix:
+def _build_request_lowering_fix(trial_node: TrialNode, request: PodRequest, resource: str, new_amount: str) -> Fix:
     """Build the fix that lowers one request to a new amount.
 
     A larger reduction costs more, and may have a higher price. Adding the forgotten unit "m" is a mere correction.
@@ -220,7 +221,7 @@ def _build_request_lowering_fix(tried: TriedNode, request: PodRequest, resource:
     old_amount = request.resources.requests[resource]
     remaining_share = _parse_amount(new_amount, resource) / request.amount
     place_text = f" in container {request.container_name}" if request.field else " for the pod as a whole"
-    edits = build_pod_edits(tried.trial.pod, lambda pod: _set_request_amount(pod, request, resource, new_amount))
+    edits = build_pod_edits(trial_node.trial.pod, lambda pod: _set_request_amount(pod, request, resource, new_amount))
     target = (request.field, request.position, resource, new_amount)
     cost = LOWER + WHOLE * (1 - remaining_share)
     is_unit_added = new_amount == f"{old_amount}m"
@@ -248,13 +249,12 @@ def _build_request_lowering_fix(tried: TriedNode, request: PodRequest, resource:
 
 
 def _format_percentage(share: float) -> str:
-    """Format a share as a whole percentage, rounded down.
+    """Format a share as a percentage: a whole one, or else with one digit after the point.
 
-    >>> _format_percentage(0.179), _format_percentage(0.0099)
-    ('17%', 'less than 1%')
+    >>> _format_percentage(0.1166), _format_percentage(0.3), _format_percentage(0.0099)
+    ('11.7%', '30%', 'less than 1%')
     """
-    percentage = int(share * 100)
-    return f"{percentage}%" if percentage else "less than 1%"
+    return "less than 1%" if share < 0.01 else format_percentage(share).replace(".0%", "%")
 
 
 def _describe_lowered_amount(resource: str, new_amount: int, old_amount: int) -> str:
@@ -283,7 +283,7 @@ def get_reduction_price(share: float) -> Price | None:
     return None
 
 
-def _build_request_removal_fix(tried: TriedNode, fact: Insufficient) -> Fix:
+def _build_request_removal_fix(trial_node: TrialNode, fact: Insufficient) -> Fix:
     """Build the fix that removes the insufficient resource from the requests and limits of all containers."""
     resource = fact.resource
 
@@ -312,7 +312,7 @@ def _build_request_removal_fix(tried: TriedNode, fact: Insufficient) -> Fix:
         resource,
         text,
         by="author",
-        edits=build_pod_edits(tried.trial.pod, change),
+        edits=build_pod_edits(trial_node.trial.pod, change),
         cost=WITHOUT,
         weakens=weakens,
     )

@@ -11,7 +11,7 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
-from kschedctl.fixes.trial.tried_node import TriedNode
+from kschedctl.fixes.trial.trial_node import TrialNode
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.target_pod import set_priority_class
 from kschedctl.replay.edits import ObjectKey
@@ -20,18 +20,18 @@ OTHER_SCHEDULER, RAISE_OF_AGENT, RAISE = 15, 20, 80
 """The costs of another scheduler name, and of a higher PriorityClass for a DaemonSet and for other workloads."""
 AGENT_CLASS_NAME, AGENT_CLASS_VALUE = "node-agents", 1_000_000
 """The PriorityClass that is created for a DaemonSet if no class is above its own."""
-OUTRANKS = "it outranks lower-priority pods"
+OUTRANKS = "the pod may preempt pods of lower priority"
 SYSTEM_PREFIX = "system-"
 COST_PER_RANK = 5
 """How much more a PriorityClass costs than the next lower one."""
 
 
-def iter_scheduler_name_fixes(tried: TriedNode) -> Iterator[Fix]:
+def iter_scheduler_name_fixes(trial_node: TrialNode) -> Iterator[Fix]:
     """Yield fixes that set the pod's schedulerName to a profile of this scheduler, one for each profile.
 
     Nothing is yielded if a profile already serves the pod.
     """
-    trial = tried.trial
+    trial = trial_node.trial
     if trial.framework is not None or trial.cycle is not None:
         return
     old_name = trial.pod.spec.scheduler_name
@@ -46,7 +46,7 @@ def _build_scheduler_name_change(scheduler_name: str) -> Callable[[Pod], Pod]:
     return lambda pod: replace(pod, spec=replace(pod.spec, scheduler_name=scheduler_name))
 
 
-def iter_priority_class_fixes(tried: TriedNode) -> Iterator[Fix]:
+def iter_priority_class_fixes(trial_node: TrialNode) -> Iterator[Fix]:
     """Yield fixes that let the pod preempt by giving it another PriorityClass, one per class, the lowest class first.
 
     The class has a higher priority than the pod, or at least the same if the pod never preempts. Classes that never
@@ -54,7 +54,7 @@ def iter_priority_class_fixes(tried: TriedNode) -> Iterator[Fix]:
     because it should take precedence over pods that can run on any node. If no class helps such a pod, the fix creates
     one.
     """
-    pod, cluster = tried.trial.pod, tried.cycle.view.cluster
+    pod, cluster = trial_node.trial.pod, trial_node.cycle.view.cluster
     own_priority = pod.spec.priority or 0
     # If the pod never preempts, a class of the same priority whose pods preempt also helps.
     least_priority = own_priority if pod.spec.preemption_policy == "Never" else own_priority + 1

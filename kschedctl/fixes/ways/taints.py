@@ -20,7 +20,7 @@ from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_un
 from kschedctl.fixes.trial.changes import Fix, build_node_edits, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.guesses import DEVICE_WORD
-from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode, collect_node_selection_keys
+from kschedctl.fixes.trial.trial_node import NodeRejection, PluginRemedies, TrialNode, collect_node_selection_keys
 from kschedctl.fixes.ways.node_labels import is_typo
 from kschedctl.replay import kubectl
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
@@ -38,9 +38,9 @@ STARTS, INITIALIZE, REPAIR = 10, 10, 15
 """The costs of waiting for a starting node, of initializing all nodes, and of repairing a node."""
 
 
-def iter_uncordon_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+def iter_uncordon_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield the fix that uncordons the node, with the advice to find out first why it was cordoned."""
-    node = tried.cycle.view.nodes.objects[tried.known_row]
+    node = trial_node.cycle.view.nodes.objects[trial_node.known_row]
     name = node.metadata.name
     yield Fix(
         FixKind.UNCORDON,
@@ -62,65 +62,65 @@ def _remove_cordon(node: Node) -> Node:
     return replace(node, spec=replace(node.spec, unschedulable=False, taints=remaining_taints))
 
 
-def iter_taint_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+def iter_taint_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for the node's first taint that the pod does not tolerate. Later taints are fixed in later trials.
 
     Cordons are removed, and nodes whose taint reports a condition are repaired. If no node was ever initialized, the
     fix is to initialize the nodes. Other taints are tolerated or removed, as `_iter_tolerable_taint_fixes` says.
     """
-    nodes = tried.cycle.view.nodes
-    node = nodes.objects[tried.known_row]
-    taint = find_untolerated_taint(node.spec.taints, tried.cycle.info.spec.tolerations, HARD_EFFECTS)
+    nodes = trial_node.cycle.view.nodes
+    node = nodes.objects[trial_node.known_row]
+    taint = find_untolerated_taint(node.spec.taints, trial_node.cycle.info.spec.tolerations, HARD_EFFECTS)
     if taint is None:
         return
     if taint.key == UNSCHEDULABLE_TAINT.key:
-        yield from iter_uncordon_fixes(tried, rejection)
+        yield from iter_uncordon_fixes(trial_node, rejection)
     elif taint.key == UNINITIALIZED and is_no_node_initialized(nodes):
         yield build_initialization_fix(nodes)
     elif reports_condition(taint):
-        yield build_node_repair_fix(tried, node)
+        yield build_node_repair_fix(trial_node, node)
     else:
-        yield from _iter_tolerable_taint_fixes(tried, node, taint)
+        yield from _iter_tolerable_taint_fixes(trial_node, node, taint)
 
 
-def _iter_tolerable_taint_fixes(tried: TriedNode, node: Node, taint: Taint) -> Iterator[Fix]:
+def _iter_tolerable_taint_fixes(trial_node: TrialNode, node: Node, taint: Taint) -> Iterator[Fix]:
     """Yield fixes for a taint that reserves the node: correct a toleration, add one, or remove the taint.
 
     A taint for devices is never removed, and is tolerated only if the pod requests the devices or selects its nodes by
     labels. No taint is removed if the pod selects its nodes or has a toleration to correct. The taint of control planes
     is only tolerated or removed if the pod selects its nodes or all nodes are control planes.
     """
-    corrections = list(_iter_toleration_corrections(tried, taint))
+    corrections = list(_iter_toleration_corrections(trial_node, taint))
     yield from corrections
-    if taint.key in CONTROL_PLANE_TAINTS and not _may_run_on_control_planes(tried):
+    if taint.key in CONTROL_PLANE_TAINTS and not _may_run_on_control_planes(trial_node):
         return
-    requests_devices = _requests_tainted_devices(tried, node, taint)  # None if the taint is not for devices
-    selects_nodes = _selects_nodes(tried.trial.pod)
+    requests_devices = _requests_tainted_devices(trial_node, node, taint)  # None if the taint is not for devices
+    selects_nodes = _selects_nodes(trial_node.trial.pod)
     if requests_devices is not False or selects_nodes:
-        yield _build_toleration_fix(tried, _drop_effect_if_repeated(tried, taint), requests_devices)
+        yield _build_toleration_fix(trial_node, _drop_effect_if_repeated(trial_node, taint), requests_devices)
     if requests_devices is None and not corrections and not selects_nodes:
         yield _build_taint_removal_fix(node, taint)
 
 
-def _may_run_on_control_planes(tried: TriedNode) -> bool:
+def _may_run_on_control_planes(trial_node: TrialNode) -> bool:
     """Return whether the pod selects its nodes, or all nodes are control planes, as in small clusters."""
-    if _selects_nodes(tried.trial.pod):
+    if _selects_nodes(trial_node.trial.pod):
         return True
-    taint_sets, set_numbers = tried.cycle.view.nodes.taint_sets
+    taint_sets, set_numbers = trial_node.cycle.view.nodes.taint_sets
     # One entry for each set of taints that nodes share
     has_taint = [any(taint.key in CONTROL_PLANE_TAINTS for taint in taints) for taints in taint_sets]
     return all(has_taint[number] for number in np.unique(set_numbers).tolist())
 
 
-def _selects_only_tainted_nodes(tried: TriedNode, taint: Taint) -> bool:
+def _selects_only_tainted_nodes(trial_node: TrialNode, taint: Taint) -> bool:
     """Return whether the pod selects nodes by a label other than the hostname, and all selected nodes have the taint.
 
     If so, the toleration was probably forgotten. The hostname does not count, since a single node may be tainted for
     another reason.
     """
-    view = tried.cycle.view
-    keys = collect_node_selection_keys(tried.trial.pod.spec) - {HOSTNAME}
-    selected = view.nodes.match_required_affinity(compile_required_node_affinity(tried.cycle.info.spec))
+    view = trial_node.cycle.view
+    keys = collect_node_selection_keys(trial_node.trial.pod.spec) - {HOSTNAME}
+    selected = view.nodes.match_required_affinity(compile_required_node_affinity(trial_node.cycle.info.spec))
     if not keys or not selected.any():
         return False
     taint_sets, set_numbers = view.nodes.taint_sets
@@ -135,7 +135,7 @@ def _has_same_key_and_value(first: Taint, second: Taint) -> bool:
     return (first.key, first.value) == (second.key, second.value)
 
 
-def _requests_tainted_devices(tried: TriedNode, node: Node, taint: Taint) -> bool | None:
+def _requests_tainted_devices(trial_node: TrialNode, node: Node, taint: Taint) -> bool | None:
     """Return whether the taint reserves the node for devices that the pod requests.
 
     The result is None if neither the node's extended resources nor a word in the taint suggest that it is for devices.
@@ -143,9 +143,9 @@ def _requests_tainted_devices(tried: TriedNode, node: Node, taint: Taint) -> boo
     offered_devices = {name for name in node.status.allocatable if is_extended(name)}
     if taint.key not in offered_devices and not DEVICE_WORD.search(f"{taint.key}={taint.value}"):
         return None
-    if tried.trial.pod.spec.resource_claims:
+    if trial_node.trial.pod.spec.resource_claims:
         return True
-    return not offered_devices.isdisjoint(tried.cycle.info.incoming_requests)
+    return not offered_devices.isdisjoint(trial_node.cycle.info.incoming_requests)
 
 
 def _selects_nodes(pod: Pod) -> bool:
@@ -156,18 +156,18 @@ def _selects_nodes(pod: Pod) -> bool:
     return node_affinity is not None and bool(node_affinity.required_during_scheduling_ignored_during_execution)
 
 
-def _drop_effect_if_repeated(tried: TriedNode, taint: Taint) -> Taint:
+def _drop_effect_if_repeated(trial_node: TrialNode, taint: Taint) -> Taint:
     """Return the taint without its effect if the node has the same taint with another hard effect as well.
 
     A toleration of the result then covers both effects. Otherwise, the taint is returned unchanged.
     """
-    node = tried.cycle.view.nodes.objects[tried.known_row]
+    node = trial_node.cycle.view.nodes.objects[trial_node.known_row]
     hard_taints = [other for other in node.spec.taints if other.effect in HARD_EFFECTS]
     same_count = sum(_has_same_key_and_value(other, taint) for other in hard_taints)
     return replace(taint, effect="") if same_count > 1 else taint
 
 
-def _build_toleration_fix(tried: TriedNode, taint: Taint, requests_devices: bool | None) -> Fix:
+def _build_toleration_fix(trial_node: TrialNode, taint: Taint, requests_devices: bool | None) -> Fix:
     """Build the fix that adds a toleration of the taint, or of all effects if the taint has no effect.
 
     `requests_devices` says whether the pod requests the devices for which the node is reserved. It is None if the node
@@ -184,10 +184,10 @@ def _build_toleration_fix(tried: TriedNode, taint: Taint, requests_devices: bool
     weakens = ""
     price: Price | None
     if requests_devices is False:
-        weakens, price = "it takes room from pods that request the devices of these nodes", Price.LOSS
+        weakens, price = "the pod takes capacity from pods that need the devices of the tainted nodes", Price.LOSS
     elif taint.key in CONTROL_PLANE_TAINTS:
         weakens, price = "the pod may run on control-plane nodes", Price.LOSS
-    elif requests_devices or _selects_only_tainted_nodes(tried, taint):
+    elif requests_devices or _selects_only_tainted_nodes(trial_node, taint):
         price = Price.CORRECTION
     else:
         weakens, price = "the pod may run on nodes that a taint reserves for other pods", None  # the usual price
@@ -196,21 +196,21 @@ def _build_toleration_fix(tried: TriedNode, taint: Taint, requests_devices: bool
         taint,
         text,
         by="author",
-        edits=build_pod_edits(tried.trial.pod, change),
+        edits=build_pod_edits(trial_node.trial.pod, change),
         cost=TOLERATE,
         weakens=weakens,
         price=price,
     )
 
 
-def _iter_toleration_corrections(tried: TriedNode, taint: Taint) -> Iterator[Fix]:
+def _iter_toleration_corrections(trial_node: TrialNode, taint: Taint) -> Iterator[Fix]:
     """Yield fixes for tolerations that match no taint of any node and probably mean this taint.
 
     A toleration with another value is corrected only if all nodes selected by the pod have the taint. Tolerations that
     compare numbers are left out.
     """
-    pod_tolerations: Sequence[Toleration] = tried.cycle.info.spec.tolerations
-    taint_sets, _ = tried.cycle.view.nodes.taint_sets
+    pod_tolerations: Sequence[Toleration] = trial_node.cycle.info.spec.tolerations
+    taint_sets, _ = trial_node.cycle.view.nodes.taint_sets
     known_taints = dict.fromkeys(chain.from_iterable(taint_sets))
     for index, toleration in enumerate(pod_tolerations):
         if toleration.operator in ("Gt", "Lt") or any(tolerates(toleration, other) for other in known_taints):
@@ -218,11 +218,11 @@ def _iter_toleration_corrections(tried: TriedNode, taint: Taint) -> Iterator[Fix
         likeness = _classify_toleration_mistake(toleration, taint, known_taints)
         if likeness is None:
             continue
-        if likeness is Likeness.OTHER_VALUE and not _selects_only_tainted_nodes(tried, taint):
+        if likeness is Likeness.OTHER_VALUE and not _selects_only_tainted_nodes(trial_node, taint):
             continue
 
         # Build the toleration that was probably meant.
-        effect = _drop_effect_if_repeated(tried, taint).effect if toleration.effect else ""
+        effect = _drop_effect_if_repeated(trial_node, taint).effect if toleration.effect else ""
         has_value = bool(taint.value) and (toleration.operator != "Exists" or likeness is Likeness.IN_KEY)
         if has_value:
             corrected = Toleration(taint.key, "Equal", taint.value, effect)
@@ -236,7 +236,7 @@ def _iter_toleration_corrections(tried: TriedNode, taint: Taint) -> Iterator[Fix
         else:
             change_text = f"{_format_toleration(toleration)} to {_format_toleration(corrected)}"
         text = f"correct the toleration from {change_text}, the node's taint"
-        edits = build_pod_edits(tried.trial.pod, partial(_replace_toleration, wrong=toleration, right=corrected))
+        edits = build_pod_edits(trial_node.trial.pod, partial(_replace_toleration, wrong=toleration, right=corrected))
         yield Fix(FixKind.TOLERATE, (index, taint), text, by="author", edits=edits, cost=TYPO, price=Price.CORRECTION)
 
 
@@ -333,7 +333,7 @@ def _build_taint_removal_fix(node: Node, taint: Taint) -> Fix:
         by="operator",
         edits=build_node_edits(node, change),
         cost=UNTAINT,
-        weakens="pods that do not tolerate it may run there, too",
+        weakens="pods that do not tolerate the taint may run on the node, too",
         commands=(kubectl.render_command("taint", "node", name, f"{taint.key}:{taint.effect}-"),),
         variant_of=taint,
         where=name,
@@ -361,7 +361,7 @@ def remove_condition_taints(node: Node) -> Node:
     return replace(node, spec=replace(node.spec, taints=remaining_taints))
 
 
-def build_node_repair_fix(tried: TriedNode, node: Node) -> Fix:
+def build_node_repair_fix(trial_node: TrialNode, node: Node) -> Fix:
     """Build the fix that repairs the node. If a taint says that the node is starting, the fix waits for it instead."""
     name = node.metadata.name
     taints = [taint for taint in node.spec.taints if reports_condition(taint)]

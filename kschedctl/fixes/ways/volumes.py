@@ -19,7 +19,7 @@ from kschedctl.api.objects import (
 )
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
-from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
+from kschedctl.fixes.trial.trial_node import NodeRejection, PluginRemedies, TrialNode
 from kschedctl.fixes.ways import missing_objects, new_volumes
 from kschedctl.fixes.ways.claims import (
     ClaimChange,
@@ -71,7 +71,7 @@ MOST_VOLUMES, MOST_CLASSES = 6, 5
 """The most volumes, and the most classes, that are proposed for one claim."""
 
 
-def iter_volume_claim_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+def iter_volume_claim_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for the claim that makes VolumeBinding or VolumeZone reject the node or the pod.
 
     If several claims are unbound, only the first is fixed. A rejection without a fact means that a claim is missing or
@@ -79,47 +79,47 @@ def iter_volume_claim_fixes(tried: TriedNode, rejection: NodeRejection) -> Itera
     """
     match rejection.fact:
         case ClaimsUnbound(claims=(first, *_)):
-            claim = find_claim(tried, first.claim)
+            claim = find_claim(trial_node, first.claim)
             if claim is not None:
-                yield from _iter_immediate_claim_fixes(tried, claim)
-                yield from iter_other_storage_fixes(tried, claim)
+                yield from _iter_immediate_claim_fixes(trial_node, claim)
+                yield from iter_other_storage_fixes(trial_node, claim)
         case NoVolume(claim=name) | NotEnoughStorage(claim=name) | ProvisionedElsewhere(claim=name):
-            claim = find_claim(tried, name)
+            claim = find_claim(trial_node, name)
             if claim is not None:
-                yield from _iter_provisioning_fixes(tried, claim, rejection)
-                yield from iter_other_storage_fixes(tried, claim)
+                yield from _iter_provisioning_fixes(trial_node, claim, rejection)
+                yield from iter_other_storage_fixes(trial_node, claim)
         case VolumeMissing(claim=name) | VolumeOutOfReach(claim=name) | VolumeInOtherZone(claim=name):
-            claim = find_claim(tried, name)
+            claim = find_claim(trial_node, name)
             if claim is not None:
-                yield from iter_other_storage_fixes(tried, claim)
+                yield from iter_other_storage_fixes(trial_node, claim)
         case None:
-            yield from missing_objects.iter_missing_or_lost_claim_fixes(tried)
-            for claim in _find_claims_without_volume(tried)[:1]:
-                yield from iter_other_storage_fixes(tried, claim)
+            yield from missing_objects.iter_missing_or_lost_claim_fixes(trial_node)
+            for claim in _find_claims_without_volume(trial_node)[:1]:
+                yield from iter_other_storage_fixes(trial_node, claim)
 
 
-def iter_other_storage_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def iter_other_storage_fixes(trial_node: TrialNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes that recreate a claim, or give it another volume, another class or a new volume.
 
     Fixes for a bound claim give up its data. Recreating a claim without a change helps only if its class delays
     binding.
     """
-    if claim.spec.volume_name and has_delayed_binding(get_claim_class(claim), get_listers(tried.cycle.view)):
+    if claim.spec.volume_name and has_delayed_binding(get_claim_class(claim), get_listers(trial_node.cycle.view)):
         text = ", so that its volume is found or provisioned where the pod can run"
         yield from iter_claim_recreation_fixes(
-            tried, FixKind.REMAKE_CLAIM, claim, reset_claim, text=text, cost=OTHER_VOLUME
+            trial_node, FixKind.REMAKE_CLAIM, claim, reset_claim, text=text, cost=OTHER_VOLUME
         )
-    yield from _iter_other_volume_fixes(tried, claim)
-    yield from _iter_other_class_fixes(tried, claim)
-    yield from new_volumes.iter_volume_creation_fixes(tried, claim)
+    yield from _iter_other_volume_fixes(trial_node, claim)
+    yield from _iter_other_class_fixes(trial_node, claim)
+    yield from new_volumes.iter_volume_creation_fixes(trial_node, claim)
 
 
-def _find_claims_without_volume(tried: TriedNode) -> list[PersistentVolumeClaim]:
+def _find_claims_without_volume(trial_node: TrialNode) -> list[PersistentVolumeClaim]:
     """Return the pod's claims that name a volume that does not exist."""
-    volumes = get_listers(tried.cycle.view).volumes
+    volumes = get_listers(trial_node.cycle.view).volumes
     claims = [
         pod_claim.claim
-        for pod_claim in iter_pod_claims(tried)
+        for pod_claim in iter_pod_claims(trial_node)
         if pod_claim.claim is not None and pod_claim.claim.spec.volume_name
     ]
     return [claim for claim in claims if claim.spec.volume_name not in volumes]
@@ -128,30 +128,30 @@ def _find_claims_without_volume(tried: TriedNode) -> list[PersistentVolumeClaim]
 # -- existing volumes ------------------------------------------------------------------------------------------------
 
 
-def _iter_other_volume_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def _iter_other_volume_fixes(trial_node: TrialNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes that give the claim a free or released volume, the most suitable volume first.
 
     A volume that was released by another claim is used only if it has the claim's class.
     """
-    for volume in _rank_volumes(tried, claim):
+    for volume in _rank_volumes(trial_node, claim):
         if volume.spec.claim_ref is None:
-            yield from _iter_volume_use_fixes(tried, claim, volume)
+            yield from _iter_volume_use_fixes(trial_node, claim, volume)
         elif get_volume_class(volume) == get_claim_class(claim):
-            yield _build_volume_reservation_fix(tried, claim, volume)
+            yield _build_volume_reservation_fix(trial_node, claim, volume)
 
 
-def _rank_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
+def _rank_volumes(trial_node: TrialNode, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
     """Return at most `MOST_VOLUMES` available volumes for the claim, the most suitable first.
 
     Volumes that the node reaches come first, then volumes with the fewest differences from the claim, then small ones.
     Volumes that are being deleted are left out.
     """
-    storage = get_listers(tried.cycle.view)
+    storage = get_listers(trial_node.cycle.view)
 
     def build_rank_key(volume: PersistentVolume) -> tuple[bool, int, int, str]:
         """Return the sort key of the volume, smallest for the most suitable."""
         rows = storage.topology.find_reachable_rows(volume.spec.node_affinity)
-        is_reachable = tried.row is None or tried.row in rows
+        is_reachable = trial_node.row is None or trial_node.row in rows
         _, differences = adapt_claim_to_volume(claim, volume)
         must_be_released = volume.spec.claim_ref is not None
         size = to_billionths(parse_volume_storage(volume))
@@ -160,12 +160,12 @@ def _rank_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> list[Persis
     available_volumes = [
         volume
         for volume in storage.volumes.values()
-        if volume.metadata.deletion_timestamp is None and _is_volume_available(tried, volume)
+        if volume.metadata.deletion_timestamp is None and _is_volume_available(trial_node, volume)
     ]
     return sorted(available_volumes, key=build_rank_key)[:MOST_VOLUMES]
 
 
-def _is_volume_available(tried: TriedNode, volume: PersistentVolume) -> bool:
+def _is_volume_available(trial_node: TrialNode, volume: PersistentVolume) -> bool:
     """Return whether no claim uses the volume.
 
     It was never bound, its claim is gone or was recreated, or its phase says that it was released.
@@ -173,13 +173,15 @@ def _is_volume_available(tried: TriedNode, volume: PersistentVolume) -> bool:
     claim_ref = volume.spec.claim_ref
     if claim_ref is None:
         return volume.status.phase == "Available"
-    claim = find_claim(tried, f"{claim_ref.namespace}/{claim_ref.name}")
+    claim = find_claim(trial_node, f"{claim_ref.namespace}/{claim_ref.name}")
     # A claim with another UID was recreated under the same name.
     is_claim_gone = claim is None or claim_ref.uid not in ("", claim.metadata.uid)
     return is_claim_gone or volume.status.phase in ("Released", "Failed")
 
 
-def _iter_volume_use_fixes(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Iterator[Fix]:
+def _iter_volume_use_fixes(
+    trial_node: TrialNode, claim: PersistentVolumeClaim, volume: PersistentVolume
+) -> Iterator[Fix]:
     """Yield the fix that binds a free volume to the claim.
 
     The claim is recreated if it does not match the volume or already names another one. No fix is needed for a matching
@@ -187,7 +189,7 @@ def _iter_volume_use_fixes(tried: TriedNode, claim: PersistentVolumeClaim, volum
     """
     adapted_claim, differences = adapt_claim_to_volume(claim, volume)
     # `bind` is None if the class delays binding, so that the scheduler binds the claim.
-    bind, volume_edit = build_claim_binding(adapted_claim, volume, get_listers(tried.cycle.view))
+    bind, volume_edit = build_claim_binding(adapted_claim, volume, get_listers(trial_node.cycle.view))
     if not differences and not claim.spec.volume_name:
         if bind is not None:
             yield _build_volume_binding_fix(claim, volume, _build_binding_edits(claim, volume))
@@ -208,7 +210,7 @@ def _iter_volume_use_fixes(tried: TriedNode, claim: PersistentVolumeClaim, volum
         cost += OTHER_CLASS_SURCHARGE
     extra_edits = (volume_edit,) if bind else ()
     yield from iter_claim_recreation_fixes(
-        tried,
+        trial_node,
         FixKind.OTHER_VOLUME,
         claim,
         change,
@@ -251,7 +253,7 @@ def _build_volume_binding_fix(
     )
 
 
-def _build_volume_reservation_fix(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Fix:
+def _build_volume_reservation_fix(trial_node: TrialNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Fix:
     """Build the fix that reserves a released volume for this claim.
 
     The volume belonged to a deleted claim, whose data this claim gets. If the deleted claim had the same name, this
@@ -264,7 +266,7 @@ def _build_volume_reservation_fix(tried: TriedNode, claim: PersistentVolumeClaim
     old_claim_key = f"{claim_ref.namespace}/{claim_ref.name}" if claim_ref else ""
 
     # If the class delays binding, `bind` is None: the volume is only reserved, and the scheduler binds the claim.
-    bind, volume_edit = build_claim_binding(claim, volume, get_listers(tried.cycle.view))
+    bind, volume_edit = build_claim_binding(claim, volume, get_listers(trial_node.cycle.view))
     retain_commands, retain_edits = plan_volume_retention(volume)
     if bind is None:
         edits = (*retain_edits, ObjectEdit(key, _build_reservation_change(claim)))
@@ -316,13 +318,13 @@ def _build_reservation_change(claim: PersistentVolumeClaim) -> Callable[[Persist
 # -- classes ---------------------------------------------------------------------------------------------------------
 
 
-def _iter_other_class_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def _iter_other_class_fixes(trial_node: TrialNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes that recreate the claim with another class. That class provisions volumes where the pod is placed.
 
     At most `MOST_CLASSES` classes are proposed. The fixes count as corrections if the claim's current class does not
     exist.
     """
-    storage = get_listers(tried.cycle.view)
+    storage = get_listers(trial_node.cycle.view)
     own_class = get_claim_class(claim)
     is_missing = bool(own_class) and own_class not in storage.classes
     provisioning_classes = [
@@ -336,7 +338,7 @@ def _iter_other_class_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> I
         if is_missing:
             text += ", which does not exist"
         for fix in iter_claim_recreation_fixes(
-            tried,
+            trial_node,
             FixKind.OTHER_STORAGE_CLASS,
             claim,
             _build_class_change(name),
@@ -358,7 +360,7 @@ def _provisions_volumes(class_: StorageClass) -> bool:
     return class_.provisioner not in ("", NO_PROVISIONER)
 
 
-def _iter_immediate_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def _iter_immediate_claim_fixes(trial_node: TrialNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes for an unbound claim with immediate binding.
 
     If the claim names a volume that is free or reserved for it, the fix binds the two. If its class is missing, the
@@ -366,14 +368,14 @@ def _iter_immediate_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim) 
     delay binding.
     """
     name = get_claim_class(claim)
-    volume = get_listers(tried.cycle.view).volumes.get(claim.spec.volume_name)
-    class_ = get_listers(tried.cycle.view).classes.get(name)
+    volume = get_listers(trial_node.cycle.view).volumes.get(claim.spec.volume_name)
+    class_ = get_listers(trial_node.cycle.view).classes.get(name)
     if volume is not None and (volume.spec.claim_ref is None or is_reserved_for(volume, claim)):
         yield _build_volume_binding_fix(claim, volume, _build_binding_edits(claim, volume))
     elif class_ is None:
-        yield from missing_objects.iter_missing_storage_class_fixes(tried, claim)
+        yield from missing_objects.iter_missing_storage_class_fixes(trial_node, claim)
     elif _provisions_volumes(class_) and class_.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
-        yield new_volumes.build_provisioner_wait_fix(tried, claim)
+        yield new_volumes.build_provisioner_wait_fix(trial_node, claim)
         text = f"recreate StorageClass {name} with volumeBindingMode WaitForFirstConsumer"
         yield _build_class_recreation_fix(FixKind.WAIT_FOR_FIRST_CONSUMER, class_, text, _delay_binding, WAIT)
 
@@ -406,7 +408,9 @@ def _build_class_recreation_fix(
 # -- claims that wait for the pod ------------------------------------------------------------------------------------
 
 
-def _iter_provisioning_fixes(tried: TriedNode, claim: PersistentVolumeClaim, rejection: NodeRejection) -> Iterator[Fix]:
+def _iter_provisioning_fixes(
+    trial_node: TrialNode, claim: PersistentVolumeClaim, rejection: NodeRejection
+) -> Iterator[Fix]:
     """Yield fixes for a claim whose volume cannot be provisioned for the node.
 
     Another node may have been selected for the claim, its class may not allow the node's topology, or the driver's
@@ -416,17 +420,17 @@ def _iter_provisioning_fixes(tried: TriedNode, claim: PersistentVolumeClaim, rej
         case ProvisionedElsewhere(node=node):
             yield _build_selected_node_removal_fix(claim, node)
         case NoVolume(provisions=True):
-            class_ = get_listers(tried.cycle.view).classes.get(get_claim_class(claim))
+            class_ = get_listers(trial_node.cycle.view).classes.get(get_claim_class(claim))
             if class_ is not None:
-                yield _build_allowed_topology_fix(tried, class_)
+                yield _build_allowed_topology_fix(trial_node, class_)
         case NotEnoughStorage() as fact:
-            yield from new_volumes.iter_ignored_capacity_fixes(tried, fact)
-            yield new_volumes.build_storage_capacity_fix(tried, claim, fact)
+            yield from new_volumes.iter_ignored_capacity_fixes(trial_node, fact)
+            yield new_volumes.build_storage_capacity_fix(trial_node, claim, fact)
             if fact.largest:
                 size = fact.largest_size
                 text = f" with {size} instead of {fact.size}"
                 yield from iter_claim_recreation_fixes(
-                    tried,
+                    trial_node,
                     FixKind.SMALLER_CLAIM,
                     claim,
                     _build_size_change(size),
@@ -463,12 +467,12 @@ def _build_selected_node_removal_fix(claim: PersistentVolumeClaim, node: str) ->
     )
 
 
-def _build_allowed_topology_fix(tried: TriedNode, class_: StorageClass) -> Fix:
+def _build_allowed_topology_fix(trial_node: TrialNode, class_: StorageClass) -> Fix:
     """Build the fix that adds the node's topology to the topologies that the class allows.
 
     If the node lacks one of the labels by which the class restricts topologies, the class allows all nodes instead.
     """
-    labels = tried.cycle.view.nodes.objects[tried.known_row].metadata.labels
+    labels = trial_node.cycle.view.nodes.objects[trial_node.known_row].metadata.labels
     first_requirements = class_.allowed_topologies[0].match_label_expressions if class_.allowed_topologies else ()
     node_requirements = tuple(
         replace(requirement, values=(labels[requirement.key],))

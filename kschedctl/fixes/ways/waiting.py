@@ -10,10 +10,10 @@ from kschedctl.api.objects import Pod, ResourceClaim
 from kschedctl.api.ownership import find_controller
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
-from kschedctl.fixes.trial.tried_node import NodeRejection, TriedNode
+from kschedctl.fixes.trial.trial_node import NodeRejection, TrialNode
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
-from kschedctl.replay.overdue_pods import describe_overdue
+from kschedctl.replay.pending_pods import describe_overdue
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.dynamic_resources.reservation import get_pod_user, release_claims
 from kschedctl.scheduler.plugins.helper.volumes.listers import get_listers
@@ -32,22 +32,22 @@ MOST_NAMED = 3
 """The most pods that the text names."""
 
 
-def iter_termination_wait_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+def iter_termination_wait_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield the fix that waits until the terminating pods on the node, and those that cause the rejection, are gone.
 
     If such a pod should have been gone before the cluster was read, the fix finds out what keeps it instead. Nothing is
     yielded if there are no such pods or no particular node is tried.
     """
-    if tried.row is None:
+    if trial_node.row is None:
         return
-    pods = _find_terminating_pods(tried, rejection.fact)
+    pods = _find_terminating_pods(trial_node, rejection.fact)
     if not pods:
         return
     keys = tuple(sorted(pod.key for pod in pods))
-    node = tried.cycle.view.nodes.names[tried.known_row]
-    edits = tuple(edit for pod in pods for edit in build_deletion_edits(tried.cycle.view, pod))
+    node = trial_node.cycle.view.nodes.names[trial_node.known_row]
+    edits = tuple(edit for pod in pods for edit in build_deletion_edits(trial_node.cycle.view, pod))
     groups = list(_group_by_namespace(sorted(pods, key=lambda pod: pod.key)))
-    overdue = describe_overdue(tried.trial.scheduler.cluster, pods)
+    overdue = describe_overdue(trial_node.trial.scheduler.cluster, pods)
     if overdue:
         pods_text = "1 terminating pod is" if len(keys) == 1 else f"{len(keys)} terminating pods are"
         text = f"find out why {pods_text} still on {node}, overdue by {overdue} (finalizers, the kubelet of {node})"
@@ -71,17 +71,17 @@ def iter_termination_wait_fixes(tried: TriedNode, rejection: NodeRejection) -> I
     )
 
 
-def _find_terminating_pods(tried: TriedNode, fact: AnyFact | None) -> list[Pod]:
+def _find_terminating_pods(trial_node: TrialNode, fact: AnyFact | None) -> list[Pod]:
     """Return the terminating pods whose departure may resolve the rejection: on the node, or named by the fact.
 
     The target pod itself is left out.
     """
-    view, target_key = tried.cycle.view, tried.trial.pod.key
-    positions = dict.fromkeys(view.pods_on(tried.known_row))
+    view, target_key = trial_node.cycle.view, trial_node.trial.pod.key
+    positions = dict.fromkeys(view.pods_on(trial_node.known_row))
     match fact:
         case PodInTheWay(pod=key) | HostPortHeld(holder=key) | DiskMounted(pod=key) | ClaimInUse(pod=key):
             position = view.pods.find_position(key) if key else None
-            if position is not None and view.node[position] >= 0:
+            if position is not None and view.has_node(position):
                 positions[position] = None
     pods = (view.pods.objects[position] for position in positions)
     return [pod for pod in pods if pod.metadata.deletion_timestamp is not None and pod.key != target_key]

@@ -159,7 +159,11 @@ class WrittenNodePool(Struct, frozen=True):
     def requirements(self) -> list[SelectorRequirement]:
         """Return the requirements on the nodes' labels, without incomplete ones that lack an operator."""
         declared = self.spec.template.spec.requirements
-        return [SelectorRequirement(r.key, r.operator, tuple(map(str, r.values))) for r in declared if r.operator]
+        return [
+            SelectorRequirement(requirement.key, requirement.operator, tuple(map(str, requirement.values)))
+            for requirement in declared
+            if requirement.operator
+        ]
 
 
 def to_written_pool(pool: NodePool) -> WrittenNodePool:

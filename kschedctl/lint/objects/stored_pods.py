@@ -69,12 +69,12 @@ def _remove_merged_selectors_from_affinity(
         return None
     return api.PodAffinity(
         tuple(
-            _remove_label_keys_from_term(t, labels)
-            for t in affinity.required_during_scheduling_ignored_during_execution
+            _remove_label_keys_from_term(term, labels)
+            for term in affinity.required_during_scheduling_ignored_during_execution
         ),
         tuple(
-            replace(t, pod_affinity_term=_remove_label_keys_from_term(t.pod_affinity_term, labels))
-            for t in affinity.preferred_during_scheduling_ignored_during_execution
+            replace(term, pod_affinity_term=_remove_label_keys_from_term(term.pod_affinity_term, labels))
+            for term in affinity.preferred_during_scheduling_ignored_during_execution
         ),
     )
 

@@ -28,7 +28,7 @@ def find_unknown_schedulers(context: LintContext) -> Iterator[Problem]:
     if not context.are_all_read("Pod"):
         return
     view = context.facts.view
-    bound_infos = set(view.pods.info[view.node >= 0].tolist())
+    bound_infos = set(view.pods.info[view.mask_placed()].tolist())
     known_schedulers = set(context.facts.scheduler.configuration.profiles)
     known_schedulers |= {view.pods.infos[info].spec.scheduler_name for info in bound_infos}
     for workload in context.workloads:

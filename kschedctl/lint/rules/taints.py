@@ -295,7 +295,7 @@ def find_tolerations_without_selector(context: LintContext) -> Iterator[Problem]
     # Nodes share sets of taints, so each set is checked once
     taint_sets, taint_set_of_node = facts.view.nodes.taint_sets
     for workload in context.workloads:
-        if workload.kind == "DaemonSet" or any(not t.key for t in workload.spec.tolerations):
+        if workload.kind == "DaemonSet" or any(not existing.key for existing in workload.spec.tolerations):
             continue
         usable = facts.get_eligible_nodes(workload) & _find_nodes_with_requested_devices(context, workload)
         for i, toleration in enumerate(workload.spec.tolerations):

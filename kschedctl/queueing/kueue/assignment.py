@@ -99,7 +99,7 @@ class FlavorChoice:
     flavor: str
     mode: AssignmentMode
     tried_index: int = 0
-    """The index of the last flavor that was tried, -1 after the last of all."""
+    """The index of the last flavor that was tried, or ALL_FLAVORS_TRIED."""
     borrowing: int = 0
     """The height of the cohort tree that has to be borrowed from, 0 if none."""
 

@@ -5,7 +5,7 @@ Upstream: pkg/cache/scheduler/{cache,clusterqueue,clusterqueue_snapshot,snapshot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, TypeVar
@@ -220,23 +220,32 @@ class CachedQueue:
                 ("AdmissionCheckInactive", f"references inactive AdmissionCheck(s): {','.join(inactive)}")
             )
 
-        # MultiKueue: one check, for all flavors, and none of ProvisioningRequest
+        self.problems += self._iter_multikueue_problems(multikueue, provisioning)
+
+    def _iter_multikueue_problems(
+        self, multikueue: Sequence[str], provisioning: Sequence[str]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield the reason and message of each misuse of MultiKueue's checks.
+
+        A queue may have one such check, which must apply to all flavors, and then no check of ProvisioningRequest.
+        ``multikueue`` and ``provisioning`` are the queue's existing checks with these controllers.
+        """
         multikueue_names = ",".join(multikueue)
         if len(multikueue) > 1:
             message = (
                 f"Cannot use multiple MultiKueue AdmissionChecks on the same ClusterQueue, found: {multikueue_names}"
             )
-            self.problems.append(("MultipleMultiKueueAdmissionChecks", message))
+            yield "MultipleMultiKueueAdmissionChecks", message
         all_flavors = frozenset(self.settings.flavors)
-        if per_flavor := [name for name in multikueue if checks[name] != all_flavors]:
+        if per_flavor := [name for name in multikueue if self.settings.checks[name] != all_flavors]:
             message = f"Cannot specify MultiKueue AdmissionCheck per flavor, found: {','.join(per_flavor)}"
-            self.problems.append(("MultiKueueAdmissionCheckAppliedPerFlavor", message))
+            yield "MultiKueueAdmissionCheckAppliedPerFlavor", message
         if multikueue and provisioning:
             message = (
                 "Cannot use both MultiKueue and ProvisioningRequest AdmissionChecks together, found: "
                 f"{multikueue_names}, {','.join(provisioning)}"
             )
-            self.problems.append(("MultiKueueWithProvisioningRequest", message))
+            yield "MultiKueueWithProvisioningRequest", message
 
     def add_workload(self, info: WorkloadInfo, gates: FeatureGates) -> None:
         """Add a Workload that holds quota, with its usage. It replaces an older state of the same Workload."""

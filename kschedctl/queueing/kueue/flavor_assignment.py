@@ -47,6 +47,7 @@ from kschedctl.queueing.kueue.topology.snapshot import (
     list_slice_constraints,
 )
 from kschedctl.queueing.kueue.workloads import (
+    ALL_FLAVORS_TRIED,
     PENDING,
     DomainRequests,
     PodSetRequests,
@@ -270,7 +271,7 @@ class FlavorAssigner:
         best_mode = _WORST
         reasons: list[str] = []
         attempts: list[FlavorAttempt] = []
-        index = -1
+        index = ALL_FLAVORS_TRIED
         for index in range(self._get_first_flavor_index(indexes[0], resource), len(group.flavors)):
             flavor = group.flavors[index]
 
@@ -309,9 +310,9 @@ class FlavorAssigner:
 
         if is_fungible:
             # The next attempt goes on after this flavor, or begins anew after the last
-            tried = -1 if index == len(group.flavors) - 1 else index
+            is_last = index == len(group.flavors) - 1
             for choice in best.values():
-                choice.tried_index = tried
+                choice.tried_index = ALL_FLAVORS_TRIED if is_last else index
             if best_mode.preemption == PreemptionMode.FIT:
                 return _FlavorSearch(best, [], attempts)
         return _FlavorSearch(best, reasons, attempts)
@@ -326,7 +327,7 @@ class FlavorAssigner:
         if Gate.FLAVOR_FUNGIBILITY not in self.gates or progress is None or pod_set >= len(progress.tried_flavors):
             return 0
         tried = progress.tried_flavors[pod_set].get(resource)
-        return 0 if tried is None else tried + 1
+        return 0 if tried is None or tried == ALL_FLAVORS_TRIED else tried + 1
 
     def _is_limited_to_other_flavors(self, flavor: str, pod_sets: Sequence[KueuePodSet], resource: str) -> bool:
         """Return whether the Workload was nominated for other flavors of the resource and is limited to them.

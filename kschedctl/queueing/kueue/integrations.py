@@ -274,7 +274,7 @@ def build_pod_set(
         request = _build_topology_request(template.metadata.annotations, gates)
     if request == TopologyRequest() and not has_indexes:
         request = None
-    return KueuePodSet(_MAIN, count, None, PodTemplateSpec(spec=template.spec), request)
+    return KueuePodSet(_MAIN, count, None, template=PodTemplateSpec(spec=template.spec), topology_request=request)
 
 
 def _build_topology_request(annotations: PodAnnotations, gates: FeatureGates) -> TopologyRequest:

@@ -175,7 +175,7 @@ def predict_outlook(replay: KueueReplay) -> Outlook:
         for name, queue in replay.cache.queues.items()
         if not replay.cache.is_queue_active(name)
     }
-    return Outlook(outlooks, quotas, inactive, order, replay.cache.problems, tries)
+    return Outlook(outlooks, quotas, inactive, order=order, problems=replay.cache.problems, tries=tries)
 
 
 def _record_queue_positions(replay: KueueReplay, outlooks: dict[str, WorkloadOutlook]) -> dict[str, bytes]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
+from operator import itemgetter
 
 import msgspec
 from msgspec.structs import replace
@@ -76,9 +77,10 @@ def _build_role_pod_sets(pods: Sequence[Pod], builder: WorkloadBuilder) -> list[
     pods_by_role: dict[str, list[Pod]] = {}
     for pod in pods:
         pods_by_role.setdefault(compute_role_hash(pod.spec), []).append(pod)
-    return [
-        _build_role_pod_set(pods_by_role[role][0], len(pods_by_role[role]), builder) for role in sorted(pods_by_role)
-    ]
+    pod_sets = []
+    for _, role_pods in sorted(pods_by_role.items(), key=itemgetter(0)):
+        pod_sets.append(_build_role_pod_set(role_pods[0], len(role_pods), builder))
+    return pod_sets
 
 
 def _build_role_pod_set(pod: Pod, count: int, builder: WorkloadBuilder) -> KueuePodSet:

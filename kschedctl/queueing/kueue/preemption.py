@@ -55,7 +55,7 @@ class Preemptor(PreemptionSearch):
         SimulatePreemption.
         """
         usage = WorkloadUsage({key: amount}, {})
-        targets = self.find_targets(PreemptionRequest(info, queue, frozenset({key}), usage, {}))
+        targets = self.find_targets(PreemptionRequest(info, queue, frozenset({key}), usage=usage, placements={}))
         if not targets:
             height, _ = compute_covering_height(queue.node, key, amount)
             return PreemptionMode.NO_CANDIDATES, height

@@ -328,7 +328,7 @@ class AdmissionScheduler:
         info = assigner.info
         usage = WorkloadUsage(assignment.compute_quota_usage(info), info.compute_topology_usage(self._gates))
         request = PreemptionRequest(
-            info, assigner.queue, assignment.find_resources_needing_preemption(), usage, placements
+            info, assigner.queue, assignment.find_resources_needing_preemption(), usage=usage, placements=placements
         )
         return self._preemptor.find_targets(request)
 
@@ -498,9 +498,9 @@ class AdmissionScheduler:
     ) -> tuple[WorkloadUsage, bool]:
         """Assign flavors again if previous entries took the entry's targets or its domains of the topology.
 
-        The assignment stays unchanged if the feature gates for this are off. Return the assignment's usage, and whether
-        it fits once all preempted Workloads and the entry's targets are gone. If the entry does not fit without
-        preemption and has neither targets nor a topology assignment, return False without an update. Upstream:
+        Return the assignment's usage, and whether it fits once all preempted Workloads and the entry's targets are
+        gone. The assignment stays unchanged if the feature gates for this are off. It is not updated either, and does
+        not fit, if it needs preemption but has neither targets nor a topology assignment. Upstream:
         updateAssignmentIfNeeded.
         """
         usage = self.compute_usage(entry)
@@ -579,42 +579,42 @@ class AdmissionScheduler:
         The entry then waits until its targets are gone. Upstream: IssuePreemptions.
         """
         entry.info.last_assignment = None
-        preemptor = entry.workload
         for target in entry.targets:
-            victim = target.info.workload
-            if victim.is_evicted:
-                continue
-
-            # Evict the victim
-            message = (
-                f"Preempted to accommodate a workload (UID: {preemptor.uid or 'UNKNOWN'}, "
-                f"JobUID: {preemptor.job_uid or 'UNKNOWN'}) due to {_REASONS_IN_WORDS[target.reason]}; "
-                f"preemptor path: {queue.path}; preemptee path: {target.queue.path}"
-            )
-            condition = WorkloadCondition(status=True, reason=target.reason, message=message, since=self._now)
-            evicted = mark_workload_evicted(
-                victim.with_condition(ConditionType.PREEMPTED, condition), _PREEMPTED, message, self._now
-            )
-            self._store.patch_status(evicted)
-            self._result.preemptions.append(KueuePreemption(preemptor.key, victim.key))
-
-            # Record the Events of both Workloads
-            priorities = (
-                f"preemptor effective priority: {preemptor.priority} (base: {preemptor.priority}, boost: 0); "
-                f"preemptee effective priority: {victim.priority} (base: {victim.priority}, boost: 0)"
-            )
-            self._record_event(victim, NORMAL, "EvictedDueToPreempted", message)
-            self._record_event(victim, NORMAL, _PREEMPTED, f"{message}; {priorities}")
-            self._record_event(
-                preemptor,
-                NORMAL,
-                "PreemptedWorkload",
-                f"Preempted workload {victim.key} (UID: {victim.uid}) in ClusterQueue {target.info.cluster_queue}; "
-                f"{priorities}",
-            )
+            if not target.info.workload.is_evicted:
+                self._evict_target(target, entry.workload, queue)
         if entry.targets:
             entry.message += f". Pending the preemption of {len(entry.targets)} workload(s)"
             entry.requeue_reason = RequeueReason.PENDING_PREEMPTION
+
+    def _evict_target(self, target: Target, preemptor: WorkloadState, queue: QueueSnapshot) -> None:
+        """Evict one target of a preemptor in ``queue``, and record the preemption and the Events of both Workloads."""
+        victim = target.info.workload
+        message = (
+            f"Preempted to accommodate a workload (UID: {preemptor.uid or 'UNKNOWN'}, "
+            f"JobUID: {preemptor.job_uid or 'UNKNOWN'}) due to {_REASONS_IN_WORDS[target.reason]}; "
+            f"preemptor path: {queue.path}; preemptee path: {target.queue.path}"
+        )
+        condition = WorkloadCondition(status=True, reason=target.reason, message=message, since=self._now)
+        evicted = mark_workload_evicted(
+            victim.with_condition(ConditionType.PREEMPTED, condition), _PREEMPTED, message, self._now
+        )
+        self._store.patch_status(evicted)
+        self._result.preemptions.append(KueuePreemption(preemptor.key, victim.key))
+
+        # The Events
+        priorities = (
+            f"preemptor effective priority: {preemptor.priority} (base: {preemptor.priority}, boost: 0); "
+            f"preemptee effective priority: {victim.priority} (base: {victim.priority}, boost: 0)"
+        )
+        self._record_event(victim, NORMAL, "EvictedDueToPreempted", message)
+        self._record_event(victim, NORMAL, _PREEMPTED, f"{message}; {priorities}")
+        self._record_event(
+            preemptor,
+            NORMAL,
+            "PreemptedWorkload",
+            f"Preempted workload {victim.key} (UID: {victim.uid}) in ClusterQueue {target.info.cluster_queue}; "
+            f"{priorities}",
+        )
 
     def _admit_entry(self, entry: _Entry, queue: QueueSnapshot, assignment: Assignment) -> None:
         """Reserve quota for an entry, and admit it if no admission checks are left to wait for. Upstream: admit.

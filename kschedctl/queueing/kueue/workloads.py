@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -366,12 +367,16 @@ class PodSetRequests:
         return PodSetRequests(self.name, scale_requests(requests_per_pod, count), count, self.flavors)
 
 
+ALL_FLAVORS_TRIED = -1
+"""Stands for the index of the last flavor that was tried, once all flavors were tried."""
+
+
 @dataclass(slots=True)
 class ScanProgress:
     """The progress of trying flavors for a Workload. Upstream: AssignmentClusterQueueState."""
 
     tried_flavors: list[dict[str, int]]
-    """The index of the last flavor that was tried, by resource, for each pod set; -1 after the last flavor."""
+    """The index of the last flavor that was tried, or ALL_FLAVORS_TRIED, by resource, for each pod set."""
     generation: int
     """The generation of the ClusterQueue."""
     cycle: int
@@ -381,7 +386,8 @@ class ScanProgress:
     @property
     def has_flavors_left(self) -> bool:
         """Return whether there is a resource for which not all flavors were tried yet."""
-        return any(index != -1 for pod_set in self.tried_flavors for index in pod_set.values())
+        indexes = chain.from_iterable(pod_set.values() for pod_set in self.tried_flavors)
+        return any(index != ALL_FLAVORS_TRIED for index in indexes)
 
 
 @dataclass(slots=True)
@@ -510,7 +516,11 @@ def _compute_admitted_requests(
         remaining = counts.get(assigned.name, 0)
         if remaining < count:
             requests, count = scale_requests(divide_requests(requests, count), remaining), remaining
-        pod_sets.append(PodSetRequests(assigned.name, requests, count, assigned.flavors, domains, delayed))
+        pod_sets.append(
+            PodSetRequests(
+                assigned.name, requests, count, flavors=assigned.flavors, domains=domains, delayed_topology=delayed
+            )
+        )
     return pod_sets
 
 

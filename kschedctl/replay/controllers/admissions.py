@@ -110,8 +110,8 @@ class Admissions:
             denied_indexes = [index for index in indexes if index in denied]
             if not denied_indexes:
                 continue
-            workload = workloads[denied_indexes[0]]
-            example = first_pods[denied_indexes[0]]
+            first = denied_indexes[0]
+            workload, example = workloads[first], first_pods[first]
             if example is None:
                 continue
             denied_changes = [changes[index] for index in denied_indexes]
@@ -133,11 +133,13 @@ class Admissions:
         """
         quotas_before = self._quotas.copy()
         note_count = len(self.notes)
-        if all(self._admit_group(workloads[indexes[0]], changes[indexes[0]], len(indexes)) for indexes in groups):
-            return True
-        self._quotas = quotas_before
-        del self.notes[note_count:]
-        return False
+        for indexes in groups:
+            first, *_ = indexes
+            if not self._admit_group(workloads[first], changes[first], len(indexes)):
+                self._quotas = quotas_before
+                del self.notes[note_count:]
+                return False
+        return True
 
     def _admit_group(self, workload: Struct, change: WorkloadChange, count: int) -> bool:
         """Admit a workload and all its new pods, and return whether nothing is denied.

@@ -11,11 +11,7 @@ from kschedctl.api.unhealthy_pods import explain_strict_budget
 from kschedctl.replay.controllers.eviction import Evictions
 from kschedctl.scheduler.engine.preemption.budgets import get_budget_key
 from kschedctl.scheduler.engine.reserve import uses_claims
-from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
-from kschedctl.scheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits
-from kschedctl.scheduler.plugins.volume_binding.plugin import VolumeBinding
-from kschedctl.scheduler.plugins.volume_restrictions import VolumeRestrictions
-from kschedctl.scheduler.plugins.volume_zone import VolumeZone
+from kschedctl.scheduler.simulation.claim_answers import reads_claims
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.text.counts import first_few
 
@@ -23,14 +19,6 @@ ALLOW_ONE = "Let the budget allow one disruption, for example with maxUnavailabl
 RUN_ONE_MORE = "Run one more replica than the budget requires, and repair pods that are not Ready, if there are any"
 REPAIR_PODS = "Repair the pods that are not Ready, or raise the maxUnavailable of the budget for the time of the drain"
 SEPARATE_BUDGETS = "Change the selectors so that only one budget selects each pod"
-CLAIM_PLUGINS = (
-    VolumeRestrictions.name,
-    VolumeZone.name,
-    VolumeBinding.name,
-    NodeVolumeLimits.name,
-    DynamicResources.name,
-)
-"""The plugins whose answer depends on the claims of a pod."""
 
 
 def choose_budget_fix(evictions: Evictions, positions: Sequence[Position], budgets: Sequence[str]) -> str:
@@ -94,11 +82,13 @@ def _find_room_for_one_more(simulation: Simulation, position: Position) -> Bools
     if simulation.framework(position) is None:
         return ~has_room
     cycle = simulation.run_cycle(position)
-    if not uses_claims(simulation.get_shared_incoming_info(position), simulation.view):
+    info = simulation.get_shared_incoming_info(position)
+    if not uses_claims(info, simulation.view):
         has_room[cycle.feasible] = True
         return has_room
     is_rejected = has_room
-    for plugin, verdict in cycle.filter.verdicts.items():
-        if plugin not in CLAIM_PLUGINS:
+    for plugin in cycle.framework.plugins_at("filter"):
+        verdict = cycle.filter.verdicts.get(plugin.name)
+        if verdict is not None and not reads_claims(plugin, info):
             is_rejected = is_rejected | verdict.rejected
     return ~is_rejected

@@ -210,8 +210,9 @@ def _describe_missing_class(name: str, classes: Sequence[PriorityClass]) -> str:
         if priority_class != default and not priority_class.metadata.name.startswith(SYSTEM_PREFIX)
     ]
     if usable:
-        ordered = sorted(usable, key=lambda c: (c.value, c.metadata.name))
-        text += f", or name a class that exists: {first_few([f'{c.metadata.name} ({c.value:,})' for c in ordered])}"
+        usable.sort(key=lambda priority_class: (priority_class.value, priority_class.metadata.name))
+        descriptions = [f"{priority_class.metadata.name} ({priority_class.value:,})" for priority_class in usable]
+        text += f", or name a class that exists: {first_few(descriptions)}"
     return text
 
 

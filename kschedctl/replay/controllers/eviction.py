@@ -1,8 +1,7 @@
-"""Evictions: PodDisruptionBudgets, Jobs that fail by an eviction, and pods that terminate beside their replacements.
+"""Evictions: PodDisruptionBudgets, and pods that terminate beside their replacements.
 
 Upstream: pkg/registry/core/pod/storage/eviction.go; pkg/controller/disruption for the number of healthy pods;
-exceedsBackoffLimit in pkg/controller/job/job_controller.go; FilterActivePods in pkg/controller/controller_utils.go
-(v1.36).
+FilterActivePods in pkg/controller/controller_utils.go (v1.36).
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Position, find_positions
-from kschedctl.api.objects import Pod, PodDisruptionBudget, PodDisruptionBudgetStatus, StoredJob
+from kschedctl.api.objects import Pod, PodDisruptionBudget, PodDisruptionBudgetStatus
 from kschedctl.api.ownership import find_controller, find_owner
 from kschedctl.api.unhealthy_pods import describe_used_up_budget, explain_strict_budget, list_unhealthy_keys
 from kschedctl.cluster import Cluster
@@ -22,7 +21,6 @@ from kschedctl.replay.controllers.target_pod import find_groups
 from kschedctl.replay.controllers.workload_change import resolve_share
 from kschedctl.scheduler.engine.preemption.budgets import get_budget_key, get_disruption_headroom
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.snapshot.indexes import ClusterObjects
 from kschedctl.text.counts import counted, first_few
 
 MORE_THAN_ONE = "more than one PodDisruptionBudget selects it, which the eviction API does not support"
@@ -180,7 +178,7 @@ def _with_computed_status(pdb: PodDisruptionBudget, simulation: Simulation) -> P
     # Count the selected pods and the healthy ones among them, as the controller does
     view = simulation.view
     covered = simulation.budgets.find_selected_pods(get_budget_key(pdb))[view.pods.info]
-    leaving = view.pods.terminating[view.pods.info] & (view.node < 0)
+    leaving = view.pods.terminating[view.pods.info] & ~view.mask_placed()
     pods = [view.pods.objects[position] for position in np.flatnonzero(covered & ~leaving).tolist()]
     healthy = sum(map(is_healthy, pods))
     desired = compute_desired_healthy(pdb, len(pods))
@@ -220,31 +218,6 @@ def is_ready(pod: Pod) -> bool:
 def _always_allows_unhealthy(pdb: PodDisruptionBudget) -> bool:
     """Return whether the budget always allows the eviction of unhealthy pods."""
     return pdb.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
-
-
-DEFAULT_BACKOFF_LIMIT = 6
-JOB_WOULD_FAIL = "their Job allows no more failed pods (backoffLimit)"
-
-
-def is_controlled_by_job(pod: Pod) -> bool:
-    """Return whether a Job controls the pod."""
-    owner = find_controller(pod.metadata)
-    return owner is not None and owner.kind == "Job"
-
-
-def would_fail_job(pod: Pod, objects: ClusterObjects) -> bool:
-    """Return whether the eviction of the pod, as one more failed pod, would fail its Job for good.
-
-    podFailurePolicy is not read. A Job whose policy ignores evicted pods is therefore treated as if it would fail.
-    """
-    owner = find_controller(pod.metadata)
-    if owner is None or owner.kind != "Job":
-        return False
-    job: StoredJob | None = objects.find("Job", pod.metadata.namespace, owner.name)
-    if job is None:
-        return False
-    limit = DEFAULT_BACKOFF_LIMIT if job.spec.backoff_limit is None else job.spec.backoff_limit
-    return (job.status.failed or 0) >= limit
 
 
 DELETION_TIME = "2000-01-01T00:00:00Z"

@@ -24,7 +24,7 @@ from kschedctl.replay.controllers.creation_fix_steps import (
     suggest_steps,
 )
 from kschedctl.replay.controllers.creation_fixes import build_object_fix
-from kschedctl.replay.controllers.eviction import DEFAULT_BACKOFF_LIMIT
+from kschedctl.replay.controllers.job_failures import DEFAULT_BACKOFF_LIMIT
 from kschedctl.replay.controllers.workload_change import WorkloadChange
 from kschedctl.replay.controllers.workload_pod_counts import WorkloadPodCounts
 from kschedctl.reports.not_created import CreationFix, NotCreated

@@ -95,7 +95,7 @@ def _place_new_replicas(target: TargetPod) -> PlacedReplicas | None:
     outcomes = schedule_victims(simulation, simulation.schedule(positions))
     if simulation.interrupted:
         raise KeyboardInterrupt
-    unplaced = [position for position in positions if view.node[position] < 0]
+    unplaced = [position for position in positions if not view.has_node(position)]
     victims = _list_victims(simulation, outcomes, own_pods=positions)
     if len(unplaced) == len(positions) or not (unplaced or victims.evicted):
         return None
@@ -178,8 +178,31 @@ def _list_victims(simulation: Simulation, outcomes: Iterable[Outcome], own_pods:
     view = simulation.view
     return _Victims(
         evicted=tuple(view.pods.objects[position].key for position in victims),
-        without_node=tuple(view.pods.objects[position].key for position in victims if view.node[position] < 0),
+        without_node=tuple(view.pods.objects[position].key for position in victims if not view.has_node(position)),
     )
+
+
+def find_victims_without_node(target: TargetPod, victims: Collection[str]) -> tuple[str, ...] | None:
+    """Replay what the target's preemption of the `victims` leads to, and return the pods that have no node in the end.
+
+    Controllers recreate the evicted pods, which may evict others in turn. Return None if the replay evicts other pods
+    for the target than `victims`, for example because of a random choice. Raises KeyboardInterrupt if the user
+    interrupts.
+    """
+    scheduler, pod = target.scheduler, target.pod
+    stored = scheduler.cluster.pod(pod.metadata.namespace, pod.metadata.name)
+    if stored is None:
+        scheduler = Scheduler(add_pods(scheduler.cluster, [pod]), scheduler.call_extender)
+    elif scheduler.view.build_stored_pod(stored) != pod:
+        changed_cluster = change_pods(scheduler.cluster, {(pod.metadata.namespace, pod.metadata.name): pod})
+        scheduler = Scheduler(changed_cluster, scheduler.call_extender)
+    simulation = enable_pod_recreation(Simulation(scheduler))
+    position = Position(simulation.view.pods.index[pod.key])
+    outcomes = schedule_victims(simulation, simulation.schedule([position]))
+    if simulation.interrupted:
+        raise KeyboardInterrupt
+    displaced = _list_victims(simulation, outcomes, own_pods=[position])
+    return displaced.without_node if {*victims} <= {*displaced.evicted} else None
 
 
 def _retarget_to_waiting_pod(

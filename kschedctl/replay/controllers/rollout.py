@@ -158,7 +158,7 @@ class Rollout:
 
     def _has_no_node(self, position: Position) -> bool:
         """Return whether the pod has no node."""
-        return bool(self.simulation.view.node[position] < 0)
+        return not self.simulation.view.has_node(position)
 
     def _create_next_pods(self, count: int) -> list[Position]:
         """Create up to ``count`` of the next pods, as admission allows, and return them. They wait for a node now."""
@@ -270,8 +270,10 @@ def roll_out(
     After an interruption, pods that still wait get the outcome NotTried.
     """
     rollout_by_pod: dict[Position, Rollout | None] = dict.fromkeys(other_pods)
-    rollout_by_pod |= {position: rollout for rollout in rollouts for position in rollout.kept}
-    waiting = dict.fromkeys([*other_pods, *(position for rollout in rollouts for position in rollout.waiting)])
+    waiting = dict.fromkeys(other_pods)
+    for rollout in rollouts:
+        rollout_by_pod |= dict.fromkeys(rollout.kept, rollout)
+        waiting |= dict.fromkeys(rollout.waiting)
     outcomes: dict[Position, Outcome] = {}
     moving = True
     try:
@@ -279,7 +281,9 @@ def roll_out(
             moves_before = simulation.move_count
 
             # Each controller removes and creates pods
-            new_pods = {position: rollout for rollout in rollouts for position in rollout.advance()}
+            new_pods: dict[Position, Rollout] = {}
+            for rollout in rollouts:
+                new_pods |= dict.fromkeys(rollout.advance(), rollout)
             rollout_by_pod |= new_pods
             waiting |= dict.fromkeys(new_pods)
 
@@ -288,10 +292,10 @@ def roll_out(
             outcomes |= latest
             waiting |= dict.fromkeys(latest)
             for position in waiting:
-                rollout = rollout_by_pod.get(position)
-                if rollout is not None:
-                    rollout.record_pod_change(position)
-            waiting = {position: None for position in waiting if simulation.view.node[position] < 0}
+                owner = rollout_by_pod.get(position)
+                if owner is not None:
+                    owner.record_pod_change(position)
+            waiting = {position: None for position in waiting if not simulation.view.has_node(position)}
             moving = bool(new_pods) or simulation.move_count > moves_before
         return [*simulation.explain(outcomes.values()), *_iter_uncreated_outcomes(rollouts)]
     except KeyboardInterrupt:

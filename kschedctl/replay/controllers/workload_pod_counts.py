@@ -151,11 +151,11 @@ def _count_wanted_pods(kind: str, obj: Any) -> int | None:
         wanted: int | None = obj.status.desired_number_scheduled
         return wanted
     if isinstance(obj, StoredJob):
-        return _count_wanted_by_job(obj)
+        return count_pods_wanted_by_job(obj)
     return 1 if obj.spec.replicas is None else int(obj.spec.replicas)
 
 
-def _count_wanted_by_job(job: StoredJob) -> int:
+def count_pods_wanted_by_job(job: StoredJob) -> int:
     """Return how many pods a Job wants at the same time. The number is 0 if the Job has ended or is suspended."""
     ended = any(condition.type in JOB_ENDED and condition.status == "True" for condition in job.status.conditions)
     if ended or job.spec.suspend:

@@ -142,7 +142,7 @@ def _build_targets_of_pending_pods(scheduler: Scheduler, owner: Owner, pods: Seq
     table = scheduler.view.pods
     groups: dict[tuple[int, str], list[Pod]] = {}
     for pod in pods:
-        info_code = int(table.info[table.index[pod.key]])  # equal for pods that look the same to the scheduler
+        info_code = table.get_info_number(table.index[pod.key])  # equal for pods that look the same to the scheduler
         groups.setdefault((info_code, pod.status.nominated_node_name), []).append(pod)
     return [
         TargetPod(
@@ -220,7 +220,8 @@ def build_additional_pod(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]
     workload: StatefulSet | Pod
     if owner.kind == "StatefulSet":
         model = max(pods, key=get_ordinal)
-        workload = _build_stateful_set_with_next_pod(scheduler.cluster, owner, model)
+        next_ordinal = get_ordinal(model) + 1
+        workload = build_stateful_set_like(scheduler.cluster, owner, model, range(next_ordinal, next_ordinal + 1))
     else:
         model = max(pods, key=get_creation_time)
         workload = _copy_as_bare_pod(model)
@@ -259,10 +260,10 @@ def _build_unplaced_spec(pod: Pod) -> PodSpec:
     return replace(pod.spec, node_name="", priority=None, preemption_policy=None, priority_class_name="")
 
 
-def _build_stateful_set_with_next_pod(cluster: Cluster, owner: Owner, pod: Pod) -> StatefulSet:
-    """Build a StatefulSet that creates only the pod with the ordinal after `pod`.
+def build_stateful_set_like(cluster: Cluster, owner: Owner, pod: Pod, ordinals: range) -> StatefulSet:
+    """Build a StatefulSet that creates pods like `pod` with these consecutive ordinals.
 
-    The claims of the new pod are like the claims of `pod`.
+    The claims of the new pods are like the claims of `pod`.
     """
     labels = {key: value for key, value in pod.metadata.labels.items() if key not in ORDINAL_LABELS}
     claims = dict(recover_claim_templates(cluster, pod))
@@ -274,9 +275,9 @@ def _build_stateful_set_with_next_pod(cluster: Cluster, owner: Owner, pod: Pod) 
     return StatefulSet(
         ObjectMeta(owner.name, owner.namespace),
         StatefulSetSpec(
-            replicas=1,
+            replicas=len(ordinals),
             template=template,
             volume_claim_templates=tuple(claims.values()),
-            ordinals=StatefulSetOrdinals(get_ordinal(pod) + 1),
+            ordinals=StatefulSetOrdinals(ordinals.start),
         ),
     )

@@ -11,12 +11,13 @@ from typing import Any
 
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import JsonObject, object_at
-from kschedctl.api.objects import Pod
-from kschedctl.api.workloads import recreate_pod
+from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError, KschedctlError, UsageError
 from kschedctl.replay import edits as node_edits
-from kschedctl.replay.edits import change_pods, is_recreated_elsewhere
+from kschedctl.replay.controllers.job_failures import JobFailures
+from kschedctl.replay.edits import change_pods, recreate_pod_with_current_priority
 from kschedctl.reports import scenario as parts
 from kschedctl.reports.scenario import (
     ApplyManifests,
@@ -43,8 +44,12 @@ class StepResult:
     """Pods that changed by (namespace, name); None for those that are gone."""
     notes: list[str] = field(default_factory=list)
     """What users should know about the step."""
-    displaced_count: int = 0
-    """How many pods lost their node by the step."""
+    displaced: list[Pod] = field(default_factory=list)
+    """The pods that lost their node by the step, without those that end with it."""
+    ending_count: int = 0
+    """How many pods of DaemonSets and static pods end, which belong to their nodes."""
+    workload: Struct | None = None
+    """The manifest from which the new pods of a scaled workload were created, or None if they are copies."""
 
     @property
     def resulting_cluster(self) -> Cluster:
@@ -66,10 +71,22 @@ class StepResult:
         self.changed_pods[pod.metadata.namespace, pod.metadata.name] = new_pod
 
     def displace(self, pods: Iterable[Pod]) -> None:
-        """Take pods off their nodes. Pods that no controller recreates are gone."""
+        """Take pods off their nodes. Pods that no controller recreates are gone.
+
+        So are all pods of a Job that fails because its pods were evicted.
+        """
+        job_failures = JobFailures.of_cluster(self.cluster)
         for pod in pods:
-            self.displaced_count += 1
-            self.change_pod(pod, recreate_pod(pod) if is_recreated_elsewhere(pod) else None)
+            if find_owner(pod).kind in ("DaemonSet", "Node"):
+                self.ending_count += 1
+            else:
+                self.displaced.append(pod)
+            is_replaced = job_failures.record_eviction(pod) and find_owner(pod).kind != "DaemonSet"
+            self.change_pod(pod, recreate_pod_with_current_priority(pod, self.cluster) if is_replaced else None)
+        for pod in job_failures.list_pods_of_failed_jobs(self.cluster):
+            self.change_pod(pod, None)
+        if changed_jobs := job_failures.list_changed_jobs():
+            self.cluster = self.cluster.with_objects({"Job": changed_jobs})
 
 
 def _is_pod_replacement(old: Pod, new: Pod) -> bool:

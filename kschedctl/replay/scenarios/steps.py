@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from itertools import count, islice
+from itertools import chain, count, islice
 
 import msgspec
 
@@ -37,8 +37,12 @@ from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools
 from kschedctl.cluster import Cluster, convert_document, flatten_lists
 from kschedctl.errors import UsageError
 from kschedctl.replay import edits as node_edits
+from kschedctl.replay.controllers.creation import create_objects
 from kschedctl.replay.controllers.plan_change import rank_for_removal
+from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.workload_change import get_ordinal
+from kschedctl.replay.controllers.workload_pod_counts import count_pods_wanted_by_job
+from kschedctl.replay.controllers.workload_pods import build_stateful_set_like
 from kschedctl.replay.edits import change_nodes, copy_resource_slice, find_pods_on_nodes, select_pods
 from kschedctl.replay.scenarios import FileReader, StepResult, find_step_nodes
 from kschedctl.reports import scenario as parts
@@ -327,35 +331,90 @@ def launch_nodes(part: parts.InstanceTypes, cluster: Cluster, read: FileReader) 
 def scale_workload(part: parts.ScaleWorkload, cluster: Cluster, read: FileReader) -> StepResult:
     """Scale a workload. New pods are copies of an existing pod.
 
-    A StatefulSet removes the highest ordinals first. If new pods share the volume claims of the existing pods, a note
-    says so. Raises UsageError if the workload has no pods, or if its kind has no replicas.
+    A StatefulSet removes the highest ordinals first, and its new pods get the claims of their ordinals. If new pods
+    share other volume claims with the existing pods, a note says so. A Job runs no more pods than its completions
+    allow. Raises UsageError if the workload has no pods, or if its kind has no replicas.
     """
     if part.kind in ("DaemonSet", "Pod"):
         raise UsageError(f"kind: a {part.kind} has no replicas")
     pods = _find_existing_pods(part, cluster)
     edit = StepResult(cluster)
+    replicas = _limit_by_completions(part, edit)
 
     # Remove pods that are too many.
     ranked = sorted(pods, key=get_ordinal, reverse=True) if part.kind == "StatefulSet" else rank_for_removal(pods)
-    for pod in ranked[: max(len(pods) - part.replicas, 0)]:
+    for pod in ranked[: max(len(pods) - replicas, 0)]:
         edit.change_pod(pod, None)
+    if replicas <= len(pods):
+        return edit
 
     # Add pods that are missing.
-    model_pod, *_ = pods
-    existing_names = {pod.metadata.name for pod in pods}
-    names = (_build_additional_pod_name(part, number) for number in count())
-    free_names = (name for name in names if name not in existing_names)
-    for name in islice(free_names, max(part.replicas - len(pods), 0)):
-        pod = _rename_pod(recreate_pod(model_pod), name)
+    if part.kind == "StatefulSet":
+        new_pods = _create_stateful_set_pods(part, pods, edit)
+    else:
+        new_pods = _copy_pod(part, pods, replicas - len(pods), cluster)
+    for pod in new_pods:
         edit.change_pod(pod, pod)
-    if part.replicas > len(pods) and any(volume.persistent_volume_claim for volume in model_pod.spec.volumes):
+
+    existing_claims = set(chain.from_iterable(map(_iter_claim_names, pods)))
+    if existing_claims.intersection(chain.from_iterable(map(_iter_claim_names, new_pods))):
         edit.notes.append("the new pods share the volume claims of the existing pods")
     return edit
 
 
-def _build_additional_pod_name(part: parts.ScaleWorkload, number: int) -> str:
-    """Return the name of the additional pod with this number."""
-    return f"{part.name}-{number}" if part.kind == "StatefulSet" else f"{part.name}-more-{number}"
+def _limit_by_completions(part: parts.ScaleWorkload, edit: StepResult) -> int:
+    """Return the number of pods that run at the same time, which a Job's completions may limit. A note says so."""
+    jobs = edit.cluster.list_in_namespace("jobs", part.namespace) if part.kind == "Job" else ()
+    job = next((job for job in jobs if job.metadata.name == part.name), None)
+    if job is None:
+        return part.replicas
+    wanted = count_pods_wanted_by_job(replace(job, spec=replace(job.spec, parallelism=part.replicas)))
+    if wanted < part.replicas:
+        edit.notes.append(
+            f"no more than {counted(wanted, 'pod')} at a time: the Job's completions leave no more to complete"
+        )
+    return wanted
+
+
+def _create_stateful_set_pods(part: parts.ScaleWorkload, pods: Sequence[Pod], edit: StepResult) -> list[Pod]:
+    """Create the pods with the missing ordinals of a StatefulSet, and add their new claims to the edit's cluster.
+
+    Claims that are left from earlier pods of the same ordinals are used again, as by the controller. The edit also gets
+    the StatefulSet and the assumptions about its pods.
+    """
+    cluster = edit.cluster
+    owner = Owner(part.kind, part.namespace, part.name)
+    stored_sets = cluster.list_in_namespace("stateful_sets", part.namespace)
+    starts = [stored.spec.ordinals.start for stored in stored_sets if stored.metadata.name == part.name]
+    first_ordinal = starts[0] if starts else 0
+    ordinals = range(first_ordinal, first_ordinal + part.replicas)
+    edit.workload = build_stateful_set_like(cluster, owner, max(pods, key=get_ordinal), ordinals)
+    creation = create_objects(cluster, [edit.workload], include_denied=True)
+    del creation.objects[part.kind]  # the StatefulSet itself is there already
+    cluster = create_allowed_claims(cluster, creation, creation.pods)
+
+    edit.cluster = creation.apply_to(cluster)
+    edit.notes += creation.assumptions
+    existing_names = {pod.metadata.name for pod in pods}
+    missing_pods = [pod for pod in creation.pods[str(owner)] if pod.metadata.name not in existing_names]
+    return missing_pods[: part.replicas - len(pods)]
+
+
+def _copy_pod(part: parts.ScaleWorkload, pods: Sequence[Pod], number: int, cluster: Cluster) -> list[Pod]:
+    """Return copies of a workload's first pod, with the current priority of its class and with names that are free."""
+    model_pod, *_ = pods
+    new_pod = node_edits.recreate_pod_with_current_priority(model_pod, cluster)
+    existing_names = {pod.metadata.name for pod in pods}
+    names = (f"{part.name}-more-{index}" for index in count())
+    free_names = (name for name in names if name not in existing_names)
+    return [_rename_pod(new_pod, name) for name in islice(free_names, number)]
+
+
+def _iter_claim_names(pod: Pod) -> Iterator[str]:
+    """Yield the names of the volume claims that the pod's volumes name."""
+    for volume in pod.spec.volumes:
+        if volume.persistent_volume_claim:
+            yield volume.persistent_volume_claim.claim_name
 
 
 def _rename_pod(pod: Pod, name: str) -> Pod:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import NO_ROW
 from kschedctl.api.defaults import apply_pod_defaults
 from kschedctl.api.gangs import KUEUE_GATES
 from kschedctl.api.objects import Pod, PodMeta, PodSpec, PodTemplateSpec
@@ -206,7 +205,7 @@ def _schedule_workload_pods(
     placements = {}
     for key, workload_pods in pods.items():
         results = [outcome_by_position[index[pod.key]] for pod in workload_pods]
-        unplaced = [outcome for outcome in results if outcome.row == NO_ROW]
+        unplaced = [outcome for outcome in results if not outcome.is_placed]
         message = simulation.explain(unplaced[:1])[0].message if unplaced else ""
         placements[key] = PodPlacement(len(results) - len(unplaced), len(results), message)
     return placements

@@ -296,9 +296,9 @@ def _merge_multi_point(
 ) -> tuple[str, ...]:
     """Return the plugins that run at a point, in order.
 
-    The plugins that multiPoint and the point list come first, then the other plugins of multiPoint. The plugins that
-    only the point lists come last. `explicit` are the plugins that the point lists. If the point disables "*", only
-    these run. Raises ConfigurationError for a plugin that does not exist or is listed twice.
+    First come the plugins that both multiPoint and the point list, then the other plugins of multiPoint, and last the
+    plugins that only the point lists. `explicit` are the plugins that the point lists. If the point disables "*", only
+    `explicit` run. Raises ConfigurationError for a plugin that does not exist or is listed twice.
     """
     if "*" in disabled:
         return explicit

@@ -168,7 +168,7 @@ def _validate_common_queue_sort(profiles: tuple[KubeSchedulerProfile, ...]) -> I
 
 
 def _validate_extenders(extenders: tuple[Extender, ...]) -> Iterator[str]:
-    """Yield the errors in extenders: weights, names of managed resources, and more than one extender that binds."""
+    """Yield the errors in the extenders' weights and managed resources, and an error if several extenders bind."""
     seen_names = set()
     for i, extender in enumerate(extenders):
         path = f"extenders[{i}]"

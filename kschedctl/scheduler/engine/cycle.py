@@ -340,7 +340,9 @@ def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork, sampling: Sam
         error = str(failure)
 
     # A cycle that ends early has these empty results.
-    outcome = FilterOutcome((), {}, {}, np.full(len(view.nodes), -1), np.zeros(len(view.nodes), np.bool_))
+    outcome = FilterOutcome(
+        (), {}, {}, first=np.full(len(view.nodes), -1), by_nominated=np.zeros(len(view.nodes), np.bool_)
+    )
     considered = np.zeros(len(view.nodes), np.bool_)
     nominated_row = _find_nominated_row(info, view)
     consultation = Consultation(framework.extenders, info.pod, framework.release)
@@ -430,7 +432,7 @@ class Filtering:
             first_with_nominated = find_first_rejecting_plugins(with_nominated, nodes)
             by_nominated[nominated.node] = first_with_nominated[nominated.node] >= 0
             first = np.where(by_nominated, first_with_nominated, first)
-        return FilterOutcome(tuple(verdicts), verdicts, with_nominated, first, by_nominated)
+        return FilterOutcome(tuple(verdicts), verdicts, with_nominated, first=first, by_nominated=by_nominated)
 
     def _collect_verdicts(self, delta: Delta, known_verdicts: Verdicts | None) -> Verdicts:
         """Return each plugin's verdict after the hypothetical change, by plugin name.

@@ -39,8 +39,8 @@ class DryRunState:
     """(N,): for nodes not tried, the priority up to which evicting all pods does not make the pod fit, or UNKNOWN."""
     pods: Positions
     """(V,): the evictable pods, sorted by node and then by importance, the most important first."""
-    node: Ints
-    """(V,): each pod's node at the time."""
+    rows: Ints
+    """(V,): the row of each pod's node at the time."""
     violating: Bools
     """(V,): whether evicting the pod violates a PDB."""
     must_go: Bools
@@ -64,12 +64,12 @@ class DryRunState:
 
     def restrict_to(self, nodes: Bools) -> DryRunState:
         """Return the result for only the nodes of a mask (N,)."""
-        chosen_pods = nodes[self.node]
+        chosen_pods = nodes[self.rows]
         return replace(
             self,
             tried=nodes,
             pods=self.pods[chosen_pods],
-            node=self.node[chosen_pods],
+            rows=self.rows[chosen_pods],
             violating=self.violating[chosen_pods],
             must_go=self.must_go[chosen_pods],
         )
@@ -78,14 +78,14 @@ class DryRunState:
         """Return this result combined with a later result for other nodes. Pods remain sorted by node."""
         if not later.tried.any():
             return self
-        node = np.concatenate((self.node, later.node))
-        order = np.argsort(node, kind="stable")
+        rows = np.concatenate((self.rows, later.rows))
+        order = np.argsort(rows, kind="stable")
         return replace(
             self,
             tried=self.tried | later.tried,
             fits=np.where(later.tried, later.fits, self.fits),
             pods=np.concatenate((self.pods, later.pods))[order],
-            node=node[order],
+            rows=rows[order],
             violating=np.concatenate((self.violating, later.violating))[order],
             must_go=np.concatenate((self.must_go, later.must_go))[order],
         )
@@ -112,7 +112,7 @@ def build_empty_dry_run(view: Fork, nominated: Delta) -> DryRunState:
         fits=no_nodes,
         insufficient_priority=np.full(len(view.nodes), UNKNOWN),
         pods=no_pods,
-        node=view.node[no_pods],
+        rows=view.node[no_pods],
         violating=no_marks,
         must_go=no_marks,
     )

@@ -79,13 +79,13 @@ class EveryStart:
 
         # Searches that find the same feasible node first have the same sample.
         ties, lost, hits = self._find_best_per_search(sample_size).sums[:, first % len(self.places)]
-        return Searches(sample_size, examined, ties, lost, hits)
+        return Searches(sample_size, examined, ties, lost=lost, hits=hits)
 
     def _build_full_searches(self) -> Searches:
         """Build the results of searches that examine all nodes. Each of them finds all best nodes."""
         ones = np.ones(len(self.starts), np.int64)
         best = len(self.cycle.scores.best) * ones
-        return Searches(len(self.places), self.offered * ones, best, 0 * ones, best)
+        return Searches(len(self.places), self.offered * ones, best, lost=0 * ones, hits=best)
 
     def _find_best_per_search(self, sample_size: int) -> Best:
         """Return the best sampled nodes of each search, indexed by the first feasible node that the search finds.
@@ -207,10 +207,11 @@ class DomainsScorer:
         self._raw: dict[tuple[int, ...], Scores] = {}
 
     def build_window_keys(self, width: int) -> list[npt.NDArray[np.int64]]:
-        """Return, for all windows, the number of domains per topology key, and the lowest and the highest raw score.
+        """Return arrays whose entries for a window tell which raw scores its nodes have, and how they are normalized.
 
-        Each is an array with an entry per window. The numbers of domains are also stored in `sizes`, which
-        `normalize_in_window` needs.
+        For each topology key, an array has the number of domains in each window. Two further arrays have each window's
+        lowest and highest raw score. The numbers of domains are also stored in `sizes`, which `normalize_in_window`
+        needs.
         """
         sizes = [count_distinct_per_window(codes, self.counted, width) for codes in self.domains]
         self.sizes = list(zip(*(column.tolist() for column in sizes), strict=True))
@@ -378,25 +379,29 @@ def find_best_per_window(scores: Scores, columns: npt.NDArray[np.int64], width: 
     There are L scores and at most `width` windows. `columns` (C, L) has C columns to sum. All windows share the places
     in the middle, so each window only adds a few places before and after the middle.
     """
-    count = len(scores) - width + 1
+    window_count = len(scores) - width + 1
 
     # The places that all windows share.
-    middle = scores[count - 1 : width]
-    top = middle.max()
-    common = (columns[:, count - 1 : width] * (middle == top)).sum(axis=1)
-    parts = [Best(np.full(count, top), np.repeat(common[:, None], count, axis=1))]
+    shared = slice(window_count - 1, width)
+    shared_scores = scores[shared]
+    top = shared_scores.max()
+    shared_sums = (columns[:, shared] * (shared_scores == top)).sum(axis=1)
+    parts = [Best(np.full(window_count, top), np.repeat(shared_sums[:, None], window_count, axis=1))]
 
-    # Each window's places before and after the shared places. The last and the first window have none, respectively.
-    if count > 1:
+    # Each window's places before the shared ones, from which the last window has none, and after them, from which the
+    # first window has none. The places before are taken backwards, so that the places of a window are a prefix.
+    if window_count > 1:
         nothing = np.zeros((len(columns), 1), np.int64)
-        tops, sums = _find_best_per_prefix(scores[count - 2 :: -1], columns[:, count - 2 :: -1])
+        backwards = slice(window_count - 2, None, -1)
+        tops, sums = _find_best_per_prefix(scores[backwards], columns[:, backwards])
         parts.append(Best(np.append(tops[::-1], LOWEST), np.hstack((sums[:, ::-1], nothing))))
         tops, sums = _find_best_per_prefix(scores[width:], columns[:, width:])
         parts.append(Best(np.insert(tops, 0, LOWEST), np.hstack((nothing, sums))))
 
-    best = np.max([part.top for part in parts], axis=0)
-    best_sums = np.sum([part.sums * (part.top == best) for part in parts], axis=0)
-    return Best(best, best_sums)
+    # Combine the parts of each window.
+    tops = np.max([part.top for part in parts], axis=0)
+    sums = np.sum([part.sums * (part.top == tops) for part in parts], axis=0)
+    return Best(tops, sums)
 
 
 def _find_best_per_prefix(scores: Scores, columns: npt.NDArray[np.int64]) -> Best:

@@ -60,8 +60,10 @@ def _nominate_unsure_pods(view: Fork) -> Fork:
 def _build_nominations_unknown(view: Fork, effect: Effect) -> Unknown:
     """Build an unknown that names the first unsure nomination in its reason."""
     rows, positions = view.unsure_nominations
-    first = f"{view.pods.objects[int(positions[0])].key} on {view.nodes.names[int(rows[0])]}"
+    first_pod = view.pods.objects.get_key(int(positions[0]))
+    first_node = view.nodes.names[int(rows[0])]
     others = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
     # The reason continues a sentence that starts with the plural of KIND.
-    reason = f"of gated pods count only if the pod changed since kube-scheduler started ({first}{others})"
+    condition = "the pod changed since kube-scheduler started"
+    reason = f"of gated pods count only if {condition} ({first_pod} on {first_node}{others})"
     return Unknown(Dependency(KIND, effect), Gap(reason))

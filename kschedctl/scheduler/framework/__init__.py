@@ -179,6 +179,21 @@ def get_peers(plugin: Plugin) -> Peers:
     return peers
 
 
+def counts_pods_elsewhere(plugin: Plugin) -> bool:
+    """Return whether a plugin declares that its filter counts pods on other nodes."""
+    return getattr(plugin, "counts_pods_elsewhere", False)
+
+
+def looks_at_own_pods(plugin: Plugin) -> bool:
+    """Return whether a plugin declares that its filter looks at no pods but the node's own."""
+    return getattr(plugin, "looks_at_own_pods", False)
+
+
+def looks_at_cordons(plugin: Plugin) -> bool:
+    """Return whether a plugin declares that its filter may reject a node only because of the node's cordon."""
+    return getattr(plugin, "looks_at_cordons", False)
+
+
 @runtime_checkable
 class PreEnqueuePlugin(Plugin, Protocol):
     """A plugin that decides whether a pod may enter the active queue."""

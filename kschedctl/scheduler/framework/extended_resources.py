@@ -95,14 +95,15 @@ def _count_devices_by_container(pod: Pod, resource: str) -> dict[int, int]:
     counts = {i: amount for i, amount in enumerate(amounts) if amount and not is_short_lived[i]}
 
     # The devices of later containers are not in use yet when a short-lived init container runs.
+    neediest: int | None = None
     largest_missing = 0
-    neediest = -1
     for i, amount in enumerate(amounts):
-        if is_short_lived[i]:
-            missing = amount - sum(count for j, count in counts.items() if j > i)
-            if missing > largest_missing:
-                largest_missing, neediest = missing, i
-    if largest_missing:
+        if not is_short_lived[i]:
+            continue
+        reusable = sum(count for later, count in counts.items() if later > i)
+        if amount - reusable > largest_missing:
+            neediest, largest_missing = i, amount - reusable
+    if neediest is not None:
         counts[neediest] = largest_missing
     return counts
 

@@ -24,6 +24,31 @@ class LabelDemand(NamedTuple):
     """The claim, if a volume requires the label."""
 
 
+class CauseScope(NamedTuple):
+    """The nodes to which a cause applies, in words that a description of the cause can use."""
+
+    node: str
+    """The node whose fact is described."""
+    text: str
+    """A parenthesis with the share of the nodes and the node's name, or ""."""
+    share: str
+    """A parenthesis with only the share of the nodes, or ""."""
+    is_example: bool = False
+    """Whether the node is one of many, rather than the closest to fitting."""
+    is_only_node: bool = False
+    """Whether the cluster has no other node."""
+
+    def describe_node(self) -> str:
+        """Return the node as the subject of a clause.
+
+        >>> CauseScope("w3", "", "").describe_node(), CauseScope("w3", "", "", is_example=True).describe_node()
+        ('the closest node, w3,', 'w3, for example,')
+        """
+        if self.is_only_node:
+            return f"the only node, {self.node},"
+        return f"{self.node}, for example," if self.is_example else f"the closest node, {self.node},"
+
+
 class Fact(
     msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag_field="type", tag=True, kw_only=True, gc=False
 ):
@@ -40,15 +65,14 @@ class Fact(
         """Return a short description."""
         raise NotImplementedError
 
+    names_node: ClassVar[bool] = False
+    """Whether `describe_cause` names the node itself, so that it also suits a cluster with a single node."""
     names_best_node: ClassVar[bool] = False
     """Whether `describe_cause` needs the node with the smallest shortage, even if another node is closer to fitting."""
 
-    def describe_cause(self, node: str, scope: str) -> str:
-        """Describe the fact as the reason why a pod is not placed.
-
-        `node` is the name of the node with the fact. `scope` says in parentheses which nodes have such a fact.
-        """
-        return f"{self.describe_with_nominations()}{scope}"
+    def describe_cause(self, scope: CauseScope) -> str:
+        """Describe the fact as the reason why a pod is not placed, and the nodes to which the reason applies."""
+        return f"{self.describe_with_nominations()}{scope.text}"
 
     def list_label_demands(self) -> tuple[LabelDemand, ...]:
         """Return the labels, with their values, that a node must have to meet the requirement.
@@ -125,15 +149,24 @@ class Wanted(Detail, frozen=True):
 OPERATOR_SYMBOLS = {"In": "in", "NotIn": "not in", "Gt": ">", "Lt": "<"}
 
 
-def describe_unmet(requirements: Sequence[Wanted]) -> str:
-    """Describe requirements that a node does not meet, and the labels that the node has instead.
+def describe_unmet(alternatives: Sequence[Sequence[Wanted]], others: str = "", node: str = "the node") -> str:
+    """Describe alternative sets of requirements of which a node meets none, and the labels that the node has instead.
 
-    >>> describe_unmet((Wanted("disk", "In", ("ssd",), "hdd"), Wanted("gpu", "In", ("yes",))))
-    'needs disk=ssd and gpu=yes; has disk=hdd and no label gpu'
+    `others` names further alternatives. `node` is the node as the subject of a clause.
+
+    >>> describe_unmet([[Wanted("disk", "In", ("ssd",), "hdd"), Wanted("gpu", "In", ("yes",))]])
+    'needs disk=ssd and gpu=yes, but the node has disk=hdd and no label gpu'
+    >>> describe_unmet([[Wanted("zone", "In", ("a",), "c")], [Wanted("pool", "Exists")]], node="w3, for example,")
+    'needs either zone=a, or a label pool, but w3, for example, has zone=c and no label pool'
     """
-    needs = " and ".join(requirement.describe_need() for requirement in requirements)
-    labels = " and ".join(requirement.describe_label() for requirement in requirements if not requirement.field)
-    return f"needs {needs}; has {labels}" if labels else f"needs {needs}"
+    needs = [" and ".join(requirement.describe_need() for requirement in requirements) for requirements in alternatives]
+    if others:
+        needs.append(others)
+    either = "either " if len(needs) > 1 else ""
+    unmet = [requirement for requirements in alternatives for requirement in requirements]
+    labels = dict.fromkeys(requirement.describe_label() for requirement in unmet if not requirement.field)
+    text = f"needs {either}{', or '.join(needs)}"
+    return f"{text}, but {node} has {' and '.join(labels)}" if labels else text
 
 
 class TopologyLabelMissing(Fact, frozen=True):

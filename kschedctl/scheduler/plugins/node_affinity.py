@@ -56,7 +56,14 @@ from kschedctl.scheduler.framework.events import (
     resolve_node_actions,
     treats_updated_nodes_as_new,
 )
-from kschedctl.scheduler.framework.facts import OPERATOR_SYMBOLS, Fact, LabelDemand, Wanted, describe_unmet
+from kschedctl.scheduler.framework.facts import (
+    OPERATOR_SYMBOLS,
+    CauseScope,
+    Fact,
+    LabelDemand,
+    Wanted,
+    describe_unmet,
+)
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.scores import normalize_by_max
 from kschedctl.scheduler.plugins.helper.signing import encode
@@ -69,6 +76,7 @@ REASON = "node(s) didn't match Pod's node affinity/selector"
 REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 REASON_CONFLICT = "pod affinity terms conflict"
 NAME_FIELD = "metadata.name"
+NO_POSSIBLE_TERM = "no required node affinity term can match"
 MAX_TERMS_SHOWN = 3
 
 
@@ -83,23 +91,42 @@ class NodeAffinityUnmet(Fact, frozen=True):
     terms: tuple[tuple[Wanted, ...], ...] = ()
     """The unmet requirements of each required term."""
 
+    names_node = True
+
     def describe(self) -> str:
-        """Describe what the node needs and has, for at most MAX_TERMS_SHOWN terms.
+        """Describe what the pod needs and what the node has, for at most MAX_TERMS_SHOWN terms.
 
         >>> NodeAffinityUnmet((Wanted("disk", "In", ("ssd",), "hdd"), Wanted("gpu", "In", ("yes",)))).describe()
-        'needs disk=ssd and gpu=yes; has disk=hdd and no label gpu'
+        'the pod needs disk=ssd and gpu=yes, but the node has disk=hdd and no label gpu'
         >>> NodeAffinityUnmet(terms=((Wanted("zone", "In", ("a",), "c"),), (Wanted("pool", "Exists"),))).describe()
-        'needs zone=a; has zone=c; or needs a label pool; has no label pool'
+        'the pod needs either zone=a, or a label pool, but the node has zone=c and no label pool'
+        """
+        needs = self._describe_needs("the node")
+        return f"the pod {needs}" if needs else NO_POSSIBLE_TERM
+
+    def describe_cause(self, scope: CauseScope) -> str:
+        """Describe what the pod needs, what the named node has instead, and how many nodes do not match.
+
+        >>> scope = CauseScope("w3", "", " (rules out all 12 nodes)", is_example=True)
+        >>> NodeAffinityUnmet((Wanted("disk", "In", ("ssd",), "hdd"),)).describe_cause(scope)
+        'needs disk=ssd, but w3, for example, has disk=hdd (rules out all 12 nodes)'
+        """
+        needs = self._describe_needs(scope.describe_node())
+        return f"{needs or NO_POSSIBLE_TERM}{scope.share}"
+
+    def _describe_needs(self, node: str) -> str:
+        """Describe the needs as a predicate of the pod. Return "" if no required term can match any node.
+
+        `node` is the node as the subject of a clause.
         """
         if self.selector:
-            return describe_unmet(self.selector)
-        unmet_terms = [describe_unmet(term) for term in self.terms if term]
+            return describe_unmet((self.selector,), node=node)
+        unmet_terms = [term for term in self.terms if term]
         if not unmet_terms:
-            return "no required node affinity term can match"
-        shown = unmet_terms[:MAX_TERMS_SHOWN]
-        if len(unmet_terms) > MAX_TERMS_SHOWN:
-            shown.append(_describe_omitted_terms(len(unmet_terms) - MAX_TERMS_SHOWN))
-        return "; or ".join(shown)
+            return ""
+        omitted = len(unmet_terms) - MAX_TERMS_SHOWN
+        others = _describe_omitted_terms(omitted) if omitted > 0 else ""
+        return describe_unmet(unmet_terms[:MAX_TERMS_SHOWN], others, node)
 
     def list_label_demands(self) -> tuple[LabelDemand, ...]:
         """Return the labels that the pod demands of its node, with the acceptable values.

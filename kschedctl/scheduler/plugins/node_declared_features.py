@@ -67,7 +67,7 @@ class FeaturesNotDeclared(Fact, frozen=True):
 
     def describe(self) -> str:
         """List the missing features."""
-        return f"not declared: {', '.join(self.features)}"
+        return f"the node does not declare {', '.join(self.features)}"
 
 
 class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):

@@ -71,6 +71,7 @@ class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
     name = "NodePorts"
     facts = (HostPortHeld,)
     changed = (SIDECAR_PORTS,)
+    looks_at_own_pods = True
     without = "pods with the same host port are placed together, and kubelets reject them"
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter"}
     next_step = NextStep(
@@ -153,8 +154,7 @@ def _find_nodes_using_port(port: HostPort, view: Fork, delta: Delta) -> Bools:
 def _build_host_port_held_fact(requested_ports: tuple[HostPort, ...], view: Fork, row: Row) -> HostPortHeld:
     """Build the fact about the first pod on the node that uses a requested host port.
 
-    If no pod on the node uses a requested port, a pod that is nominated for the node must. The fact then names neither
-    a pod nor a port.
+    If no pod on the node uses a requested port, a nominated pod uses it, and the fact names neither pod nor port.
     """
     for position in view.pods_on(row):
         for port in view.pods.get_info(position).host_ports:

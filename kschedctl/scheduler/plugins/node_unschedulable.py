@@ -54,6 +54,7 @@ class NodeUnschedulable(DeclaredPlugin):
     name = "NodeUnschedulable"
     facts = (Cordoned,)
     changed = (REGISTERS_TOLERATION_EVENTS,)
+    looks_at_cordons = True
     without = "pods are placed on cordoned nodes"
     reads = Reads.NODES
 

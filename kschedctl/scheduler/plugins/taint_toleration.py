@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from kschedctl.api.arrays import Rows, Scores
+from kschedctl.api.arrays import Bools, Rows, Scores
 from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
 from kschedctl.api.objects import Node, Pod, Taint, Toleration
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated_taint, is_tolerated
@@ -91,6 +91,17 @@ class UntoleratedTaint(Fact, frozen=True):
         return f"{taint} is not tolerated"
 
 
+class _RejectingTaints(NamedTuple):
+    """The taints that reject pods with certain tolerations."""
+
+    taint_by_set: Sequence[Taint | None]
+    """The first untolerated taint of each distinct list of taints, or None if the list is tolerated."""
+    mask_by_reason: Mapping[str, Bools]
+    """The nodes (N,) that have an untolerated taint, by the reason that kube-scheduler gives. Masks are read-only."""
+    further_taints: npt.NDArray[np.float64]
+    """The number of untolerated taints after the first on each node, (N,)."""
+
+
 class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     """Plugin that rejects nodes with untolerated NoSchedule or NoExecute taints.
 
@@ -103,6 +114,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     facts = (UntoleratedTaint,)
     changed = (REASON,)
     hints_since = 31
+    looks_at_cordons = True
     without = "taints are ignored"
     needs_state: ClassVar[Mapping[str, str]] = {"score": "preScore"}
     default_weight = 3
@@ -123,18 +135,24 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
 
         Versions before 1.34.2 name the first untolerated taint in the reason. Newer versions have a single reason.
         """
-        untolerated_by_set, set_of_node = find_untolerated_taints(
-            view.nodes, info.spec.tolerations, self.comparison_operators
-        )
+        tolerations = info.spec.tolerations
+        rejecting = view.memo((self.name, tolerations), lambda: self._find_rejecting_taints(tolerations, view))
+        for reason, mask in rejecting.mask_by_reason.items():
+            find_taint = self._build_untolerated_taint_finder(info, view, rejecting.taint_by_set)
+            yield Rejection(mask, Code.UNRESOLVABLE, reason, fact=find_taint, distance=rejecting.further_taints)
+
+    def _find_rejecting_taints(self, tolerations: Sequence[Toleration], view: Fork) -> _RejectingTaints:
+        """Find the nodes that reject pods with these tolerations, and their taints."""
+        taint_by_set, set_of_node = find_untolerated_taints(view.nodes, tolerations, self.comparison_operators)
         reason_by_set = [
-            "" if taint is None else self.reason.format(key=taint.key, value=taint.value)
-            for taint in untolerated_by_set
+            "" if taint is None else self.reason.format(key=taint.key, value=taint.value) for taint in taint_by_set
         ]
+        mask_by_reason: dict[str, Bools] = {}
         for reason in dict.fromkeys(filter(None, reason_by_set)):
             has_reason = np.array([text == reason for text in reason_by_set], np.bool_)
-            find_taint = self._build_untolerated_taint_finder(info, view, untolerated_by_set)
-            distance = self._count_further_taints(info, view)
-            yield Rejection(has_reason[set_of_node], Code.UNRESOLVABLE, reason, find_taint, distance)
+            mask_by_reason[reason] = has_reason[set_of_node]
+            mask_by_reason[reason].setflags(write=False)
+        return _RejectingTaints(taint_by_set, mask_by_reason, self._count_further_taints(tolerations, view))
 
     def _build_untolerated_taint_finder(
         self, info: PodInfo, view: Fork, untolerated_by_set: Sequence[Taint | None]
@@ -173,10 +191,10 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
 
         return find_taint
 
-    def _count_further_taints(self, info: PodInfo, view: Fork) -> npt.NDArray[np.float64]:
+    def _count_further_taints(self, tolerations: Sequence[Toleration], view: Fork) -> npt.NDArray[np.float64]:
         """Return each node's number of untolerated taints after the first, as its distance from fitting."""
         taint_sets, set_of_node = view.nodes.taint_sets
-        counts = self._count_untolerated_taints(taint_sets, info.spec.tolerations, HARD_EFFECTS)
+        counts = self._count_untolerated_taints(taint_sets, tolerations, HARD_EFFECTS)
         return np.maximum(np.array(counts, np.float64) - 1, 0)[set_of_node]
 
     def _count_untolerated_taints(
@@ -240,13 +258,13 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
 
     def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
-        untainted = "a node is added without NoSchedule and NoExecute taints"
+        untainted = "a node with no NoSchedule or NoExecute taint is added"
         tolerations = (toleration for toleration in info.spec.tolerations if toleration.key not in DEFAULT_TOLERATIONS)
         tolerated = [toleration.key or "everything" for toleration in tolerations]
         if tolerated:
-            untainted += f" except those it tolerates ({join_words(tolerated)})"
+            untainted = f"a node with no NoSchedule or NoExecute taint, apart from {join_words(tolerated)}, is added"
         yield WakeTrigger(NODE, ADD, untainted)
-        last_taint_removed = "the last taint that keeps the pod away is removed from a node"
+        last_taint_removed = "the last taint that the pod does not tolerate is removed from a node"
         yield WakeTrigger(NODE, ActionType.UPDATE_NODE_TAINT, last_taint_removed)
         yield WakeTrigger(POD, ActionType.UPDATE_POD_TOLERATION, "the pod's tolerations change")
 

@@ -98,7 +98,7 @@ class ClaimInUse(Fact, frozen=True):
         """Say which pod uses the claim, and on which node."""
         if not self.pod:
             return "the claim is used by a nominated pod"
-        return f"only one pod may use claim {self.claim} (ReadWriteOncePod): {self.pod} on {self.node} does"
+        return f"claim {self.claim} is ReadWriteOncePod, and pod {self.pod} on node {self.node} already uses it"
 
 
 class RestrictionState(NamedTuple):

@@ -68,11 +68,11 @@ class VolumeInOtherZone(Fact, frozen=True):
         """Say in which zones or regions the volume is, and in which the node is.
 
         >>> VolumeInOtherZone("pv1", "shop/data", "zone", ("a", "b"), "c").describe()
-        'PersistentVolume pv1 of claim shop/data is in zone=a or b, the node is in c'
+        'PersistentVolume pv1 of claim shop/data is in zone=a or b, but the node is in c'
         """
         place = "has no such label" if self.found is None else f"is in {self.found}"
         allowed = f"{self.key}={' or '.join(self.values)}"
-        return f"PersistentVolume {self.volume} of claim {self.claim} is in {allowed}, the node {place}"
+        return f"PersistentVolume {self.volume} of claim {self.claim} is in {allowed}, but the node {place}"
 
     def list_label_demands(self) -> tuple[LabelDemand, ...]:
         """Return the zone or region label with the values that the volume demands of its node."""

@@ -154,7 +154,7 @@ class _GroupAttempt:
             waiting = {
                 build_pod_group_key(group): [pod.position for pod in pods] for group, pods in self.queued.items()
             }
-            tree_cycle = HierarchyCycle(framework, view, self.tree, waiting, infos, sampling=sampling)
+            tree_cycle = HierarchyCycle(framework, view, self.tree, waiting=waiting, infos=infos, sampling=sampling)
             return run_tree_cycle(tree_cycle, workload_aware=workload_aware)
 
         cycle = PodGroupCycle(

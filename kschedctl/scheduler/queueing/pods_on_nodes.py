@@ -92,7 +92,7 @@ class IncomingPods:
         Identical pods share a PodInfo, except pods for which a device claim with their name is created. Such a pod gets
         a PodInfo of its own, which is cached until the next such pod.
         """
-        info = self.get_incoming_info(int(self.view.pods.info[position]))
+        info = self.get_incoming_info(self.view.pods.get_info_number(position))
         has_backed = self._backed.get(info.alike)
         if has_backed is None:
             has_backed = self._backed[info.alike] = has_backed_resources(info, self.view)
@@ -150,7 +150,7 @@ class PodsOnNodes:
 
     def get_shared_incoming_info(self, position: Position) -> PodInfo:
         """Return the PodInfo of a pod as it arrives, which equal pods share."""
-        return self._incoming(int(self.view.pods.info[position]))
+        return self._incoming(self.view.pods.get_info_number(position))
 
     def framework(self, position: Position) -> Framework | None:
         """Return the profile that serves a pod, or None if no profile does."""
@@ -209,7 +209,7 @@ class PodsOnNodes:
 
         The Reserve plugins of all profiles release what they may have reserved.
         """
-        numbers = {int(self.view.pods.info[position]) for position in positions}
+        numbers = {self.view.pods.get_info_number(position) for position in positions}
         specs = [self.view.pods.infos[number].spec for number in numbers]
         plugins: dict[str, ReservePlugin] = {}
         for name in self.scheduler.configuration.profiles:

@@ -131,21 +131,24 @@ class _QuotaVictims:
         quota is back within its min. Its other pods there cannot be evicted.
         """
         view, quotas = self.view, self.use.quotas
-        info = view.pods.info[pods]
-        node = view.node[pods]
-        quota_number = self.use.quota_numbers[info]
+        infos = view.pods.info[pods]
+        rows = view.node[pods]
+        quota_numbers = self.use.quota_numbers[infos]
 
-        # Sort by node and quota, and within these in the order of eviction: low priority and late start first. The
-        # last key is the most important one.
-        order = np.lexsort(
-            (self._build_arrival_keys(pods), -view.pods.start[pods], view.pods.priority[info], quota_number, node)
+        # Sort by node and quota, and within these in the order of eviction: low priority and late start first.
+        keys = (  # np.lexsort sorts by the last key first
+            self._build_arrival_keys(pods),
+            -view.pods.start[pods],
+            view.pods.get_priorities(pods),
+            quota_numbers,
+            rows,
         )
-        quota_of_ordered = quota_number[order]
-        node_of_ordered = node[order]
+        order = np.lexsort(keys)
+        sorted_quotas, sorted_rows = quota_numbers[order], rows[order]
 
         # Find, for each pod, where its group of pods of one node and one quota starts.
         starts_group = np.ones(len(pods), np.bool_)
-        starts_group[1:] = (np.diff(node_of_ordered) != 0) | (np.diff(quota_of_ordered) != 0)
+        starts_group[1:] = (np.diff(sorted_rows) != 0) | (np.diff(sorted_quotas) != 0)
         group_start = np.maximum.accumulate(np.where(starts_group, np.arange(len(pods)), 0))
 
         # A pod can be evicted if its quota still borrows some resource after the evictions before it on the node.
@@ -155,10 +158,10 @@ class _QuotaVictims:
         still_borrows = np.zeros(len(pods), np.bool_)
         for resource, requests in self.use.requests.items():
             borrowed = np.array([usage.get(resource, 0) - minimum.get(resource, 0) for usage, minimum in usage_and_min])
-            requested = requests[info[order]]
+            requested = requests[infos[order]]
             requested_before = np.cumsum(requested) - requested
             evicted_before = requested_before - requested_before[group_start]  # only in the pod's group
-            still_borrows |= borrowed[quota_of_ordered] > evicted_before
+            still_borrows |= borrowed[sorted_quotas] > evicted_before
 
         # Undo the sorting.
         can_be_evicted = np.empty(len(pods), np.bool_)

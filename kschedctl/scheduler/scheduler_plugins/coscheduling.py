@@ -449,11 +449,10 @@ class ResourceGap(NamedTuple):
 def find_resource_gap(group: CoschedulingPodGroup, view: Fork, pods: GangPods) -> ResourceGap | None:
     """Return the amounts of the group's minResources that all nodes together lack, or None if they have enough.
 
-    The group also requests `minMember` units of the resource "pods". As in upstream, the free amounts of the nodes are
-    added up only until they cover a request. Overcommitted nodes after that point therefore do not count. Raises
-    InputError for invalid minResources.
-
-    Upstream: CheckClusterResource in pkg/coscheduling/core/core.go of kubernetes-sigs/scheduler-plugins.
+    The group also requests `minMember` units of the resource "pods". As in upstream, the free amounts of a resource are
+    added up node by node only until they cover the request, so overcommitted nodes after that point do not count.
+    Raises InputError for invalid minResources. Upstream: CheckClusterResource in pkg/coscheduling/core/core.go of
+    kubernetes-sigs/scheduler-plugins.
     """
     gaps = []
     facts = []
@@ -492,8 +491,9 @@ def _compute_free_amounts(view: Fork, pods: GangPods, column: int) -> Counts:
     The amount is negative for an overcommitted node.
     """
     free = view.allocatable[:, column] - view.requested[:, column]
-    placed = pods.assigned[view.node[pods.assigned] >= 0]
-    np.add.at(free, view.node[placed], view.requests[view.pods.info[placed], column])
+    is_placed = view.node[pods.assigned] >= 0
+    placed = pods.assigned[is_placed]
+    np.add.at(free, view.node[placed], view.get_requests(placed)[:, column])
     return free
 
 

@@ -45,8 +45,11 @@ def add_requests(*requests: Requests) -> dict[str, int]:
     >>> add_requests({"cpu": 1}, {"cpu": 2, "memory": 5})
     {'cpu': 3, 'memory': 5}
     """
-    names = dict.fromkeys(name for request in requests for name in request)
-    return {name: sum(request.get(name, 0) for request in requests) for name in names}
+    total: dict[str, int] = {}
+    for terms in requests:
+        for name, amount in terms.items():
+            total[name] = total.get(name, 0) + amount
+    return total
 
 
 def _max_requests(first: Requests, second: Requests) -> dict[str, int]:

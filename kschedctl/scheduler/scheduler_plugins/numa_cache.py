@@ -91,11 +91,12 @@ class OverReserve:
         self.plugin, self.settings = plugin, settings
 
     def iter_unknowns(self, view: Fork, decided: Bools, scored: Bools) -> Iterator[Unknown]:
-        """Yield at most one unknown: cached topologies that no snapshot shows and that may change the pod's answers.
+        """Yield an unknown if the plugin's cache may hold another topology than the published one, and this may matter.
 
-        The cache may hold an older topology of a node that has not rejected a pod since. It may hold any topology of a
-        node whose published topology does not match its pods. `decided` and `scored` are masks (N,) of the nodes where
-        available amounts decide the pod's fit or its score.
+        The cache may hold any topology of a node whose published topology does not match its pods, and an older
+        topology of a node that has not rejected a pod since. `decided` and `scored` are masks (N,) of the nodes where
+        available amounts decide the pod's fit or its score. At most one unknown is yielded, for the more important
+        effect.
         """
         published = self.compare_published_pods(view)
         doubtful = published.foreign | (published.differ & decided)
@@ -117,7 +118,7 @@ class OverReserve:
         """
         if info.spec.preemption_policy == "Never":
             return
-        is_evictable = (view.pods.priority[view.pods.info] < info.priority) & (view.node >= 0)
+        is_evictable = (view.pods.pod_priorities < info.priority) & (view.node >= 0)
         index = view.nodes.index
         placements = view.objects.index(
             (KIND, PLACEMENT),

@@ -132,7 +132,7 @@ class AlikePods:
         # The local scores decide alone if no plugin looks at more than a node's own row.
         local = self.local.scores if self.constant_scores is None else self.local.scores + self.constant_scores
         needs_plugins = self.changing_filters or self.fixed_scores or self.changing_scores or self.claims
-        if not (sampling or needs_plugins):
+        if not sampling and not needs_plugins:
             if nominated:
                 local = self._exclude_crowded_nodes(local, nominated)
             feasible_count = int(np.count_nonzero(local >= 0))

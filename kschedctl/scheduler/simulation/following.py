@@ -83,7 +83,7 @@ class StepwiseScheduler:
 
     def build_incoming_info(self, position: Position) -> PodInfo:
         """Build the PodInfo of the pod as it enters the queue: without a node, and with its current nomination."""
-        number = int(self.view.pods.info[position])
+        number = self.view.pods.get_info_number(position)
         info = self.view.pods.infos[number]
         row = self.view.get_nominated_row(position)
         name = "" if row == NO_ROW else self.view.nodes.names[row]
@@ -150,7 +150,7 @@ class StepwiseScheduler:
             self.view.nominate(position, NO_ROW)
         self.evict(chosen.victims)
         self.view.nominate(tried.position, chosen.row)
-        return PreemptionResult(outcome, tied, chosen.row, chosen.victims, cleared)
+        return PreemptionResult(outcome, tied, chosen.row, victims=chosen.victims, cleared=cleared)
 
     def _find_nominated_of_lower_priority(self, row: Row, priority: int) -> list[Position]:
         """Return the pods of lower priority that are nominated for the node."""

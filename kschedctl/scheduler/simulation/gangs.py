@@ -100,7 +100,7 @@ class Gangs:
 
     def find_group_key(self, position: Position) -> AnyGroupKey | None:
         """Return the group that a pod is placed with, or None if it is placed alone."""
-        number = int(self.view.pods.info[position])
+        number = self.view.pods.get_info_number(position)
         pod_group = get_group_key(self.view.pods.infos[number].pod) if self.places_groups_together else None
         return pod_group or self._find_gang_key(number)
 
@@ -303,8 +303,7 @@ class Gangs:
         completing = find_completing_pod(self.view, key, self.view.pods.positions_by_group[key].tolist())
         if completing is None:
             return list(members)
-        priority = self.view.pods.priority[self.view.pods.info]
-        return sorted(members, key=lambda member: (-int(priority[member]), member != completing))
+        return sorted(members, key=lambda member: (-self.view.pods.get_priority(member), member != completing))
 
     def build_own_info(self, position: Position) -> PodInfo:
         """Build the PodInfo of this very pod, instead of the one that identical pods share."""
@@ -325,7 +324,7 @@ class Gangs:
             group = find_pod_group(self.view, key)
             if group is None or group.spec.scheduling_constraints is not None:
                 return True
-        numbers = {int(self.view.pods.info[position]) for position in members}
+        numbers = {self.view.pods.get_info_number(position) for position in members}
         infos = [self.view.pods.infos[number] for number in numbers]
         return any(_has_pod_affinity(info) or uses_claims(info, self.view) for info in infos)
 

@@ -125,7 +125,7 @@ class LocalScores:
         """Whether devices that count as resources of nodes were allocated or freed since the scores were computed."""
         return self._requests_devices and self._replaced_count != self.view.objects.replaced_count
 
-    def bring_up_to_date(self, tied: Rows | TiedRows, only_local: bool = True) -> None:
+    def bring_up_to_date(self, tied: Rows | TiedRows, *, only_local: bool = True) -> None:
         """Update the scores of the nodes that pods joined or left since the last update.
 
         If the latest move placed a pod with the same requests as this object's pod, more such pods are expected. In
@@ -271,7 +271,8 @@ class LocalScores:
         if self.placed < MANY_PODS:
             return np.array([latest])
         rows = tied.unordered() if isinstance(tied, TiedRows) else tied
-        return np.append(rows[self.step[rows] == LOOKAHEAD], latest)
+        has_no_next_score = self.step[rows] == LOOKAHEAD  # all precomputed scores are used up
+        return np.append(rows[has_no_next_score], latest)
 
     def _precompute_scores(self, rows: Rows, next_rows: Rows, pods: int) -> None:
         """Compute and store the current scores of `rows`, and the future scores of `next_rows`.

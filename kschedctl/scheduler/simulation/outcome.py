@@ -31,6 +31,11 @@ class Outcome(NamedTuple):
     message: str = ""
     """kube-scheduler's message if the pod was not scheduled."""
 
+    @property
+    def is_placed(self) -> bool:
+        """Whether the pod got a node."""
+        return self.row >= 0
+
 
 class Eviction(NamedTuple):
     """One pod that was preempted for another."""

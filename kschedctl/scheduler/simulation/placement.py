@@ -95,8 +95,8 @@ class Placements(IncomingPods):
     def build_node_chooser(self, framework: FrameworkLike, position: Position) -> NodeChooser | None:
         """Return a function that chooses the node of the next copy of a pod as `choose_node` does.
 
-        Return None if copies may get different answers. They may if the pod has claims or was nominated, if extenders
-        are called, or if it is not sure which pods are nominated. Also return None if a plugin fails.
+        Return None if copies may get different answers: if the pod has claims or was nominated, if extenders are
+        called, or if it is uncertain which pods are nominated. Also return None if a plugin fails.
         """
         info = self.build_arriving_info(position)
         is_nominated = position in self._nominated_before or self.view.get_nominated_row(position) != NO_ROW
@@ -105,7 +105,7 @@ class Placements(IncomingPods):
         if is_any_extender_called(framework.extenders, info.pod):
             return None
         try:
-            alike_pods = self._get_alike_pods(framework, info, int(self.view.pods.info[position]))
+            alike_pods = self._get_alike_pods(framework, info, self.view.pods.get_info_number(position))
             ranking = None if self.sampling or self._has_nominations else alike_pods.build_copy_ranking()
         except PluginError:
             return None
@@ -131,7 +131,7 @@ class Placements(IncomingPods):
         cycles if that is faster. Return None if no node is feasible. Raises PluginError if a plugin fails in the full
         cycle, too.
         """
-        number = int(self.view.pods.info[position])
+        number = self.view.pods.get_info_number(position)
         info = self.build_arriving_info(position)
         row = self.view.get_nominated_row(position)
         lost_nomination = row == NO_ROW and position in self._nominated_before
@@ -144,7 +144,7 @@ class Placements(IncomingPods):
             alike_pods = self._get_alike_pods(framework, info, number)
             if row != NO_ROW:  # the nominated node is tried first
                 if alike_pods.is_certain_to_fit(row, self.view.build_nominated_delta_besides(position, info.priority)):
-                    return Choice(info, row, np.array([row]), 1, {})
+                    return Choice(info, row, np.array([row]), feasible=1, before={})
                 return self._choose_by_full_cycle(framework, position)
             tied, feasible = alike_pods.find_best_rows(info, self.sampling, self._get_pods_nominated_ahead(info))
             return self._pick_node(info, tied, feasible, alike_pods.claim_pre_filter_results)
@@ -175,7 +175,7 @@ class Placements(IncomingPods):
         Return None if the answer depends on pods on other nodes, if the pod has claims, or if a plugin fails.
         """
         info = self.build_arriving_info(position)
-        number = int(self.view.pods.info[position])
+        number = self.view.pods.get_info_number(position)
         try:
             return self._get_alike_pods(framework, info, number).find_feasible_mask()
         except PluginError:
@@ -187,7 +187,7 @@ class Placements(IncomingPods):
         Raises PluginError if a plugin fails.
         """
         info = self.build_arriving_info(position)
-        number = int(self.view.pods.info[position])
+        number = self.view.pods.get_info_number(position)
         local = self._get_local_scores(framework, info, number)
         local.bring_up_to_date(NO_ROWS)
         return np.asarray(local.scores >= 0)
@@ -204,7 +204,7 @@ class Placements(IncomingPods):
         if was_nominated or is_nominated or is_any_extender_called(framework.extenders, info.pod):
             return None
 
-        info_number = int(self.view.pods.info[position])
+        info_number = self.view.pods.get_info_number(position)
         alike_pods = self._get_alike_pods(framework, info, info_number)
         return alike_pods.score_feasible_rows(info)
 
@@ -217,7 +217,7 @@ class Placements(IncomingPods):
         """
         if position in self._nominated_before or self.view.get_nominated_row(position) != NO_ROW:
             return (position,)
-        number = int(self.view.pods.info[position])
+        number = self.view.pods.get_info_number(position)
         info = self.build_arriving_info(position)
         if is_any_extender_called(framework.extenders, info.pod):
             return (position,)
@@ -235,7 +235,7 @@ class Placements(IncomingPods):
 
         Return False if the pod can never fit on any node, and True if a plugin fails.
         """
-        number = int(self.view.pods.info[position])
+        number = self.view.pods.get_info_number(position)
         info = self.build_arriving_info(position)
         cycle = self._find_latest_cycle(position)
         if cycle is not None and cycle.error is None:
@@ -297,7 +297,7 @@ class Placements(IncomingPods):
             drop_oldest_if_full(self._alike_pods_cache, max_kinds)
             local = self._get_local_scores(framework, info, number)
             claiming = self._uses_claims_cached(info)
-            alike_pods = AlikePods(framework, info, local, claiming, self._share_column)
+            alike_pods = AlikePods(framework, info, local, claiming=claiming, shared=self._share_column)
             self._alike_pods_cache[key] = alike_pods
         return alike_pods
 
@@ -328,7 +328,7 @@ class Placements(IncomingPods):
         local = self._local_scores_cache.get(key)
         if local is None or local.is_outdated:
             drop_oldest_if_full(self._local_scores_cache, CACHED_KINDS)
-            local = self._local_scores_cache[key] = LocalScores(framework, info, number, self.view, key)
+            local = self._local_scores_cache[key] = LocalScores(framework, info, number, view=self.view, key=key)
         return local
 
     def _choose_by_full_cycle(
@@ -370,4 +370,4 @@ class Placements(IncomingPods):
         row = int(best[place])
         if row == NO_ROW:
             raise PluginError(NODE_DOES_NOT_EXIST)
-        return Choice(info, Row(row), best, feasible, pre_filter_results)
+        return Choice(info, Row(row), best, feasible=feasible, before=pre_filter_results)

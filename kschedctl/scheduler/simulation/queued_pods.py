@@ -135,7 +135,7 @@ class QueuedPods:
         pod = self.get_queued_pod(position)
         pod.timestamp = self.clock.now()
         self._judged[position] = rejectors
-        number = int(self.view.pods.info[position])
+        number = self.view.pods.get_info_number(position)
         if number not in self._unjudged:
             self._unjudged[number] = []
             self._additions += 1
@@ -225,8 +225,8 @@ class QueuedPods:
         """
         priority = self._get_priority(position)
         for pod in chain.from_iterable(self._unjudged.values()):
-            if pod.priority <= priority:
-                self._judged[pod.position] = self._judged[pod.position] or self._rejectors(pod.position)
+            if pod.priority <= priority and not self._judged[pod.position]:
+                self._judged[pod.position] = self._rejectors(pod.position)
 
     def wake_after_nomination_losses(self, positions: Iterable[Position]) -> None:
         """Wake waiting pods after nominations were lost, as if the nominated pods had left their nodes.
@@ -394,14 +394,14 @@ class _SharedQueuePlugins(QueuePlugins):
 
     def build_arrival_event(self, position: Position) -> Occurrence:
         """Return the event that a pod like this one was placed on a node. Identical pods share the event."""
-        number = int(self._view.pods.info[position])
+        number = self._view.pods.get_info_number(position)
         if number not in self._arrivals:
             self._arrivals[number] = Occurrence(ADDED, ChangedObject(POD, None, self._build_placed_pod(position)))
         return self._arrivals[number]
 
     def build_departure_event(self, position: Position) -> Occurrence:
         """Return the event that a pod like this one was deleted from a node. Identical pods share the event."""
-        number = int(self._view.pods.info[position])
+        number = self._view.pods.get_info_number(position)
         if number not in self._departures:
             self._departures[number] = Occurrence(DELETED, ChangedObject(POD, self._build_placed_pod(position), None))
         return self._departures[number]
@@ -411,7 +411,7 @@ class _SharedQueuePlugins(QueuePlugins):
 
         Identical pods share the event. It does not depend on the node, so it names the first node.
         """
-        number = int(self._view.pods.info[position])
+        number = self._view.pods.get_info_number(position)
         if number not in self._nomination_losses:
             pod = self._info(position).pod
             waiting = replace(pod, status=replace(pod.status, nominated_node_name=self._view.nodes.names[0]))
@@ -499,7 +499,7 @@ class _SharedQueuePlugins(QueuePlugins):
 
         With `in_flight`, the event came while the pod was being tried.
         """
-        number = int(self._view.pods.info[pod.position])
+        number = self._view.pods.get_info_number(pod.position)
         key = (number, pod.rejectors, self._get_event_id(occurrence), in_flight)
         if key not in self._strategies:
             self._strategies[key] = super().choose_strategy(pod, occurrence, in_flight)

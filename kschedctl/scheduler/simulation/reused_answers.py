@@ -292,14 +292,14 @@ class ReusedAnswers:
     def find_preemption_candidate(
         self, position: Position, framework: Framework
     ) -> tuple[Candidate | None, PostFilterOutcome | None]:
-        """Return the preemption candidate, or None if there is none, and the PostFilter outcome.
+        """Return the preemption candidate and the outcome of PostFilter. Each is None if there is none.
 
-        PostFilter is not run, and the outcome is None, if an identical pod is known to fit nowhere, preemption is off,
-        or the pod's preemptionPolicy is Never. It is not run either if the pod may not preempt now or can find no
-        victim. In this case, the pod loses its nomination. It also loses it if PostFilter clears it. Whenever
-        PostFilter runs, the plugins that reject the pod are recorded. Raises PluginError if a plugin fails.
+        PostFilter is not run if an identical pod is known to fit nowhere, if preemption is off, or if the pod's
+        preemptionPolicy is Never. It is not run either if the pod may not preempt now or can find no victim, and the
+        pod then loses its nomination. If PostFilter runs, the plugins that reject the pod are recorded, and the pod
+        loses its nomination if PostFilter clears it. Raises PluginError if a plugin fails.
         """
-        info = self.placements.get_incoming_info(int(self.placements.view.pods.info[position]))
+        info = self.placements.get_incoming_info(self.placements.view.pods.get_info_number(position))
         if self._is_known_failure or not self.preemption or info.spec.preemption_policy == "Never":
             return None, None
         may_preempt = self.preemptors.may_preempt(framework, position, info)

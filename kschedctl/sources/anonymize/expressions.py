@@ -77,7 +77,11 @@ class Expressions:
 
         # Expressions that mention a kept attribute also keep their strings, and so the other attributes in them
         while True:
-            dependent = {e for e in expressions - kept_expressions if _find_mentioned_names({e}, kept_attributes)}
+            dependent = {
+                expression
+                for expression in expressions - kept_expressions
+                if _find_mentioned_names({expression}, kept_attributes)
+            }
             if not dependent:
                 break
             kept_expressions |= dependent
@@ -200,14 +204,14 @@ def _find_mentioned_names(texts: set[str], names: frozenset[str]) -> frozenset[s
 
 def _iter_qualified_names(cluster: Cluster) -> Iterator[str]:
     """Yield the names of all attributes and capacities of devices, with their domains."""
-    for device in (device for s in cluster.resource_slices for device in s.spec.devices):
+    for device in (device for resource_slice in cluster.resource_slices for device in resource_slice.spec.devices):
         yield from device.attributes
         yield from device.capacity
 
 
 def _iter_drivers_and_domains(cluster: Cluster) -> Iterator[str]:
     """Yield the names of device drivers, and the domains of attributes and capacities that are not well known."""
-    yield from (s.spec.driver for s in cluster.resource_slices)
+    yield from (resource_slice.spec.driver for resource_slice in cluster.resource_slices)
     domains = (name.rpartition("/")[0] for name in _iter_qualified_names(cluster))
     yield from (domain for domain in domains if not is_well_known_domain(domain))
     for claim in cluster.resource_claims:

@@ -109,6 +109,8 @@ KEPT_FIELDS: dict[type, str] = {
     api.ClaimRetentionPolicy: "when_scaled",
     api.WorkloadSpec: "pod_management_policy",
     api.StoredJobSpec: "completion_mode pod_replacement_policy",
+    api.PodFailureRule: "action",
+    api.PodFailureCondition: "type status",
     api.PodDisruptionBudgetSpec: "min_available max_unavailable unhealthy_pod_eviction_policy",
     api.PriorityClass: "preemption_policy",
     api.PersistentVolumeClaimSpec: "access_modes volume_mode",

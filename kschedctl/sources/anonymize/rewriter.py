@@ -19,7 +19,7 @@ from kschedctl.sources.anonymize.pseudonyms import INVALID_SUFFIX, ZONE_DELIMITE
 
 Handler = Callable[["Rewriter", Any, Any], object]
 Fields = Mapping[type, Mapping[str, Handler]]
-KEPT_NAMES = frozenset({DEFAULT_SCHEDULER_NAME, *(c.metadata.name for c in SYSTEM_CLASSES)})
+KEPT_NAMES = frozenset({DEFAULT_SCHEDULER_NAME, *(system_class.metadata.name for system_class in SYSTEM_CLASSES)})
 LONGEST_LABEL_VALUE = 63
 _LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 

@@ -51,9 +51,12 @@ def list_object_names(config: Kubeconfig, context: str, kind: str, namespace: st
     is "", follow. Return [] if the cluster needs a credential plugin or a proxy. Raises OSError, ValueError, KeyError
     or http.client.HTTPException if the kubeconfig or the response cannot be used.
     """
-    context_entry = config["contexts"][context or config["current-context"]]
-    cluster = config["clusters"][context_entry["cluster"]]
-    user = config["users"].get(context_entry.get("user"), {})
+    contexts, clusters, users = config["contexts"], config["clusters"], config["users"]
+    context_name = context or config["current-context"]
+    context_entry = contexts[context_name]
+    cluster_name = context_entry["cluster"]
+    cluster = clusters[cluster_name]
+    user = users.get(context_entry.get("user"), {})
     if "exec" in user or "auth-provider" in user or cluster.get("proxy-url"):
         return []
     with _open_connection(cluster, user) as connection:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import pytest
 from command_line import Run
 from msgspec.structs import replace
-from small import node, replica
+from small import Json, node, pod, replica
 
 from kschedctl.cli.options import Source
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit import audit
 from kschedctl.commands.audit.next_commands import build_next_commands
 from kschedctl.commands.audit.packing.report import PackingSection
+from kschedctl.commands.audit.placed import RULES
+
+HOSTNAME = "kubernetes.io/hostname"
+TERM = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": HOSTNAME}
+APART = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}}}
+
+
+def with_port(document: Json) -> Json:
+    document["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 80}]
+    return document
 
 
 def test_a_taint_that_pods_do_not_tolerate_leads_to_a_drain() -> None:
@@ -18,7 +29,7 @@ def test_a_taint_that_pods_do_not_tolerate_leads_to_a_drain() -> None:
     report = audit(Cluster.from_objects([tainted, node("n2"), replica("a", "n1")]), sections=["placed"])
     commands = build_next_commands(Source(demo=True), *report.sections)
     assert list(commands.values()) == [("kschedctl drain n1 --demo",)]
-    assert str(report) == "Sound: 1 pod may stay, but would not be placed on its node now"
+    assert str(report) == "OK: 1 pod may stay, but would not be placed on its node now"
 
 
 def test_the_brief_form_goes_on_with_its_first_finding(run: Run) -> None:
@@ -45,3 +56,28 @@ def test_packing_offers_to_try_all_nodes_only_if_some_were_not_tried() -> None:
     partial = replace(section, tried=section.candidates - 1)
     commands = build_next_commands(Source(demo=True), partial)
     assert [*commands.values()][-1] == ("kschedctl packing --nodes 0 --demo",)
+
+
+def test_no_advice_about_placed_pods_is_to_delete_what_runs() -> None:
+    """A deleted pod without room elsewhere, or without a controller, is lost; failed pods may be deleted."""
+    deleting = {rule.id for rule in RULES if rule.fix.startswith("Delete")}
+    assert not deleting
+
+
+@pytest.mark.parametrize(
+    ("pods", "rule"),
+    [
+        ([pod("a", "n1", "3"), pod("b", "n1", "3")], "audit-placed-overcommitted"),
+        ([with_port(pod("a", "n1")), with_port(pod("b", "n1"))], "audit-placed-ports"),
+        ([pod("a", "n1"), pod("b", "n1", **APART)], "audit-placed-anti-affinity"),
+    ],
+)
+def test_pods_that_should_not_share_a_node_lead_to_a_drain_that_shows_if_they_fit_elsewhere(
+    pods: list[Json], rule: str
+) -> None:
+    report = audit(Cluster.from_objects([node("n1"), node("n2"), *pods]), sections=["placed"])
+    findings = [finding for section in report.sections for finding in section.findings if finding.rule == rule]
+    assert findings
+    assert all("if they fit elsewhere (drain shows whether they do)" in finding.fix for finding in findings)
+    commands = build_next_commands(Source(demo=True), *report.sections)
+    assert {commands[finding.fingerprint] for finding in findings} == {("kschedctl drain n1 --demo",)}

@@ -151,8 +151,11 @@ def test_what_is_set(config: Json, expected: tuple[int, str, int, int]) -> None:
 @pytest.mark.parametrize(
     ("found", "headline"),
     [
-        (scheduler(99, 7, pod("web")), "All nodes are evaluated, whatever the percentage: there are fewer than 100"),
-        (scheduler(99, 7), "All nodes are evaluated, whatever the percentage: there are fewer than 100"),
+        (
+            scheduler(99, 7, pod("web")),
+            "All nodes are evaluated: percentageOfNodesToScore has no effect below 100 nodes",
+        ),
+        (scheduler(99, 7), "All nodes are evaluated: percentageOfNodesToScore has no effect below 100 nodes"),
         (
             scheduler(120, 7, pod("web", nodeSelector={"no": "node"})),
             "percentageOfNodesToScore is adaptive (50%); its cost cannot be measured because no pod fits",

@@ -10,8 +10,9 @@ from small import Json, budget, node, pod, replica, spread
 
 from kschedctl.api.node_health import NodeHealth
 from kschedctl.cluster import Cluster
-from kschedctl.commands.drain import drain_nodes
+from kschedctl.commands.drain import drain, drain_nodes
 from kschedctl.commands.drain.report import Drain
+from kschedctl.commands.whatif import whatif
 from kschedctl.errors import InputError
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
@@ -635,3 +636,20 @@ def test_a_budget_that_allows_nothing_anyway_is_not_used_up_by_unhealthy_pods(sp
     (blocked,) = drained([node("n1"), pdb, *pods], "n1").blocked
     assert blocked.why == f"PodDisruptionBudget d/web never allows an eviction: {cause}"
     assert blocked.unhealthy == ()
+
+
+def test_pending_pods_that_may_take_the_room_first_are_named() -> None:
+    """Only one of r1 and the pending pod fits on n2; w needs a larger node."""
+    objects = [node("n1"), node("n2"), replica("r1", "n1", "3"), pod("q", cpu="2", priority=10), pod("w", cpu="9")]
+    report = drain(Cluster.from_objects(objects), ["n1"])
+    assert report.moved
+    assert (report.pending_left_out.pods, report.pending_left_out.fitting) == (2, ("d/q",))
+    text = "2 pending pods were left out, 1 of which fits without a change and may take the room first (d/q)"
+    for output in ("table", "brief", "markdown", "html"):
+        assert text in RENDERERS[output](report, Style(width=200))
+    steps = {"steps": [{"drain": {"nodes": ["n1"]}}]}
+    assert [change.pod for change in whatif(Cluster.from_objects(objects), steps).changes] == ["d/r1"]
+
+    harmless = drain(Cluster.from_objects([*objects[:3], objects[-1]]), ["n1"])
+    assert "1 pending pod was left out, which does not fit without a change" in RENDERERS["table"](harmless, Style())
+    assert "left out" not in RENDERERS["brief"](harmless, Style())

@@ -23,8 +23,8 @@ def explained(phase: str = "", uid: str = "", **fields: Json) -> Explanation:
 @pytest.mark.parametrize(
     ("fields", "cause"),
     [
-        ({"cpu": "1.5"}, "needs 1.5 CPUs; 1 of 4 free"),
-        ({"cpu": "0.1", "nodeSelector": {"pool": "q"}}, "needs pool=q; has pool=p"),
+        ({"cpu": "1.5"}, "the pod needs 1.5 CPUs, but the node has 1 of 4 free"),
+        ({"cpu": "0.1", "nodeSelector": {"pool": "q"}}, "the pod needs pool=q, but the node has pool=p"),
     ],
 )
 def test_rejection_is_no_good_answer(fields: Json, cause: str) -> None:

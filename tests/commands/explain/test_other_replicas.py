@@ -47,7 +47,7 @@ def test_the_first_pod_without_a_node_is_explained(run: Run, write: Write, comma
     path = write(node("n1", cpu="4"), deployment(3, "2"))
     document = json.loads(run(command, "deploy/web", "-f", path, "--assume-complete", "-o", "json").out)
     assert (document["pod"], document["verdict"]) == ("default/web-new-2", "Unschedulable")
-    assert document["headline"].startswith("needs 2 CPUs; 0 of 4 free")
+    assert document["headline"].startswith("needs 2 CPUs, but the only node, n1, has 0 of 4 free")
     (fix,) = document["remedies"]
     assert (fix["summary"], fix["holds"]) == ("Add a node like n1", True)
 

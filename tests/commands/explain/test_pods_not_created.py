@@ -146,7 +146,7 @@ def test_a_snapshot_of_before_says_that_it_does_not_know(run: Run, write: Write,
             less.writestr(name, json.dumps(header) if header else data)
     code, out, _ = run("explain", "-A", "--snapshot", old)
     assert code == 0
-    assert "Deployments, DaemonSets, Jobs are not in snapshots of that version" in unfold(out)
+    assert "Deployments, DaemonSets and Jobs are not in snapshots of that version" in unfold(out)
 
 
 def test_where_nothing_tells_of_it_that_is_said(run: Run, write: Write) -> None:
@@ -155,9 +155,7 @@ def test_where_nothing_tells_of_it_that_is_said(run: Run, write: Write) -> None:
     out = run("explain", "deploy/web", "-n", "adm-rs-01", "-f", cluster, "-o", "json").out
     told = {each["kind"]: each["affects"] for each in json.loads(out)["unknown"]}
     assert (told["Event"], told["Deployment"]) == ("creation", "creation")
-    assert "pods that could not be created may be missing from this answer" in unfold(
-        run("explain", "-A", "-f", cluster).out
-    )
+    assert "this answer may miss pods that could not be created" in unfold(run("explain", "-A", "-f", cluster).out)
 
 
 def test_a_workload_of_another_shape_is_not_taken_for_absent(run: Run, write: Write) -> None:

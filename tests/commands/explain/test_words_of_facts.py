@@ -33,10 +33,14 @@ def memory(request: str, limit: str = "31Gi", used: str = "") -> Explanation:
 @pytest.mark.parametrize(
     ("request_", "used", "said"),
     [
-        ("200Gi", "5760Mi", "needs 200 GiB of memory; 25.4 of 31 GiB free; no node is that large"),
-        ("31Gi", "1Ki", "needs 31 GiB of memory; 30.999999 of 31 GiB free"),
-        ("512Mi", "30.9Gi", "needs 512 MiB of memory; 102 of 31,744 MiB free"),
-        ("2Gi", "31Gi", "needs 2 GiB of memory; 0 of 31 GiB free"),
+        (
+            "200Gi",
+            "5760Mi",
+            "the pod needs 200 GiB of memory, more than any node has, and the node has 25.4 of 31 GiB free",
+        ),
+        ("31Gi", "1Ki", "the pod needs 31 GiB of memory, but the node has 30.999999 of 31 GiB free"),
+        ("512Mi", "30.9Gi", "the pod needs 512 MiB of memory, but the node has 102 of 31,744 MiB free"),
+        ("2Gi", "31Gi", "the pod needs 2 GiB of memory, but the node has 0 of 31 GiB free"),
     ],
 )
 def test_amounts_of_one_line_have_one_unit_and_differ_where_they_do(request_: str, used: str, said: str) -> None:
@@ -45,14 +49,14 @@ def test_amounts_of_one_line_have_one_unit_and_differ_where_they_do(request_: st
 
 def test_millicores_and_cores_are_not_mixed() -> None:
     report = explain_pod(node("n1", cpu="7910m"), pod("p", cpu="6"), pod("other", "n1", cpu="5650m"))
-    assert fact(report, "NodeResourcesFit") == "needs 6 CPUs; 2.26 of 7.91 free"
+    assert fact(report, "NodeResourcesFit") == "the pod needs 6 CPUs, but the node has 2.26 of 7.91 free"
 
 
 def test_a_resource_that_nobody_offers() -> None:
     asking = pod("p")
     asking["spec"]["containers"][0]["resources"]["requests"]["example.com/fpga"] = "1"
     assert fact(explain_pod(node("n1"), asking), "NodeResourcesFit") == (
-        "needs 1 example.com/fpga, which no node offers"
+        "the pod needs 1 example.com/fpga, which no node offers"
     )
 
 
@@ -69,8 +73,8 @@ def test_the_terms_that_a_node_does_not_match_are_printed() -> None:
     name = {"key": "metadata.name", "operator": "In", "values": ["n9"]}
     terms = affinity({"matchExpressions": [pool, zone, gone]}, {"matchFields": [name]})
     assert fact(explain_pod(node("n1"), pod("p", **terms)), "NodeAffinity") == (
-        "needs topology.kubernetes.io/zone=b or c and a label retired; "
-        "has topology.kubernetes.io/zone=a and no label retired; or needs node n9"
+        "the pod needs either topology.kubernetes.io/zone=b or c and a label retired, or node n9, "
+        "but the node has topology.kubernetes.io/zone=a and no label retired"
     )
 
 
@@ -79,15 +83,15 @@ def test_of_many_terms_three_are_printed() -> None:
     found = fact(explain_pod(node("n1"), pod("p", **affinity(*terms))), "NodeAffinity")
     assert "a label k2" in found
     assert "k3" not in found
-    assert found.endswith("; or one of 2 more terms")
+    assert ", or one of 2 more terms, but the node has " in found
 
 
 def test_one_matching_pod_is_no_plural() -> None:
     """Zones a with one pod and b with none, maxSkew 1, and b full: one more in a would be a skew of 2."""
     objects = [node("n1", "a"), node("n2", "b", cpu="100m"), replica("r", "n1"), replica("p", **spread())]
     assert fact(explain_pod(*objects), "PodTopologySpread") == (
-        "topology.kubernetes.io/zone=a has 1 matching pod, the emptiest domain b has 0: "
-        "skew would be 2, at most 1 is allowed"
+        "skew would be 2, but maxSkew is 1: topology.kubernetes.io/zone=a has 1 matching pod, and the emptiest domain, "
+        "b, has 0"
     )
 
 
@@ -109,7 +113,7 @@ def test_the_most_free_is_not_looked_for_on_a_node_that_is_full_of_pods() -> Non
 def test_the_most_free_counts_full_nodes_if_all_nodes_are_full() -> None:
     nodes = [node("n1", cpu="4", pods="1"), node("n2", cpu="2", pods="1")]
     report = explain_pod(*nodes, pod("p", cpu="5"), pod("a", "n1", cpu="1"), pod("b", "n2", cpu="1"))
-    assert "the most free is 3, on n1; no node is that large" in report.headline
+    assert "more than any node has, and the most free is 3, on n1" in report.headline
 
 
 def test_a_node_that_is_required_by_name_and_a_label_that_no_node_has_are_said_not_to_exist() -> None:

@@ -12,11 +12,12 @@ from small import HOSTNAME, ZONE, Json, budget, node, pod, replica, spread
 from kschedctl.cluster import Cluster
 from kschedctl.commands.failures import Loss, simulate_failures, simulate_loss
 from kschedctl.commands.failures.page import build_page
-from kschedctl.commands.failures.report import Failure, Failures, LateReason, WaitingRule
+from kschedctl.commands.failures.report import Failure, Failures
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.replay.settling import schedule_victims
 from kschedctl.replay.shared_cluster import SharedCluster
+from kschedctl.reports.lost_nodes import LateReason, WaitingRule
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -43,7 +44,7 @@ def test_anti_affinity_to_a_pod_that_is_still_terminating_keeps_its_replacement_
     assert [(waiting.rule, waiting.pods) for waiting in failure.waiting_by_rule] == [(WaitingRule.AFFINITY, ("d/r1",))]
     assert (failure.unplaced, failure.waiting_until_deleted, failure.safe) == (0, ("d/r1",), False)
     text = RENDERERS["table"](simulate_failures(Cluster.from_objects(objects), "node"), Style(width=500))
-    assert "Terminating on unreachable nodes count for required pod affinity and anti-affinity" in text
+    assert "Terminating on these nodes count for required pod affinity and anti-affinity" in text
 
     # By host name, and with a grace period of 0 seconds, nothing keeps the replacement from n2
     assert lose(

@@ -10,7 +10,7 @@ import pytest
 from small import HOSTNAME, ZONE, Json, node, pod, replica, spread
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.failures import Loss, list_losses, simulate_failures, simulate_loss
+from kschedctl.commands.failures import Loss, failures, list_losses, simulate_failures, simulate_loss
 from kschedctl.commands.failures.page import build_page
 from kschedctl.errors import UsageError
 from kschedctl.render.page import Style, find_plots
@@ -55,7 +55,7 @@ def test_daemons_and_bare_pods() -> None:
     report = simulate_failures(Cluster.from_objects([*zones(1), daemon, pod("alone", "n0")]), "node")
     worst = report.failures[0]
     assert (worst.name, worst.displaced, worst.lost, worst.unplaced, worst.ending) == ("n0", 1, 1, 0, 1)
-    assert "Pods of DaemonSets and static pods end with their nodes" in RENDERERS["table"](report, Style())
+    assert "DaemonSet pods and static pods end when their node is lost" in RENDERERS["table"](report, Style())
     without_daemons = simulate_failures(Cluster.from_objects([*zones(1), pod("alone", "n0")]), "node")
     assert "Pods of DaemonSets" not in RENDERERS["table"](without_daemons, Style())
 
@@ -276,7 +276,7 @@ def test_preempted_pods_without_a_controller_are_lost_for_good() -> None:
     objects = [node("n0", "a"), node("n1", "b"), pod("alone", "n1", "4"), replica("high", "n0", "4", priority=10)]
     worst = simulate_failures(Cluster.from_objects(objects)).failures[0]
     assert (worst.lost, worst.lost_victims, worst.lost_pods, worst.unplaced) == (1, 1, ("d/alone",), 0)
-    evicted = "1 pod on another node is evicted; 1 pod without a controller is lost (evicted)"
+    evicted = "1 pod on another node is evicted; 1 pod is lost for good (evicted)"
     assert worst.consequences == f"1 displaced pod gets another node; {evicted}"
 
 
@@ -313,7 +313,7 @@ def test_domains_of_nodes_that_are_not_deleted_yet_count_for_spreading(policy: s
     assert not report.safe
     answer = "No zone can be lost without disruption. Worst is a: 2 pods wait until the lost node is deleted"
     assert str(report) == answer == report.summary().headline
-    text = "count as empty domains for spread constraints until they are deleted"
+    text = "since unreachable nodes count as empty domains for spread constraints"
     assert any(text in warning for warning in report.summary().warnings)
     assert text in RENDERERS["table"](report, Style(width=500))
     assert [problem.object for problem in report.find_ci_gate_problems()] == ["Zone a", "Zone b"]
@@ -334,7 +334,7 @@ def test_lost_pods_are_named_and_the_largest_group_comes_first() -> None:
     worst = simulate_failures(Cluster.from_objects(objects)).failures[0]
     assert [group.workload for group in worst.reasons] == ["StatefulSet d/c", "StatefulSet d/b"]
     assert worst.lost_pods == ("d/alone",)
-    assert worst.consequences == "none of its 3 displaced pods gets a node; 1 pod without a controller is lost"
+    assert worst.consequences == "none of its 3 displaced pods gets a node; 1 pod is lost for good"
 
 
 def test_runs_show_the_worst() -> None:
@@ -390,3 +390,40 @@ def test_the_ranking_is_by_what_is_worse_not_by_how_much_moves() -> None:
         ("n3", 0, 0, 0, 3),
         ("n4", 0, 0, 0, 0),
     ]
+
+
+def test_pending_pods_that_may_take_the_room_first_are_named() -> None:
+    report = failures(Cluster.from_objects([*zones(3), pod("q", cpu="2"), pod("w", cpu="9")]))
+    assert (report.pending_left_out.pods, report.pending_left_out.fitting) == (2, ("d/q",))
+    text = "2 pending pods were left out, 1 of which fits without a change and may take the room first (d/q)"
+    for output in ("table", "brief", "markdown", "html"):
+        assert text in RENDERERS[output](report, Style(width=200))
+    assert failures(Cluster.from_objects(zones(3))).pending_left_out.describe() == ()
+
+
+def test_an_answer_without_displaced_pods_is_no_all_clear() -> None:
+    """No pod runs yet, since no node is ready; the answer says both instead of "every recreated pod gets a node"."""
+    nodes = [node("n1", "a"), node("n2", "b")]
+    for each in nodes:
+        each["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    report = failures(Cluster.from_objects(nodes))
+    assert report.build_first_line()[:2] == ("No zone has pods that its loss would displace", "(2 failures simulated)")
+    assert report.unready == ("n1", "n2")
+    for output in ("table", "brief", "markdown", "html"):
+        assert "2 nodes are not ready already" in RENDERERS[output](report, Style(width=200))
+    assert failures(Cluster.from_objects(zones(3))).unready == ()
+
+
+def test_the_pods_that_wait_are_those_of_the_worst_loss() -> None:
+    """After the loss of a zone, its replica waits until the nodes are deleted: an empty domain counts for spreading."""
+    replicas = [replica(f"r{i}", f"n{i % 3}", **spread()) for i in range(4)]
+    report = simulate_failures(
+        Cluster.from_objects([*(node(f"n{i}", zone) for i, zone in enumerate("abc")), *replicas])
+    )
+    worst, *others = report.failures
+    assert worst.waiting_until_deleted
+    text, other_text = report.describe_waiting_pods()
+    assert all(pod in text for pod in worst.waiting_until_deleted)
+    for failure in others:
+        assert not any(pod in text for pod in failure.waiting_until_deleted)
+        assert f"{failure.name} ({', '.join(failure.waiting_until_deleted)})" in other_text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 from control_plane import kubectl
 from control_plane.running import run
@@ -152,9 +154,26 @@ def test_a_pod_that_preempts_others_besides_does_not_wait_for_terminating_pods_a
 def test_a_search_that_ran_out_of_time_proves_nothing() -> None:
     """Every form says so in its first line."""
     report = room([node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("3")], seconds=0)
-    assert report.ran_out_of_time
-    assert "the search stopped after 0 seconds" in RENDERERS["table"](report, Style(width=200)).splitlines()[0]
-    assert "the search stopped after 0 seconds" in report.summary().headline
+    assert report.ended_at_limit
+    assert (
+        "the search stopped at its limit of 0 seconds" in RENDERERS["table"](report, Style(width=200)).splitlines()[0]
+    )
+    assert "the search stopped at its limit of 0 seconds" in report.summary().headline
+
+
+def test_replays_and_not_the_time_limit_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine on which an hour passes between two glances at the clock, the plan is the same."""
+    objects = [node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("3")]
+    expected = room(objects).to_dict()
+    hours = count(step=3600)
+    monkeypatch.setattr("time.monotonic", lambda: next(hours))
+    assert room(objects).to_dict() == expected
+    assert expected["fits"]
+
+    monkeypatch.setattr("kschedctl.commands.make_room.room.SEARCH_BUDGET", 0)
+    limited = room(objects)
+    assert (limited.fits, limited.ended_at_limit) == (False, True)
+    assert "the search stopped at its limit of replays" in str(limited)
 
 
 def test_the_pod_of_the_least_priority_moves() -> None:
@@ -425,7 +444,7 @@ def test_more_than_is_free_in_total_is_no_fragmentation() -> None:
     report = room([*objects, waiting("3", "first"), waiting("3", "second")], "first", "second")
     (shortage,) = report.shortages
     assert (shortage.resource, shortage.needed, shortage.free, shortage.freed_by_moves) == ("cpu", 6000, 4000, 0)
-    assert (report.fragmented, report.ran_out_of_time, report.undecided) == ((), False, False)
+    assert (report.fragmented, report.ended_at_limit, report.undecided) == ((), False, False)
     assert [placed.pod for placed in report.placed] == ["d/first"]
     assert report.build_first_line() == (
         "No room can be made:",

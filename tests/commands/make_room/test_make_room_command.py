@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from command_line import Json, Run, Write, node, pod
 from sources.live.api_server import kubeconfig, listing, serving
 
 from kschedctl.commands.make_room.report import MakeRoom, SearchedPlans
-from kschedctl.commands.make_room.search import OutOfTimeError, PlanSearch
+from kschedctl.commands.make_room.search import PlanSearch, SearchLimitError
 
 OWNER = [{"controller": True, "kind": "ReplicaSet", "name": "web", "apiVersion": "apps/v1", "uid": "u"}]
 
@@ -42,7 +43,7 @@ def test_what_was_not_read_makes_it_conditional(run: Run, write: Write) -> None:
     """Budgets might forbid the eviction."""
     code, out, err = run("make-room", "new", "-f", write(*cluster(), pod("new", "3"), whole=False))
     assert code == 5, err
-    assert "not certain: PodDisruptionBudgets were not among the files" in out
+    assert "not certain: the files contain no list of PodDisruptionBudgets" in out
 
 
 def test_all_replicas_of_a_manifest(run: Run, write: Write) -> None:
@@ -62,14 +63,14 @@ def test_no_room(run: Run, write: Write) -> None:
 
 
 def test_a_search_that_ran_out_of_time_is_undecided(run: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kschedctl.commands.make_room.search.PlanSearch._raise_if_out_of_time", _run_out_of_time)
+    monkeypatch.setattr("kschedctl.commands.make_room.search.PlanSearch._raise_if_limit_reached", _run_out_of_time)
     code, out, _ = run("make-room", "new", "-f", write(*cluster(), pod("new", "3")), "--brief")
     assert code == 5
-    assert out.startswith("No room found: default/new – the search stopped after 10 seconds, and no plan")
+    assert out.startswith("No room found: default/new – the search stopped at its limit of replays, and no plan")
 
 
 def _run_out_of_time(search: PlanSearch) -> None:
-    raise OutOfTimeError
+    raise SearchLimitError
 
 
 @pytest.mark.parametrize(
@@ -146,3 +147,25 @@ def test_no_plan_is_called_tried_if_none_was(plans: int, sentence: str) -> None:
     assert sentence in " ".join(
         MakeRoom(("d/new",), fits=False, missing=("d/new",), searched=searched).build_first_line()
     )
+
+
+def test_the_next_command_replays_the_proposed_nodes(run: Run, write: Write) -> None:
+    """Both nodes have 2 free CPUs, and the pods need 7: with one more node, both fit."""
+    file = write(*cluster(), pod("big", "4"), pod("more", "3"))
+    for form in ((), ("--brief",)):
+        out = run("make-room", "big", "more", "-f", file, *form).out
+        (line,) = (line for line in out.splitlines() if "kschedctl " in line)
+        arguments = shlex.split(line.partition("kschedctl ")[2])
+        assert arguments[0] == "whatif"
+        replayed = json.loads(run(*arguments, "-o", "json").out)
+        assert replayed["pending"] == [2, 0]
+
+
+def test_the_next_command_searches_other_fixes_if_no_nodes_are_proposed(run: Run, write: Write) -> None:
+    """No node is as large as the pod. A pod that is not in the cluster has no such command."""
+    file = write(*cluster(), pod("huge", "9"))
+    assert run("make-room", "huge", "-f", file).out.endswith(f"\nNext\n  kschedctl remedies default/huge -f {file}\n")
+    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"}, "spec": pod("new", "9")["spec"]}
+    out = run("make-room", "-f", file, "-f", write(manifest, name="new.json", whole=False)).out
+    assert "default/new" in out
+    assert "Next" not in out

@@ -16,8 +16,8 @@ from kschedctl.fixes.document import iter_object_changes
 from kschedctl.fixes.proposals import get_plugin_remedies, iter_fixes_at_node, iter_node_independent_fixes
 from kschedctl.fixes.search import RemedyCriteria, RemedySearch
 from kschedctl.fixes.trial.changes import Fix
+from kschedctl.fixes.trial.trial_node import TrialNode
 from kschedctl.fixes.trial.trials import RemedyTrial, Trials
-from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.scheduler.scheduler import Scheduler
 
 
@@ -156,17 +156,17 @@ def taking(world: World, documents: list[Json], pod: str, asked_on: str) -> tupl
 def space(asked: Trials) -> list[Fix]:
     """Return all fixes that are proposed against any obstacle of the target pod."""
     base = asked.base
-    offered: dict[Fix, None] = dict.fromkeys(iter_node_independent_fixes(TriedNode(base, None)))
+    offered: dict[Fix, None] = dict.fromkeys(iter_node_independent_fixes(TrialNode(base, None)))
     assert base.cycle is not None
     for row in range(len(base.cycle.view.nodes)):
-        offered |= dict.fromkeys(_offered_at(TriedNode(base, Row(row))))
+        offered |= dict.fromkeys(_offered_at(TrialNode(base, Row(row))))
     return list(offered)
 
 
-def _offered_at(tried: TriedNode) -> Iterator[Fix]:
-    for refusal in tried.find_rejections():
+def _offered_at(trial_node: TrialNode) -> Iterator[Fix]:
+    for refusal in trial_node.find_rejections():
         for propose_fixes in get_plugin_remedies(refusal.plugin).proposers:
-            yield from propose_fixes(tried, refusal)
+            yield from propose_fixes(trial_node, refusal)
 
 
 def assert_none_is_missed(world: World) -> bool:

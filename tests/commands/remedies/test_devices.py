@@ -146,7 +146,7 @@ def test_the_cause_is_undone(name: str) -> None:
 def test_devices_of_a_stopped_pod_are_given_back() -> None:
     documents, _ = CASES["a pod has the device"]
     stop = by_kind([*documents, ASKED])["StopPod"]
-    assert stop.weakens == "pod d/user is gone for good: no controller owns it"
+    assert stop.weakens == "pod d/user is not recreated, since it has no controller"
     assert stop.changes == (
         {"delete": {"kind": "Pod", "namespace": "d", "name": "user"}},
         {

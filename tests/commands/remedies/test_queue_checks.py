@@ -54,9 +54,9 @@ def huge_world() -> list[Json]:
 def test_pods_that_do_with_ordinary_nodes_are_no_reason_to_order_several_large_ones() -> None:
     """Six nodes of 12 CPUs would hold, since each small pod takes one; 72 CPUs for 24 are no fix."""
     for fix in explain(Cluster.from_objects(huge_world()), "d/huge", remedies=True).remedies:
-        assert "nodes like n1 (pool p), but with" not in fix.summary
+        assert "nodes like n1 (pool p) but with" not in fix.summary
     (larger, *_) = (fix for fix in explain(Cluster.from_objects(huge_world()), "d/huge", remedies=True).remedies)
-    assert larger.holds is False or larger.summary.startswith("Add a node like n1 (pool p), but with")
+    assert larger.holds is False or larger.summary.startswith("Add a node like n1 (pool p) but with")
 
 
 def test_a_larger_node_has_room_for_the_pods_ahead() -> None:
@@ -65,7 +65,7 @@ def test_a_larger_node_has_room_for_the_pods_ahead() -> None:
     documents = [small.node("n1"), small.pod("full", "n1", cpu="4", priority=10), *ahead, small.pod("large", cpu="5")]
     fixes = explain(Cluster.from_objects(documents), "d/large", remedies=True).remedies
     larger = next(fix for fix in fixes if fix.kinds == ("AddNode",))
-    assert (larger.summary, larger.holds) == ("Add a node like n1 (pool p), but with 7 CPUs", True)
+    assert (larger.summary, larger.holds) == ("Add a node like n1 (pool p) but with 7 CPUs", True)
 
 
 def test_trying_the_concerned_pods_alone_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,7 +52,7 @@ def test_first_fixes_hold_while_all_others_wait() -> None:
 def test_as_many_nodes_are_added_as_the_pods_ahead_take_and_one_more() -> None:
     """Two replicas of priority 5,000 request 2.5 of 4 CPUs each, so no node takes both: the second needs two nodes."""
     fix = explained("pend/cpu-prio-6bbc4d9bc5-t5hcp").remedies[0]
-    assert fix.summary.startswith("Add 2 nodes like general-a1 (pool general): 1 is taken by pods ahead in the queue (")
+    assert fix.summary.startswith("Add 2 nodes like general-a1 (pool general), since pod ")
     assert "pend/cpu-prio-6bbc4d9bc5-rlr8n" in fix.summary
     assert fix.holds is True
     assert fix.rivals == ()
@@ -64,22 +64,22 @@ def test_who_takes_the_room_is_named_where_no_fix_holds() -> None:
     fix = explained("pend/near-full").remedies[0]
     assert fix.holds is False
     assert any(rival.startswith("pend/cpu-mid-") for rival in fix.rivals)
-    assert "takes the room first" in fix.drawbacks[0]
-    assert "takes the room first" in fix.to_short_fix().but
+    assert "would be scheduled first" in fix.drawbacks[0]
+    assert "would be scheduled first" in fix.to_short_fix().but
 
 
 @pytest.mark.parametrize("command", ["explain", "remedies"])
 def test_changes_that_are_not_enough_have_their_own_section(command: str) -> None:
     """tiny-3 fits elsewhere without its nodeSelector; another pod takes the room that moving a pod would make."""
     output = render(command, "wide")
-    assert output.count("Not enough: other waiting pods would take the room first") == 1
-    verified, insufficient = output.split("Not enough: other waiting pods would take the room first")
+    assert output.count("Not enough on their own: other pending pods would be scheduled first") == 1
+    verified, insufficient = output.split("Not enough on their own: other pending pods would be scheduled first")
     insufficient = insufficient.split("\n\n")[0]
 
-    assert "takes the room first" not in verified
+    assert "would be scheduled first" not in verified
     changes = re.findall(r"^\d+ .*", insufficient, re.MULTILINE)
     assert changes
-    assert " ".join(insufficient.split()).count("takes the room first") == len(changes)
+    assert " ".join(insufficient.split()).count("would be scheduled first, and") == len(changes)
     assert ("kubectl" in insufficient) == (command == "remedies")
 
 
@@ -124,7 +124,7 @@ def test_explain_and_make_room_say_the_same_of_what_is_free_on_one_node() -> Non
     room = find_room(cluster(), ["pend/cpu-big"], RoomCriteria(seconds=0.5))
     (cpu,) = [resource for resource in room.fragmented if resource.resource == "cpu"]
     cause = explain(cluster(), "pend/cpu-big").causes[0]
-    assert "0.6 of 4 free" in cause.fact
+    assert "the node has 0.6 of 4 free" in cause.fact
     assert cpu.on_one == 600
 
 
@@ -134,7 +134,7 @@ def test_a_smaller_claim_names_the_volume_that_is_used_and_the_storage_that_is_l
     assert tolerate.summary == "Tolerate the taint dedicated=db:NoSchedule"
     assert smaller.summary.endswith("such as pv-gen-a3: 10Gi instead of 60Gi")
     assert "pv-db" not in repr(smaller)
-    assert "the pod gets 16% of the storage that it asks for" in smaller.drawbacks
+    assert "the pod gets only 16% of the storage that it requests" in smaller.drawbacks
 
 
 def test_the_first_line_counts_the_pods_of_the_manifest_apart_from_waiting_pods() -> None:

@@ -79,11 +79,11 @@ def test_why_a_kind_of_remedy_cannot_exist() -> None:
     documents = [node("n1", cpu="31500m"), pod("p", cpu="64")]
     report = remedies(Cluster.from_objects(documents), "d/p")
     assert report.impossible == (
-        "room: no node is large enough: needs 64 CPUs; the largest node has 31.5 (32.5 short)",
+        "room: the pod needs 64 CPUs, but the largest node has only 31.5",
         "a higher PriorityClass: none above priority 0 lets pods preempt (system classes were not tried)",
     )
     assert [each.summary for each in report.remedies] == [
-        "Add a node like n1 (pool p), but with 64 CPUs",
+        "Add a node like n1 (pool p) but with 64 CPUs",
         "Request 31.5 CPUs instead of 64 in container c",
     ]
 
@@ -105,7 +105,7 @@ def test_a_larger_node_has_room_for_what_runs_on_each() -> None:
     documents = [node("n1", cpu="2"), agent, pod("p", cpu="3")]
     criteria = RemedyCriteria(1, only=frozenset({"AddNode"}))
     (found,) = remedies(Cluster.from_objects(documents), "d/p", criteria).remedies
-    assert found.summary == "Add a node like n1 (pool p), but with 4 CPUs"
+    assert found.summary == "Add a node like n1 (pool p) but with 4 CPUs (with room for DaemonSet pods)"
     assert explain(Cluster.from_objects(apply(found, documents)), "d/p").verdict == "Schedulable"
 
 
@@ -124,7 +124,9 @@ def test_another_class_says_whom_it_costs_and_that_the_scheduler_evicts_them() -
     documents = [node("n1", cpu="2"), pod("equal", "n1", "2", priority=10), pod("p", cpu="2", priority=10), HIGH]
     (found,) = remedies(Cluster.from_objects(documents), "d/p", BY_CLASS).remedies
     assert (found.opens, found.victims) == (("n1",), ("d/equal",))
-    assert found.weakens == "it outranks lower-priority pods; evicts d/equal (no controller recreates d/equal)"
+    assert (
+        found.weakens == "the pod may preempt pods of lower priority; evicts d/equal (no controller recreates d/equal)"
+    )
     after = explain(Cluster.from_objects(apply(found, documents)), "d/p")
     assert after.preemption is not None
     assert (after.verdict, after.preemption.chosen) == ("Unschedulable", "n1")
@@ -141,7 +143,7 @@ def test_a_budget_that_is_broken_by_an_eviction_is_told() -> None:
     documents = [node("n1", cpu="2"), owned, pod("p", cpu="2", priority=10), HIGH, budget]
     (found,) = remedies(Cluster.from_objects(documents), "d/p", BY_CLASS).remedies
     assert found.weakens == (
-        "it outranks lower-priority pods; "
+        "the pod may preempt pods of lower priority; "
         "evicts d/equal (1 eviction violates a PodDisruptionBudget), which stays Pending"
     )
 

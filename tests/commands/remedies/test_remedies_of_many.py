@@ -150,10 +150,10 @@ def test_a_larger_node_is_added_only_for_pods_that_need_it() -> None:
 
     # Without the small pods, and with two large ones, two such nodes are added.
     documents = [node("n1"), pod("full", "n1", cpu="4"), *(replica(f"l{i}", cpu="13") for i in range(2))]
-    assert answer(documents) == ([("Add 2 nodes like n1 (pool p), but with 13 CPUs", 2)], 2, 2)
+    assert answer(documents) == ([("Add 2 nodes like n1 (pool p) but with 13 CPUs", 2)], 2, 2)
 
 
-LARGER = "Add a node like n1 (pool p), but with 13 CPUs"
+LARGER = "Add a node like n1 (pool p) but with 13 CPUs"
 
 
 def test_the_plan_depends_on_the_input_and_not_on_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,3 +191,16 @@ def test_a_pod_that_still_waits_is_rejected_by_nodes_that_exist() -> None:
     report = find_remedies_of_many(Cluster.from_objects(documents), keys, "here", criteria)
     (lost,) = report.left
     assert (lost.pods, lost.message.split(" ")[0]) == (("d/lost",), "0/1")
+
+
+def test_pods_that_end_with_their_failed_job_do_not_wait() -> None:
+    """The urgent pod evicts a pod of the Job, which allows no failed pods, so that j-b is not needed any more."""
+    job = {"kind": "Job", "metadata": {"name": "j", "namespace": "d"}, "spec": {"backoffLimit": 0}}
+    owner = {"kind": "Job", "name": "j", "apiVersion": "batch/v1"}
+    pods = [pod("j-a", "n1", "3", owner, priority=-10), pod("j-b", "", "9", owner, priority=-10)]
+    documents = [node("n1"), job, *pods, pod("urgent", cpu="3", priority=10), pod("large", cpu="5")]
+    cluster = Cluster.from_objects(documents)
+    assert set(settle(cluster).waiting) == {"d/large"}
+    assert UnexplainedSettling.settle(cluster).waiting == {"d/large"}
+    report = find_remedies_of_many(cluster, {"d/j-b", "d/large"}, "here")
+    assert report.waiting == 1

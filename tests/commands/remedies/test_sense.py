@@ -129,7 +129,7 @@ def test_nodes_with_devices_are_for_pods_that_ask_for_them() -> None:
     (last,) = offered(with_gpus(), pod("p", nodeSelector={HOSTNAME: "gpu"}))
     assert (last.kinds, last.weakens) == (
         ("Tolerate",),
-        "it takes room from pods that request the devices of these nodes",
+        "the pod takes capacity from pods that need the devices of the tainted nodes",
     )
     asks = pod("p")
     asks["spec"]["containers"][0]["resources"] = {

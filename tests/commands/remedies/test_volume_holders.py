@@ -31,7 +31,7 @@ def build_node_at_limit(*others: Json, limit: int = 1) -> list[Json]:
 def test_the_pod_that_has_the_disk_is_stopped() -> None:
     (remedy,) = (each for each in found(build_held_disk()).remedies if each.kinds == ("StopPod",))
     assert remedy.summary == "Stop pod d/holder"
-    assert remedy.weakens == "pod d/holder is gone for good: no controller owns it"
+    assert remedy.weakens == "pod d/holder is not recreated, since it has no controller"
     (command,) = remedy.commands
     assert command.endswith(" | kubectl create --raw /api/v1/namespaces/d/pods/holder/eviction -f -")
 

@@ -175,7 +175,10 @@ def test_pods_that_stay_pending_are_told_apart_in_all_forms() -> None:
         remaining={"d/c": RemainingPod()},
         enough=2,
     )
-    assert report.build_first_line()[1] == "for 1 of 3 unschedulable pods: d/a; no group grows for 1 pod"
+    assert (
+        report.build_first_line()[1]
+        == "for 1 of 3 unschedulable pods: d/a; no group grows for 1 other; 1 other would still wait"
+    )
     summary = report.summary()
     assert summary.warnings == ("d/b stays pending although nodes are added for it; 2 new nodes would be enough",)
     assert [entry.such_as for entry in summary.pods] == ["d/b", "d/c"]

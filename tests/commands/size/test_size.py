@@ -193,13 +193,13 @@ def test_the_bound_of_more_pods_than_the_set_takes_says_so() -> None:
     assert "50 nodes for $4.6 an hour take 9 of 10 pods; at least $4.58, judged by requests alone" in str(whole)
 
 
-def test_sets_that_leave_pods_out_have_no_check_marks() -> None:
+def test_the_title_of_the_sets_counts_the_pods_that_they_take() -> None:
     sets = (SizingAlternative("1 × small", 1, 1), SizingAlternative("1 × large", 1, 1))
     all_taken = NodeSizing(3, 1, bound=1, bound_pods=3, alternatives=sets)
-    assert all_taken.to_markdown().count("✓") == 2
+    assert "each of which takes all 3 pods" in all_taken.to_markdown()
     some_taken = NodeSizing(3, 1, bound=1, bound_pods=2, alternatives=sets, never=(HomelessPods(("d/p",), "no"),))
-    assert "✓" not in some_taken.to_markdown()
-    assert "each takes 2 of 3" in some_taken.to_markdown()
+    assert "all 3 pods" not in some_taken.to_markdown()
+    assert "each of which takes 2 of 3 pods" in some_taken.to_markdown()
 
 
 def test_most_nodes_in_one_zone_is_said() -> None:

@@ -53,7 +53,7 @@ def test_one_pod(run: Run, cluster: str) -> None:
     )
     assert "  - a node that offers 3 CPUs is added" in out
     assert document(run("wakes", "waits", "-f", cluster, "-o", "json").out, "WakeUps")["queue"] == "unschedulable"
-    fits = "default/fits fits now: nothing has to wake it"
+    fits = "default/fits fits now, so no change is needed"
     why_it_waits = f"kschedctl explain default/fits -f {cluster}"
     assert run("wakes", "fits", "-f", cluster).out == f"{fits}\n\nNext\n  {why_it_waits}\n"
     assert run("wakes", "fits", "-f", cluster, "--brief").out == f"{fits}\nmore: {why_it_waits}\n"
@@ -62,7 +62,7 @@ def test_one_pod(run: Run, cluster: str) -> None:
 def test_all_pods(run: Run, cluster: str) -> None:
     code, out, _ = run("wakes", "-A", "-f", cluster)
     assert code == 0
-    assert out.splitlines()[0] == "2 pods in all namespaces wait for a change that wakes them"
+    assert out.splitlines()[0] == "2 pods in all namespaces wait for a change that makes the scheduler retry them"
     found = document(run("wakes", "-A", "-f", cluster, "-o", "json").out, "WakeUpsOfMany")
     assert len(found["pods"]) == 3  # type: ignore[arg-type]
     document(run("wakes", "waits", "gated", "-f", cluster, "-o", "json").out, "WakeUpsOfMany")
@@ -73,9 +73,9 @@ def test_all_pods_in_the_brief_form(run: Run, write: Write) -> None:
     gated = pod("gated", schedulingGates=[{"name": "g"}])
     cluster = write(node("n1", "2"), pod("waits", "3"), pod("waits-too", "4"), gated, pod("fits"))
     assert run("wakes", "-A", "-f", cluster, "--brief").out.splitlines() == [
-        "3 pods in all namespaces wait for a change that wakes them",
+        "3 pods in all namespaces wait for a change that makes the scheduler retry them",
         "default/waits and 1 other pod: rejected by NodeResourcesFit",
-        "default/fits: fits now: nothing has to wake it",
+        "default/fits: fits now, so no change is needed",
         "default/gated: held back by SchedulingGates",
         f"more: kschedctl wakes default/gated -f {cluster}",
     ]
@@ -221,7 +221,7 @@ def test_unread_claims_leave_it_open(run: Run, write: Write, tmp_path: Path) -> 
     partly = write(node("n1", "2"), pod("waits", "3", volumes=claimed), whole=False)
     code, out, _ = run("wakes", "waits", "-f", partly)
     assert code == 5
-    assert "not certain: PersistentVolumeClaims" in " ".join(out.split())
+    assert "not certain: the files contain no list of PersistentVolumeClaims" in " ".join(out.split())
     assert run("wakes", "waits", "-f", partly, "--event", event(tmp_path, node("new", "4"))).code == 5
 
 

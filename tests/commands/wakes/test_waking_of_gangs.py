@@ -80,7 +80,7 @@ def test_nobody_is_the_first_where_some_have_nodes() -> None:
 
 def test_a_gang_that_fits() -> None:
     report = find_wakes("a", *map(of_coscheduling, "abc"), group(COSCHEDULING, 3))
-    assert report.headline == "fits now with its gang train: nothing has to wake it"
+    assert report.headline == "fits now with its gang train, so no change is needed"
     assert (report.queue, report.rejectors, report.message) == ("", (), None)
 
 

@@ -167,7 +167,7 @@ def test_a_group_says_of_all_pods_only_what_holds_for_all() -> None:
 def test_a_pod_pinned_to_a_cordoned_node_is_told_of_that_node() -> None:
     nodes = [node("n1"), node("n2", unschedulable=True), node("n3")]
     report = explain_pod(*nodes, pod("p", nodeSelector={HOSTNAME: "n2"}))
-    assert report.headline == "the node is cordoned (n2, the only eligible node)"
+    assert report.headline == "the node is cordoned (rules out the only eligible node, n2)"
     assert report.advice[0] == Advice("Uncordon", "Once n2 is uncordoned, the pod fits there", "n2")
 
 
@@ -246,8 +246,7 @@ def test_the_largest_storage_pool_is_named_with_what_it_has() -> None:
     """The recording has one pool, of 50Gi in zone-a."""
     fact = recorded("lab/p18-csi-capacity").causes[0].fact
     assert fact == (
-        "claim lab/csi-toobig requests 200Gi of class csi-wait, at most 50Gi is available "
-        "(CSIStorageCapacity csi-wait-zone-a)"
+        "claim lab/csi-toobig requests 200Gi of class csi-wait, but CSIStorageCapacity csi-wait-zone-a has at most 50Gi"
     )
 
 
@@ -256,7 +255,7 @@ def test_of_nodes_equally_near_one_with_the_value_that_most_have_is_named() -> N
     nodes = [node(f"n{i}", zone) for i, zone in enumerate("bccc", 1)]
     del nodes[3]["metadata"]["labels"][ZONE]
     (cause,) = explain_pod(*nodes, pod("p", nodeSelector={ZONE: "a"})).causes
-    assert (cause.nearest, cause.fact) == ("n2", f"needs {ZONE}=a; has {ZONE}=c")
+    assert (cause.nearest, cause.fact) == ("n2", f"the pod needs {ZONE}=a, but the node has {ZONE}=c")
 
 
 def test_a_daemon_s_pod_on_a_node_that_is_full() -> None:
@@ -265,8 +264,8 @@ def test_a_daemon_s_pod_on_a_node_that_is_full() -> None:
     terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     report = explain_pod(node("n1"), node("n2", cpu="1"), node("n3"), pod("p", cpu="2", affinity=affinity))
-    assert report.headline.startswith("needs 2 CPUs; the most free is 1, on n2")
-    assert report.headline.endswith("(the only eligible node)")
+    assert report.headline.startswith("needs 2 CPUs, but the most free is 1, on n2")
+    assert report.headline.endswith("(rules out the only eligible node)")
     assert [(e.nodes, e.only) for e in report.eliminations] == [(1, 1), (2, 2)]
 
 
@@ -274,4 +273,7 @@ def test_a_pod_that_waits_behind_a_nominated_one_is_told_so() -> None:
     first = pod("first", cpu="3", priority=10)
     first["status"] = {"nominatedNodeName": "n1"}
     report = explain_pod(node("n1"), first, pod("p", cpu="2"))
-    assert report.headline == ("needs 2 CPUs; 1 of 4 free, after reserving room for nominated pods (n1)")
+    assert (
+        report.headline
+        == "needs 2 CPUs, but the only node, n1, has 1 of 4 free after reserving room for nominated pods"
+    )

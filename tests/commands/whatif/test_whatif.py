@@ -7,10 +7,11 @@ from typing import Any
 
 import jsonschema
 import pytest
-from small import HOSTNAME, ZONE, Json, budget, node, pod, pod_spec, replica, workload
+from small import HOSTNAME, ZONE, Json, budget, node, pod, pod_spec, replica, spread, workload
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.drain import drain
+from kschedctl.commands.failures import simulate_failures
 from kschedctl.commands.schema import build_schema
 from kschedctl.commands.whatif import build_configuration_settings, whatif
 from kschedctl.commands.whatif.one_more_node import is_harmless
@@ -20,6 +21,7 @@ from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.replay.parallel import Workers
 from kschedctl.replay.scenarios import load_scenario
+from kschedctl.reports.lost_nodes import LateReason
 from kschedctl.reports.placements import Spread
 from kschedctl.reports.scenario import build_scenario_schema
 
@@ -51,7 +53,8 @@ def test_a_taint_drives_pods_away() -> None:
     step = {"taint": {"selector": f"{ZONE}=a", "add": [{"key": "k", "effect": "NoExecute"}]}}
     found = run(step)
     assert changes(found) == {("r1", "Moved", "n1", "n2"), ("r2", "Moved", "n1", "n2"), ("agent-n1", "Gone", "n1", "")}
-    assert (found.steps[0].displaced, found.steps[0].placed) == (3, 2)
+    step_report = found.steps[0]
+    assert (step_report.displaced, step_report.ending, step_report.placed) == (2, 1, 2)
 
 
 def test_labels_let_a_pod_in() -> None:
@@ -558,3 +561,161 @@ def test_a_budget_that_the_disruption_controller_failed_to_compute_allows_nothin
     failed["status"]["disruptionsAllowed"] = 0
     objects = [node("n1"), node("n2"), replica("r1", "n1"), replica("r2", "n2"), replica("waits"), failed]
     assert run({"cordon": {"nodes": ["n2"]}}, DRAIN_N1, objects=objects).steps[1].displaced == 0
+
+
+REPLACED_CLASS = {"priorityClass": {"name": "high", "value": -5}}
+HIGH = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10}
+HIGH_SPEC = {"priority": 10, "priorityClassName": "high", "preemptionPolicy": "PreemptLowerPriority"}
+
+
+def test_new_pods_get_the_priority_that_their_class_has_now() -> None:
+    cheap = replica("cheap", "n2", priority=0)
+    objects = [HIGH, node("n1"), node("n2", cpu="1"), replica("r1", "n1", **HIGH_SPEC), cheap]
+    assert {c.change for c in run(DRAIN_N1, objects=objects).changes} == {"Moved", "NewlyPending"}  # r1 preempts
+    fail = {"fail": {"nodes": ["n1"]}}
+    for step in (DRAIN_N1, fail):
+        assert changes(run(REPLACED_CLASS, step, objects=objects)) == {("r1", "NewlyPending", "n1", "")}
+    replaced = [{**HIGH, "value": -5}, *objects[1:]]
+    assert [group.pods for group in drain(Cluster.from_objects(replaced), ["n1"]).unplaced] == [("d/r1",)]
+
+    scale = {"scale": {"namespace": "d", "name": "web", "replicas": 3}}
+    grown = run(REPLACED_CLASS, scale, objects=objects)
+    assert not grown.not_created
+    assert changes(grown) == {("web-more-0", "Created", "", "n1")}
+
+
+def build_volume_objects(*names: str) -> list[Json]:
+    """Build a StatefulSet's bound claims and their volumes in zone a, and the class of the claims."""
+    in_zone_a = {"key": ZONE, "operator": "In", "values": ["a"]}
+    objects: list[Json] = [
+        {
+            "kind": "StorageClass",
+            "metadata": {"name": "disk"},
+            "provisioner": "ebs.csi.aws.com",
+            "volumeBindingMode": "WaitForFirstConsumer",
+        }
+    ]
+    for name in names:
+        spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "disk"}
+        claim = {"spec": {**spec, "volumeName": f"pv-{name}"}, "status": {"phase": "Bound"}}
+        meta = {"name": f"data-{name}", "namespace": "d", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
+        affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [in_zone_a]}]}}
+        reference = {"kind": "PersistentVolumeClaim", "name": f"data-{name}", "namespace": "d"}
+        objects += [
+            {"kind": "PersistentVolumeClaim", "metadata": meta, **claim},
+            {
+                "kind": "PersistentVolume",
+                "metadata": {"name": f"pv-{name}"},
+                "spec": {**spec, "claimRef": reference, "nodeAffinity": affinity, "csi": {"driver": "ebs.csi.aws.com"}},
+                "status": {"phase": "Bound"},
+            },
+        ]
+    return objects
+
+
+def build_member_with_claim(name: str, node_name: str) -> Json:
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": f"data-{name}"}}
+    return pod(name, node_name, "3", {"kind": "StatefulSet", "name": "db"}, volumes=[volume])
+
+
+def test_new_pods_of_a_stateful_set_get_claims_of_their_own() -> None:
+    members = [build_member_with_claim("db-0", "n1")]
+    objects = [node("n1", "a"), node("n2", "b"), *members, *build_volume_objects("db-0")]
+    step = {"scale": {"kind": "StatefulSet", "namespace": "d", "name": "db", "replicas": 2}}
+    report = run(step, objects=objects)
+    assert changes(report) == {("db-1", "Created", "", "n2")}  # the volume of db-0 is in zone a, that of db-1 is not
+    assert not report.steps[0].notes
+
+    # A claim that is left from an earlier db-1 is used again
+    left = run(step, objects=[*objects, *build_volume_objects("db-1")[1:]])
+    assert changes(left) == {("db-1", "NewlyPending", "", "")}
+
+
+def test_a_scaled_job_runs_no_more_pods_than_its_completions_allow() -> None:
+    job = {"kind": "Job", "metadata": {"name": "j", "namespace": "d"}, "spec": {"completions": 3, "parallelism": 1}}
+    job["status"] = {"succeeded": 1, "active": 1}
+    owner = {"kind": "Job", "name": "j", "apiVersion": "batch/v1"}
+    step = {"scale": {"kind": "Job", "namespace": "d", "name": "j", "replicas": 9}}
+    report = run(step, objects=[node("n1"), job, pod("j-a", "n1", "100m", owner)])
+    assert changes(report) == {("j-more-0", "Created", "", "n1")}  # 2 remain to complete, and 1 of them runs
+    assert report.steps[0].notes == ("no more than 2 pods at a time: the Job's completions leave no more to complete",)
+
+
+def test_pods_that_wait_between_the_steps_or_end_where_they_began_are_named() -> None:
+    """Only n1 has room for r1, so that it waits while n1 is drained."""
+    member = pod("db-0", "n1", "100m", {"kind": "StatefulSet", "name": "db"}, nodeSelector={HOSTNAME: "n1"})
+    objects = [node("n1"), node("n2", cpu="1"), replica("r1", "n1", "3"), member]
+    report = run(DRAIN_N1, UNCORDON_N1, objects=objects)
+    assert changes(report) == {("r1", "Restarted", "n1", "n1"), ("db-0", "Restarted", "n1", "n1")}
+    assert report.pending == (0, 0)
+    waits = {wait.workload: (wait.pods, wait.steps, wait.most) for wait in report.waits_between_steps}
+    assert waits == {"Deployment d/web": (("d/r1",), (1,), 1), "StatefulSet d/db": (("d/db-0",), (1,), 1)}
+    assert "2 restarted on the same node; between the steps, 2 pods wait for a node" in report.build_first_line()[1]
+    for output in ("table", "brief", "markdown", "html"):
+        text = RENDERERS[output](report, Style(width=200))
+        assert "1 pod of Deployment d/web has no node after step 1 (d/r1)" in text
+    assert "restarted on the same node: d/db-0, d/r1" in RENDERERS["brief"](report, Style(width=200))
+
+    # A pod that still waits in the end is newly pending instead
+    assert not run(DRAIN_N1, objects=objects).waits_between_steps
+
+
+def test_steps_are_shown_with_what_they_are_about() -> None:
+    scale = {"scale": {"namespace": "d", "name": "web", "replicas": 3}}
+    class_step = {"priorityClass": {"name": "high", "value": 5}}
+    apply = {"apply": {"manifests": [workload("Deployment", "db", {"replicas": 1})]}}
+    report = run(
+        DRAIN_N1, {"uncordon": {"selector": "pool=p"}}, {"addNodes": {"like": "n1", "count": 2}},
+        {"fail": {"zone": "b"}}, scale, class_step, apply,
+    )  # fmt: skip
+    assert [step.subject for step in report.steps] == [
+        "n1", "nodes with pool=p", "2 like n1", "zone b", "Deployment d/web to 3", "high 5", "Deployment db",
+    ]  # fmt: skip
+    table = RENDERERS["table"](report, Style(width=200))
+    for what in ("drain n1", "addNodes 2 like n1", "fail zone b", "scale Deployment d/web to 3"):
+        assert what in table
+
+
+def test_pods_that_pending_pods_evict_before_the_steps_are_named() -> None:
+    job = {"kind": "Job", "metadata": {"name": "j", "namespace": "d"}, "spec": {"backoffLimit": 0}}
+    worker = pod("j-a", "n1", "3", {"kind": "Job", "name": "j", "apiVersion": "batch/v1"}, priority=-10)
+    other_worker = pod("j-b", "n2", "500m", {"kind": "Job", "name": "j", "apiVersion": "batch/v1"}, priority=-10)
+    waiting = pod("urgent", cpu="3", priority=10)
+    objects = [node("n1"), node("n2", cpu="1"), job, worker, other_worker, waiting]
+    report = run({"cordon": {"nodes": ["n2"]}}, objects=objects)
+    assert changes(report) == set()
+    assert [(evicted.pod, evicted.by, evicted.fate) for evicted in report.evicted_before] == [
+        ("d/j-a", "d/urgent", "Lost")
+    ]
+    text = "d/urgent gets a node by evicting d/j-a (lost for good), which does not count as a change"
+    for output in ("table", "brief", "markdown", "html"):
+        assert text in RENDERERS[output](report, Style(width=200))
+        assert "1 other pod ends with its failed Job (d/j-b)" in RENDERERS[output](report, Style(width=200))
+    assert run({"cordon": {"nodes": ["n2"]}}).evicted_before == ()
+
+
+def test_a_failed_node_says_what_waits_until_it_is_deleted_as_failures_does() -> None:
+    """The zone of n3 counts as an empty domain until it is deleted, and StatefulSets do not replace their pods."""
+    member = pod("db-0", "n3", "100m", {"kind": "StatefulSet", "name": "db"})
+    agent = pod("agent-n3", "n3", "100m", {"kind": "DaemonSet", "name": "agent"})
+    replicas = [replica(f"r{i}", f"n{i}", **spread()) for i in (1, 2, 3)]
+    objects = [node("n1", "a"), node("n2", "b"), node("n3", "c"), *replicas, member, agent]
+    report = run({"fail": {"zone": "c"}}, objects=objects)
+    worst = next(loss for loss in simulate_failures(Cluster.from_objects(objects)).failures if loss.name == "c")
+    (step,) = report.steps
+    assert step.waiting_until_deleted == worst.waiting_by_rule
+    assert report.pods_waiting_until_deleted == ("d/r3",)
+    assert [(late.reason, late.pods) for late in step.late_pods] == [(LateReason.CONTROLLER_WAITS, ("d/db-0",))]
+    assert (step.displaced, step.ending) == (worst.displaced, worst.ending) == (2, 1)
+    assert not is_harmless(report)
+    line = report.build_first_line()[1]
+    assert "1 pod waits until the failed nodes are deleted; 1 pod runs again only once the failed nodes" in line
+    for output in ("table", "brief", "markdown", "html"):
+        text = RENDERERS[output](report, Style(width=300))
+        assert "d/r3 waits until the lost nodes are deleted" in text
+        assert "d/db-0 gets no replacement until the lost nodes are deleted" in text
+
+    # Removed nodes do not exist any more
+    removed = run({"removeNodes": {"nodes": ["n3"]}}, objects=objects)
+    assert not removed.pods_waiting_until_deleted
+    assert is_harmless(removed)

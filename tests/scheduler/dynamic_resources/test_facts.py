@@ -72,30 +72,30 @@ def facts(case, features=DEFAULT_FEATURES):
 TAINT = {"key": "sick", "effect": "NoSchedule"}
 WANTS = "request r of claim default/mine needs"
 CASES = {
-    "no-devices": (cluster([], {}), f"{WANTS} 1 device; the node has none"),
+    "no-devices": (cluster([], {}), f"{WANTS} 1 device, but the node has none"),
     "allocated": (
         cluster([device("a"), device("b")], {"count": 2}, allocated=["a"]),
-        f"{WANTS} 2 devices; 1 of 2 fits (1 allocated)",
+        f"{WANTS} 2 devices, but only 1 of 2 on the node fits (1 allocated)",
     ),
     "selector": (
         cluster([device("a", "1Gi")], {"selectors": [{"cel": {"expression": BIG}}]}),
-        f"{WANTS} 1 device; 0 of 1 fit (1 not selected by claim default/mine: {BIG})",
+        f"{WANTS} 1 device, but the only device on the node does not fit (1 not selected by claim default/mine: {BIG})",
     ),
     "taint": (
         cluster([device("a", taints=[TAINT])], {}),
-        f"{WANTS} 1 device; 0 of 1 fit (1 tainted sick:NoSchedule)",
+        f"{WANTS} 1 device, but the only device on the node does not fit (1 tainted sick:NoSchedule)",
     ),
     "all-but-one-taken": (
         cluster([device("a"), device("b")], {"allocationMode": "All"}, allocated=["b"]),
-        f"{WANTS} all devices; 1 of 2 fits (1 allocated)",
+        f"{WANTS} all devices, but only 1 of 2 on the node fits (1 allocated)",
     ),
     "capacity": (
         cluster([device("a", "8Gi")], {"capacity": {"requests": {"memory": "10Gi"}}}),
-        f"{WANTS} 1 device; 0 of 1 fit (1 without the capacity)",
+        f"{WANTS} 1 device, but the only device on the node does not fit (1 without the capacity)",
     ),
     "attribute": (
         cluster([device("a")], {}, [{"matchAttribute": f"{DRIVER}/numa"}]),
-        f"{WANTS} 1 device; 0 of 1 fit (1 without attribute {DRIVER}/numa)",
+        f"{WANTS} 1 device, but the only device on the node does not fit (1 without attribute {DRIVER}/numa)",
     ),
     "constraint": (
         cluster(
@@ -103,15 +103,15 @@ CASES = {
             {"count": 2},
             [{"matchAttribute": f"{DRIVER}/numa"}],
         ),
-        f"{WANTS} 2 devices; 2 of 2 fit; no choice of devices meets matchAttribute {DRIVER}/numa",
+        f"{WANTS} 2 devices, and 2 of 2 on the node fit; no choice of devices meets matchAttribute {DRIVER}/numa",
     ),
     "pool": (
         cluster([device("a")], {}, resourceSliceCount=2),
-        f"{WANTS} 1 device; the node has none; pool {DRIVER}/pool is incomplete",
+        f"{WANTS} 1 device, but the node has none; pool {DRIVER}/pool is incomplete",
     ),
     "invalid-pool": (
         cluster([device("a"), device("a")], {}),
-        f"{WANTS} 1 device; the node has none; pool {DRIVER}/pool is invalid: duplicate device name a",
+        f"{WANTS} 1 device, but the node has none; pool {DRIVER}/pool is invalid: duplicate device name a",
     ),
     "runtime-error": (
         cluster([device("a")], {"selectors": [{"cel": {"expression": f'device.attributes["{DRIVER}"].x'}}]}),
@@ -165,4 +165,6 @@ def test_claims_and_slices_of_v1beta1():
     case = cluster([{"name": "a", "basic": device("a", "8Gi", taints=[TAINT])}], {})
     devices = {"requests": [{"name": "r", "deviceClassName": "class", "count": 2}]}
     case["objects"] = [claim("mine", devices, {}) if o["metadata"]["name"] == "mine" else o for o in case["objects"]]
-    assert facts(case) == [f"{WANTS} 2 devices; 0 of 1 fit (1 tainted sick:NoSchedule)"]
+    assert facts(case) == [
+        f"{WANTS} 2 devices, but the only device on the node does not fit (1 tainted sick:NoSchedule)"
+    ]

@@ -169,5 +169,5 @@ def test_the_facts_of_a_refusal():
     info = pod_info(case, view)
     _, state = pre_filter(EBSLimits(), info, view)
     (rejection,) = EBSLimits().filter(info, view, state, NO_CHANGE)
-    text = "driver kubernetes.io/aws-ebs has 1 of 1 volume attached, the pod brings 2 more"
+    text = "driver kubernetes.io/aws-ebs has 1 of at most 1 volume attached to the node, and the pod needs 2 more"
     assert describe_fact(rejection.fact(0)) == text

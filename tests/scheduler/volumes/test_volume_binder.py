@@ -167,7 +167,7 @@ def test_allowed_topologies():
     assert reasons(statuses) == {"n0": [NO_VOLUME], "n1": [], "n2": [NO_VOLUME]}
     assert plugin.reservation(info, view, 1, state) == Reservation(provisions=("ns/c0",))
     facts = {name: _fact(plugin, info, view, state, name) for name in ("n0", "n2")}
-    lack = "no available PersistentVolume of class fast for claim ns/c0 (1Gi requested)"
+    lack = "claim ns/c0 requests 1Gi, but no matching PersistentVolume of class fast is available"
     text = f"{lack}, and the class provisions only where"
     assert facts == {
         "n0": f"{text} zone in [b, c] (the node has a)",
@@ -181,10 +181,10 @@ def test_capacity():
     plugin, info, view, state, statuses = ask({"nodes": THREE, "objects": objects, "pod": pod("c0")})
     assert reasons(statuses) == {"n0": [NO_SPACE], "n1": [], "n2": [NO_SPACE]}
     assert _fact(plugin, info, view, state, "n0") == (
-        "claim ns/c0 requests 3Gi of class fast, at most 2Gi is available (CSIStorageCapacity big)"
+        "claim ns/c0 requests 3Gi of class fast, but CSIStorageCapacity big has at most 2Gi"
     )
     assert _fact(plugin, info, view, state, "n2") == (
-        "claim ns/c0 requests 3Gi of class fast, of which no CSIStorageCapacity is known for the node"
+        "claim ns/c0 requests 3Gi of class fast, but no CSIStorageCapacity is known for the node"
     )
 
 

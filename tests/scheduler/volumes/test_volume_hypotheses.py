@@ -126,7 +126,7 @@ def test_a_claim_for_one_pod_is_freed_by_its_user():
     assert list_rejections(VolumeRestrictions(), case) == everywhere
     assert list_rejections(VolumeRestrictions(), case, ("n1", "user", -1)) == {"n0": [ONE_POD], "n2": [ONE_POD]}
     assert set(map(tuple, facts(VolumeRestrictions(), case).values())) == {
-        ("only one pod may use claim ns/c (ReadWriteOncePod): ns/user on n1 does",)
+        ("claim ns/c is ReadWriteOncePod, and pod ns/user on node n1 already uses it",)
     }
     unused = {**case, "pods": pods[1:]}
     assert list_rejections(VolumeRestrictions(), unused) == "Skip"
@@ -160,7 +160,9 @@ def test_limits_count_each_volume_once():
     pods = [pod("p0", uses("a"), on="n0"), pod("p1", uses("a"), uses("b"), on="n0"), pod("p2", uses("a"), on="n1")]
     case = {"objects": objects, "pods": pods, "pod": pod("incoming", uses("c"))}
     assert list_rejections(NodeVolumeLimits(), case) == {"n0": [FULL]}
-    assert facts(NodeVolumeLimits(), case) == {"n0": ["driver csi has 2 of 2 volumes attached, the pod brings 1 more"]}
+    assert facts(NodeVolumeLimits(), case) == {
+        "n0": ["driver csi has 2 of at most 2 volumes attached to the node, and the pod needs 1 more"]
+    }
     assert list_rejections(NodeVolumeLimits(), case, ("n0", "p0", -1)) == {"n0": [FULL]}
     assert list_rejections(NodeVolumeLimits(), case, ("n0", "p1", -1)) == {}
     assert list_rejections(NodeVolumeLimits(), case, ("n1", "p1", 1)) == {"n0": [FULL], "n1": [FULL]}
@@ -221,5 +223,5 @@ def test_zone_facts():
     nodes = [{"kind": "Node", "metadata": {"name": name, "labels": labels}} for name, labels in zones.items()]
     disk = {"kind": "PersistentVolume", "metadata": {"name": "disk", "labels": {label: "b__a"}}, "spec": {}}
     case = {"objects": [disk, claim("c", volume="disk")], "pod": pod("incoming", uses("c")), "nodes": nodes}
-    text = f"PersistentVolume disk of claim ns/c is in {label}=a or b, the node is in c"
+    text = f"PersistentVolume disk of claim ns/c is in {label}=a or b, but the node is in c"
     assert facts(VolumeZone(), case) == {"n1": [text]}

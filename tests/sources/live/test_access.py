@@ -80,7 +80,7 @@ def test_a_broken_kubeconfig_is_one_line(text: str, tmp_path: Path) -> None:
 
 
 def test_no_kubeconfig() -> None:
-    with pytest.raises(ClusterError, match=r"no cluster to read: no kubeconfig .*--demo"):
+    with pytest.raises(ClusterError, match=r"no cluster: no kubeconfig .*--demo"):
         connect(Access())
     with pytest.raises(ClusterError, match="nowhere: no such file"):
         connect(Access(kubeconfig="nowhere"))

@@ -115,7 +115,7 @@ class EmptyingDrain(NodeDrain):
     def _try_to_place(self, position: Position) -> Outcome:
         """Try to place an evicted pod elsewhere. Raises _NodeBlockedError if the pod returns to the node."""
         outcome = self._attempt_with_preemption_last(position)
-        if outcome.row >= 0 and self.simulation.view.nodes.names[outcome.row] in self.nodes:
+        if outcome.is_placed and self.simulation.view.nodes.names[outcome.row] in self.nodes:
             key = self._get_pod_key(position)
             raise _NodeBlockedError(Blocker(key, f"{key} would come back: it tolerates the taint of cordoned nodes"))
         return outcome
@@ -165,7 +165,7 @@ class EmptyingDrain(NodeDrain):
             key = self._get_pod_key(self.lost[0])
             return Blocker(key, f"{key} would be lost: no controller recreates it")
         for outcome in self.simulation.explain(self.outcomes.values()):
-            if outcome.row < 0:
+            if not outcome.is_placed:
                 key = self._get_pod_key(outcome.position)
                 message = outcome.message or outcome.verdict
                 rejection, _, _ = message.partition(". ")  # a sentence about preemption may follow
@@ -285,7 +285,7 @@ class UndoableDrain(EmptyingDrain):
         for position in self.initial_pods:
             if view.node[position] == self.row:
                 continue  # it was not evicted
-            has_moved = bool(view.node[position] >= 0)
+            has_moved = view.has_node(position)
             if has_moved:
                 simulation.take_back(position)
             view.assume(position, self.row)
@@ -439,9 +439,9 @@ class DrainsInTurn:
     def drain_node(self, row: Row) -> NodeTrial:
         """Drain one more node as `kschedctl drain` does, and undo the drain unless it empties the node.
 
-        A drain empties its node only if no pod is lost, preempted or left without a node. The node is drained in a
-        separate simulation if its cordon may do more than keep its pods off the node. Raises KeyboardInterrupt if the
-        simulation was interrupted.
+        A drain empties its node only if no pod is lost, preempted or left without a node. A separate simulation is used
+        if the shared one would not give the same answer. This is so if cordoning the node could affect other pods, if
+        no pod runs on the node, or if a plugin fails. Raises KeyboardInterrupt if the simulation was interrupted.
         """
         simulation, evictions, _ = self._state
         drain = UndoableDrain(simulation, [self.view.nodes.names[row]], evictions=evictions)
@@ -492,7 +492,7 @@ class DrainsInTurn:
         waiting = [
             position
             for position in pending
-            if self.view.node[position] < 0 and find_owner(pods[position]).kind not in KINDS_NOT_EVICTED
+            if not self.view.has_node(position) and find_owner(pods[position]).kind not in KINDS_NOT_EVICTED
         ]
         requests = self.view.get_requests(waiting)
         if not waiting or not np.all(requests <= compute_free_resources(self.view)[row], axis=1).any():

@@ -7,7 +7,7 @@ and so are the pods of nodes that are not ready. Nominated nodes are not tried, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -85,11 +85,26 @@ class EmptyingOrder(NamedTuple):
     homes: Sequence[PodHomes] = ()
     """Where the pods that still wait can run."""
 
-    def find_stranded_pods(self, removed: Iterable[Row]) -> tuple[str, ...]:
+    def find_stranded_pods(self, removed: Sequence[Row] | Rows) -> tuple[str, ...]:
         """Return the pods that can run nowhere once the nodes at these rows are gone (`namespace/name`)."""
+        if not self.homes:
+            return ()
         is_removed = np.zeros(len(self.view.nodes), np.bool_)
-        is_removed[list(removed)] = True
+        is_removed[np.asarray(removed)] = True
         return tuple(home.pod for home in self.homes if home.are_lost_without(is_removed))
+
+
+def _build_emptied_node(view: Fork, pools: Pools, row: Row, trial: NodeTrial) -> EmptiedNode:
+    """Build the report about a node that can be removed, with what its removal saves and what its pods lose."""
+    moved_pods = [view.pods.get_pod(move.pod) for move in trial.moved]
+    return EmptiedNode(
+        view.nodes.names[row],
+        pools.get_name(row),
+        trial.evictable,
+        saves=select_reported_amounts(view, view.allocatable[row]),
+        loses_data=list_pods_with_local_data(moved_pods),
+        ask_to_stay=list_pods_asking_to_stay(moved_pods),
+    )
 
 
 def find_removable_nodes(
@@ -126,22 +141,12 @@ def find_removable_nodes(
             if is_last and not trial.why:
                 drains.undo()
                 trial = KEEPS_LAST
-            name, pool = view.nodes.names[row], pools.names[pools.code[row]]
             if trial.why:
+                name, pool = view.nodes.names[row], pools.get_name(row)
                 kept.append(KeptNode(name, pool, trial.why, trial.lets_run, trial.pod, trial.message))
             else:
                 removed.append(row)
-                moved_pods = [view.pods.objects[Position(view.pods.index[move.pod])] for move in trial.moved]
-                emptied.append(
-                    EmptiedNode(
-                        name,
-                        pool,
-                        trial.evictable,
-                        saves=select_reported_amounts(view, view.allocatable[row]),
-                        loses_data=list_pods_with_local_data(moved_pods),
-                        ask_to_stay=list_pods_asking_to_stay(moved_pods),
-                    )
-                )
+                emptied.append(_build_emptied_node(view, pools, row, trial))
             done(1)
     except KeyboardInterrupt:
         interrupted = True
@@ -163,7 +168,7 @@ def _split_empty_nodes(candidates: EmptyingOrder, pools: Pools) -> tuple[list[Ro
     for row in map(Row, candidates.empty.tolist()):
         stranded = candidates.find_stranded_pods([*removable, row])
         if stranded:
-            name, pool = candidates.view.nodes.names[row], pools.names[pools.code[row]]
+            name, pool = candidates.view.nodes.names[row], pools.get_name(row)
             kept.append(KeptNode(name, pool, NodeTrial.kept_for(stranded).why, stranded))
         else:
             removable.append(row)
@@ -184,7 +189,7 @@ def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequen
     simulation.gone.difference_update(displaced)
     simulation.schedule_or_raise_interrupt([*pending, *displaced])
     view = simulation.view
-    waiting = [position for position in (*pending, *displaced) if view.node[position] < 0]
+    waiting = [position for position in (*pending, *displaced) if not view.has_node(position)]
     movable_counts, movable_shares = _measure_movable_pods(view)
     nominated_rows, _ = view.nominations
     is_candidate = pools.workers & ~find_unready_nodes(view)

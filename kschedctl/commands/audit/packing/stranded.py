@@ -20,6 +20,7 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.commands.audit.packing.report import StrandedRoom, TypicalPods
 from kschedctl.replay.pools import Pools, compute_free_resources, select_reported_amounts
 from kschedctl.scheduler.engine.cycle import Cycle
+from kschedctl.scheduler.framework import counts_pods_elsewhere
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
@@ -33,9 +34,6 @@ MAX_PENDING = 20
 """The maximum number of kinds of pending pods that are replayed."""
 MAX_EXAMPLES = 3
 
-
-RULES_ABOUT_OTHER_PODS = frozenset(("PodTopologySpread", "InterPodAffinity"))
-"""The filters whose rejections say nothing about the node's capacity."""
 
 PENDING = -1
 """The number that pending pods have instead of a pool."""
@@ -107,7 +105,7 @@ def _iter_typical_pods(view: Fork, pools: Pools, request_numbers: Rows) -> Itera
     """
     is_staying_info = view.pods.where(lambda info: find_owner(info.pod).kind in STAYING_KINDS)
     is_staying = is_staying_info[view.pods.info]  # one entry per pod instead of one per pod info
-    positions = np.flatnonzero((view.node >= 0) & ~is_staying)
+    positions = np.flatnonzero(view.mask_placed() & ~is_staying)
     pool_by_pod = pools.code[view.node[positions]]
     pods_by_pool = np.bincount(pool_by_pod, minlength=len(pools.names))
     largest_pools = np.argsort(-pods_by_pool, kind="stable")[:MAX_POOLS].tolist()
@@ -148,9 +146,9 @@ def _build_typical_pod(view: Fork, pool: int, positions: npt.NDArray[np.int64]) 
     infos, first_places, counts = np.unique(view.pods.info[positions], return_index=True, return_counts=True)
     most_frequent_first = np.argsort(-counts, kind="stable")
     owners = (find_owner(view.pods.infos[info].pod) for info in infos[most_frequent_first].tolist())
-    first_position = positions[first_places[most_frequent_first[0]]]
+    first_place = first_places[most_frequent_first[0]]  # of the most frequent info
     return TypicalPod(
-        position=Position(int(first_position)),
+        position=Position(int(positions[first_place])),
         pool=pool,
         pods=len(positions),
         workloads=tuple(dict.fromkeys(map(str, owners))),
@@ -167,8 +165,9 @@ def _find_feasible_nodes(cycle: Cycle) -> Bools:
 def _find_nodes_closed_by_other_pods(cycle: Cycle) -> Bools:
     """Return the mask (N,) of the nodes that reject the pod only because of a rule about other pods."""
     is_closed = np.zeros(len(cycle.view.nodes), np.bool_)
+    rules = {plugin.name for plugin in cycle.framework.plugins_at("filter") if counts_pods_elsewhere(plugin)}
     for plugin, verdict, reported_nodes in cycle.filter.iter_reported_verdicts():
-        if plugin in RULES_ABOUT_OTHER_PODS:
+        if plugin in rules:
             is_closed |= verdict.rejected & reported_nodes
     return is_closed
 

@@ -54,7 +54,8 @@ OVERCOMMITTED = AuditRule(
     "A scheduler that sees all pods does not do this. Either the node was double-booked (by two schedulers, or by "
     "one that forgot its assumed pods), a pod bypassed the scheduler, or the node offers less than before. A "
     "restarted kubelet rejects the excess pods, and under load pods are throttled or killed.",
-    "Delete the pods placed last so that they are rescheduled; section leader shows whether two schedulers run",
+    "Evict the pods placed last if they fit elsewhere (drain shows whether they do) and controllers recreate them; "
+    "section leader shows whether two schedulers run",
     source="pkg/scheduler/backend/cache/cache.go, pkg/kubelet/lifecycle/predicate.go",
 )
 DEFERRED_RESIZE = AuditRule(
@@ -71,14 +72,15 @@ SHARED = AuditRule(
     ERROR,
     "A device is allocated to several claims",
     "Each claim assumes that it has the device to itself, but the device was allocated twice.",
-    "Delete the pods of all but one of the claims so that the claims are reallocated",
+    "Once the work of the pods may be interrupted, evict those of all but one of the claims, so that other devices are "
+    "allocated; if no other is free, these pods wait",
 )
 CLASH = AuditRule(
     "audit-placed-ports",
     ERROR,
     "Pods on one node need the same host port",
     "Only one of them can use the port. The other fails, at the latest when its kubelet restarts.",
-    "Delete one of the pods so that it is rescheduled",
+    "Find out which pod uses the port, and evict the others if they fit elsewhere (drain shows whether they do)",
 )
 APART = AuditRule(
     "audit-placed-anti-affinity",
@@ -86,7 +88,7 @@ APART = AuditRule(
     "Pods violate required anti-affinity",
     "They run in the same topology domain although their required anti-affinity forbids it. Losing the domain takes "
     "down both.",
-    "Delete one of the pods so that it is rescheduled, or use the descheduler "
+    "Evict the pods if they fit elsewhere (drain shows whether they do), or use the descheduler "
     "(RemovePodsViolatingInterPodAntiAffinity)",
 )
 STRANDED = AuditRule(
@@ -295,6 +297,8 @@ def _build_overcommitted_finding(node: OvercommittedNode) -> Finding:
     if not node.allocatable:
         fix = f"Check why the node no longer offers {node.resource}: its device plugin may be gone"
     is_all_static = bool(excess_pods) and all(arrival.static for arrival in excess_pods)
+    if is_all_static and node.allocatable:
+        fix = "Lower the requests in the static pods' manifests on the node, or move other pods away from it"
     severity = WARNING if is_all_static else OVERCOMMITTED.severity
     return OVERCOMMITTED.build_finding(f"Node {node.node}", message, fix, path=node.resource, severity=severity)
 
@@ -364,7 +368,7 @@ def _build_headline(section: PlacedSection) -> str:
     if counts:
         return counts
     if section.judged:
-        return f"all {counted(section.judged, 'pod')} judged are where the rules allow them"
+        return f"all {counted(section.judged, 'placed pod')} comply with the scheduling rules"
     return "no pods of this scheduler are on nodes" if section.others else "no pods are on nodes"
 
 

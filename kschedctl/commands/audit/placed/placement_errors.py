@@ -32,7 +32,7 @@ def iter_rejected_pods_by_reason(cluster: Cluster) -> Iterator[RefusedPods]:
     table = cluster.pods
     rows_by_reason: dict[str, list[int]] = {}
     for row in table.find_rows(_is_rejected_by_kubelet).tolist():
-        reason = table.templates[table.template[row]].status.reason
+        reason = table.get_template(row).status.reason
         rows_by_reason.setdefault(reason, []).append(row)
     deleted_counts = _count_deleted_rejected_pods(cluster)
     groups = (

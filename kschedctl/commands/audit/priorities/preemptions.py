@@ -214,7 +214,7 @@ def simulate_tier_growth(
     cloned_position = tiers.find_pod_with_info(info_number)
     clones = simulation.view.add_clones(cloned_position, limits.grow)
     outcomes = simulation.schedule_or_raise_interrupt(clones, done)
-    first_failure = next((outcome.message for outcome in simulation.explain(outcomes) if outcome.row < 0), "")
+    first_failure = next((outcome.message for outcome in simulation.explain(outcomes) if not outcome.is_placed), "")
     simulation.preemption = False  # preempted pods do not preempt others when they are recreated
     simulation.schedule_or_raise_interrupt(recreate_gone_pods(simulation, describe_victims(outcomes)))
 
@@ -226,7 +226,7 @@ def simulate_tier_growth(
         like=cloned_pod.key,
         workload=str(find_owner(cloned_pod)),
         asked=limits.grow,
-        placed=sum(outcome.row >= 0 for outcome in outcomes),
+        placed=sum(outcome.is_placed for outcome in outcomes),
         message=first_failure,
     )
     victims = _group_preempted_by_workload(tiers, report_evictions(simulation))
@@ -307,4 +307,4 @@ def _build_evicted_workload(workload: str, pods: Sequence[EvictedPod], tiers: Ti
 
 def _get_info_number(tiers: Tiers, evicted: EvictedPod) -> int:
     """Return the number of a preempted pod's PodInfo."""
-    return int(tiers.pods.info[tiers.pods.index[evicted.pod]])
+    return tiers.pods.get_info_number(tiers.pods.index[evicted.pod])

@@ -30,7 +30,7 @@ class Tiers:
         """The tier of the pods with each PodInfo, shape (T,)."""
         self.tier_by_pod: Ints = self.tier_by_info[self.pods.info]
         """The tier of each pod, shape (P,)."""
-        self.running: Bools = (view.node >= 0) & ~self.pods.terminating[self.pods.info]
+        self.running: Bools = view.mask_placed() & ~self.pods.terminating[self.pods.info]
         """Whether each pod is on a node and not terminating, shape (P,)."""
 
     @cached_property
@@ -102,7 +102,7 @@ class Tiers:
 
     def build_reports(self) -> tuple[PriorityTier, ...]:
         """Build a report about each tier: its numbers of pods and nodes, its requests, and whether it preempts."""
-        is_bound = self.view.node >= 0
+        is_bound = self.view.mask_placed()
         pods = self.count_pods_by_tier(is_bound)
         pending = self.count_pods_by_tier(~is_bound)
         user_facing = self.count_pods_by_tier(is_bound & self.behind_service[self.pods.info])

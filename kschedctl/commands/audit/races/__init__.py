@@ -87,7 +87,7 @@ def find_competing_schedulers(view: Fork) -> tuple[tuple[str, ...], tuple[int, .
     Return the sorted names of these schedulers and the rows of the shared nodes.
     """
     names = [info.spec.scheduler_name for info in view.pods.infos]
-    is_bound = view.node >= 0
+    is_bound = view.mask_placed()
     is_rival_info = np.array([name not in view.settings.served for name in names], np.bool_)
     is_of_rival = is_rival_info[view.pods.info]
     rows_of_rivals = view.node[is_bound & is_of_rival]
@@ -142,8 +142,8 @@ def _build_headline(races: Races | None, rivals: tuple[str, ...], shared: int, v
         return f"{schedulers_text}: {format_percent(without_expiry.share)} of pods double-booked at {setting_text}"
     share = format_percent(_find_result(races, SIMULATED_EXPIRY).share)
     return (
-        f"kube-scheduler {version} never expires assumed pods; with an expiry of {SIMULATED_EXPIRY}, {share} of pods "
-        f"would be double-booked at {setting_text}"
+        f"no pods can be double-booked, since kube-scheduler {version} never expires assumed pods; with an expiry of "
+        f"{SIMULATED_EXPIRY}, {share} of pods would be, at {setting_text}"
     )
 
 

@@ -258,7 +258,7 @@ class Measures:
 def measure_cluster(view: Fork) -> Measures:
     """Measure the size, the load, the pod rate and the latencies of a cluster. Unknown measures are None."""
     nodes = len(view.nodes)
-    bound_pods = int((view.node >= 0).sum())
+    bound_pods = int(view.mask_placed().sum())
     load = _measure_load(view)
     has_load = bool(load and bound_pods)
     return Measures(

@@ -75,7 +75,7 @@ def build_sampling_evidence(section: SamplingSection, style: Style) -> Page:
 
 def _build_setting_line(setting: SamplingSetting) -> Block:
     """Build the line about percentageOfNodesToScore and the number of feasible nodes that it requires."""
-    current = "0, which stands for (50 - nodes/125)%, but at least 5%"
+    current = "0, the default, means (50 - nodes/125)%, but at least 5%"
     if setting.configured:
         current = f"{setting.configured} ({setting.origin})"
     if setting.nodes < MIN_SAMPLED_NODES:
@@ -83,7 +83,7 @@ def _build_setting_line(setting: SamplingSetting) -> Block:
     effect = (
         f"{setting.effective}% of {count(setting.nodes, 'node')}; the search stops at {setting.enough:,} feasible nodes"
     )
-    return paragraph(Marked("percentageOfNodesToScore:", Tone.FAINT), f"{current}; that is {effect}")
+    return paragraph(Marked("percentageOfNodesToScore:", Tone.FAINT), f"{current}. Here, that is {effect}")
 
 
 def _build_profile_blocks(profile: SampledProfile, pods: str) -> Page:

@@ -189,7 +189,7 @@ def _iter_distinct_pending_pods(scheduler: Scheduler) -> Iterator[tuple[Pod, int
     for pod in filter(is_pending, scheduler.cluster.unbound_pods()):
         if pod.spec.scheduling_gates:
             continue
-        pods_by_info.setdefault(int(columns.info[columns.index[pod.key]]), []).append(pod)
+        pods_by_info.setdefault(columns.get_info_number(columns.index[pod.key]), []).append(pod)
     return ((pods[0], len(pods)) for pods in pods_by_info.values())
 
 
@@ -199,7 +199,7 @@ def _iter_distinct_running_pods(scheduler: Scheduler) -> Iterator[tuple[Pod, int
     Terminating pods are left out.
     """
     view, pods = scheduler.view, scheduler.view.pods
-    bound_positions = np.flatnonzero(view.node >= 0)
+    bound_positions = np.flatnonzero(view.mask_placed())
     infos, first_places, counts = np.unique(pods.info[bound_positions], return_index=True, return_counts=True)
     first_positions = bound_positions[first_places]
     for info, position, count in zip(infos.tolist(), first_positions.tolist(), counts.tolist(), strict=True):
@@ -450,8 +450,11 @@ def _describe_advice(profile: SampledProfile) -> str:
     if not setting.scores:
         return "kube-scheduler takes the first node that fits: no plugin scores nodes"
     if advice.verdict == "idle" or setting.nodes < LEAST_NODES:
-        reason = f"there are fewer than {LEAST_NODES}" if setting.nodes < LEAST_NODES else "too few fit"
-        return f"All nodes are evaluated, whatever the percentage: {reason}"
+        if setting.nodes < LEAST_NODES:
+            reason = f"percentageOfNodesToScore has no effect below {LEAST_NODES} nodes"
+        else:
+            reason = "so few nodes fit that percentageOfNodesToScore has no effect"
+        return f"All nodes are evaluated: {reason}"
     if current is None or advised is None:
         percentage = _format_current_percentage(setting)
         return f"percentageOfNodesToScore is {percentage}; its cost cannot be measured because no pod fits"

@@ -111,11 +111,18 @@ class DomainPlacement:
         `pods` is the number of the workload's pods. The report includes the effect of losing each domain. If there are
         more than MAX_LOSSES domains, only the loss of the fullest is included.
         """
-        pairs = slice(self.starts[workload], self.starts[workload + 1])
-        fullest_first = np.argsort(-self.pods[pairs], kind="stable")
-        counts = self.pods[pairs][fullest_first].tolist()
-        names = [self.domains.names[domain] for domain in self.domain[pairs][fullest_first].tolist()]
+        # The entries of the workload, one for each of its domains
+        entries = slice(self.starts[workload], self.starts[workload + 1])
+        pods_by_domain, domains = self.pods[entries], self.domain[entries]
+        fullest_first = np.argsort(-pods_by_domain, kind="stable")
+        counts = pods_by_domain[fullest_first].tolist()
+        names = [self.domains.names[domain] for domain in domains[fullest_first].tolist()]
+
+        losses = []
         loss_count = len(counts) if self.size <= MAX_LOSSES else min(len(counts), 1)
+        for lost in range(loss_count):
+            other_counts = counts[:lost] + counts[lost + 1 :]
+            losses.append(LostDomain(names[lost], counts[lost], compute_skew(other_counts, self.size - 1)))
         return WorkloadDomains(
             key=self.domains.key,
             domains=self.size,
@@ -124,10 +131,7 @@ class DomainPlacement:
             skew=compute_skew(counts, self.size),
             most=names[0] if names else "",
             most_pods=counts[0] if counts else 0,
-            losses=tuple(
-                LostDomain(names[i], counts[i], compute_skew(counts[:i] + counts[i + 1 :], self.size - 1))
-                for i in range(loss_count)
-            ),
+            losses=tuple(losses),
         )
 
 
@@ -175,7 +179,7 @@ class Workloads:
 
         # Find the workloads with enough pods on nodes.
         code_by_pod = code_by_info[view.pods.info]
-        bound_positions = np.flatnonzero((view.node >= 0) & (code_by_pod >= 0))
+        bound_positions = np.flatnonzero(view.mask_placed() & (code_by_pod >= 0))
         bound_codes = code_by_pod[bound_positions]
         has_enough_pods = np.bincount(bound_codes, minlength=len(all_owners)) >= MIN_PODS
 

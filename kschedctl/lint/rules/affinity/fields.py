@@ -85,10 +85,11 @@ def find_replicas_with_host_port(workload: Workload) -> Iterator[Problem]:
     host_port = next(iter_host_ports(workload), None)
     if host_port is not None and workload.is_serving_replicas and not workload.spec.host_network:
         path, number = host_port
-        message = f"only one pod per node can use port {number}: {workload.replica_range} replicas need as many nodes"
+        replicas = workload.replica_range
+        message = f"only one pod per node can use port {number}, so {replicas} replicas need {replicas} nodes"
         surge, _ = workload.compute_surge_and_unavailable()
         if surge > 0:
-            message += ", and a rollout needs one more"
+            message += ", and one more for a rollout"
         yield workload.build_problem((*path, "hostPort"), message)
 
 

@@ -157,7 +157,9 @@ def _iter_misspelt_labels(
             if similar is None:
                 continue
             # The similar label has to be in the same cluster
-            owners = [w for w in similar.workloads if context.variants.can_coexist(workload.subject, w.subject)]
+            owners = [
+                owner for owner in similar.workloads if context.variants.can_coexist(workload.subject, owner.subject)
+            ]
             if owners:
                 owner = workload if workload in owners else owners[0]
                 yield _MisspeltLabel(f"{key}={value}", similar.label, owner)
@@ -207,7 +209,7 @@ def _selects_no_workload(context: LintContext, workload: Workload, term: Require
     if term.selects_itself or term.selector.matches_nothing or not term.namespace_selector.matches_nothing:
         return False
     for namespace in term.namespaces:
-        neighbours = [w for w in context.workloads_by_namespace.get(namespace, ()) if w is not workload]
+        neighbours = [other for other in context.workloads_by_namespace.get(namespace, ()) if other is not workload]
         if not any(context.variants.can_coexist(neighbour.subject, workload.subject) for neighbour in neighbours):
             return False
         if context.select_workloads(namespace, term.selector):
@@ -348,12 +350,13 @@ def find_rollout_deadlocks(context: LintContext) -> Iterator[Problem]:
         if workload.kind != "Deployment" or not workload.subject.document or not must_start_new_pod_first:
             continue
         for term in iter_required_anti_affinity(workload):
-            eligible = facts.get_eligible_nodes(workload)
-            rows = facts.pick_row_per_domain(term.key, eligible)
-            has_unlabelled_nodes = (eligible & ~facts.get_nodes_with_label(term.key)).any()
-            if not term.selects_itself or not term.matches_all_revisions or has_unlabelled_nodes:
+            if not term.selects_itself or not term.matches_all_revisions:
                 continue
-            if len(rows) and workload.replicas == len(rows) and facts.is_cluster_full_after_placing(workload, rows):
+            eligible = facts.get_eligible_nodes(workload)
+            has_unlabelled_nodes = (eligible & ~facts.get_nodes_with_label(term.key)).any()
+            rows = facts.pick_row_per_domain(term.key, eligible)
+            is_pod_in_every_domain = len(rows) > 0 and workload.replicas == len(rows) and not has_unlabelled_nodes
+            if is_pod_in_every_domain and facts.is_cluster_full_after_placing(workload, rows):
                 domains = format_usable_domains(len(rows), term.key)
                 has_pod = agreeing(len(rows), "the only usable domain has", f"all {domains} have")
                 message = f"{has_pod} an old pod, and no old pod may stop before a new one runs: no rollout ever ends"

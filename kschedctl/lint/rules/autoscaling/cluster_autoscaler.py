@@ -116,7 +116,7 @@ CA_GROUP_UNUSABLE = Rule(
     "ca-group-unusable",
     NOTE,
     find_node_groups_with_untolerated_taints,
-    summary="A node group whose new nodes have a taint whose key no pod tolerates",
+    summary="Node group with a taint that no pod tolerates",
     why="The Cluster Autoscaler adds nodes only for pods that can run on them, so the group stays empty.",
     fix="Remove the taint from the node template, or add the toleration to the pods that should run on these nodes",
     source="https://cluster-api.sigs.k8s.io/tasks/automated-machine-management/autoscaling",

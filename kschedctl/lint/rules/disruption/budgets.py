@@ -73,7 +73,7 @@ PDB_OVER_HPA_MIN = Rule(
     "pdb-over-hpa-min",
     WARNING,
     find_budgets_over_autoscaler_minimum,
-    summary="minAvailable that is not below the minReplicas of the HorizontalPodAutoscaler",
+    summary="minAvailable is at least the minReplicas of the HorizontalPodAutoscaler",
     why="At minReplicas, no pod may be evicted, so drains hang when the load is low.",
     fix="Use maxUnavailable, or raise minReplicas above minAvailable",
     source=doc.BUDGETS,

@@ -54,7 +54,7 @@ def _fits_only_on_present_node(context: LintContext, workload: Workload, row: Ro
     """
     view = context.facts.view.fork()
     pod_keys = {pod.key for pod in context.facts.pods_by_owner[workload.owner]}
-    position = next(p for p in view.pods_on(row) if view.pods.objects[p].key in pod_keys)
+    position = next(candidate for candidate in view.pods_on(row) if view.pods.objects[candidate].key in pod_keys)
     view.forget(position)
     cycle = context.facts.replay_cycle(workload, view)
     if cycle is None or cycle.error is not None:
@@ -111,7 +111,7 @@ def _find_blocking_budgets(context: LintContext) -> dict[int, list[Subject]]:
         if budget.status.disruptions_allowed > 0 or selector is None:
             continue
         subject = Subject("PodDisruptionBudget", budget.metadata.name, budget.metadata.namespace)
-        is_covered = pods.match_infos(selector, frozenset((budget.metadata.namespace,)))[pods.info] & (view.node >= 0)
+        is_covered = pods.match_infos(selector, frozenset((budget.metadata.namespace,)))[pods.info] & view.mask_placed()
         for row in np.unique(view.node[is_covered]).tolist():
             budgets_by_row.setdefault(row, []).append(subject)
     return budgets_by_row

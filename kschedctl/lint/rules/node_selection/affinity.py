@@ -185,9 +185,9 @@ def find_pods_pinned_to_node(context: LintContext) -> Iterator[Problem]:
     the message also names a claim that then stays unbound, if there is one.
     """
     waiting_classes = {
-        c.metadata.name
-        for c in context.list_all_objects(StorageClass)
-        if c.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+        storage_class.metadata.name
+        for storage_class in context.list_all_objects(StorageClass)
+        if storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
     }
     for workload in context.workloads:
         spec = workload.spec

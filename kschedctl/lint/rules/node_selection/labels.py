@@ -359,15 +359,20 @@ def find_os_mismatches(workload: Workload) -> Iterator[Problem]:
     field, pod_os = _find_pod_os(workload)
     if pod_os not in _OPERATING_SYSTEMS:
         return
-    conditions = [
-        alternative.conditions.by_key.get(OS) for alternative in list_node_condition_alternatives(workload.spec)
-    ]
-    allowed_sets = [values.allowed for values in conditions if values is not None and values.allowed is not None]
-    if allowed_sets and not any(pod_os in allowed for allowed in allowed_sets):
-        systems = ", ".join(sorted({system for allowed in allowed_sets for system in allowed}))
-        message = f"{field} is for {pod_os}, but the pods select {systems} nodes, where the kubelet rejects them"
-        yield workload.build_problem(get_selection_path(workload), message)
-    elif pod_os == "windows" and field == _OS_NAME and not allowed_sets and not workload.spec.node_name:
+    allowed_sets = []  # for each alternative that restricts the operating system
+    for alternative in list_node_condition_alternatives(workload.spec):
+        values = alternative.conditions.by_key.get(OS)
+        if values is not None and values.allowed is not None:
+            allowed_sets.append(values.allowed)
+    if allowed_sets:
+        selected_systems = sorted(set().union(*allowed_sets))
+        if pod_os not in selected_systems:
+            message = (
+                f"{field} is for {pod_os}, but the pods select {', '.join(selected_systems)} nodes, where the kubelet "
+                "rejects them"
+            )
+            yield workload.build_problem(get_selection_path(workload), message)
+    elif pod_os == "windows" and field == _OS_NAME and not workload.spec.node_name:
         message = "the scheduler ignores spec.os, so the pods may be placed on linux nodes"
         yield workload.build_problem(("os", "name"), message)
 

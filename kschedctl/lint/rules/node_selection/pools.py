@@ -42,12 +42,8 @@ def find_pods_without_node_pool(context: LintContext) -> Iterator[Problem]:
         return
     pool_keys = {key for _, pool in pools for key in _list_declared_keys(pool)}
     for workload in context.workloads:
-        keys = {
-            key
-            for alternative in list_node_condition_alternatives(workload.spec)
-            for key in alternative.conditions.by_key
-        }
         # A workload that uses no label of a pool may be for other nodes
+        keys = _find_selected_keys(workload)
         selects_pool_nodes = any(key in pool_keys or key.startswith(_KARPENTER_PREFIXES) for key in keys)
         if not selects_pool_nodes or workload.kind == "DaemonSet":
             continue
@@ -57,6 +53,14 @@ def find_pods_without_node_pool(context: LintContext) -> Iterator[Problem]:
             names = ", ".join(subject.name for subject, _ in pools)
             message = f"no NodePool ({names}) can create a node that meets {describe_node_conditions(workload)}"
             yield workload.build_problem(get_selection_path(workload), message)
+
+
+def _find_selected_keys(workload: Workload) -> set[str]:
+    """Return the keys of the node labels by which the workload selects nodes, in any alternative of its affinity."""
+    keys: set[str] = set()
+    for alternative in list_node_condition_alternatives(workload.spec):
+        keys.update(alternative.conditions.by_key)
+    return keys
 
 
 NA_NODEPOOL_IMPOSSIBLE = Rule(

@@ -51,7 +51,7 @@ PC_VALUE_OVER_1E9 = Rule(
 
 def find_reserved_class_names(context: LintContext) -> Iterator[Problem]:
     """Find PriorityClasses whose name begins with system-, except the classes that Kubernetes itself creates."""
-    system_classes = {(c.metadata.name, c.value) for c in SYSTEM_CLASSES}
+    system_classes = {(system_class.metadata.name, system_class.value) for system_class in SYSTEM_CLASSES}
     for subject, priority_class in context.list_linted_objects(PriorityClass):
         name = priority_class.metadata.name
         is_system_class = (name, priority_class.value) in system_classes and not priority_class.global_default
@@ -264,7 +264,11 @@ def find_workloads_without_priority_class(context: LintContext) -> Iterator[Prob
 
     Finds nothing if there is a global default, or if not all classes are known.
     """
-    classes = [c for c in context.list_all_objects(PriorityClass) if not c.metadata.name.startswith(RESERVED_PREFIX)]
+    classes = [
+        priority_class
+        for priority_class in context.list_all_objects(PriorityClass)
+        if not priority_class.metadata.name.startswith(RESERVED_PREFIX)
+    ]
     if not _are_classes_known(context) or any(priority_class.global_default for priority_class in classes):
         return
     serving_workloads = [workload for workload in context.workloads if workload.kind in SERVING_KINDS]
@@ -425,8 +429,12 @@ def find_highest_classes_without_quota(context: LintContext) -> Iterator[Problem
         for expression in quota.spec.scope_selector.match_expressions:
             if expression.scope_name == "PriorityClass":
                 limited_classes |= set(expression.values or context.priority_classes)
-    classes = [c for c in context.list_all_objects(PriorityClass) if not c.metadata.name.startswith(RESERVED_PREFIX)]
-    highest_value = max((c.value for c in classes), default=0)
+    values = [
+        known_class.value
+        for known_class in context.list_all_objects(PriorityClass)
+        if not known_class.metadata.name.startswith(RESERVED_PREFIX)
+    ]
+    highest_value = max(values, default=0)
     for subject, priority_class in context.list_linted_objects(PriorityClass):
         is_highest = priority_class.value == highest_value > 0
         if is_highest and priority_class.metadata.name not in limited_classes:

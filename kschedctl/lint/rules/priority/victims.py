@@ -94,7 +94,7 @@ def _find_nodes_with_matched_lower_priority_pods(context: LintContext, term: Req
     """Return a mask (N,) of the nodes in domains with a bound pod of lower priority that the term matches."""
     view = context.facts.view
     is_lower_match = _match_pod_infos(context, term) & (view.pods.priority < priority)
-    rows = view.node[is_lower_match[view.pods.info] & (view.node >= 0)]
+    rows = view.node[is_lower_match[view.pods.info] & view.mask_placed()]
     codes = view.nodes.label(term.key).codes
     return np.isin(codes, codes[rows]) & (codes >= 0)
 
@@ -223,7 +223,7 @@ def _list_priorities_of_matched_pods(context: LintContext, term: RequiredTerm) -
     """Return an array with the priority of each bound pod that a term matches."""
     view = context.facts.view
     pods = view.pods
-    is_bound_match = _match_pod_infos(context, term)[pods.info] & (view.node >= 0)
+    is_bound_match = _match_pod_infos(context, term)[pods.info] & view.mask_placed()
     return pods.priority[pods.info[is_bound_match]]
 
 

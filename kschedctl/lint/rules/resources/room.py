@@ -59,7 +59,7 @@ def find_pods_larger_than_any_node(context: LintContext) -> Iterator[Problem]:
             tainted_message = _describe_tainted_nodes(context, workload, requests)
             if tainted_message:
                 fix = "Tolerate the taint, or lower the requests"
-                yield workload.build_problem(("containers",), f"{tainted_message}; it {message}", fix)
+                yield workload.build_problem(("containers",), f"{tainted_message}; {message}", fix)
             else:
                 yield workload.build_problem(("containers",), message)
 
@@ -96,7 +96,7 @@ def _describe_tainted_nodes(context: LintContext, workload: Workload, requests: 
     value = f"={taint.value}" if taint.value else ""
     are, taint_of = agreeing(number, "is", "are"), agreeing(number, "its taint", "their taint")
     enough = f"{counted(number, 'node')} ({facts.format_node_names(tainted)}) {are} large enough"
-    return f"{enough}, but it does not tolerate {taint_of} {taint.key}{value}:{taint.effect}"
+    return f"{enough}, but the pod does not tolerate {taint_of} {taint.key}{value}:{taint.effect}"
 
 
 def _are_full_of_fixed_pods(context: LintContext, requests: Amounts, nodes: Bools) -> bool:
@@ -121,9 +121,10 @@ def _describe_excessive_requests(context: LintContext, requests: Amounts, eligib
     parts = []
     for name, column in (excessive_columns or requested_columns).items():
         (requested, maximum), unit = format_for_sentence(name, int(requests[column]), int(maximums[column]))
-        parts.append(f"{requested} {unit} (such a node has at most {maximum})")
+        largest = f"at most {maximum}" if maximum != "0" else "none"
+        parts.append(f"{requested} {unit} (these nodes have {largest})")
     nodes = counted(eligible.sum(), "usable node")
-    return f"fits on none of {nodes}, even without movable pods, since it requests {', '.join(parts)}"
+    return f"even without movable pods, it fits on none of {nodes}, since it requests {' and '.join(parts)}"
 
 
 def find_workloads_without_contiguous_room(context: LintContext) -> Iterator[Problem]:
@@ -194,7 +195,7 @@ RQ_DAEMONSET_OVERHEAD = Rule(
     WARNING,
     find_daemon_sets_without_room,
     summary="DaemonSet that does not fit on some of its nodes",
-    why="Nodes without room stay without the DaemonSet, or its pods preempt other pods.",
+    why="Nodes without room get no pod of the DaemonSet, unless the pod preempts others.",
     fix="Lower the requests of the DaemonSet, or give it a priority with which it preempts other pods",
     source="https://github.com/kubernetes/kubernetes/pull/32677",
     needs_cluster=True,
@@ -354,7 +355,7 @@ def _can_count_running_pods(facts: ClusterFacts, workload: Workload) -> bool:
     if workload.subject.namespace:
         return True
     # Without a namespace, running pods of an owner of the same name may or may not be the workload's.
-    return not any(o.kind == workload.kind and o.name == workload.subject.name for o in facts.pods_by_owner)
+    return not any(owner.kind == workload.kind and owner.name == workload.subject.name for owner in facts.pods_by_owner)
 
 
 def _fits_without_replay(facts: ClusterFacts, workload: Workload, count: int) -> bool:
@@ -374,6 +375,7 @@ def _fits_without_replay(facts: ClusterFacts, workload: Workload, count: int) ->
         return False
     requests = facts.get_requests(workload)
     is_requested = requests > 0
-    free = np.maximum(facts.free_amounts[facts.get_eligible_nodes(workload)][:, is_requested], 0)
+    free_amounts = facts.free_amounts[facts.get_eligible_nodes(workload)]
+    free = np.maximum(free_amounts[:, is_requested], 0)
     pods_per_node = (free // requests[is_requested]).min(axis=1)
     return bool(pods_per_node.sum() >= count)

@@ -231,7 +231,7 @@ TS_SKEW_NEVER_BINDS = Rule(
     "ts-skew-never-binds",
     NOTE,
     find_ineffective_max_skews,
-    summary="maxSkew that is not below the number of replicas",
+    summary="maxSkew is at least the number of replicas",
     why="The skew can never exceed maxSkew, so the constraint has no effect.",
     fix="Lower maxSkew; the usual value is 1",
     source=doc.SPREAD,

@@ -244,7 +244,7 @@ def _select_counted_pods(context: LintContext, spread: HardSpread, selector: Sel
     view = context.facts.view
     pods = view.pods
     selected_infos = pods.match_infos(selector, frozenset((spread.workload.namespace,))) & ~pods.terminating
-    return np.asarray(selected_infos[pods.info] & (view.node >= 0) & spread.counted[view.node], np.bool_)
+    return np.asarray(selected_infos[pods.info] & view.mask_placed() & spread.counted[view.node], np.bool_)
 
 
 def _count_pods_per_domain(context: LintContext, spread: HardSpread, selector: Selector) -> Counts:

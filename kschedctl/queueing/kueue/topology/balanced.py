@@ -64,11 +64,12 @@ def _find_best_siblings(counts: DomainCapacities, request: PlacementRequest, gat
 
     The best group has the highest threshold and, among equal thresholds, needs the fewest domains.
     """
+    levels = counts.tree.levels
     if request.level == 0:
-        groups = [list(range(len(counts.tree.levels[0].values)))]
+        groups = [list(range(len(levels[0].values)))]
     else:
         above = request.level - 1
-        groups = [list(counts.get_children(above, index)) for index in range(len(counts.tree.levels[above].values))]
+        groups = [list(counts.get_children(above, parent)) for parent in range(len(levels[above].values))]
 
     best: _Candidate | None = None
     for siblings in groups:
@@ -89,17 +90,16 @@ def _evaluate_siblings(
     not hold all pods, or only with a threshold below ``best_threshold``.
     """
     # The domains that are needed without a threshold, at the level below if slices share a domain of a lower level
-    search = DomainSearch(counts.copy(), request, gates)
-    level = request.level
-    has_lower = level < request.slice_level
-    lower_level = level + 1 if has_lower else level
-    lower = search.counts.list_children(level, siblings) if has_lower else siblings
+    search = DomainSearch(counts, request, gates)
+    lower_level, lower = request.level, siblings
+    if request.level < request.slice_level:
+        lower_level, lower = request.level + 1, counts.list_children(request.level, siblings)
     greedy = _take_domains_greedily(search, lower_level, lower)
     if greedy is None:
         return None
 
     # The threshold is an equal share of the slices, limited by the domains with the least room among them
-    room = search.counts.at_level(lower_level)
+    room = counts.at_level(lower_level)
     threshold = request.slices // greedy.number
     if greedy.last_with_leader is not None:
         threshold = min(threshold, int(room.slices_with_leader[greedy.last_with_leader]))
@@ -110,20 +110,25 @@ def _evaluate_siblings(
         threshold_beside_leader = min(threshold, int(room.slices_with_leader[greedy.last]))
     if threshold < best_threshold:
         return None
-    _clear_small_domains_on_two_levels(search.counts, level, siblings, threshold, request)
-    pruned = _take_domains_greedily(search, level, siblings)
 
-    # If the pods no longer fit, a lower threshold that leaves room for the leader in the last domain may help
-    if pruned is None and threshold_beside_leader < threshold:
-        if threshold_beside_leader <= 0 or threshold_beside_leader < best_threshold:
-            return None
-        threshold = threshold_beside_leader
-        search = DomainSearch(counts.copy(), request, gates)
-        _clear_small_domains_on_two_levels(search.counts, level, siblings, threshold, request)
-        pruned = _take_domains_greedily(search, level, siblings)
-    if pruned is None:
-        return None
-    return _Candidate(threshold, pruned.number, search.counts, siblings)
+    # If the pods do not fit, a lower threshold that leaves room for the leader in the last domain may help
+    candidate = _prune_siblings(counts, siblings, request, gates, threshold)
+    if candidate is None and max(best_threshold, 1) <= threshold_beside_leader < threshold:
+        candidate = _prune_siblings(counts, siblings, request, gates, threshold_beside_leader)
+    return candidate
+
+
+def _prune_siblings(
+    counts: DomainCapacities, siblings: list[int], request: PlacementRequest, gates: FeatureGates, threshold: int
+) -> _Candidate | None:
+    """Return the siblings as a candidate in whose copy of the counts domains below the threshold are empty.
+
+    Return None if the pods do not fit into the other domains.
+    """
+    search = DomainSearch(counts.copy(), request, gates)
+    _clear_small_domains_on_two_levels(search.counts, request.level, siblings, threshold, request)
+    greedy = _take_domains_greedily(search, request.level, siblings)
+    return None if greedy is None else _Candidate(threshold, greedy.number, search.counts, siblings)
 
 
 def _take_domains_greedily(search: DomainSearch, level: int, domains: Sequence[int]) -> _Greedy | None:

@@ -123,16 +123,17 @@ class DomainSearch:
         return level, self._choose_several_domains(level, domains.tolist())
 
     def _find_tightest_domain(self, level: int, domains: Indexes) -> int | None:
-        """Return a single domain that holds all slices and leaders, preferably with the least room, or None.
+        """Return a single domain that holds all slices and leaders, or None if there is none to choose.
 
-        ``domains`` is sorted as by ``sort_domains_for_leader``. If domains with the least free capacity come first, the
-        first that fits is returned. Otherwise, the first domain has the most room, and the result is None if it is too
-        small. There is one exception: if affinity counts and the level is required, later domains are tried, too. If
-        affinity counts, the result has the affinity score of the first domain that fits.
+        ``domains`` is sorted as by ``sort_domains_for_leader``. If the domains with the least free capacity come first,
+        the first domain that is large enough is chosen. Otherwise, the first domain has the most room, and nothing is
+        chosen if it is too small. If it is large enough, the domain with the least sufficient room is chosen. If
+        affinity counts, only domains with the affinity score of the first large enough domain are considered. If the
+        level is also required, they are considered even if the first domain is too small.
         """
-        counts, request = self.counts, self.request
-        has_room_for_slices = counts.slices_with_leader[level][domains] >= request.slices
-        has_room_for_leaders = counts.leaders[level][domains] >= request.leaders
+        room, request = self.counts.at_level(level), self.request
+        has_room_for_slices = room.slices_with_leader[domains] >= request.slices
+        has_room_for_leaders = room.leaders[domains] >= request.leaders
         fitting = np.flatnonzero(has_room_for_slices & has_room_for_leaders)
         if not len(fitting):
             return None
@@ -220,9 +221,9 @@ class DomainSearch:
         """
         if not self._respects_affinity:
             return domains
-        scores = self.counts.affinity[level][domains]
-        differs = np.flatnonzero(scores != scores[0])
-        return domains[: int(differs[0])] if len(differs) else domains
+        scores = self.counts.at_level(level).affinity[domains]
+        differing_places = np.flatnonzero(scores != scores[0])
+        return domains[: int(differing_places[0])] if len(differing_places) else domains
 
     def _move_leader_domain_first(
         self, level: int, domains: list[int], count: int, leaders: int, slice_size: int, *, by_slices: bool

@@ -19,8 +19,8 @@ from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated_taint
 from kschedctl.queueing.kueue.amounts import Requests, saturate, sum_requests
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
 from kschedctl.queueing.kueue.node_affinity import matches_required_affinity, score_preferred_affinity
-from kschedctl.queueing.kueue.topology.domain_search import PlacementError, PlacementRequest
-from kschedctl.queueing.kueue.topology.placement import place_pods
+from kschedctl.queueing.kueue.topology.balanced import place_slices_evenly
+from kschedctl.queueing.kueue.topology.domain_search import DomainSearch, PlacementError, PlacementRequest
 from kschedctl.queueing.kueue.topology.tree import Counts, DomainCapacities, Indexes, TopologyTree, count_fitting_pods
 from kschedctl.queueing.kueue.workloads import DomainCount, DomainRequests, TopologyPlacement
 
@@ -366,15 +366,8 @@ class TopologySnapshot:
         exclusions.nodes = matches.exclusions.nodes
         exclusions.by_reason = Counter(matches.exclusions.by_reason)
 
-        # The free capacity by resource. Shape: leaves
-        remaining = self._free.copy() if assume_empty else self._free - self._usage
-        for values, assumed_requests in assumed.items():
-            leaf = self.tree.leaf_indexes.get(values)
-            if leaf is not None:
-                self._add_requests(remaining, leaf, assumed_requests, -1)
-        capacity = {resource: remaining[row] for resource, row in self._rows.items()}
-
         # The workers that fit without a leader
+        capacity = self._compute_remaining_capacity(assumed, assume_empty=assume_empty)
         size = len(self.tree.levels[-1].values)
         requests = sum_requests([workers.pod_requests, _ONE_POD])
         pods = count_fitting_pods(requests, capacity, size)
@@ -397,6 +390,18 @@ class TopologySnapshot:
         counts.leaders[-1] = np.where(matches.is_match & fits_leader, 1, 0)
         counts.pods_with_leader[-1] = np.where(matches.is_match, pods_with_leader, 0)
         return counts
+
+    def _compute_remaining_capacity(self, assumed: AssumedUsage, *, assume_empty: bool) -> dict[str, Counts]:
+        """Return, by resource, what is left of each leaf's capacity (leaves,) after the assumed usage.
+
+        The usage of Workloads is subtracted as well, unless ``assume_empty`` is set.
+        """
+        remaining = self._free.copy() if assume_empty else self._free - self._usage
+        for values, assumed_requests in assumed.items():
+            leaf = self.tree.leaf_indexes.get(values)
+            if leaf is not None:
+                self._add_requests(remaining, leaf, assumed_requests, -1)
+        return {resource: remaining[row] for resource, row in self._rows.items()}
 
     def _count_resource_exclusions(
         self, requests: Requests, capacity: Mapping[str, Counts], is_full: NDArray[np.bool_], exclusions: Exclusions
@@ -510,3 +515,69 @@ def list_slice_constraints(request: TopologyRequest | None) -> tuple[SliceConstr
     if request.pod_set_slice_required_topology is None:
         return ()
     return (SliceConstraint(request.pod_set_slice_required_topology, request.pod_set_slice_size or 0),)
+
+
+def place_pods(
+    counts: DomainCapacities, request: PlacementRequest, gates: FeatureGates, exclusions: str
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Distribute the pods of a request among domains of the lowest level.
+
+    Return the numbers of workers and of leaders, each by domain index. The counts are changed in place. Raises
+    PlacementError if the pods do not fit. ``exclusions`` is appended to its message.
+    """
+    # Choose the level and its domains, which balanced placement may have filled already
+    balanced = None
+    if Gate.TAS_BALANCED_PLACEMENT in gates and not (request.is_required or request.is_unconstrained):
+        balanced = place_slices_evenly(counts, request, gates)
+    if balanced is None:
+        search = DomainSearch(counts, request, gates, exclusions)
+        level, domains = search.choose_level_and_domains(request.level)
+    else:
+        counts, level, domains = balanced
+        search = DomainSearch(counts, request, gates, exclusions)
+
+    # Go down to the level of slices with whole slices, choosing among the children of all domains
+    domains = search.distribute_pods(level, domains, request.count, request.leaders, request.slice_size, by_slices=True)
+    last = len(counts.tree.levels) - 1
+    while level < min(last, request.slice_level) and balanced is None:
+        children = search.sort_domains(level + 1, counts.list_children(level, domains))
+        level += 1
+        domains = search.distribute_pods(
+            level, children, request.count, request.leaders, request.slice_size, by_slices=True
+        )
+
+    # Go down to the lowest level, choosing among the children of each domain separately
+    while level < last:
+        domains = _distribute_to_children(search, level, domains)
+        level += 1
+
+    lowest = counts.at_level(last)
+    workers = {domain: int(lowest.pods[domain]) for domain in domains if lowest.pods[domain] > 0}
+    leaders: dict[int, int] = {}
+    if request.leaders:
+        leaders = {domain: int(lowest.leaders[domain]) for domain in domains if lowest.leaders[domain] > 0}
+    return workers, leaders
+
+
+def _distribute_to_children(search: DomainSearch, level: int, domains: Sequence[int]) -> list[int]:
+    """Distribute each domain's pods among its children, in slices that must not be split at this level.
+
+    Return the children that get pods.
+    """
+    counts, request = search.counts, search.request
+    here, below = counts.at_level(level), counts.at_level(level + 1)
+
+    # Below the level of slices, only the slices within slices have to stay together
+    size = request.slice_size
+    if level >= request.slice_level:
+        size = request.inner_sizes.get(level + 1, 1)
+
+    chosen: list[int] = []
+    for domain in domains:
+        children = search.sort_domains(level + 1, counts.get_children(level, domain))
+        if size > 1:
+            below.slices[children] = below.pods[children] // size
+            below.slices_with_leader[children] = below.pods_with_leader[children] // size
+        pods, leaders = int(here.pods[domain]), int(here.leaders[domain])
+        chosen += search.distribute_pods(level + 1, children, pods, leaders, size, by_slices=size > 1)
+    return chosen

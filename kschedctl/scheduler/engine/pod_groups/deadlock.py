@@ -52,9 +52,17 @@ def find_blocking_gangs(
     view = cycle.view
     if not is_half_placed(view, cycle.key):
         return []
-    gangs: list[AnyGroupKey] = [*(view.pods.positions_by_group if own_groups else ()), *view.pods.positions_by_gang]
+    gangs: list[AnyGroupKey] = [*view.pods.positions_by_gang]
+    if own_groups:
+        gangs = [*view.pods.positions_by_group, *gangs]
     half_placed = [key for key in gangs if key != cycle.key and is_half_placed(view, key)]
-    return [key for key in half_placed[:MAX_TRIED] if fits(cycle.run(_remove_gang(view, key), post_filter=False))]
+
+    blocking = []
+    for key in half_placed[:MAX_TRIED]:
+        result = cycle.run(_remove_gang(view, key), post_filter=False)
+        if fits(result):
+            blocking.append(key)
+    return blocking
 
 
 def _get_min_pod_count(view: Fork, key: AnyGroupKey) -> int:

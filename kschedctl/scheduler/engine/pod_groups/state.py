@@ -80,8 +80,8 @@ def find_group_state(view: Fork, key: GroupKey) -> PodGroupState:
     if view.group_since is not None:
         scheduled |= view.mask_placed_before_group()[positions]
     waiting = positions[~scheduled]
-    served = [view.pods.infos[number].spec.scheduler_name in view.settings.served for number in view.pods.info[waiting]]
-    return PodGroupState(waiting[np.array(served, np.bool_)], positions[scheduled])
+    is_served = [view.pods.get_info(position).spec.scheduler_name in view.settings.served for position in waiting]
+    return PodGroupState(waiting[np.array(is_served, np.bool_)], positions[scheduled])
 
 
 def find_completing_pod(view: Fork, key: AnyGroupKey, arrivals: Sequence[int]) -> Position | None:

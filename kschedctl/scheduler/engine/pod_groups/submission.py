@@ -68,9 +68,10 @@ def _build_failure_before_1_37(
     """Build a member's failure as versions before v1.37 report it. Only newer versions need its `position`.
 
     `member` is None if the pod was not tried. After an error of the group, the failure is the member's own error or, if
-    it has none, the group's error. A member that was not tried fails with the group's status. So does a placed member
-    of a group that waits for preemption, and it is nominated for its node. A member that fits, although too few others
-    do, is Unschedulable because of its group. Any other member fails with its own status.
+    it has none, the group's error. Otherwise, a member that was not tried fails with the group's status. If the group
+    waits for preemption, a placed member also fails with the group's status and is nominated for its node. A member
+    that fits, although too few others do, is Unschedulable because of its group. Any other member fails with its own
+    status.
     """
     if result.status.code is Code.ERROR:
         return _build_error_failure(result, member)

@@ -86,7 +86,7 @@ def find_potential_victims(view: Fork, priority: int, release: KubeVersion) -> l
 
 def find_preemption_priorities(view: Fork, roles: Mapping[GroupKey, PreemptionRole]) -> Counts:
     """Return each pod's priority in preemption: the priority of its group's role, or its own priority."""
-    priorities: Counts = view.pods.priority[view.pods.info]
+    priorities: Counts = view.pods.pod_priorities
     for key, role in roles.items():
         if role.priority is not None:
             priorities[view.pods.positions_by_group.get(key, NO_MEMBERS)] = role.priority

@@ -65,7 +65,7 @@ class Budgets:
         These are the PDBs with a non-empty selector that select the pod. A pod without labels has none. The answer is
         cached by PodInfo.
         """
-        number = int(self.view.pods.info[position])
+        number = self.view.pods.get_info_number(position)
         if number not in self._protecting_by_info:
             labelled = bool(self.view.pods.infos[number].labels)
             self._protecting_by_info[number] = tuple(
@@ -80,7 +80,7 @@ class Budgets:
 
         These are all PDBs that select the pod, even with an empty selector. The answer is cached by PodInfo.
         """
-        number = int(self.view.pods.info[position])
+        number = self.view.pods.get_info_number(position)
         if number not in self._selecting_by_info:
             self._selecting_by_info[number] = tuple(self._list_budgets_selecting_info(number))
         return self._selecting_by_info[number]
@@ -122,13 +122,38 @@ class Budgets:
         violating = np.zeros(len(pods), np.bool_)
         if not self._budgets:
             return violating
+        # Sort the pairs of a pod and one of its PDBs by PDB and node.
         pod_indexes, budget_indexes = self._pair_pods_with_budgets(pods)
-        # Number the pods of each PDB on each node. A pod whose number reaches the allowed disruptions is a violation.
-        budget_and_node = budget_indexes * len(self.view.nodes) + self.view.node[pods[pod_indexes]]
+        rows = self.view.node[pods[pod_indexes]]
+        budget_and_node = budget_indexes * len(self.view.nodes) + rows  # one number for both
         order = np.argsort(budget_and_node, kind="stable")
-        exceeds = rank_within_runs(budget_and_node[order]) >= self._statuses.allowed[budget_indexes[order]]
-        violating[pod_indexes[order[exceeds]]] = True
+
+        # Number the pods of each PDB on each node. A pod whose number reaches the allowed disruptions is a violation.
+        numbers = rank_within_runs(budget_and_node[order])
+        exceeds = numbers >= self._statuses.allowed[budget_indexes[order]]
+        violating[pod_indexes[order][exceeds]] = True
         return violating
+
+    def find_possible_violations(self, pods: Positions, importance: Positions) -> tuple[Bools, Bools]:
+        """Return two masks over pods of one node: whose eviction violates a PDB in some order, and in every order.
+
+        `importance` (one number per pod) is lower for pods that are more important. Pods with the same number are
+        evicted in an arbitrary order, in which they use up the disruptions that their PDBs allow.
+        """
+        in_some_order = np.zeros(len(pods), np.bool_)
+        in_every_order = np.zeros(len(pods), np.bool_)
+        indexes_by_budget: dict[str, list[int]] = {}
+        for index, position in enumerate(pods.tolist()):
+            for budget in self.find_protecting_budgets(position):
+                if self.view.pods.objects[position].metadata.name not in self._budgets[budget].status.disrupted_pods:
+                    indexes_by_budget.setdefault(budget, []).append(index)
+        for budget, indexes in indexes_by_budget.items():
+            allowed = self._budgets[budget].status.disruptions_allowed
+            ranks = importance[indexes]
+            ordered_ranks = np.sort(ranks)
+            in_some_order[indexes] |= np.searchsorted(ordered_ranks, ranks, side="right") - 1 >= allowed
+            in_every_order[indexes] |= np.searchsorted(ordered_ranks, ranks, side="left") >= allowed
+        return in_some_order, in_every_order
 
     def find_units_violating_budgets(
         self, units: Iterable[Sequence[Position]], *, charges_all_pods: bool
@@ -170,15 +195,16 @@ class Budgets:
 
         A pair is left out if the API server has already recorded the pod's disruption.
         """
-        starts, budgets = self._budgets_by_info
-        info = self.view.pods.info[pods]
-
         # Repeat each pod's index as often as it has PDBs, and number the repetitions to find the PDBs.
-        budget_count = starts[info + 1] - starts[info]
-        pod_indexes = np.repeat(np.arange(len(pods)), budget_count)
-        offsets = np.arange(len(pod_indexes)) - np.repeat(np.cumsum(budget_count) - budget_count, budget_count)
-        budget_indexes = budgets[np.repeat(starts[info], budget_count) + offsets]
+        starts, budgets = self._budgets_by_info
+        infos = self.view.pods.info[pods]
+        first_places = starts[infos]
+        budget_counts = starts[infos + 1] - first_places
+        pod_indexes = np.repeat(np.arange(len(pods)), budget_counts)
+        repetitions = rank_within_runs(pod_indexes)
+        budget_indexes = budgets[np.repeat(first_places, budget_counts) + repetitions]
 
+        # Leave out the pairs whose disruption is recorded.
         if not self._statuses.recorded_pods:
             return pod_indexes, budget_indexes
         is_recorded = np.zeros(len(pod_indexes), np.bool_)

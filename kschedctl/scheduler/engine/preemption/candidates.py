@@ -92,7 +92,9 @@ class Candidates(Sequence[Candidate]):
         The marks of the victims themselves do not change.
         """
         counted = Candidates(self.row, self.starts, self.victims, violating)
-        return Candidates(self.row, self.starts, self.victims, self.violating, counted.violations)
+        return Candidates(
+            self.row, self.starts, self.victims, violating=self.violating, reported_violations=counted.violations
+        )
 
     def select(self, indexes: Positions) -> Candidates:
         """Return the candidates at these indexes, which must be in ascending order."""
@@ -101,7 +103,13 @@ class Candidates(Sequence[Candidate]):
         victims = np.repeat(is_chosen, self.sizes)
         starts = np.append(0, np.cumsum(self.sizes[indexes]))
         violations = self.violations[indexes]
-        return Candidates(self.row[indexes], starts, self.victims[victims], self.violating[victims], violations)
+        return Candidates(
+            self.row[indexes],
+            starts,
+            self.victims[victims],
+            violating=self.violating[victims],
+            reported_violations=violations,
+        )
 
 
 NO_CANDIDATES = Candidates(np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_))

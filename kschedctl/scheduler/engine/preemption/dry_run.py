@@ -122,13 +122,13 @@ def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
     order = compute_put_back_order(cycle.view, pods, violating)
     victims = Victims.from_pods(cycle, pods[order], violating[order])
     has_victims = np.zeros(len(potential), np.bool_)
-    has_victims[victims.node] = True
+    has_victims[victims.rows] = True
     without_victims = filtering.run_filters(victims.build_delta(), cycle.filter.verdicts, potential & has_victims)
     promising = potential & has_victims & without_victims.passing
 
     # The selection may reject further nodes.
     rejected_counts: dict[str, int] = {}
-    if rejection := selection.find_rejected_nodes(victims.pod):
+    if rejection := selection.find_rejected_nodes(victims.positions):
         reason, rejected = rejection
         rejected_counts[reason] = int((promising & rejected).sum())
         promising = promising & ~rejected
@@ -158,7 +158,7 @@ def _dry_run_per_node(cycle: Cycle, filtering: Filtering, potential: Bools, sele
     # Find the nodes that become feasible if pods are evicted.
     state = dry_run_changed_nodes(cycle, filtering, potential, selection)
     has_victims = np.zeros(len(potential), np.bool_)
-    has_victims[state.node] = True
+    has_victims[state.rows] = True
     tried = potential & state.tried
     rejected = filtering.find_rejected_regardless_of_pods(cycle.filter.verdicts)
     promising = tried & has_victims & state.fits & ~rejected

@@ -75,7 +75,7 @@ def _select_valid_results(cached: DryRunState, view: Fork, nominated: Delta) -> 
     if not differs.any():
         return state
     unchanged = state.tried.copy()
-    unchanged[state.node[differs]] = False
+    unchanged[state.rows[differs]] = False
     return state.restrict_to(unchanged)
 
 
@@ -120,16 +120,17 @@ def _find_lowest_victim_priority(state: DryRunState, trial: _Trial, nodes: Bools
 
     Only candidates on `nodes` (N,) without PDB violations are considered. Return None if there is no such candidate.
     """
-    must_go = state.must_go & (state.fits & nodes)[state.node]
+    is_candidate = state.fits & nodes
+    is_victim = state.must_go & is_candidate[state.rows]
     violates_budget = np.zeros(len(nodes), np.bool_)
-    violates_budget[state.node[must_go & state.violating]] = True
-    must_go &= ~violates_budget[state.node]
-    node = state.node[must_go]
-    if not len(node):
+    violates_budget[state.rows[is_victim & state.violating]] = True
+    is_victim &= ~violates_budget[state.rows]
+    rows = state.rows[is_victim]
+    if not len(rows):
         return None
     # The first victim of each node is its most important one.
-    priority = trial.get_priorities(state.pods[must_go])
-    return int(priority[find_run_starts(node)].min())
+    priorities = trial.get_priorities(state.pods[is_victim])
+    return int(priorities[find_run_starts(rows)].min())
 
 
 @dataclass(frozen=True)
@@ -155,18 +156,18 @@ class _Trial:
 
         # Find the nodes on which the pod fits without the evictable pods.
         pods = self.selection.find_potential_victims(nodes)
-        node = self.view.node[pods]
+        rows = self.view.node[pods]
         violating = get_budgets(self.view).find_violations(pods)
         order = compute_put_back_order(self.view, pods, violating)
         fits = self._find_fitting_nodes_without(pods)
 
         # On these nodes, put the pods back one by one, in order. On all other nodes, all of them must go.
-        is_put_back = fits[node]
+        is_put_back = fits[rows]
         to_put_back = order[is_put_back[order]]
         must_go = np.ones(len(pods), np.bool_)
         must_go[to_put_back] = _find_required_victims(self.filtering, self.nominated, pods[to_put_back])
         state = build_empty_dry_run(self.view, self.nominated)
-        return replace(state, tried=nodes, fits=fits, pods=pods, node=node, violating=violating, must_go=must_go)
+        return replace(state, tried=nodes, fits=fits, pods=pods, rows=rows, violating=violating, must_go=must_go)
 
     def find_nodes_with_violations(self, nodes: Bools) -> Bools:
         """Return a mask (N,) of the nodes among `nodes` with a pod whose eviction violates a PDB."""
@@ -256,34 +257,36 @@ def _find_required_victims(filtering: Filtering, nominated: Delta, pods: Positio
             put_back = np.flatnonzero(pods_per_node.rank == step)
             removed[put_back] = False
             rejected_nodes = pods_per_node.find_rejected_nodes(removed)
-            is_in_the_way = rejected_nodes[pods_per_node.place[put_back]]
+            is_in_the_way = rejected_nodes[pods_per_node.node_indexes[put_back]]
             removed[put_back[is_in_the_way]] = True
             step += 1
             is_unfinished = pods_per_node.sizes > step
 
         # Go on with the pods of the unfinished nodes only.
         is_required[remaining] = removed
-        remaining = remaining[is_unfinished[pods_per_node.place]]
+        is_remaining = is_unfinished[pods_per_node.node_indexes]
+        remaining = remaining[is_remaining]
     return is_required
 
 
 class _PodsPerNode:
     """The V evictable pods of M nodes, sorted by node.
 
-    `rows` (M,) are the nodes, and `sizes` (M,) are their numbers of pods. For each pod, `place` (V,) is the index of
-    its node in `rows`, and `rank` (V,) is the number of pods before it on the same node.
+    `rows` (M,) are the nodes, and `sizes` (M,) are their numbers of pods. For each pod, `node_indexes` (V,) has the
+    index of its node in `rows`, and `rank` (V,) is the number of pods before it on the same node.
     """
 
     def __init__(self, filtering: Filtering, nominated: Delta, pods: Positions) -> None:
         self.filtering, self.view = filtering, filtering.view
-        node = self.view.node[pods]
-        starts = find_run_starts(node)
-        self.rows: Rows = node[starts].astype(np.int64)
+        row_of_pod = self.view.node[pods]
+        starts = find_run_starts(row_of_pod)
+        self.rows: Rows = row_of_pod[starts].astype(np.int64)
         self.sizes = np.diff(starts, append=len(pods))
-        self.place = np.repeat(np.arange(len(starts), dtype=np.int32), self.sizes)
+        self.node_indexes = np.repeat(np.arange(len(starts), dtype=np.int32), self.sizes)
         self.rank = np.arange(len(pods)) - np.repeat(starts, self.sizes)
-        self._info = self.view.pods.info[pods]
-        self._minus = np.full(len(pods), -1, np.int64)
+        self._infos = self.view.pods.info[pods]
+        self._departures = np.full(len(pods), -1, np.int64)
+        """The sign of a removed pod in a Delta, as often as there are pods."""
         self._nominated = nominated.restrict_to(self.rows)
 
     @cached_property
@@ -296,9 +299,8 @@ class _PodsPerNode:
 
         A node must pass both with and without the nominated pods. Raises PluginError if a plugin fails.
         """
-        info = self._info[removed]
-        # Each removed pod is a change of -1 on its node.
-        without = Delta(self.place[removed], info, self._minus[: len(info)])
+        infos = self._infos[removed]
+        without = Delta(self.node_indexes[removed], infos, self._departures[: len(infos)])
         rejected = self.filtering.find_rejected_rows(self._own_rows, without)
         if self._nominated:
             rejected |= self.filtering.find_rejected_rows(self._own_rows, without.followed_by(self._nominated))

@@ -8,10 +8,11 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from kschedctl.api.arrays import Bools, Rows
+from kschedctl.api.arrays import Bools, Position, Row, Rows
 from kschedctl.api.columns import NO_TIME
 from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.scheduler.engine.cycle import Cycle, Filtering, Verdicts
+from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.engine.preemption.candidates import Candidates, Positions, rank_within_runs
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -128,6 +129,34 @@ def find_pods_never_started(view: Fork, pods: Positions) -> Bools:
     return never_started & view.time_passes
 
 
+def find_interchangeable_pods(view: Fork, victim: Position, preemptor_priority: int) -> Positions:
+    """Return the pods of the victim's node, the victim included, whose order in the dry run is arbitrary.
+
+    The pods have the victim's priority and start time, which upstream sorts with an unstable sort (MoreImportantPod in
+    pkg/scheduler/util/utils.go). A pod whose eviction violates a PDB is always put back before a pod whose eviction
+    violates none (SelectVictimsOnNode in pkg/scheduler/framework/plugins/defaultpreemption), so the order is arbitrary
+    only among pods that may be of the same kind.
+    """
+    pods = view.pods
+    on_node = np.array(view.pods_on(Row(int(view.node[victim]))), np.int64)
+    priorities, starts = pods.get_priorities(on_node), pods.start[on_node]
+    is_equal = (priorities == pods.get_priority(victim)) & (starts == pods.start[victim])
+    budgets = get_budgets(view)
+    if np.count_nonzero(is_equal) < 2 or not budgets.has_budgets:
+        equal_pods: Positions = on_node[is_equal]
+        return equal_pods
+
+    # Evictable pods use up the disruptions that PDBs allow, the most important pods first.
+    is_evictable = is_equal | (priorities < preemptor_priority)
+    on_node, priorities, starts, is_equal = (values[is_evictable] for values in (on_node, priorities, starts, is_equal))
+    _, importance = np.unique(np.stack((-priorities, starts)), axis=1, return_inverse=True)
+    may_violate, must_violate = budgets.find_possible_violations(on_node, importance.reshape(-1))
+    is_victim = on_node == victim
+    same_kind = may_violate & may_violate[is_victim] | ~must_violate & ~must_violate[is_victim]
+    interchangeable: Positions = on_node[is_equal & same_kind]
+    return interchangeable
+
+
 GONE_TWICE = "no corresponding pod {} in pods of node {}"
 """Upstream's error for evicting a pod that is already gone."""
 
@@ -153,37 +182,38 @@ class Victims:
     """The evictable pods of a dry run, sorted by node and then in the order in which they are put back.
 
     There are V victims, and all arrays are (V,). On each node, PDB violations come first, and then importance decides.
-    `pod` is each victim's position, `node` its row, and `rank` the step in which it is put back. `removed` marks
-    victims that are currently gone, and `time` is when each victim last left or came back. `holds_port` marks victims
-    with a host port that the incoming pod wants. `uncounted` marks victims that must go although no filter requires it.
-    Upstream forgets to count their PDB violations.
+    `positions` are the positions of the victims, and `rows` are the rows of their nodes. `rank` is the step in which
+    each victim is put back. `removed` marks victims that are currently gone, and `time` is when each victim last left
+    or came back. `holds_port` marks victims with a host port that the incoming pod wants. `uncounted` marks victims
+    that must go although no filter requires it. Upstream forgets to count their PDB violations.
     """
 
-    def __init__(self, view: Fork, pod: Positions, violating: Bools, holds_port: Bools) -> None:
-        self.view, self.pod, self.violating, self.holds_port = view, pod, violating, holds_port
-        self.node = view.node[pod]
-        self.removed = np.ones(len(pod), np.bool_)
-        self.uncounted = np.zeros(len(pod), np.bool_)
+    def __init__(self, view: Fork, positions: Positions, violating: Bools, holds_port: Bools) -> None:
+        self.view, self.positions, self.violating, self.holds_port = view, positions, violating, holds_port
+        self.rows = view.node[positions]
+        self.removed = np.ones(len(positions), np.bool_)
+        self.uncounted = np.zeros(len(positions), np.bool_)
 
     @classmethod
-    def from_pods(cls, cycle: Cycle, pod: Positions, violating: Bools) -> Victims:
+    def from_pods(cls, cycle: Cycle, positions: Positions, violating: Bools) -> Victims:
         """Build the victims of a cycle from pods that `compute_put_back_order` has sorted."""
-        return cls(cycle.view, pod, violating, _find_port_holders(cycle)[cycle.view.pods.info[pod]])
+        infos = cycle.view.pods.info[positions]
+        return cls(cycle.view, positions, violating, holds_port=_find_port_holders(cycle)[infos])
 
     @cached_property
     def rank(self) -> Positions:
         """The step in which each victim is put back."""
-        return rank_within_runs(self.node)
+        return rank_within_runs(self.rows)
 
     @cached_property
     def time(self) -> Positions:
         """The time at which each victim was last removed or put back."""
-        return np.arange(len(self.pod))
+        return np.arange(len(self.positions))
 
     def restrict_to(self, nodes: Bools) -> Victims:
         """Return the victims on these nodes (N,), all of them removed."""
-        is_chosen = nodes[self.node]
-        return Victims(self.view, self.pod[is_chosen], self.violating[is_chosen], self.holds_port[is_chosen])
+        is_chosen = nodes[self.rows]
+        return Victims(self.view, self.positions[is_chosen], self.violating[is_chosen], self.holds_port[is_chosen])
 
     def put_back(self, judge: Judge, selection: Selection) -> dict[int, str]:
         """Put back the victims that need not be evicted. Return upstream's errors, keyed by the row of the node.
@@ -198,16 +228,18 @@ class Victims:
             # Evict a restored pod again if a filter then rejects its node.
             step_victims = np.flatnonzero(self.rank == step)
             self._restore(step_victims)
-            node_rows: Rows = self.node[step_victims].astype(np.int64)
-            self._remove(step_victims[judge.find_rejected_rows(self.build_delta(), node_rows)])
+            rows: Rows = self.rows[step_victims].astype(np.int64)
+            is_rejected = judge.find_rejected_rows(self.build_delta(), rows)
+            self._remove(step_victims[is_rejected])
 
             # Evict it also if the selection demands that, e.g. because of a quota.
-            demands_eviction = selection.find_nodes_to_evict_again(self.pod, self.removed)
-            if demands_eviction is None:
+            demanding_nodes = selection.find_nodes_to_evict_again(self.positions, self.removed)
+            if demanding_nodes is None:
                 continue
-            demanded_victims = step_victims[demands_eviction[node_rows]]
-            for already_gone in demanded_victims[self.removed[demanded_victims]].tolist():
-                failed.setdefault(int(self.node[already_gone]), self._format_gone_twice(already_gone))
+            is_demanded = demanding_nodes[rows]
+            for victim in step_victims[is_rejected & is_demanded].tolist():
+                failed.setdefault(int(self.rows[victim]), self._format_gone_twice(victim))
+            demanded_victims = step_victims[is_demanded]
             self._remove(demanded_victims)
             self.uncounted[demanded_victims] = True
         return failed
@@ -228,7 +260,7 @@ class Victims:
         latest_changes = np.where(self.removed[with_port], -1, 1)
         changed = np.concatenate((leaving, with_port))
         sign = np.concatenate((np.full(len(leaving), -1, np.int64), latest_changes))
-        return Delta.from_changes(self.node[changed], self.view.pods.info[self.pod[changed]], sign)
+        return Delta.from_changes(self.rows[changed], self.view.pods.info[self.positions[changed]], sign)
 
     def build_candidates(self, rows: Positions, *, by_importance: bool) -> Candidates:
         """Build the candidates on these rows from the remaining victims.
@@ -245,11 +277,12 @@ class Victims:
         violate PDBs. The victims of all other nodes are sorted by importance already.
         """
         nodes = len(self.view.nodes)
-        violating_counts = np.bincount(self.node, self.violating, nodes)
-        is_mixed = (violating_counts > 0) & (violating_counts < np.bincount(self.node, minlength=nodes))
-        order = np.arange(len(self.pod))
-        to_sort = np.flatnonzero(self.removed & is_mixed[self.node])
-        order[to_sort] = to_sort[compute_importance_order(self.view, self.pod[to_sort], np.arange(len(to_sort)))]
+        violating_counts = np.bincount(self.rows, self.violating, nodes)
+        victim_counts = np.bincount(self.rows, minlength=nodes)
+        is_mixed = (violating_counts > 0) & (violating_counts < victim_counts)
+        order = np.arange(len(self.positions))
+        to_sort = np.flatnonzero(self.removed & is_mixed[self.rows])
+        order[to_sort] = to_sort[compute_importance_order(self.view, self.positions[to_sort], np.arange(len(to_sort)))]
         return order
 
     def _build_candidates_in_order(self, rows: Positions, order: Positions | None) -> Candidates:
@@ -260,12 +293,12 @@ class Victims:
         """
         is_chosen = np.zeros(len(self.view.nodes), np.bool_)
         is_chosen[rows] = True
-        still_removed = self.removed & is_chosen[self.node]
+        still_removed = self.removed & is_chosen[self.rows]
         # `order` moves removed victims only among the places of their node, so the mask applies to its places, too.
         order = np.flatnonzero(still_removed) if order is None else order[still_removed]
-        sizes = np.bincount(self.node[order], minlength=len(is_chosen))[rows]
+        sizes = np.bincount(self.rows[order], minlength=len(is_chosen))[rows]
         starts = np.append(0, np.cumsum(sizes))
-        candidates = Candidates(rows, starts, self.pod[order], self.violating[order])
+        candidates = Candidates(rows, starts, self.positions[order], self.violating[order])
         if not self.uncounted.any():
             return candidates
         return candidates.with_counted_violations(self.violating[order] & ~self.uncounted[order])
@@ -286,8 +319,8 @@ class Victims:
 
     def _format_gone_twice(self, victim: int) -> str:
         """Return upstream's error for evicting a pod that is already gone."""
-        pod = self.view.pods.objects[self.pod[victim]]
-        return GONE_TWICE.format(pod.metadata.name, self.view.nodes.names[self.node[victim]])
+        position, row = self.positions[victim], self.rows[victim]
+        return GONE_TWICE.format(self.view.pods.objects[position].metadata.name, self.view.nodes.names[row])
 
 
 def compute_put_back_order(view: Fork, pods: Positions, violating: Bools) -> Positions:

@@ -39,7 +39,7 @@ class UnavailableOfAll(StrEnum):
 
 
 UNAVAILABLE_OF_ALL = ByVersion(
-    "a request for all devices of which one cannot be allocated",
+    "a request for all devices if one of them cannot be allocated",
     (
         ("", UnavailableOfAll.SKIP_DEVICE),
         ("1.32", UnavailableOfAll.END_SEARCH),

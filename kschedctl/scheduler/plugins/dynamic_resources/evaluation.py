@@ -33,8 +33,8 @@ from kschedctl.scheduler.plugins.dynamic_resources.requests import (
     AllocationError,
     ClaimRequests,
     build_allocation_result,
-    check_node_selectors,
     read_claim,
+    reject_combined_node_selectors,
 )
 from kschedctl.scheduler.plugins.dynamic_resources.step_limit import FILTER_SECONDS, SearchTimeoutError
 from kschedctl.snapshot.fork import drop_oldest_if_full
@@ -155,9 +155,10 @@ class Evaluation:
                 rejected_rows.setdefault((outcome.code, outcome.reason), []).append(row)
         rejections = []
         for rows in rejected_rows.values():
-            mask = np.zeros(len(outcomes), np.bool_)
-            mask[rows] = True
-            rejections.append((mask, outcomes[rows[0]]))
+            is_rejected = np.zeros(len(outcomes), np.bool_)
+            is_rejected[rows] = True
+            first_row = rows[0]
+            rejections.append((is_rejected, outcomes[first_row]))
         return rejections
 
     def build_allocations(self, row: int) -> list[AllocationResult]:
@@ -275,7 +276,7 @@ class Evaluation:
             search = Search(self.inventory, row, self._read_unallocated_claims(resources), self.seconds)
             allocation = search.run()
             if allocation is not None:
-                check_node_selectors(self.claims.to_allocate, allocation)
+                reject_combined_node_selectors(self.claims.to_allocate, allocation)
         except AllocationError as error:
             return DeviceVerdict(Code.ERROR, str(error), searched=True, expression=error.expression)
         except InvalidPoolsError as error:

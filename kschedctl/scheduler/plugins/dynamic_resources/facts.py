@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kschedctl.scheduler.framework.facts import Detail, Fact
 from kschedctl.text.counts import agreeing, counted
 
@@ -101,14 +103,14 @@ class DevicesUnfit(Fact, frozen=True):
 
         >>> taken = DeviceFault("Allocated", devices=1)
         >>> DevicesUnfit((RequestedDevices("shop/gpu", "r", 2, devices=2, free=1, faults=(taken,)),)).describe()
-        'request r of claim shop/gpu needs 2 devices; 1 of 2 fits (1 allocated)'
+        'request r of claim shop/gpu needs 2 devices, but only 1 of 2 on the node fits (1 allocated)'
         """
         parts = list(map(_render_request, self.requests))
         only_fail_together = self.together  # each request can be filled on its own
         if only_fail_together and self.constraints:
             parts.append(f"no choice of devices meets {' and '.join(self.constraints)}")
         elif only_fail_together:
-            parts.append("not all at once")
+            parts.append("these requests cannot all be filled at once")
         for pool in self.pools:
             parts.append(
                 f"pool {pool.pool} is invalid: {pool.invalid}" if pool.invalid else f"pool {pool.pool} is incomplete"
@@ -136,12 +138,23 @@ def _render_request(devices: RequestedDevices) -> str:
     requested = "all devices" if devices.wanted is None else counted(devices.wanted, "device")
     text = f"request {devices.request} of claim {devices.claim} needs {requested}"
     if not devices.devices:
-        return f"{text}; the node has none"
-    text += f"; {devices.free} of {devices.devices} {agreeing(devices.free, 'fits', 'fit')}"
-    if devices.faults:
-        faults = [f"{fault.devices} {_render_fault(fault)}" for fault in devices.faults]
-        text += f" ({', '.join(faults)})"
-    return text
+        return f"{text}, but the node has none"
+    if not devices.free:
+        none_fits = "the only device on the node does not fit"
+        if devices.devices > 1:
+            none_fits = f"none of the {devices.devices:,} devices on the node fits"
+        return f"{text}, but {none_fits}{_render_faults(devices.faults)}"
+    is_enough = devices.free >= (devices.devices if devices.wanted is None else devices.wanted)
+    only = "and" if is_enough else "but only"
+    text += f", {only} {devices.free} of {devices.devices} on the node {agreeing(devices.free, 'fits', 'fit')}"
+    return text + _render_faults(devices.faults)
+
+
+def _render_faults(faults: Sequence[DeviceFault]) -> str:
+    """Render in parentheses how many devices do not fit for which reasons. Return "" without reasons."""
+    if not faults:
+        return ""
+    return f" ({', '.join(f'{fault.devices} {_render_fault(fault)}' for fault in faults)})"
 
 
 def _render_fault(fault: DeviceFault) -> str:

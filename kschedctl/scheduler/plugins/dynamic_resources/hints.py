@@ -75,12 +75,14 @@ def is_schedulable_after_claim_change(info: PodInfo, change: ChangedObject, view
         pod_claims = _list_claims(info, view, features)
     except ClaimError:
         return False
-    if old is not None and old.status.allocation is not None and new.status.allocation is None:
+    was_allocated = old is not None and old.status.allocation is not None
+    if was_allocated and new.status.allocation is None:
         return True
-    if not any(_is_same_claim(claim, new) for claim in pod_claims):
-        return False
+    is_of_pod = any(_is_same_claim(claim, new) for claim in pod_claims)
+    if not is_of_pod or old is None:
+        return is_of_pod
     # `differs` looks at the written fields, in which an empty allocation differs from none.
-    return old is None or old.status != new.status or change.differs("status")
+    return old.status != new.status or change.differs("status")
 
 
 def is_schedulable_after_slice_change(info: PodInfo, change: ChangedObject, view: Fork, features: Features) -> bool:
@@ -114,10 +116,10 @@ def _list_claims(info: PodInfo, view: Fork, features: Features) -> tuple[Resourc
 
 def _is_same_claim(first: ResourceClaim, second: ResourceClaim) -> bool:
     """Return whether both claims have the same UID, or the same namespace and name if one has no UID."""
-    a, b = first.metadata, second.metadata
-    if a.uid and b.uid:
-        return a.uid == b.uid
-    return (a.namespace, a.name) == (b.namespace, b.name)
+    if first.metadata.uid and second.metadata.uid:
+        return first.metadata.uid == second.metadata.uid
+    has_same_namespace = first.metadata.namespace == second.metadata.namespace
+    return has_same_namespace and first.metadata.name == second.metadata.name
 
 
 def list_claim_names(info: PodInfo) -> list[str]:

@@ -84,7 +84,8 @@ def list_missing_resource_rejections(evaluation: Evaluation, info: PodInfo, view
     for rows in rows_by_verdict.values():
         has_verdict = np.zeros(len(view.nodes), np.bool_)
         has_verdict[rows] = True
-        shared_verdict = evaluation.outcomes[rows[0]]
+        first_row = rows[0]
+        shared_verdict = evaluation.outcomes[first_row]
         try:
             demand = _compute_demand(evaluation, info, shared_verdict.allocation or ())
         except _PodRejectedError as rejection:
@@ -103,12 +104,16 @@ def _list_resource_rejections(demand: Quantities, usage: Usage) -> Rejections:
     """
     rejections: Rejections = []
     for name, amount in convert_to_amounts(demand).items():
-        if name.startswith(names.HUGE_PAGES_PREFIX) or (amount > 0 and not names.is_scalar(name)):
-            offered, used = usage.get_column(name)
-            short = amount > offered - used
-            reason = f"Insufficient {name}"
-            rejections.append((short & (amount > offered), DeviceVerdict(Code.UNRESOLVABLE, reason)))
-            rejections.append((short & (amount <= offered), DeviceVerdict(Code.UNSCHEDULABLE, reason)))
+        is_huge_pages = name.startswith(names.HUGE_PAGES_PREFIX)
+        is_native_demand = amount > 0 and not names.is_scalar(name)
+        if not is_huge_pages and not is_native_demand:
+            continue
+        offered, used = usage.get_column(name)
+        is_short = amount > offered - used
+        is_too_small = amount > offered  # even without any pods
+        reason = f"Insufficient {name}"
+        rejections.append((is_short & is_too_small, DeviceVerdict(Code.UNRESOLVABLE, reason)))
+        rejections.append((is_short & ~is_too_small, DeviceVerdict(Code.UNSCHEDULABLE, reason)))
     return rejections
 
 

@@ -132,7 +132,7 @@ class Allocatability(StrEnum):
 
 
 INCOMPLETE = ByVersion(
-    "devices of a pool of which the node does not see all slices",
+    "devices of a pool whose ResourceSlices are not all visible to the node",
     (("", Allocatability.ALLOCATABLE), ("1.35", Allocatability.UNALLOCATABLE)),
 )
 
@@ -281,7 +281,7 @@ def _build_complete_pool(
 
 
 COUNTS_SHARES = ByVersion(
-    "a device of which shares are in use consumes the counters of its pool",
+    "a device with shares in use consumes the counters of its pool",
     (("", False), ("1.36.2", True)),
     "#139040, structured/internal/incubating/allocator_incubating.go",
 )

@@ -50,10 +50,10 @@ def validate_utilization_shape(points: Sequence[UtilizationShapePoint], path: st
     """
     if not points:
         yield required(path, "at least one point must be specified")
-    for i in range(1, len(points)):
-        if points[i - 1].utilization >= points[i].utilization:
+    for i, (previous, point) in enumerate(pairwise(points), start=1):
+        if previous.utilization >= point.utilization:
             problem = "values must be sorted in increasing order"
-            yield invalid(f"{path}[{i}].utilization", points[i].utilization, problem)
+            yield invalid(f"{path}[{i}].utilization", point.utilization, problem)
             break
     for i, point in enumerate(points):
         if not 0 <= point.utilization <= 100:

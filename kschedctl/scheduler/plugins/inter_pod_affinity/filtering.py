@@ -74,7 +74,7 @@ class NoPodForAllTerms(Fact, frozen=True):
 
     def describe(self) -> str:
         """Say that no pod matches all terms."""
-        return "no pod matches all affinity terms here"
+        return "no single pod in the node's topology domains matches all affinity terms"
 
 
 class PodInTheWay(Fact, frozen=True):
@@ -99,7 +99,7 @@ class PodInTheWay(Fact, frozen=True):
         >>> print(PodInTheWay("shop/web", 2, "zone", "a", "app=db", of_existing_pod=True).describe())
         the anti-affinity of shop/web and 2 more pods in zone=a keeps out pods matching app=db
         >>> PodInTheWay("shop/web", 0, "zone", "a", "app=web").describe()
-        'its anti-affinity (app=web) keeps it away from shop/web in zone=a'
+        'the anti-affinity of the pod (app=web) keeps it away from shop/web in zone=a'
         >>> PodInTheWay().describe()
         'a nominated pod is in the same topology'
         """
@@ -110,7 +110,7 @@ class PodInTheWay(Fact, frozen=True):
         if self.of_existing_pod:
             kept_out = f"pods matching {self.selector}" if self.selector else "all pods"
             return f"the anti-affinity of {pods} in {location} keeps out {kept_out}"
-        return f"its anti-affinity ({self.selector or 'all pods'}) keeps it away from {pods} in {location}"
+        return f"the anti-affinity of the pod ({self.selector or 'all pods'}) keeps it away from {pods} in {location}"
 
 
 REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
@@ -330,7 +330,7 @@ class ForbiddenPodFacts:
                     others=pods.num_pods - 1,
                     key=key,
                     domain=column.values[domain],
-                    selector=self._find_forbidding_selector(key, int(self.view.pods.info[pods.first])),
+                    selector=self._find_forbidding_selector(key, self.view.pods.get_info_number(pods.first)),
                     of_existing_pod=self.of_running_pods,
                 )
         return PodInTheWay()
@@ -352,9 +352,10 @@ class ForbiddenPodFacts:
         The result is keyed by the codes of the domains. Domains without forbidden pods are left out.
         """
         view = self.view
-        is_forbidden = self.counts.weights[key][view.pods.info] > 0
-        positions = np.flatnonzero((view.node >= 0) & is_forbidden)
-        domain_of_pod = view.nodes.label(key).codes[view.node[positions]]
+        is_forbidden_info = self.counts.weights[key] > 0
+        positions = np.flatnonzero((view.node >= 0) & is_forbidden_info[view.pods.info])
+        domain_of_node = view.nodes.label(key).codes
+        domain_of_pod = domain_of_node[view.node[positions]]
         domains, first_indices, pod_counts = np.unique(domain_of_pod, return_index=True, return_counts=True)
         first_positions = positions[first_indices]
         pods = map(ForbiddenPods, first_positions.tolist(), pod_counts.tolist())

@@ -166,8 +166,7 @@ def iter_waking_changes(info: PodInfo, gates: FeatureGates) -> Iterator[WakeTrig
     if anti_affinity:
         deletions.append(f"a pod {_describe_terms(anti_affinity)} leaves a node")
     if checks_both_ways:
-        subject = "one leaves" if anti_affinity else "a pod leaves a node"
-        deletions.append(f"{subject} whose own anti-affinity is against this pod")
+        deletions.append("a pod whose own anti-affinity excludes this pod leaves a node")
     if deletions:
         yield WakeTrigger(POD, DELETE, ", or ".join(deletions))
 

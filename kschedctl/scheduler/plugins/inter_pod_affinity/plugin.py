@@ -134,6 +134,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         EXCLUDING_SELECTOR_SCOPE,
     )
     hints_since = 31
+    counts_pods_elsewhere = True
     without = "affinity and anti-affinity between pods are ignored"
     takes_less_time = (
         "give affinity terms fewer pods to match: a namespace, exact labels; spread in place of anti-affinity by zone"
@@ -166,21 +167,21 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         Filter evaluates the pod's required terms and the required anti-affinity of running pods. Score evaluates the
         pod's preferred terms and all other terms of running pods.
         """
-        running_pods = view.pods.distinct
+
+        def does_any_depend(own_terms: Iterable[AffinityTerm], fields_of_running_pods: Iterable[str]) -> bool:
+            """Return whether a term of the pod, or a term of running pods in these fields, selects by labels."""
+            if any(term.by_namespace_labels for term in own_terms):
+                return True
+            infos = view.pods.distinct
+            return any(
+                infos.do_terms_depend_on_namespace_labels(field, info.namespace) for field in fields_of_running_pods
+            )
+
         filter_terms = (*info.required_affinity, *info.required_anti_affinity)
-        score_terms = (*info.preferred_affinity, *info.preferred_anti_affinity)
-        scored_fields = ("required_affinity", "preferred_affinity", "preferred_anti_affinity")
-
-        does_filter_depend = any(term.by_namespace_labels for term in filter_terms)
-        if does_filter_depend or running_pods.do_terms_depend_on_namespace_labels(
-            "required_anti_affinity", info.namespace
-        ):
+        if does_any_depend(filter_terms, ("required_anti_affinity",)):
             yield Dependency("Namespace", Effect.EITHER)
-
-        does_score_depend = any(term.by_namespace_labels for term in score_terms) or any(
-            running_pods.do_terms_depend_on_namespace_labels(field, info.namespace) for field in scored_fields
-        )
-        if does_score_depend:
+        score_terms = (*info.preferred_affinity, *info.preferred_anti_affinity)
+        if does_any_depend(score_terms, ("required_affinity", "preferred_affinity", "preferred_anti_affinity")):
             yield Dependency("Namespace", Effect.SCORES)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[FilterState]:
@@ -209,8 +210,10 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
             affinity,
             anti_affinity,
             TopologyCounts.build_for_pod(self._build_cache_key("affinity"), info, view, count_affinity),
-            TopologyCounts.build_for_pod(self._build_cache_key("anti-affinity"), info, view, count_anti_affinity),
-            existing_anti_affinity,
+            anti_affinity=TopologyCounts.build_for_pod(
+                self._build_cache_key("anti-affinity"), info, view, count_anti_affinity
+            ),
+            existing_anti_affinity=existing_anti_affinity,
         )
         return PreFilterResult(state=state)
 
@@ -355,7 +358,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         return sum_terms_per_key(terms, view)
 
     def find_upstream_fault(self, cycle: Cycle) -> UpstreamFault | None:
-        """Return the upstream fault that a namespaceSelector that only excludes namespaces selects all of them.
+        """Return the upstream fault by which a namespaceSelector that only excludes namespaces selects all namespaces.
 
         Return None if no term of the pod has such a selector, or if the version does not have the fault.
         """

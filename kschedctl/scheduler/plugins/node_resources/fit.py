@@ -57,7 +57,7 @@ from kschedctl.scheduler.framework.events import (
     resolve_pod_actions,
     treats_updated_nodes_as_new,
 )
-from kschedctl.scheduler.framework.facts import Detail, Fact
+from kschedctl.scheduler.framework.facts import CauseScope, Detail, Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.dynamic_resources.device_backed import DeviceBackedResources
 from kschedctl.scheduler.plugins.helper.device_features import DEFAULT_FEATURES, Features
@@ -98,6 +98,7 @@ class Insufficient(Fact, frozen=True):
     """A resource of which a node has less free than the pod requests."""
 
     names_best_node = True
+    names_node = True
 
     resource: str
     requested: int
@@ -119,28 +120,45 @@ class Insufficient(Fact, frozen=True):
         """Describe the requested and the free amounts, and the deferred resizes that reserve part of the resource.
 
         >>> Insufficient("cpu", requested=6000, free=2260, offered=8000, largest=8000).describe()
-        'needs 6 CPUs; 2.26 of 8 free'
+        'the pod needs 6 CPUs, but the node has 2.26 of 8 free'
         >>> Insufficient("cpu", requested=9000, free=2000, offered=4000, largest=8000).describe()
-        'needs 9 CPUs; 2 of 4 free; no node is that large'
+        'the pod needs 9 CPUs, more than any node has, and the node has 2 of 4 free'
         >>> print(Insufficient("cpu", 2000, 0, 12000, 12000, (DeferredResize("shop/big", 12000, 1000),)).describe())
-        needs 2 CPUs; 0 of 12 free; shop/big reserves 12 for a deferred resize but runs with 1
+        the pod needs 2 CPUs, but the node has 0 of 12 free: shop/big reserves 12 for a deferred resize and uses 1
         >>> Insufficient("nvidia.com/gpu", requested=1, free=0, offered=0, largest=4).describe()
-        'needs 1 nvidia.com/gpu; the node has none'
+        'the pod needs 1 nvidia.com/gpu, but the node has none'
         """
+        return f"the pod {self._describe_need('the node')}"
+
+    def describe_with_nominations(self) -> str:
+        """Return the description, which already says if nominated pods were counted."""
+        return self.describe()
+
+    def _describe_need(self, node: str) -> str:
+        """Describe the amounts as a predicate of the pod. `node` is the node as the subject of a clause."""
         amounts = names.format_for_sentence(self.resource, self.requested, self.free, self.offered)
         (requested, free, offered), unit = amounts
         if not self.largest:
             return f"needs {requested} {unit}, which no node offers"
-        stock = f"{free} of {offered}{amounts.unit_suffix} free" if self.offered else "the node has none"
-        return f"needs {requested} {unit}; {stock}{self._describe_size_limit()}{self._describe_resizes()}"
+        need = f"needs {requested} {unit}{self._describe_size_limit()}"
+        but = "and" if self.exceeds_every_node else "but"
+        if not self.offered:
+            return f"{need}, {but} {node} has none"
+        stock = f"{but} {node} has {free} of {offered}{amounts.unit_suffix} free{self._describe_nominations()}"
+        return f"{need}, {stock}{self._describe_resizes()}"
 
-    def describe_cause(self, node: str, scope: str) -> str:
-        """Describe the requested amount and the largest free amount, which is on `node`.
+    def describe_cause(self, scope: CauseScope) -> str:
+        """Describe the requested amount and the largest free amount, which is on the node of `scope`.
 
-        >>> print(Insufficient("cpu", 6000, 2260, 8000, 8000).describe_cause("w4", " (all 9 nodes)"))
-        needs 6 CPUs; the most free is 2.26, on w4 (all 9 nodes)
+        >>> all_nodes = CauseScope("w4", "", " (rules out all 9 nodes)")
+        >>> print(Insufficient("cpu", 6000, 2260, 8000, 8000).describe_cause(all_nodes))
+        needs 6 CPUs, but the most free is 2.26, on w4 (rules out all 9 nodes)
+        >>> print(Insufficient("cpu", 9000, 2260, 8000, 8000, nominated=True).describe_cause(CauseScope("w4", "", "")))
+        needs 9 CPUs, more than any node has, and the most free after reserving room for nominated pods is 2.26, on w4
         """
-        return self.describe_cause_with_full_node(node, scope)
+        if scope.is_only_node:
+            return self._describe_need(scope.describe_node())
+        return self.describe_cause_with_full_node(scope.node, scope.share)
 
     def describe_cause_with_full_node(
         self, node: str, scope: str, full_node: str = "", full: Insufficient | None = None
@@ -153,7 +171,7 @@ class Insufficient(Fact, frozen=True):
 
         >>> full = Insufficient("cpu", 3500, 2200, 3900, 3900)
         >>> print(Insufficient("cpu", 3500, 600, 3900, 3900).describe_cause_with_full_node("a4", "", "a6", full))
-        needs 3.5 CPUs; the most free is 0.6, on a4, not counting a6 (2.2 free), which is full of pods
+        needs 3.5 CPUs, but the most free is 0.6, on a4, not counting a6 (2.2 free), which is full of pods
         """
         full_node_amount = full.free if full else 0
         amounts = names.format_for_sentence(self.resource, self.requested, self.free, full_node_amount)
@@ -162,14 +180,18 @@ class Insufficient(Fact, frozen=True):
         if not self.largest:
             return f"needs {requested} {unit}, which no node offers"
         uncounted = f", not counting {full_node} ({free_on_full}{suffix} free), which is full of pods" if full else ""
-        nominated = ", after reserving room for nominated pods" if self.nominated else ""
-        limits = f"{self._describe_size_limit()}{self._describe_resizes()}"
-        most_free = f"the most free is {free}{suffix}, on {node}"
-        return f"needs {requested} {unit}; {most_free}{nominated}{uncounted}{limits}{scope}"
+        need = f"needs {requested} {unit}{self._describe_size_limit()}"
+        but = "and" if self.exceeds_every_node else "but"
+        most_free = f"{but} the most free{self._describe_nominations()} is {free}{suffix}, on {node}"
+        return f"{need}, {most_free}{uncounted}{self._describe_resizes()}{scope}"
 
     def _describe_size_limit(self) -> str:
         """Return a clause that says that no node is large enough, or "" if some node is."""
-        return "; no node is that large" if self.exceeds_every_node else ""
+        return ", more than any node has" if self.exceeds_every_node else ""
+
+    def _describe_nominations(self) -> str:
+        """Return a phrase that says that nominated pods were counted, or "" if there are none."""
+        return " after reserving room for nominated pods" if self.nominated else ""
 
     def _describe_resizes(self) -> str:
         """Return a clause about the pods whose deferred resize reserves part of the resource.
@@ -181,7 +203,7 @@ class Insufficient(Fact, frozen=True):
         first, *others = self.deferred_resizes
         amounts = names.format_for_sentence(self.resource, first.reserved, first.running)
         (reserved, running), suffix = amounts.numbers, amounts.unit_suffix
-        clause = f"; {first.pod} reserves {reserved}{suffix} for a deferred resize but runs with {running}{suffix}"
+        clause = f": {first.pod} reserves {reserved}{suffix} for a deferred resize and uses {running}{suffix}"
         if others:
             clause += f", and {counted(len(others), 'more pod')} {agreeing(len(others), 'does', 'do')} so"
         return clause
@@ -477,8 +499,8 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
 
         reason = f"Insufficient {name}"
         if too_small.any():
-            yield Rejection(too_small, self.too_large, reason, build_fact, missing_amounts)
-        yield Rejection(too_full, Code.UNSCHEDULABLE, reason, build_fact, missing_amounts)
+            yield Rejection(too_small, self.too_large, reason, fact=build_fact, distance=missing_amounts)
+        yield Rejection(too_full, Code.UNSCHEDULABLE, reason, fact=build_fact, distance=missing_amounts)
 
     def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
@@ -538,7 +560,7 @@ def find_deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[Defe
         return ()
     resizes = []
     for position in fork.pods_on(node):
-        amounts = amounts_by_info.get(int(fork.pods.info[position]))
+        amounts = amounts_by_info.get(fork.pods.get_info_number(position))
         if amounts is None or resource not in amounts.reserved:
             continue
         reserved, running = amounts.reserved[resource], amounts.running.get(resource, 0)

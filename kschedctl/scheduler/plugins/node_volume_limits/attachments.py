@@ -461,9 +461,10 @@ class TooManyVolumes(Fact, frozen=True):
         """Describe each driver's attached volumes, its limit, and the volumes that the pod adds.
 
         >>> TooManyVolumes((DriverLimit("csi", attached=2, limit=2, more=1),)).describe()
-        'driver csi has 2 of 2 volumes attached, the pod brings 1 more'
+        'driver csi has 2 of at most 2 volumes attached to the node, and the pod needs 1 more'
         """
         return "; ".join(
-            f"driver {d.driver} has {d.attached} of {counted(d.limit, 'volume')} attached, the pod brings {d.more} more"
+            f"driver {d.driver} has {d.attached} of at most {counted(d.limit, 'volume')} attached to the node, "
+            f"and the pod needs {d.more} more"
             for d in self.drivers
         )

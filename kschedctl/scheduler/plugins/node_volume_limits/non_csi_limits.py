@@ -56,10 +56,16 @@ class InTreeDisks(NamedTuple):
         return AttachedVolume(self.provisioner, getattr(disk, self.identity))
 
 
-EBS = InTreeDisks("kubernetes.io/aws-ebs", "aws_elastic_block_store", "volume_id", "attachable-volumes-aws-ebs", 39)
-GCE_PD = InTreeDisks("kubernetes.io/gce-pd", "gce_persistent_disk", "pd_name", "attachable-volumes-gce-pd", 16)
-AZURE_DISK = InTreeDisks("kubernetes.io/azure-disk", "azure_disk", "disk_name", "attachable-volumes-azure-disk", 16)
-CINDER = InTreeDisks("kubernetes.io/cinder", "cinder", "volume_id", "attachable-volumes-cinder", 256)
+EBS = InTreeDisks(
+    "kubernetes.io/aws-ebs", "aws_elastic_block_store", "volume_id", resource="attachable-volumes-aws-ebs", limit=39
+)
+GCE_PD = InTreeDisks(
+    "kubernetes.io/gce-pd", "gce_persistent_disk", "pd_name", resource="attachable-volumes-gce-pd", limit=16
+)
+AZURE_DISK = InTreeDisks(
+    "kubernetes.io/azure-disk", "azure_disk", "disk_name", resource="attachable-volumes-azure-disk", limit=16
+)
+CINDER = InTreeDisks("kubernetes.io/cinder", "cinder", "volume_id", resource="attachable-volumes-cinder", limit=256)
 ALL_KINDS = (EBS, GCE_PD, AZURE_DISK, CINDER)
 PROVISIONERS = frozenset(disks.provisioner for disks in ALL_KINDS)
 
@@ -212,7 +218,7 @@ class NonCSILimits(DeclaredPlugin):
             return TooManyVolumes((limit,))
 
         distance = np.maximum(excess, 0).astype(np.float64)
-        yield Rejection(considered & (excess > 0), Code.UNSCHEDULABLE, REASON, build_fact, distance)
+        yield Rejection(considered & (excess > 0), Code.UNSCHEDULABLE, REASON, fact=build_fact, distance=distance)
 
     def _find_disk_limits(self, view: Fork) -> Counts:
         """Return the number of disks that each node allows (N,).
@@ -243,8 +249,8 @@ class EBSLimits(NonCSILimits):
         has_type = np.zeros(len(view.nodes), np.bool_)
         for key in INSTANCE_TYPES:
             column = view.nodes.label(key)
-            is_nitro_value = np.array([*(NITRO.search(value) is not None for value in column.values), False])
-            is_nitro = is_nitro_value[column.codes]  # code -1, for no label, selects the last entry
+            is_nitro_value = [NITRO.search(value) is not None for value in column.values]
+            is_nitro = np.array([*is_nitro_value, False])[column.codes]  # code -1, for no label, selects the last entry
             limits[is_nitro & ~has_type] = NITRO_LIMIT
             has_type |= column.present
         return limits

@@ -116,6 +116,7 @@ class NodeVolumeLimits(DeclaredPlugin):
         HAS_CLAIM_HINT,
     )
     hints_since = 31
+    looks_at_own_pods = True
     without = "more volumes are placed on a node than it can attach"
     next_step = NextStep("DetachVolumes", "Detach volumes from {node}, or correct its driver's limit")
     kinds = (*CLAIM_KINDS, "CSINode", "CSIDriver", "VolumeAttachment")
@@ -224,12 +225,12 @@ class NodeVolumeLimits(DeclaredPlugin):
             exceeds = considered & (limits != NO_LIMIT) & (new > 0) & (used + new > limits)
             rejected |= exceeds
             distance[exceeds] = np.maximum(distance, used + new - limits)[exceeds]
-            driver_excesses.append(_DriverExcess(driver, exceeds, limits, used, new))
+            driver_excesses.append(_DriverExcess(driver, exceeds, limits, used=used, new=new))
 
         def build_fact(row: int) -> TooManyVolumes:
             return TooManyVolumes(tuple(excess.build_fact(row) for excess in driver_excesses if excess.exceeds[row]))
 
-        return Rejection(rejected, Code.UNSCHEDULABLE, REASON, build_fact, distance)
+        return Rejection(rejected, Code.UNSCHEDULABLE, REASON, fact=build_fact, distance=distance)
 
     def _find_limited_nodes(self, view: Fork) -> Bools:
         """Return a mask (N,) of the nodes that limit the volumes of at least one driver.
@@ -261,9 +262,9 @@ class NodeVolumeLimits(DeclaredPlugin):
 
     def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
-        yield WakeTrigger(POD, DELETE, "a pod with volumes leaves a node")
+        yield WakeTrigger(POD, DELETE, "a pod with volumes ends or is deleted")
         yield WakeTrigger("CSINode", ADD, "a CSINode is added")
-        yield WakeTrigger("CSINode", UPDATE, "a driver can attach more volumes to a node than before (CSINode)")
+        yield WakeTrigger("CSINode", UPDATE, "a driver's volume limit on a node is raised (CSINode)")
         yield WakeTrigger("VolumeAttachment", DELETE, "a volume is detached from a node")
         yield WakeTrigger("PersistentVolumeClaim", ADD, f"claim {describe_claims(info)} is created")
 

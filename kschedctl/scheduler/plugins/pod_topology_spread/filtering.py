@@ -30,7 +30,7 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import Domains, LabelColumn, find_untolerated_taints
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.tallies import Tally
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted
 
 
 class EmptiestDomain(Detail, frozen=True):
@@ -50,25 +50,24 @@ class EmptiestDomain(Detail, frozen=True):
         """Describe the domain and its number of matching pods. If the pod cannot go there, say why the domain counts.
 
         >>> EmptiestDomain("b").describe(0), EmptiestDomain("b", equally_empty=2).describe(0)
-        ('the emptiest domain b has 0', 'the emptiest domains b and 2 more have 0')
+        ('the emptiest domain, b, has 0', 'the emptiest domains, b and 2 more, have 0')
         >>> EmptiestDomain("cp1", 0, "nodeTaintsPolicy", "cp1", "master:NoSchedule").describe(0)
-        'cp1 (taint master:NoSchedule) counts as an empty domain, since nodeTaintsPolicy is Ignore'
+        'cp1 (taint master:NoSchedule) counts as empty because nodeTaintsPolicy is Ignore'
         >>> EmptiestDomain("c", 1, "nodeTaintsPolicy", "n3", "sick:NoExecute").describe(2)
-        'c (taint sick:NoExecute of node n3) and 1 more count with 2, since nodeTaintsPolicy is Ignore'
+        'c (taint sick:NoExecute of node n3) and 1 more count with 2 pods because nodeTaintsPolicy is Ignore'
         >>> EmptiestDomain("c", 0, "nodeAffinityPolicy", "n3").describe(0)
-        'c (the pod does not select node n3) counts as an empty domain, since nodeAffinityPolicy is Ignore'
+        'c (the pod does not select node n3) counts as empty because nodeAffinityPolicy is Ignore'
         """
         others = self.equally_empty
         if not self.policy:
             if others:
-                return f"the emptiest domains {self.domain} and {others} more have {fewest}"
-            return f"the emptiest domain {self.domain} has {fewest}"
+                return f"the emptiest domains, {self.domain} and {others} more, have {fewest}"
+            return f"the emptiest domain, {self.domain}, has {fewest}"
 
         domain = f"{self.domain} ({self._describe_exclusion()})"
         count = f"{domain} and {others} more count" if others else f"{domain} counts"
-        empty_role = "as empty domains" if others else "as an empty domain"
-        role = f"with {fewest}" if fewest else empty_role
-        return f"{count} {role}, since {self.policy} is Ignore"
+        role = f"with {counted(fewest, 'pod')}" if fewest else "as empty"
+        return f"{count} {role} because {self.policy} is Ignore"
 
     def _describe_exclusion(self) -> str:
         """Describe why the pod cannot go to the domain's first node."""
@@ -105,19 +104,19 @@ class TooSkewed(Fact, frozen=True):
         """Describe the number of pods in the domain, the resulting skew, and the reason for the low minimum.
 
         >>> TooSkewed("zone", "a", 1, 0, 2, 1, domains=2, emptiest=EmptiestDomain("b")).describe()
-        'zone=a has 1 matching pod, the emptiest domain b has 0: skew would be 2, at most 1 is allowed'
-        >>> TooSkewed("zone", "a", 1, 0, 2, 1, domains=2, min_domains=3).describe().partition("; ")[2]
-        '2 domains, fewer than minDomains 3, so the minimum counts as 0: skew would be 2, at most 1 is allowed'
+        'skew would be 2, but maxSkew is 1: zone=a has 1 matching pod, and the emptiest domain, b, has 0'
+        >>> TooSkewed("zone", "a", 1, 0, 2, 1, domains=2, min_domains=3).describe().partition(", and ")[2]
+        'the minimum counts as 0 because there are 2 domains, fewer than minDomains 3'
         """
         pods = f"{self.key}={self.domain} has {counted(self.pods, 'matching pod')}"
-        skew = f"skew would be {self.skew}, at most {self.max_skew} is allowed"
+        skew = f"skew would be {self.skew}, but maxSkew is {self.max_skew}"
         if self.has_too_few_domains:
+            are = agreeing(self.domains, "is", "are")
             domains = f"{counted(self.domains, 'domain')}, fewer than minDomains {self.min_domains}"
-            return f"{pods}; {domains}, so the minimum counts as 0: {skew}"
+            return f"{skew}: {pods}, and the minimum counts as 0 because there {are} {domains}"
         if self.emptiest is None:
-            return f"{pods}, the emptiest domain {self.fewest}: {skew}"
-        separator = ";" if self.emptiest.policy else ","
-        return f"{pods}{separator} {self.emptiest.describe(self.fewest)}: {skew}"
+            return f"{skew}: {pods}, and the emptiest domain has {self.fewest}"
+        return f"{skew}: {pods}, and {self.emptiest.describe(self.fewest)}"
 
 
 REASON = "node(s) didn't match pod topology spread constraints"
@@ -185,7 +184,7 @@ def count_pods_per_domain(
     column = view.nodes.label(constraint.topology_key)
     counting = _prepare_counting(constraint, constraints, settings, info, view)
     counts = counting.tally.bring_up_to_date(view.trail).copy()
-    return DomainCounts(constraint, column, counting.eligible, counting.exists, counts)
+    return DomainCounts(constraint, column, counting.eligible, exists=counting.exists, counts=counts)
 
 
 class DomainCounting(NamedTuple):
@@ -313,7 +312,7 @@ def iter_rejections(
             find_emptiest = partial(find_emptiest_domain, spread, info, view, comparison_operators)
             find_fact = _build_skew_fact_finder(spread, pods_in_domain, minimum, skew, cache(find_emptiest))
             excess = (skew - spread.constraint.max_skew).astype(np.float64)
-            yield Rejection(is_too_skewed, Code.UNSCHEDULABLE, REASON, find_fact, excess)
+            yield Rejection(is_too_skewed, Code.UNSCHEDULABLE, REASON, fact=find_fact, distance=excess)
             passing &= ~is_too_skewed
 
 

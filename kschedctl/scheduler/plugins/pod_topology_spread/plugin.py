@@ -164,6 +164,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
         COUNTS_NOMINATED,
         COUNTS_ITSELF,
     )
+    counts_pods_elsewhere = True
     without = "topologySpreadConstraints are ignored"
     takes_less_time = "fewer constraints per pod, across fewer domains"
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter", "score": "preScore"}
@@ -181,7 +182,13 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
     ) -> None:
         system = args.defaulting_type == "System"
         defaults = SYSTEM_CONSTRAINTS if system else args.default_constraints
-        self.settings = SpreadSettings(defaults, system, match_label_keys, inclusion_policies, comparison_operators)
+        self.settings = SpreadSettings(
+            defaults,
+            system,
+            match_label_keys,
+            inclusion_policies=inclusion_policies,
+            comparison_operators=comparison_operators,
+        )
 
     @classmethod
     def make(cls, args: PodTopologySpreadArgs, gates: FeatureGates) -> Self:
@@ -411,13 +418,15 @@ def is_schedulable_after_node_change(change: ChangedObject, constraints: Sequenc
     if change.old is None or change.new is None:  # the node was added or deleted
         return _has_all_topology_keys(change.object.metadata.labels, constraints)
     old_labels, new_labels = change.old.metadata.labels, change.new.metadata.labels
-    had_keys, has_keys = (_has_all_topology_keys(labels, constraints) for labels in (old_labels, new_labels))
+    had_keys = _has_all_topology_keys(old_labels, constraints)
+    has_keys = _has_all_topology_keys(new_labels, constraints)
     if had_keys != has_keys:
         return True
     if not has_keys:
         return False
     keys = [constraint.topology_key for constraint in constraints]
-    return any(old_labels[key] != new_labels[key] for key in keys) or change.differs("spec", "taints")
+    changes_domain = any(old_labels[key] != new_labels[key] for key in keys)
+    return changes_domain or change.differs("spec", "taints")
 
 
 def _has_all_topology_keys(labels: Mapping[str, str], constraints: Sequence[SpreadConstraint]) -> bool:

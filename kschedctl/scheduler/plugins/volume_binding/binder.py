@@ -320,9 +320,10 @@ class PodVolumes:
             return None, first_fitting
         pools = self.listers.pools_of_class.get(class_.metadata.name, ())
         for pool_index, pool in enumerate(pools):
-            if pool.limit is not None and pool.limit >= size.value():
-                rows_without_pool = pool.rows[first_fitting[pool.rows] == NO_MATCH]
-                first_fitting[rows_without_pool] = pool_index
+            can_hold_claim = pool.limit is not None and pool.limit >= size.value()
+            if can_hold_claim:
+                has_no_pool_yet = first_fitting[pool.rows] == NO_MATCH
+                first_fitting[pool.rows[has_no_pool_yet]] = pool_index
         return pools, first_fitting
 
     # -- one node ------------------------------------------------------------------------------------------------

@@ -133,11 +133,11 @@ class NoVolume(Fact, frozen=True):
         """Say which volume is missing, and why none can be provisioned on the node.
 
         >>> print(NoVolume("a/d", "fast", "1Gi", 1 << 30, provisions=False).describe())
-        no available PersistentVolume of class fast for claim a/d (1Gi requested), and the class has no provisioner
+        claim a/d requests 1Gi, but no matching PersistentVolume of class fast is available, and the class has no \
+provisioner
         """
-        no_volume = f"no available PersistentVolume of class {self.storage_class} for claim {self.claim}"
-        if self.size:
-            no_volume += f" ({self.size} requested)"
+        demand = f"claim {self.claim} requests {self.size}" if self.size else f"claim {self.claim} is not bound"
+        no_volume = f"{demand}, but no matching PersistentVolume of class {self.storage_class} is available"
         if not self.provisions:
             return f"{no_volume}, and the class has no provisioner"
         allowed_terms = [" and ".join(map(_describe_allowed_values, term)) for term in self.topologies]
@@ -169,22 +169,22 @@ class NotEnoughStorage(Fact, frozen=True):
         """Describe the requested and the published storage, with the driver if it publishes little or nothing.
 
         >>> print(NotEnoughStorage("a/data", "fast", "2Gi", 2 << 30, "1Gi", 1 << 30, "rack-1", "csi.test").describe())
-        claim a/data requests 2Gi of class fast, at most 1Gi is available (CSIStorageCapacity rack-1)
+        claim a/data requests 2Gi of class fast, but CSIStorageCapacity rack-1 has at most 1Gi
         >>> NotEnoughStorage("a/d", "fast", "2Gi", 2 << 30, "0", 0, "r1", "csi.test").describe().partition(", ")[2]
-        'csi.test publishes 0 for this node (CSIStorageCapacity r1), and its CSIDriver says storageCapacity: true'
+        'but csi.test publishes 0 for this node in CSIStorageCapacity r1, and its CSIDriver says storageCapacity: true'
         >>> NotEnoughStorage("a/d", "fast", "2Gi", 2 << 30, driver="csi.test").describe().partition(", ")[2]
-        'of which no CSIStorageCapacity has any, though CSIDriver csi.test says storageCapacity: true'
+        'but no CSIStorageCapacity has any, although CSIDriver csi.test says storageCapacity: true'
         """
         demand = f"claim {self.claim} requests {self.size} of class {self.storage_class}"
         if self.largest is None:
             if self.driver and not self.pools:
                 says = f"CSIDriver {self.driver} says storageCapacity: true"
-                return f"{demand}, of which no CSIStorageCapacity has any, though {says}"
-            return f"{demand}, of which no CSIStorageCapacity is known for the node"
+                return f"{demand}, but no CSIStorageCapacity has any, although {says}"
+            return f"{demand}, but no CSIStorageCapacity is known for the node"
         if self.largest == 0 and self.driver:
-            published = f"{self.driver} publishes 0 for this node (CSIStorageCapacity {self.capacity})"
+            published = f"but {self.driver} publishes 0 for this node in CSIStorageCapacity {self.capacity}"
             return f"{demand}, {published}, and its CSIDriver says storageCapacity: true"
-        return f"{demand}, at most {self.largest_size} is available (CSIStorageCapacity {self.capacity})"
+        return f"{demand}, but CSIStorageCapacity {self.capacity} has at most {self.largest_size}"
 
 
 class VolumeMissing(Fact, frozen=True):

@@ -118,7 +118,8 @@ class _VolumeSearch:
         rows = self.topology.find_reachable_rows(self.volumes[i].spec.node_affinity)
         rows = rows[self.open[rows]]
         for earlier_choice in self._earlier_choices:
-            rows = rows[earlier_choice[rows] != i]
+            is_free = earlier_choice[rows] != i
+            rows = rows[is_free]
         self.chosen[rows] = i
         self.open[rows] = False
         self.open_count -= len(rows)

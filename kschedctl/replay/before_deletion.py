@@ -20,13 +20,13 @@ from kschedctl.api.node_health import UNREACHABLE_TAINT
 from kschedctl.api.objects import CSIDriver, Node, PersistentVolume, Pod, Taint
 from kschedctl.api.ownership import find_controller
 from kschedctl.api.tolerations import tolerates
-from kschedctl.commands.failures.report import LateReason, PodsWaitingForDeletion, WaitingRule
 from kschedctl.replay.controllers.eviction import find_jobs_awaiting_termination, is_ready
 from kschedctl.replay.controllers.target_pod import find_groups
 from kschedctl.replay.pools import find_unready_nodes
 from kschedctl.replay.settling import schedule_victims
 from kschedctl.replay.shared_cluster import SharedCluster
 from kschedctl.replay.terminating_pods import LingeringPods, add_stand_ins
+from kschedctl.reports.lost_nodes import LatePods, LateReason, PodsWaitingForDeletion, WaitingRule
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.plugins.helper.volumes.listers import READ_WRITE_ONCE_POD, get_listers, iter_claim_volumes
@@ -206,6 +206,55 @@ def _code_zones(shared: SharedCluster) -> Rows:
 def _find_unready_nodes(shared: SharedCluster) -> Bools:
     """Return a mask (N,) of the nodes that are not ready in the snapshot."""
     return find_unready_nodes(shared.scheduler.view)
+
+
+class PodsBeforeDeletion(NamedTuple):
+    """The pods that the loss of nodes leaves without a running replacement until the nodes are deleted."""
+
+    waiting: tuple[PodsWaitingForDeletion, ...] = ()
+    """The pods that fit nowhere before, and get a node afterwards."""
+    late: tuple[LatePods, ...] = ()
+    """The other pods that get a node in the end, but run again only afterwards."""
+
+
+def report_pods_before_deletion(
+    shared: SharedCluster, is_lost_node: Bools, recreated: Sequence[Position], outcomes: Sequence[Outcome], seed: int
+) -> PodsBeforeDeletion:
+    """Report the pods that wait or run late until the lost nodes are deleted.
+
+    The cluster is the one before the loss, `is_lost_node` is a mask (N,), and `recreated` are the displaced pods that
+    controllers recreate, in the order in which they return. `outcomes` are those after the deletion. Raises
+    KeyboardInterrupt if the user interrupts.
+    """
+    lost_pods = sort_lost_pods(shared, is_lost_node, recreated)
+    waiting = find_waiting_pods(shared, lost_pods, recreated, outcomes, seed)
+    return PodsBeforeDeletion(waiting, _report_late_pods(shared.scheduler.view, lost_pods, outcomes, waiting))
+
+
+def _report_late_pods(
+    view: Fork, lost_pods: LostPods, outcomes: Sequence[Outcome], waiting: Sequence[PodsWaitingForDeletion]
+) -> tuple[LatePods, ...]:
+    """Report the pods that get a node in the end, but run again only once the lost nodes are deleted.
+
+    Pods that `waiting` already reports are left out.
+    """
+    late = lost_pods.late
+    placed = [outcome.position for outcome in outcomes if outcome.row >= 0]
+    is_placed = frozenset(placed)
+    late_by_reason = {
+        reason: [position for position in positions if position in is_placed]
+        for reason, positions in lost_pods.late_by_reason.items()
+    }
+    lingering = frozenset(lost_pods.deleted.tolist())
+    started = [position for position in placed if position in lingering and position not in late]
+    late_by_reason[LateReason.VOLUME_ATTACHED] = find_pods_with_attached_volumes(view, started)
+    waiting_keys = {pod for group in waiting for pod in group.pods}
+    reports = []
+    for reason, positions in late_by_reason.items():
+        keys = [key for key in map(view.pods.objects.get_key, positions) if key not in waiting_keys]
+        if keys:
+            reports.append(LatePods(reason, tuple(keys)))
+    return tuple(reports)
 
 
 # -- pods that get a node and start late -----------------------------------------------------------------------------

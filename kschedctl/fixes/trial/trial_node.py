@@ -29,7 +29,7 @@ class NodeRejection(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TriedNode:
+class TrialNode:
     """A node of a trial, or the trial without a particular node, for which fixes are proposed."""
 
     trial: RemedyTrial
@@ -123,7 +123,7 @@ def find_missing_host_with_data(trial: RemedyTrial, key: str, values: Iterable[s
     return hosts[0]
 
 
-ProposeFixes = Callable[[TriedNode, NodeRejection], Iterator[Fix]]
+ProposeFixes = Callable[[TrialNode, NodeRejection], Iterator[Fix]]
 """Proposes fixes for a rejection of a node."""
 
 

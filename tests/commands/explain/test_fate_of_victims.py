@@ -1,0 +1,55 @@
+"""Check that a single pod that preempts says whether its victims get other nodes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from command_line import Run, Write
+from small import HOSTNAME, Json, node, pod, pod_spec, replica, workload
+
+CLUSTER = [{"kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1", "metadata": {"name": "high"}, "value": 10}]
+ON_N1 = {"nodeSelector": {HOSTNAME: "n1"}, "priorityClassName": "high", "priority": 10}
+
+
+def versioned(document: Json) -> Json:
+    group = {"Pod": "v1", "Node": "v1"}.get(document["kind"], "apps/v1")
+    return {"apiVersion": group, **document}
+
+
+@pytest.mark.parametrize(
+    ("cpus", "fate"), [("4", "which gets another node"), ("2", "which gets no other node")], ids=["room", "no room"]
+)
+@pytest.mark.parametrize("kind", ["Pod", "Deployment", "DaemonSet", "waiting"])
+def test_a_single_pod_that_preempts_says_what_becomes_of_its_victim(
+    run: Run, write: Write, kind: str, cpus: str, fate: str
+) -> None:
+    """Only n1 matches the pod's selector. Its victim, of 3 CPUs, fits on n2 if that has 4."""
+    objects = [node("n1"), node("n2", cpu=cpus), replica("victim", "n1", "3")]
+    new = pod("new", cpu="3", schedulerName="default-scheduler", **ON_N1)
+    if kind == "waiting":
+        objects.append(new)
+        question = ["explain", "new", "-n", "d"]
+    else:
+        made = {**workload(kind, "new", {}, pod_spec("3", **ON_N1))}
+        if kind == "Pod":
+            del new["metadata"]["uid"]
+            made = new
+        question = ["explain", "-f", write(versioned(made), name="new.json", whole=False)]
+    question += ["-f", write(*CLUSTER, *map(versioned, objects)), "--assume-complete"]
+
+    preemption = json.loads(run(*question, "-o", "json").out)["preemption"]
+    assert preemption["victimsWithoutNode"] == ([] if cpus == "4" else ["d/victim"])
+    assert f"would preempt 1 pod, {fate}, on n1" in " ".join(run(*question).out.split())
+    assert f"evicts d/victim, {fate}" in run(*question, "--brief").out
+
+
+def test_a_pod_that_is_evicted_in_turn_is_named(run: Run, write: Write) -> None:
+    """The victim goes to n2, and evicts a pod of lower priority there, which gets no node."""
+    lowest = replica("lowest", "n2", "3", priority=-5)
+    objects = [node("n1"), node("n2"), replica("victim", "n1", "3"), lowest]
+    waiting = pod("new", cpu="3", schedulerName="default-scheduler", **ON_N1)
+    file = write(*CLUSTER, *map(versioned, [*objects, waiting]))
+    brief = run("explain", "new", "-n", "d", "-f", file, "--assume-complete", "--brief").out
+    assert "evicts d/victim, which gets another node" in brief
+    assert "d/lowest is evicted in turn and gets no other node" in brief
