@@ -34,7 +34,6 @@ from kschedctl.replay.edits import get_zone, group_nodes, is_recreated_elsewhere
 from kschedctl.replay.node_drain import (
     compute_unplaced_spreads,
     count_always_unplaced_pods,
-    find_pinned_volumes,
     merge_proven_unplaced_counts,
     shuffle_returning_pods,
 )
@@ -58,6 +57,7 @@ from kschedctl.replay.pools import find_unready_nodes
 from kschedctl.replay.settling import find_pending_left_out, schedule_with_victims
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
+from kschedctl.replay.volume_places import find_pinned_volumes
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import list_unplaced_evicted_pods
 from kschedctl.scheduler.engine.extenders import CallExtender
