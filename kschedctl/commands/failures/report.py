@@ -231,7 +231,9 @@ class Failures(Report, frozen=True):
         texts = describe_waiting_pods(worst.waiting_by_rule)
         if not waiting:
             return texts
-        return (*texts, f"after the loss of {first_few(waiting)}, pods wait until the lost nodes are deleted, too")
+        number = sum(len(failure.waiting_until_deleted) for failure in others)
+        wait = counted(number, "pod of another loss waits", "pods of other losses wait")
+        return (*texts, f"{wait} until the lost nodes are deleted, too: {first_few(waiting)}")
 
     def describe_unready_nodes(self) -> tuple[str, ...]:
         """Return a text that names the nodes that are not ready before any failure, or () if all are ready."""
