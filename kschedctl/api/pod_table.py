@@ -363,7 +363,7 @@ class PodTableBuilder:
         names = self._names
         columns = self._columns
         template = np.concatenate(self._template)
-        rows = np.array(_sort_rows(self._namespaces, names), np.int64)
+        rows = np.array(_sort_and_deduplicate_rows(self._namespaces, names), np.int64)
         self._namespaces = []
         self._names = []
         self._template = []
@@ -383,10 +383,10 @@ class PodTableBuilder:
         self._columns.append(PodTextColumns.from_lists(rows.texts))
 
 
-def _sort_rows(namespaces: Sequence[str], names: Sequence[str]) -> list[int]:
+def _sort_and_deduplicate_rows(namespaces: Sequence[str], names: Sequence[str]) -> list[int]:
     """Return the row numbers sorted by namespace and name. Of rows with equal names, only the last is kept.
 
-    >>> _sort_rows(["b", "a", "b", "a"], ["x", "y", "x", "w"])
+    >>> _sort_and_deduplicate_rows(["b", "a", "b", "a"], ["x", "y", "x", "w"])
     [3, 1, 2]
     """
     order = sorted(range(len(names)), key=names.__getitem__)

@@ -211,16 +211,16 @@ class Autoscalers:
             target_pod, new_node, now, self.node_groups.read_groups(), types=types, settings=settings
         )
 
-    def explain_new_node(self, target_pod: TargetPod) -> NewNode | None:
+    def predict_new_node(self, target_pod: TargetPod) -> NewNode | None:
         """Explain whether the autoscaler would add a node for the pod. Return None without an autoscaler.
 
         Raises InputError if the instance types, settings or node groups are malformed.
         """
-        from kschedctl.fixes.new_node import explain_new_node  # noqa: PLC0415 - only pods that were explained need it
+        from kschedctl.fixes.new_node import predict_new_node  # noqa: PLC0415 - only pods that were explained need it
 
         now = get_cluster_time(target_pod.scheduler.cluster, self.source)
         types, settings = self.karpenter.read_types(), self.karpenter.parse_settings()
-        return explain_new_node(target_pod, now, self.node_groups.read_groups(), types, settings)
+        return predict_new_node(target_pod, now, self.node_groups.read_groups(), types, settings)
 
 
 def require_node_pools(cluster: Cluster) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 NO_USER_GROUPS = UserGroups()
 
 
-def explain_new_node(
+def predict_new_node(
     target_pod: TargetPod,
     now: str,
     user_groups: UserGroups = NO_USER_GROUPS,
@@ -69,19 +69,19 @@ def explain_new_node_for_pod(
     """Predict whether a node would be added for a pod, without regard to other waiting pods.
 
     The Cluster Autoscaler decides if there are node groups, and Karpenter if there are only NodePools. The result is
-    None if there are neither. `user_groups`, `types` and `settings` are described in `explain_new_node`. Raises
+    None if there are neither. `user_groups`, `types` and `settings` are described in `predict_new_node`. Raises
     InputError if one of them is invalid.
     """
     cluster = target_pod.scheduler.cluster
     if has_any_node_groups(cluster, user_groups):
         from kschedctl.autoscaling.cluster_autoscaler import new_node as autoscaler  # noqa: PLC0415 - seldom asked
 
-        return autoscaler.explain_new_node(cluster, target_pod.pod, get_node_groups(cluster, user_groups), now)
+        return autoscaler.predict_new_node(cluster, target_pod.pod, get_node_groups(cluster, user_groups), now)
     if not cluster.karpenter_node_pools:
         return None
     from kschedctl.autoscaling.karpenter import new_node as karpenter  # noqa: PLC0415 - few clusters have it
 
-    return karpenter.explain_new_node(cluster, target_pod.pod, types, settings or {}, now)
+    return karpenter.predict_new_node(cluster, target_pod.pod, types, settings or {}, now)
 
 
 def find_autoscaler_fixes(
@@ -110,7 +110,7 @@ def find_autoscaler_fixes(
 
         def replay_groups(changed: Sequence[JsonObject]) -> NewNode:
             """Return the Cluster Autoscaler's answer with changed node groups."""
-            return autoscaler.explain_new_node(cluster, target_pod.pod, replace(groups, groups=tuple(changed)), now)
+            return autoscaler.predict_new_node(cluster, target_pod.pod, replace(groups, groups=tuple(changed)), now)
 
         return find_node_group_fixes(cluster, target_pod.pod, groups.groups, current_answer, replay_groups)
     if not cluster.karpenter_node_pools:
@@ -121,7 +121,7 @@ def find_autoscaler_fixes(
     def replay_pools(changed: Cluster, changed_types: Sequence[JsonObject] | None) -> NewNode:
         """Return Karpenter's answer for a changed cluster and, if not None, other instance types."""
         available_types = types if changed_types is None else changed_types
-        return karpenter.explain_new_node(changed, target_pod.pod, available_types, settings or {}, now)
+        return karpenter.predict_new_node(changed, target_pod.pod, available_types, settings or {}, now)
 
     return find_node_pool_fixes(cluster, target_pod.pod, current_answer, replay_pools, types)
 
@@ -139,7 +139,7 @@ def choose_autoscaler(
 
     It is Karpenter if there are NodePools but no node groups, and otherwise the Cluster Autoscaler. If `limited` is
     False, maximum sizes of node groups and limits of NodePools are ignored. `user_groups`, `types` and `settings` are
-    described in `explain_new_node`. Raises InputError if one of them is invalid, and UsageError if no autoscaler is
+    described in `predict_new_node`. Raises InputError if one of them is invalid, and UsageError if no autoscaler is
     known.
     """
     if cluster.karpenter_node_pools and not has_any_node_groups(cluster, user_groups):
@@ -161,7 +161,7 @@ def simulate_node_growth(
     """Simulate which nodes the autoscaler adds for all waiting pods, and explain why it adds none for the rest.
 
     The result is None if no autoscaler is known. `user_groups`, `types` and `settings` are described in
-    `explain_new_node`. Raises InputError if one of them is invalid.
+    `predict_new_node`. Raises InputError if one of them is invalid.
     """
     if not (cluster.karpenter_node_pools or has_any_node_groups(cluster, user_groups)):
         return None

@@ -178,12 +178,12 @@ def _is_plain_type(hint: object) -> bool:
 
 
 def _is_scalar_type(hint: object) -> bool:
-    """Return whether the type hint allows only texts, numbers and None."""
+    """Return whether the type hint allows only strings, numbers and None, or only literal strings."""
     if isinstance(hint, type):
         return issubclass(hint, str | int | float | NoneType)
-    return get_origin(hint) in (Union, UnionType, Literal) and all(
-        isinstance(part, str) or _is_scalar_type(part) for part in get_args(hint)
-    )
+    if get_origin(hint) is Literal:
+        return all(isinstance(value, str) for value in get_args(hint))
+    return get_origin(hint) in (Union, UnionType) and all(map(_is_scalar_type, get_args(hint)))
 
 
 def _to_plain_value(value: object) -> object:

@@ -295,9 +295,9 @@ def _report_eviction(
 ) -> EvictedPod:
     """Build the report on one eviction by preemption.
 
-    ``evicted_next_from`` is the node from which the victim is evicted again later, if it is. The victim must have moved
-    there in between. Otherwise, the report has the victim's state at the end of the simulation. After an interruption,
-    the report has no target, and no fate unless the victim was already being deleted.
+    ``evicted_next_from`` is the node of the victim's next eviction, to which it must have moved in between. It is None
+    if this eviction was the victim's last one, so that its fate is its state at the end of the simulation. If the
+    simulation was interrupted, the target is empty, and so is the fate, unless the victim was already being deleted.
     """
     pods = simulation.view.pods
     names = simulation.view.nodes.names

@@ -219,7 +219,7 @@ class Answers(Report, frozen=True):
         return not self.interrupted and all(answer.good for answer in self.answers)
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the number of clusters with a good answer, and how many were answered before an interruption."""
+        """Return the answer, such as "In 2 of 3 clusters, …", and a note on an interruption, which may be empty."""
         good = sum(answer.good for answer in self.answers)
         interrupted = f"(interrupted after {len(self.answers):,})" if self.interrupted else ""
         clause = f", {self.answers[0].document.describe_good_answer()}" if self.answers else ""

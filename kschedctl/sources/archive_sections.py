@@ -281,7 +281,10 @@ def _decode_struct_list(kind: str, data: bytes) -> tuple[Struct, ...]:
 
 
 def _decode_interned_texts(column: _Column, count: int) -> InternedTexts:
-    """Decode a column of ``count`` interned texts. Raises ValueError for another form or length."""
+    """Decode a column of ``count`` interned texts.
+
+    Raises ValueError if the column has another form or another number of entries, or if its data is malformed.
+    """
     if column.form != _ColumnForm.TEXTS:
         raise ValueError(f"a column of {column.form}")
     codes = _decode_numbers(column.data)

@@ -91,10 +91,10 @@ class ListReader:
         return self._parse_list_end()
 
     def _read_batch(self) -> bool:
-        """Collect the items before the last boundary between items in the buffer, and read more input.
+        """Decode the complete items in the buffer, drop them from it, and read more input.
 
-        The item after the boundary may be incomplete and stays in the buffer. Return False, changing nothing, if no
-        boundary is recognized or the items before it cannot be decoded.
+        The last item in the buffer may be incomplete and stays there. Return False, changing nothing, if no boundary
+        between items is recognized or the items before it cannot be decoded.
         """
         boundary = _find_last_boundary(self._buffer)
         if boundary is None:

@@ -13,7 +13,7 @@ import kschedctl
 from kschedctl.autoscaling.node_groups.discovery import UserGroups
 from kschedctl.commands.explain.one_pod import find_or_create_target
 from kschedctl.commands.remedies import find_remedies_with_room
-from kschedctl.fixes.new_node import explain_new_node, find_autoscaler_fixes
+from kschedctl.fixes.new_node import find_autoscaler_fixes, predict_new_node
 from kschedctl.fixes.search import RemedyCriteria
 
 Json = dict[str, Any]
@@ -103,7 +103,7 @@ def test_a_group_of_the_cluster_is_annotated(kind: str, project: str, plural: st
 def fixes(group: Json, **spec: Any) -> list[tuple[str, tuple[str, ...]]]:
     cluster = kschedctl.Cluster.from_objects([*build_full_node(), waiting(**spec)])
     asked, given = find_or_create_target(cluster, "d/web"), UserGroups([group])
-    told = explain_new_node(asked, NOW, given)
+    told = predict_new_node(asked, NOW, given)
     assert told is not None
     return [(fix.summary, fix.commands) for fix in find_autoscaler_fixes(asked, told, NOW, given)]
 
@@ -190,7 +190,7 @@ def test_what_the_autoscaler_said_itself(message: str, agrees: bool) -> None:
         )
     ]
     cluster = kschedctl.Cluster.from_objects([*build_full_node(), waiting(), *events])
-    told = explain_new_node(find_or_create_target(cluster, "d/web"), NOW, UserGroups([empty_group(most=0)]))
+    told = predict_new_node(find_or_create_target(cluster, "d/web"), NOW, UserGroups([empty_group(most=0)]))
     assert told is not None
     assert told.message == "pod didn't trigger scale-up: 1 max node group size reached"
     assert told.said is not None

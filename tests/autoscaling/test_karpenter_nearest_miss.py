@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import kschedctl
-from kschedctl.autoscaling.karpenter.new_node import explain_new_node
+from kschedctl.autoscaling.karpenter.new_node import predict_new_node
 from kschedctl.reports.new_node import NewNode
 
 NOW = "2026-03-04T12:00:00Z"
@@ -70,7 +70,7 @@ def explain_node(asked: Json, *objects: Json, **options: object) -> NewNode:
     """Explain whether a node comes for the pod."""
     cluster = kschedctl.Cluster.from_objects([asked, *objects])
     (found,) = cluster.pods
-    return explain_new_node(cluster, found, TYPES, options, NOW)
+    return predict_new_node(cluster, found, TYPES, options, NOW)
 
 
 GPU = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}

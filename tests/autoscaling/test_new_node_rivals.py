@@ -13,7 +13,7 @@ import kschedctl
 from kschedctl.autoscaling.node_groups.discovery import UserGroups
 from kschedctl.commands.explain.new_node_page import build_new_node_section
 from kschedctl.commands.explain.one_pod import find_or_create_target
-from kschedctl.fixes.new_node import explain_new_node
+from kschedctl.fixes.new_node import predict_new_node
 from kschedctl.render.page import Style
 from kschedctl.reports.new_node import NewNode
 
@@ -57,7 +57,7 @@ def answer(maximum: int, *pods: Json) -> NewNode:
     full["status"] = {"phase": "Running"}
     cluster = kschedctl.Cluster.from_objects([node("n1"), full, *pods], assume_complete=True)
     groups = [{"id": "a", "min": 1, "max": maximum, "target": 1, "nodes": ["n1"]}]
-    told = explain_new_node(find_or_create_target(cluster, "d/last"), NOW, UserGroups(groups, {}, "", ""))
+    told = predict_new_node(find_or_create_target(cluster, "d/last"), NOW, UserGroups(groups, {}, "", ""))
     assert told is not None
     return told
 

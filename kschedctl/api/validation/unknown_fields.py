@@ -104,7 +104,8 @@ def find_unknown_fields(document: JsonObject) -> Iterator[UnknownField]:
     kind = str(document.get("kind", ""))
     if kind in KARPENTER_KINDS and get_group(str(document.get("apiVersion", ""))) != KARPENTER_GROUP:
         return
-    if "apiVersion" in get_fields_by_type().get(kind, ()):
+    is_top_level_kind = "apiVersion" in get_fields_by_type().get(kind, ())
+    if is_top_level_kind:
         yield from _iter_unknown_fields_of_value(document, kind, kind, ())
 
 

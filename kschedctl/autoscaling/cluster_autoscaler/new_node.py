@@ -36,7 +36,7 @@ ROOM = "an existing or upcoming node"
 _PART = re.compile(r", (?=\d+ )")
 
 
-def explain_new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: str) -> NewNode:
+def predict_new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: str) -> NewNode:
     """Explain for each node group whether it would grow for a pod that kube-scheduler has just rejected.
 
     No group is explained if the autoscaler ignores the pod because of its low priority, or if the pod fits on an

@@ -99,7 +99,8 @@ class _ObstacleSearch:
     def iter_obstacles(self) -> Iterator[str]:
         """Yield descriptions of obstacles, removing each from the pool, until the pool takes the pod.
 
-        The search also ends with an obstacle that cannot be removed.
+        The search also ends with an obstacle that cannot be removed. If that is a missing subnet, a description of the
+        instance type that comes closest without regard to subnets follows.
         """
         while refusal := self.find_pod_refusal():
             obstacle = (

@@ -33,7 +33,7 @@ OF_DAEMON_SET = "Karpenter does not launch nodes for DaemonSet pods"
 FAILED = "Failed to schedule pod, "
 
 
-def explain_new_node(
+def predict_new_node(
     cluster: Cluster, pod: Pod, types: Sequence[JsonObject] | None, options: Mapping[str, object], now: str
 ) -> NewNode:
     """Explain whether Karpenter would launch a node for this pod, ignoring other waiting pods.

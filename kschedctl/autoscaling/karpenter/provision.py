@@ -349,7 +349,7 @@ def _find_cheapest_offering(columns: TypeColumns, claim: NewClaim) -> CheapestOf
 def _narrow_to_named_types(claim: NewClaim, named_types: Sequence[int]) -> Requirements:
     """Return the claim's requirements, narrowed to the named instance types and their capacity types.
 
-    ``named_types`` are rows of the template's columns.
+    ``named_types`` are indexes of instance types in the claim's template.
     """
     columns = claim.template.columns
     requirements = Requirements(claim.requirements)

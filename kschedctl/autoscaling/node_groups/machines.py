@@ -93,10 +93,10 @@ def _parse_size_annotation(meta: ObjectMeta, api_group: str, bound: str) -> int:
 
 
 def _build_machine_group(name: str, owner: Owner, limits: tuple[int, int], nodes: Sequence[str]) -> JsonObject:
-    """Build the node group of an object with its limits, nodes and options.
+    """Build the node group for a MachineSet or MachineDeployment, with its nodes and annotated options.
 
-    A template is included if the size of the nodes is known. ``limits`` are the minimum and the maximum. Raises
-    ValueError if an annotation is malformed.
+    A template is included if the size of the nodes is known. ``limits`` are the minimum and the maximum number of
+    nodes. Raises ValueError if an annotation is malformed.
     """
     template = _build_template_node(owner)
     target = len(nodes) if owner.spec.replicas is None else owner.spec.replicas

@@ -252,7 +252,7 @@ class _Question(msgspec.Struct, frozen=True):
         for target in targets:
             report = one_pod.explain_with_fixes(
                 self.supposed.apply_to(target),
-                self.autoscalers.explain_new_node,
+                self.autoscalers.predict_new_node,
                 self.autoscalers.find_fixes,
                 remedies=self.remedies,
                 now=inquiry.now,

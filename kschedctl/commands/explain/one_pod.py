@@ -12,7 +12,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.cycle_report import drop_unwritten_message, explain_pod
 from kschedctl.commands.explain.report import FINE, UNSCHEDULABLE, Explanation, Explanations, ReplicaCount
 from kschedctl.errors import UsageError
-from kschedctl.fixes.new_node import explain_new_node, find_autoscaler_fixes
+from kschedctl.fixes.new_node import find_autoscaler_fixes, predict_new_node
 from kschedctl.replay.controllers.target_pod import TargetPod, change_priority, describe_priority_change
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.new_node import NewNode
@@ -74,7 +74,7 @@ def explain(
     now = now or get_read_time(cluster)
     report = explain_with_fixes(
         target,
-        lambda target: explain_new_node(target, now),
+        lambda target: predict_new_node(target, now),
         lambda target, launched_node: find_autoscaler_fixes(target, launched_node, now),
         remedies=remedies,
         now=now,

@@ -193,7 +193,9 @@ def explain_pods(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) ->
     """Explain pods, and return the explanations by `namespace/name`.
 
     Pods share an explanation if they look the same to the scheduler, like replicas, and have the same nominated node.
-    If extenders are called, each pod has its own. Only the first `in_full` distinct explanations have per-node results.
+    If extenders are called, each pod has its own. Only the first `in_full` distinct explanations list the nodes. Pods
+    that fit, or that wait for preempted pods to terminate, are replayed in the queue as well, and their explanations
+    name the pods that would take their room first.
     """
     pods = list(pods)
     if not pods:

@@ -87,7 +87,7 @@ def _iter_unexamined_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
         """
         if result is not None:
             return to_fact(result.fact)
-        facts = (_find_filter_fact(cycle, plugin, row) for plugin in outcome.narrowed_by)
+        facts = (_find_rejection_fact(cycle, plugin, row) for plugin in outcome.narrowed_by)
         return next((fact for fact in facts if fact), None)
 
     search_ended_early = cycle.search is not None and not outcome.narrowed_by
@@ -104,13 +104,18 @@ def _iter_unexamined_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
         )
 
 
-def _find_filter_fact(cycle: Cycle, plugin: str, row: int) -> AnyFact | None:
-    """Find a Filter plugin's fact about the node at `row`, or return None."""
+def _find_rejection_fact(cycle: Cycle, plugin: str, row: int) -> AnyFact | None:
+    """Return the figures behind a Filter plugin's rejection of the node at `row`.
+
+    Return None if the plugin did not reject the node, or has no figures for it.
+    """
     verdict = cycle.filter.verdicts.get(plugin)
-    rejections = verdict.rejections if verdict else ()
-    return next(
-        (to_fact(rejection.fact(row)) for rejection in rejections if rejection.mask[row] and rejection.fact), None
-    )
+    if verdict is None:
+        return None
+    for rejection in verdict.rejections:
+        if rejection.mask[row] and rejection.fact:
+            return to_fact(rejection.fact(row))
+    return None
 
 
 def _iter_filter_obstacles(cycle: Cycle) -> Iterator[Obstacle]:

@@ -40,10 +40,10 @@ class ReplayedPods(NamedTuple):
 
 
 def replay_pods(scheduler: Scheduler, pods: Sequence[Pod], progress: Progress) -> tuple[ReplayedPods, ...]:
-    """Explain each pod by replaying it alone.
+    """Explain each pod by replaying it alone, and return the pods in groups that share an explanation.
 
-    Pods that look the same to the scheduler and have the same nominated node are explained once. They share the
-    explanation unless they have different rivals.
+    Pods share an explanation if they look the same to the scheduler, have the same nominated node, and have the same
+    rivals.
     """
     table = scheduler.view.pods
     pods_by_kind: dict[tuple[int, str], list[Pod]] = {}
@@ -352,9 +352,9 @@ def _add_rivals(report: Explanation, node_by_pod: Mapping[str, str]) -> Explanat
 def _build_waiting_pod(
     pod: Pod, report: Explanation, replayed_cluster: ReplayedCluster, node_by_pod: Mapping[str, str]
 ) -> WaitingPod:
-    """Build the waiting pod, with the cause of its wait, the reason, and the scheduler's last message about it.
+    """Build the report on a waiting pod: the kind of cause, its explanation, and the scheduler's last message.
 
-    `node_by_pod` has the nodes of the pods that are placed one after another.
+    `node_by_pod` has the nodes that pods get when they are placed one after another.
     """
     last_message = find_last_message(pod, replayed_cluster)
     permit_reasons = [", ".join(answer.reasons) for answer in report.permit.values() if answer.code == WAIT]

@@ -52,19 +52,20 @@ class PossibleNodes:
         """
         number = int(self._simulation.view.pods.info[position])
         if number not in self._nodes_by_info:
-            self._nodes_by_info[number] = self._judge_nodes(position)
+            self._nodes_by_info[number] = self._compute_usable_nodes(position)
         return self._nodes_by_info[number]
 
-    def _judge_nodes(self, position: Position) -> Bools:
-        """Return the mask (N,) without the cache.
+    def _compute_usable_nodes(self, position: Position) -> Bools:
+        """Return the mask (N,) of the nodes that the pod may use if no other pod is in its way.
 
-        It contains all nodes if a plugin fails or no profile serves the pod.
+        All nodes are included if a plugin fails or no profile serves the pod.
         """
         view, framework = self._simulation.view, self._simulation.framework(position)
         all_nodes = np.ones(len(view.nodes), np.bool_)
         if framework is None:
             return all_nodes
         info = self._simulation.get_shared_incoming_info(position)
+        # Which devices are free depends on other pods, so the plugin's own verdict does not count
         accepts_all_nodes = PluginVerdict.from_rejections(iter(()), len(view.nodes))
         try:
             pre_filter = run_pre_filter(framework.plugins_at("preFilter"), info, view)

@@ -57,11 +57,17 @@ def rebalance(
 ) -> Rebalancing:
     """Find which pods the descheduler would evict, where they go, whether that ends, and which budgets stop it.
 
-    `policy` is a DeschedulerPolicy of descheduler/v1alpha2 as a dict. The default is a built-in policy that restores
-    what pods require. A plugin that is not replayed makes the answer undecided. `name` is the policy's name in errors.
-    At most `rounds` rounds are replayed. A round starts once all pods of the previous one run. `seed` decides between
-    equally good nodes. `now` is the time for the age of pods, by default the time when the cluster was read. Raises
-    InputError for a policy that cannot be used.
+    A round starts once all pods of the previous one run. Raises InputError for a policy that cannot be used.
+
+    Arguments:
+        cluster: the cluster whose pods are evicted.
+        policy: a DeschedulerPolicy of descheduler/v1alpha2 as a dict. The default is a built-in policy that restores
+            what pods require. If a plugin of the policy is not replayed, the report says that it is undecided.
+        name: the policy's name in errors.
+        rounds: the maximum number of rounds.
+        seed: decides between equally good nodes.
+        now: the time from which the ages of pods are computed, by default the time when the cluster was read.
+        progress: is told how many rounds are done.
 
     >>> import kschedctl
     >>> nodes = [{"kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2")]
@@ -70,7 +76,7 @@ def rebalance(
     """
     if policy is None:
         parsed_policy = read_policy(DEFAULT_POLICY, name)
-        name = PROFILE_NAME
+        name = PROFILE_NAME  # the report names the built-in policy by its profile
     else:
         parsed_policy = read_policy(policy, name)
     time = now or get_read_time(cluster)

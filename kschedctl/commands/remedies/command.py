@@ -205,10 +205,10 @@ def _list_scope_options(scope: Scope) -> list[str]:
 
 
 def _read_inquiry(source: Source, scope: Scope, pod_arguments: tuple[str, ...], autoscaler_kinds: LiveKinds) -> Inquiry:
-    """Read the cluster and find the pods of the files.
+    """Read the cluster, and the pods and manifests that the arguments name.
 
-    Unless all arguments name pods, the kinds that explain missing pods are read as well, and the time is set.
-    `autoscaler_kinds` are read in any case.
+    If some argument is not the name of a pod, or there is no argument, the kinds that explain missing pods are read as
+    well, and the result has the cluster's time. `autoscaler_kinds` are always read.
     """
     pods_alone = are_all_pods(pod_arguments)  # also true without arguments
     names_only_pods = bool(pod_arguments) and pods_alone

@@ -51,7 +51,7 @@ def build_remedies_page(report: Remedies, style: Style) -> Page:
         *build_fixes_section(report.remedies, report.impossible, style, with_manifests=True),
         *(build_moves_sections(report.make_room, style) if report.make_room else ()),
         *_build_no_fix_note(report),
-        *_build_incomplete_note(report),
+        *_build_note_on_incomplete_search(report),
         *_build_unchecked_note(report),
         *_build_waiting_elsewhere(report, style),
         *build_next_section(style, "All fixes" if report.lacks_fixes else "Next"),
@@ -156,7 +156,7 @@ def _build_no_fix_note(report: Remedies) -> Page:
     return (paragraph(Marked(capitalize(text), Tone.WARNING)),) if text else ()
 
 
-def _build_incomplete_note(report: Remedies) -> Page:
+def _build_note_on_incomplete_search(report: Remedies) -> Page:
     """Build a note that there may be more fixes, or () if the search tried all sets or did not run."""
     if report.searched is None or report.searched.complete:
         return ()

@@ -340,10 +340,11 @@ def split_shapes_by_zone(shapes: Mapping[str, NodeShape], places: Places) -> dic
     return all_shapes
 
 
-def find_taking_shapes(places: Places, shapes: Mapping[str, NodeShape]) -> Takers:
-    """Map each pod to the names of the shapes that offer one of its places.
+def map_pods_to_shapes(places: Places, shapes: Mapping[str, NodeShape]) -> Takers:
+    """Map each pod to the names of the shapes on which it fits.
 
-    Shapes that are limited to one zone are included.
+    `places` has the places on which each pod fits: pairs of a shape and a zone. Variants of a shape that exist in only
+    one of these zones are included.
     """
     shapes_by_place: dict[Place, list[str]] = {}
     for name, shape in shapes.items():

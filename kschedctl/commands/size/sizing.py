@@ -39,9 +39,9 @@ from kschedctl.commands.size.shapes import (
     ON_EVERY_NODE,
     NodeShape,
     find_places_of_pending_pods,
-    find_taking_shapes,
     has_claims,
     iter_pods_to_scale,
+    map_pods_to_shapes,
     split_shapes_by_zone,
 )
 from kschedctl.commands.size.solved import SolvedPacking, is_solver_available
@@ -238,7 +238,7 @@ class _Sizing:
         sets = NodeSets(self.cluster, self.shapes)
         places = find_places_of_pending_pods(self.view, self.shapes, progress)
         self.shapes = split_shapes_by_zone(self.shapes, places)
-        self.takers = find_taking_shapes(places, self.shapes)
+        self.takers = map_pods_to_shapes(places, self.shapes)
         unplaceable = {key for key, takers in self.takers.items() if not takers}
         self._unplaceable = unplaceable
         if unplaceable:

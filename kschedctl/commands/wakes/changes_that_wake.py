@@ -191,7 +191,7 @@ def iter_wake_triggers(
     for registration in registrations:
         lacks_hint = not hinted or (NODE in pre_checked and registration.hint is None)
         if lacks_hint:
-            yield from _iter_unhinted_triggers(registration, pre_checked)
+            yield from _iter_triggers_without_hint(registration, pre_checked)
         else:
             with_hint.append(registration)
     if hinted:
@@ -239,11 +239,11 @@ def _reaches_all_pods(change: WakeTrigger, checked: Collection[str]) -> bool:
     return change.kind != POD or ASSIGNED_POD not in checked or bool(change.action & FREEING[POD])
 
 
-def _iter_unhinted_triggers(registration: ClusterEventWithHint, checked: Collection[str]) -> Iterator[WakeTrigger]:
-    """Yield the kinds of changes for which the plugin registered without a hint.
+def _iter_triggers_without_hint(registration: ClusterEventWithHint, checked: Collection[str]) -> Iterator[WakeTrigger]:
+    """Yield the changes of one kind for which the plugin registered without a queueing hint.
 
-    Changes that free resources reach all pods. Other changes of pre-checked kinds (`checked`) only reach the pods that
-    they may concern.
+    Each change has a description of the pods that it wakes. Those are usually all pods that the plugin rejected. For
+    kinds in `checked`, upstream first checks which pods a change may help, unless the change frees resources.
     """
     pre_checked_kind = ASSIGNED_POD if registration.kind == POD else registration.kind
     if pre_checked_kind not in checked:

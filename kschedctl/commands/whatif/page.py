@@ -174,7 +174,7 @@ def _build_replacement_section(replacement: Replacement | None, style: Style) ->
     if replacement.failed:
         failed_line = (paragraph(f"{count(replacement.failed, 'pod')} could not be compared, because a plugin fails"),)
     groups = sorted(replacement.elsewhere, key=lambda group: -len(group.pods))
-    has_causes = any(group.because for group in groups)  # configurations have none
+    has_causes = any(group.because for group in groups)  # only comparisons of versions have causes
     tables = build_struct_table(groups, style, {"because": _join_causes}, limit=CHANGES_SHOWN, full=has_causes)
     return section("Running pods", summary, *failed_line, *_iter_rescored_lines(replacement), *tables)
 

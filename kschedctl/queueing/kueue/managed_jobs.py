@@ -73,6 +73,7 @@ class ManagedJobs:
         The name comes from the label of the job or of its pod template. Without a label, the namespace's default
         LocalQueue is used. The name is "" if Kueue manages the job but keeps it suspended because it has no LocalQueue.
         """
+        # Kueue manages the Jobs of a CronJob
         kind = "Job" if isinstance(job, CronJob) else owner.kind
 
         # The label of the job itself or of its pod template

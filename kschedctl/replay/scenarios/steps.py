@@ -379,7 +379,8 @@ def _limit_by_completions(part: parts.ScaleWorkload, edit: StepResult) -> int:
 def _create_stateful_set_pods(part: parts.ScaleWorkload, pods: Sequence[Pod], edit: StepResult) -> list[Pod]:
     """Create the pods with the missing ordinals of a StatefulSet, and add their new claims to the edit's cluster.
 
-    Claims that are left from earlier pods of the same ordinals are used again, as by the controller.
+    Claims that are left from earlier pods of the same ordinals are used again, as by the controller. The edit also gets
+    the StatefulSet and the assumptions about its pods.
     """
     cluster = edit.cluster
     owner = Owner(part.kind, part.namespace, part.name)

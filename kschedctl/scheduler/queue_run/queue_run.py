@@ -188,12 +188,12 @@ class QueueReplay(SchedulingLoop):
         return record
 
     def time_out_waiting_pods(self) -> CycleRecord | None:
-        """Take the pods that waited too long at Permit off their nodes, and return a record of this.
+        """Take the pods that waited too long at Permit off their nodes, and return a record of the failed attempts.
 
         The first of these pods counts as the popped pod. Return None if no pod waited too long.
         """
         record = self.record = CycleRecord(Position(NO_ROW))
-        timed_out = self.time_out()
+        timed_out = self.time_out()  # which fills the record
         if not timed_out:
             return None
         record.popped = timed_out[0]

@@ -95,8 +95,8 @@ class Placements(IncomingPods):
     def build_node_chooser(self, framework: FrameworkLike, position: Position) -> NodeChooser | None:
         """Return a function that chooses the node of the next copy of a pod as `choose_node` does.
 
-        Return None if copies may get different answers. They may if the pod has claims or was nominated, if extenders
-        are called, or if it is not sure which pods are nominated. Also return None if a plugin fails.
+        Return None if copies may get different answers: if the pod has claims or was nominated, if extenders are
+        called, or if it is uncertain which pods are nominated. Also return None if a plugin fails.
         """
         info = self.build_arriving_info(position)
         is_nominated = position in self._nominated_before or self.view.get_nominated_row(position) != NO_ROW

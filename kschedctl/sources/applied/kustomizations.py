@@ -48,7 +48,9 @@ class Kustomizations:
             self._record_base_changes(folder)
 
     def _read_kustomization_folder(self, folder: str) -> None:
-        """Store the documents, bases and other files of a folder's kustomization."""
+        """Store the documents and bases of a folder's kustomization, and its files that are not resources, such as
+        patches.
+        """
         documents = read_kustomization(folder)
         self._documents[folder] = documents
         self._bases[folder] = tuple(_iter_bases(folder, documents))

@@ -190,7 +190,7 @@ class Overlays(NamedTuple):
         steps = list(path)
         for position, step in enumerate(path):
             if isinstance(step, int) and isinstance(built, list) and isinstance(written, list) and step < len(built):
-                written_item = _find_written_item(built[step], step, written)
+                written_item = _find_source_item(built[step], step, written)
                 indices = (index for index, sibling in enumerate(written) if sibling is written_item)
                 steps[position] = next(indices, step)
                 written = written_item
@@ -238,7 +238,7 @@ def _is_field_changed(written: object, built: object, path: Path) -> bool:
     for step in path:
         if isinstance(built, list) and isinstance(step, int):
             built = built[step] if step < len(built) else None
-            written = _find_written_item(built, step, written)
+            written = _find_source_item(built, step, written)
         else:
             written = _get_field(written, step)
             built = _get_field(built, step)
@@ -252,10 +252,10 @@ def _get_field(value: object, step: str | int) -> object:
     return value.get(step) if isinstance(value, Mapping) else None
 
 
-def _find_written_item(item: object, index: int, written_list: object) -> object:
-    """Return the list item before the build that became the given item, or None.
+def _find_source_item(item: object, index: int, written_list: object) -> object:
+    """Return the item of the source list from which the given item was built, or None if there is none.
 
-    An item with an identifying field is found only by this field's value, any other item by its index.
+    An item with an identifying field is found by this field's value, any other item by its index.
     """
     items = written_list if isinstance(written_list, list) else []
     for name in _IDENTIFYING_FIELDS:

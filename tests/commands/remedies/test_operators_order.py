@@ -17,7 +17,7 @@ from kschedctl import demo
 from kschedctl.autoscaling.node_groups.discovery import UserGroups
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import explain_with_fixes, resolve_pod
-from kschedctl.fixes.new_node import explain_new_node, find_autoscaler_fixes
+from kschedctl.fixes.new_node import find_autoscaler_fixes, predict_new_node
 from kschedctl.fixes.search import MOST_TRIALS, RemedySearch
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.reports.remedy import Remedy
@@ -82,7 +82,7 @@ def offered(source: str, name: str) -> tuple[Remedy, ...]:
         return ()
     return explain_with_fixes(
         TargetPod(scheduler, resolve_pod(scheduler, pod)),
-        lambda asked: explain_new_node(asked, NOW, given),
+        lambda asked: predict_new_node(asked, NOW, given),
         lambda asked, told: find_autoscaler_fixes(asked, told, NOW, given),
         remedies=True,
     ).remedies

@@ -13,7 +13,7 @@ import pytest
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import explain_with_fixes, resolve_pod
 from kschedctl.commands.explain.report import Explanation
-from kschedctl.fixes.new_node import explain_new_node, find_autoscaler_fixes
+from kschedctl.fixes.new_node import find_autoscaler_fixes, predict_new_node
 from kschedctl.fixes.search import MOST_TRIALS, RemedySearch
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.scheduler.scheduler import Scheduler
@@ -46,7 +46,7 @@ def explained(pod: str) -> Explanation:
         patch.setattr(RemedySearch, "_has_reached_limit", lambda search: search.trials.replayed > MOST_TRIALS)
         return explain_with_fixes(
             TargetPod(scheduler(), resolve_pod(scheduler(), pod)),
-            lambda target: explain_new_node(target, NOW),
+            lambda target: predict_new_node(target, NOW),
             lambda target, launched_node: find_autoscaler_fixes(target, launched_node, NOW),
             remedies=True,
         )

@@ -13,7 +13,7 @@ from kschedctl.commands.size import search
 from kschedctl.commands.size.fill_levels import find_crowded_shapes, measure_levels_when_full
 from kschedctl.commands.size.program import PackingProgram, build_program
 from kschedctl.commands.size.replays import NodeSets
-from kschedctl.commands.size.shapes import find_places_of_pending_pods, find_taking_shapes
+from kschedctl.commands.size.shapes import find_places_of_pending_pods, map_pods_to_shapes
 from kschedctl.commands.size.sizing import SizingCriteria
 from kschedctl.commands.size.type_shapes import build_type_shapes
 from kschedctl.scheduler.scheduler import Scheduler
@@ -73,7 +73,7 @@ def seen(pods: list[Json]) -> tuple[PackingProgram, NodeSets]:
     rows = {name: view.nodes.index[shape.get_first_node_name("a")] for name, shape in shapes.items()}
     prices = {sold["name"]: sold["offerings"][0]["Price"] for sold in TYPES}
     return build_program(
-        view, rows, prices, find_taking_shapes(find_places_of_pending_pods(view, shapes), shapes)
+        view, rows, prices, map_pods_to_shapes(find_places_of_pending_pods(view, shapes), shapes)
     ), sets
 
 

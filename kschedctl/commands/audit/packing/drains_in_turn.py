@@ -439,9 +439,9 @@ class DrainsInTurn:
     def drain_node(self, row: Row) -> NodeTrial:
         """Drain one more node as `kschedctl drain` does, and undo the drain unless it empties the node.
 
-        A drain empties its node only if no pod is lost, preempted or left without a node. The node is drained in a
-        separate simulation if its cordon may do more than keep its pods off the node. Raises KeyboardInterrupt if the
-        simulation was interrupted.
+        A drain empties its node only if no pod is lost, preempted or left without a node. A separate simulation is used
+        if the shared one would not give the same answer. This is so if cordoning the node could affect other pods, if
+        no pod runs on the node, or if a plugin fails. Raises KeyboardInterrupt if the simulation was interrupted.
         """
         simulation, evictions, _ = self._state
         drain = UndoableDrain(simulation, [self.view.nodes.names[row]], evictions=evictions)

@@ -33,8 +33,8 @@ from kschedctl.scheduler.plugins.dynamic_resources.requests import (
     AllocationError,
     ClaimRequests,
     build_allocation_result,
-    check_node_selectors,
     read_claim,
+    reject_combined_node_selectors,
 )
 from kschedctl.scheduler.plugins.dynamic_resources.step_limit import FILTER_SECONDS, SearchTimeoutError
 from kschedctl.snapshot.fork import drop_oldest_if_full
@@ -276,7 +276,7 @@ class Evaluation:
             search = Search(self.inventory, row, self._read_unallocated_claims(resources), self.seconds)
             allocation = search.run()
             if allocation is not None:
-                check_node_selectors(self.claims.to_allocate, allocation)
+                reject_combined_node_selectors(self.claims.to_allocate, allocation)
         except AllocationError as error:
             return DeviceVerdict(Code.ERROR, str(error), searched=True, expression=error.expression)
         except InvalidPoolsError as error:

@@ -311,11 +311,11 @@ def build_allocation_result(
     return AllocationResult(DeviceAllocationResult(tuple(allocated)), _build_node_selector(devices, node_selector))
 
 
-def check_node_selectors(claims: Iterable[ResourceClaim], allocation: Allocation) -> None:
+def reject_combined_node_selectors(claims: Iterable[ResourceClaim], allocation: Allocation) -> None:
     """Raise AllocationError if an allocated device has a node selector with several terms.
 
-    Upstream cannot combine such selectors. Once a claim has a device that is usable on a single node only, its further
-    devices are not checked.
+    Upstream cannot combine such selectors. It stops checking a claim at its first device that is usable on a single
+    node only, and so does this function.
     """
     for claim, results in zip(claims, allocation, strict=True):
         for result in results:

@@ -63,12 +63,12 @@ class StepLimit:
             raise SearchTimeoutError(upstream=False)
 
     def can_skip_search(self, devices: int, *, all_tried: bool) -> bool:
-        """Return whether a search that must fail, because it needs more than `devices` devices, can be skipped.
+        """Return whether a search can be skipped that is known to fail, since it needs more than `devices` devices.
 
-        Upstream's search may time out instead of failing, because it tries sequences of devices. With ``all_tried``,
-        upstream tries all sequences, so the search can always be skipped. The sequences then count as steps, and
-        SearchTimeoutError is raised if there are too many. Without ``all_tried``, upstream's search may end sooner, so
-        it can be skipped only if all sequences would be within the limit.
+        Upstream tries sequences of devices until it has tried all of them, finds a reason to stop, or runs out of
+        steps. With ``all_tried``, upstream tries all sequences. They are added to the count of steps, and the result is
+        True. Without it, the result says whether all sequences are within the limit of steps. Raises SearchTimeoutError
+        if ``all_tried`` and the sequences are too many.
         """
         steps = self._count_device_sequences(devices)
         if all_tried:

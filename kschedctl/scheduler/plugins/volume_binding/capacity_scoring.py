@@ -114,7 +114,7 @@ def _sum_provisioned_resources(volumes: PodVolumes, rows: Rows) -> ClassResource
         columns_by_class.setdefault(provision.claim.spec.storage_class_name or "", len(columns_by_class))
     resources = ClassResources.zeros(rows, len(columns_by_class))
     for provision in volumes.provisions:
-        pool_indices = provision.capacity[rows]
+        pool_indices = provision.capacity[rows]  # NO_MATCH where no pool of the class is known
         positions = np.flatnonzero(provision.mask[rows] & (pool_indices != NO_MATCH))
         column = columns_by_class[provision.claim.spec.storage_class_name or ""]
         free = np.array([pool.free for pool in provision.pools], np.int64)
