@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,18 @@ pytest_plugins = ["command_line", "opened_reports"]
 settings.register_profile("suite", deadline=None, max_examples=100, print_blob=True)
 settings.register_profile("thorough", settings.get_profile("suite"), max_examples=5000)
 settings.load_profile("suite")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Spare the garbage collector the tests and modules, which stay to the end: every worker collects all tests."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
 
 SLOWEST = ("test_site.py::test_site",)
 """Tests that start first, as no core can help with one that starts last."""

@@ -74,11 +74,13 @@ def first_few(words: Sequence[str], limit: int = 3) -> str:
 
 
 def join_words(words: Sequence[str], last: str = "and") -> str:
-    """Join words as a list in a sentence.
+    """Join words as a list in a sentence, with `last` before the last word. Return "" if there are no words.
 
-    >>> join_words(["a"]), join_words(["a", "b"]), join_words(["a", "b", "c"])
-    ('a', 'a and b', 'a, b and c')
+    >>> join_words(["a"]), join_words(["a", "b"]), join_words(["a", "b", "c"], "or"), join_words([])
+    ('a', 'a and b', 'a, b or c', '')
     """
+    if not words:
+        return ""
     return f" {last} ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 

@@ -135,7 +135,7 @@ def test_what_runs_forward_asks_or_says_that_it_did_not(run: Run, write: Write, 
         asked = run(*common, "--call-extenders", "--record-extenders", said, "-o", "wide")
     assert unasked.code == 5
     first = " ".join(unasked.out.split("\n\n")[0].split()).lower()
-    assert "not certain: extenders were not called; specify --call-extenders" in first
+    assert "not certain: extenders were not called. specify --call-extenders" in first
     assert asked.code == 0
     assert "extenders answer for the real cluster" in " ".join(asked.out.split())
     of_pods = {payload["Pod"]["metadata"]["name"] for path, _, payload in server.requests if path == "/filter"}

@@ -87,6 +87,6 @@ def test_a_pod_that_fits_nowhere_has_its_hooks_named(run: Run, write: Write) -> 
     found = run("explain", "shop/large", "-f", manifest, "-f", cluster)
     assert found.code == 1
     words = " ".join(found.out.split())
-    assert "AdmissionWebhooks, AdmissionPolicies are not asked: h" in words
+    assert "AdmissionWebhooks and AdmissionPolicies are not asked: h" in words
     large["metadata"] |= {"uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
     assert "are not asked" not in run("explain", "shop/large", "-f", write(large, node("n1"), SHOP, *hooks)).out

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 import kschedctl
 from kschedctl.commands.explain.report import CandidateReport
 
@@ -11,13 +13,22 @@ Json = dict[str, Any]
 NODE = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "3", "pods": "9"}}}
 
 
-def pod(name: str, priority: int, start: str = "", cpu: str = "1", node: str = "n1") -> Json:
+def pod(name: str, priority: int, start: str = "", *, cpu: str = "1", node: str = "n1", app: str = "") -> Json:
     container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
     return {
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": "d", "uid": name},
+        "metadata": {"name": name, "namespace": "d", "uid": name, "labels": {"app": app}},
         "spec": {"containers": [container], "priority": priority, "nodeName": node},
         "status": {"startTime": f"2026-01-01T00:00:0{start}Z"} if start else {},
+    }
+
+
+def budget(app: str, allowed: int) -> Json:
+    return {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": app, "namespace": "d"},
+        "spec": {"selector": {"matchLabels": {"app": app}}},
+        "status": {"disruptionsAllowed": allowed},
     }
 
 
@@ -48,3 +59,36 @@ def test_another_start_or_priority_decides() -> None:
 
 def test_equals_that_all_stay_are_not_told() -> None:
     assert candidate("1", pod("a", 3, "1"), pod("b", 3, "1"), pod("c", 0, "1")).ties == ()
+
+
+def test_a_pod_of_an_exhausted_budget_is_put_back_before_its_equals() -> None:
+    pods = pod("a", 0, "1", app="web"), pod("b", 0, "1"), pod("c", 0, "1")
+    assert candidate("1", budget("web", 0), *pods).ties == (("d/c", "d/b"),)
+
+
+def test_a_budget_that_allows_a_disruption_decides_nothing_for_its_first_pod() -> None:
+    pods = pod("a", 0, "1", app="web"), pod("b", 0, "1"), pod("c", 5, "1")
+    assert candidate("1", budget("web", 1), *pods).ties == (("d/b", "d/a"),)
+
+
+def test_a_more_important_pod_uses_up_the_budget_first() -> None:
+    pods = pod("a", 5, "1", app="web"), pod("b", 0, "1", app="web"), pod("c", 0, "1")
+    assert candidate("1", budget("web", 1), *pods).ties == ()
+
+
+def test_the_budget_of_a_pod_that_preemption_cannot_evict_is_not_used_up() -> None:
+    pods = pod("a", 10, "1", app="web"), pod("b", 0, "1", app="web"), pod("c", 0, "1")
+    assert candidate("1", budget("web", 1), *pods).ties == (("d/c", "d/b"),)
+
+
+def test_equals_of_one_budget_violate_it_in_an_arbitrary_order() -> None:
+    pods = pod("a", 0, "1", app="web"), pod("b", 0, "1", app="web"), pod("c", 5, "1")
+    assert candidate("1", budget("web", 1), *pods).ties == (("d/a", "d/b"),)
+
+
+@pytest.mark.parametrize(("allowed", "tied"), [(0, ()), (1, ("d/a",))])
+def test_a_simulation_names_the_same_equals(allowed: int, tied: tuple[str, ...]) -> None:
+    running = pod("a", 0, "1", app="web"), pod("b", 0, "1"), pod("c", 5, "1")
+    cluster = kschedctl.Cluster.from_objects([NODE, budget("web", allowed), *running, pod("p", 10, node="")])
+    (victim,) = kschedctl.simulate(cluster, [], pending=True).evicted
+    assert (victim.pod, victim.tied) == ("d/b", tied)

@@ -21,6 +21,7 @@ from kschedctl.scheduler.engine.preemption.evaluator import (
     find_potential_nodes,
     find_preemption_plugins,
 )
+from kschedctl.scheduler.engine.preemption.victims import find_interchangeable_pods
 from kschedctl.scheduler.framework import Code, PluginError, PostFilterResult, Status
 from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
 from kschedctl.snapshot.fork import Fork
@@ -50,7 +51,10 @@ def report_preemption(outcome: PostFilterOutcome, cycle: Cycle, cluster: Cluster
         plugin=plugin.name,
         eligible=preemption.eligible,
         why=preemption.why,
-        candidates={names[candidate.row]: _report_candidate(candidate, view) for candidate in preemption.candidates},
+        candidates={
+            names[candidate.row]: _report_candidate(candidate, view, cycle.info.priority)
+            for candidate in preemption.candidates
+        },
         tied=tied,
         chosen=min(tied) if choice and preemption.wanted else None,
         decided_by=choice.decided_by if choice else "",
@@ -115,7 +119,7 @@ def _dry_run_preemption(plugin: PreemptionPlugin, cycle: Cycle) -> PostFilterRes
         return PostFilterResult(Status(Code.ERROR, (str(failure),)))
 
 
-def _report_candidate(candidate: Candidate, view: Fork) -> CandidateReport:
+def _report_candidate(candidate: Candidate, view: Fork, preemptor_priority: int) -> CandidateReport:
     """Report on a candidate node: its victims, the violated PDBs, and groups of equally good victims."""
     return CandidateReport(
         victims=tuple(view.pods.objects.get_key(position) for position in candidate.victims),
@@ -123,28 +127,25 @@ def _report_candidate(candidate: Candidate, view: Fork) -> CandidateReport:
         details=tuple(
             _build_victim_report(position, position in candidate.violating, view) for position in candidate.victims
         ),
-        ties=tuple(_iter_victim_ties(candidate, view)),
+        ties=tuple(_iter_victim_ties(candidate, view, preemptor_priority)),
     )
 
 
-def _iter_victim_ties(candidate: Candidate, view: Fork) -> Iterator[tuple[str, ...]]:
-    """Yield groups of pods on the node that have the same priority and start time and include a victim.
+def _iter_victim_ties(candidate: Candidate, view: Fork, preemptor_priority: int) -> Iterator[tuple[str, ...]]:
+    """Yield groups of pods on the node among which the order of the dry run is arbitrary and that include a victim.
 
     Any pod of such a group might be evicted instead of a victim. Victims come first in each group.
     """
-    pods = view.pods
-    positions = np.array(view.pods_on(candidate.row), np.int64)
-    priorities = pods.get_priorities(positions).tolist()
-    start_times = pods.start[positions].tolist()
-    pods_by_rank: dict[tuple[int, int], list[int]] = {}
-    for position, priority, start_time in zip(positions.tolist(), priorities, start_times, strict=True):
-        pods_by_rank.setdefault((priority, start_time), []).append(position)
-
     victims = frozenset(candidate.victims)
-    for equal_pods in pods_by_rank.values():
-        if len(equal_pods) > 1 and not victims.isdisjoint(equal_pods):
+    named_pods: set[Position] = set()
+    for victim in sorted(victims):
+        if victim in named_pods:
+            continue
+        equal_pods = find_interchangeable_pods(view, victim, preemptor_priority).tolist()
+        named_pods.update(equal_pods)
+        if len(equal_pods) > 1:
             equal_pods.sort(key=lambda position: (position not in victims, position))
-            yield tuple(pods.objects.get_key(position) for position in equal_pods)
+            yield tuple(view.pods.objects.get_key(position) for position in equal_pods)
 
 
 def _build_victim_report(position: Position, violating: bool, view: Fork) -> VictimReport:

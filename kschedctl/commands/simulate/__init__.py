@@ -283,8 +283,21 @@ def run_once(
         waiting_placed=len(waiting_pods & placed.keys()),
         still_waiting=tuple(sorted(waiting_pods & (all_pods - placed.keys()))),
         autoscaled=tuple(shared.autoscaled),
+        evicted_for_waiting=_list_pods_evicted_for_waiting_pods(evicted, waiting_pods) if shared.changes else (),
     )
     return _add_simulated_growth(report, shared, simulation)
+
+
+def _list_pods_evicted_for_waiting_pods(evicted: Iterable[EvictedPod], waiting_pods: frozenset[str]) -> tuple[str, ...]:
+    """Return the pods that are evicted only for pods that were already waiting, or for the victims of these.
+
+    `evicted` has the evictions in their order.
+    """
+    is_for_waiting: dict[str, bool] = {}
+    for eviction in select_displaced_pods(evicted):
+        starts_with_waiting_pod = eviction.by in waiting_pods or is_for_waiting.get(eviction.by, False)
+        is_for_waiting[eviction.pod] = starts_with_waiting_pod and is_for_waiting.get(eviction.pod, True)
+    return tuple(pod for pod, for_waiting in is_for_waiting.items() if for_waiting)
 
 
 def _find_violated_budgets(cluster: Cluster, evicted: Iterable[EvictedPod]) -> dict[str, int]:
@@ -700,7 +713,7 @@ def compare_runs(runs: Sequence[SimulationReport]) -> Variation:
         placed=build_spread(run.placed for run in runs),
         pending=build_spread(run.unplaced for run in runs),
         new_pending=build_spread(len(run.new_pending_pods) for run in runs),
-        evicted=build_spread(run.evicted_pods for run in runs),
+        evicted=build_spread(run.new_evicted_pods for run in runs),
         workloads=tuple(_compare_workload(runs, i) for i in range(len(runs[0].workloads))),
     )
 

@@ -134,9 +134,9 @@ class SimulateOptions:
             return False
 
         unplaced = report.most_unplaced
-        evicted = report.variation.evicted.most if report.variation else report.evicted_pods
+        evicted = report.variation.evicted.most if report.variation else report.new_evicted_pods
         if not report.variation and not report.growth:
-            unplaced += report.homeless_pods
+            unplaced += report.new_homeless_pods
         max_evicted = self.max_evictions
         if max_evicted is None and self.fail_on is not FailOn.ERROR:  # any eviction is a warning
             max_evicted = 0

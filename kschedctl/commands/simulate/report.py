@@ -16,6 +16,7 @@ from kschedctl.reports.not_created import NotCreated, describe_not_created
 from kschedctl.reports.placements import (
     EvictedPod,
     EvictionChain,
+    EvictionFate,
     Headroom,
     PodCount,
     RetriedPods,
@@ -131,6 +132,8 @@ class SimulationReport(Report, frozen=True):
     """The number of placed pods that were already waiting and belong to no workload of the manifests."""
     still_waiting: tuple[str, ...] = ()
     """The unplaced pods that were already waiting and belong to no workload of the manifests."""
+    evicted_for_waiting: tuple[str, ...] = ()
+    """The evicted pods that are evicted only for pods that were already waiting, not for pods of the manifests."""
     autoscaled: tuple[str, ...] = ()
     """Notes on workloads whose replicas a HorizontalPodAutoscaler changes at once."""
     missing_namespaces: dict[str, str] = msgspec.field(default_factory=dict)
@@ -153,8 +156,8 @@ class SimulationReport(Report, frozen=True):
         if self.not_created:
             return ("Not created:", f"{describe_not_created(self.not_created)}; {sentence}")
         unplaced = str(self.variation.new_pending) if self.variation else f"{len(self.new_pending_pods):,}"
-        if unplaced == "0" and self.homeless_pods:
-            pods = counted(self.homeless_pods, "running pod loses its node", "running pods lose their nodes")
+        if unplaced == "0" and self.new_homeless_pods:
+            pods = counted(self.new_homeless_pods, "running pod loses its node", "running pods lose their nodes")
             return (f"{pods}:", sentence)
         if unplaced == "0":
             return ("Scheduled:" if waiting or self.unplaced else "All scheduled:", sentence)
@@ -316,11 +319,26 @@ class SimulationReport(Report, frozen=True):
         return self.chain.pending + self.chain.lost if self.chain else 0
 
     @property
+    def new_evicted_pods(self) -> int:
+        """The number of evicted pods, apart from those that are evicted only for pods that were already waiting."""
+        return self.evicted_pods - len(self.evicted_for_waiting)
+
+    @property
+    def new_homeless_pods(self) -> int:
+        """The number of pods that get no other node, apart from those evicted only for pods that already waited."""
+        fate_by_pod = {eviction.pod: eviction.fate for eviction in self.evicted}
+        homeless_fates = (EvictionFate.PENDING, EvictionFate.LOST)
+        return self.homeless_pods - sum(fate_by_pod[pod] in homeless_fates for pod in self.evicted_for_waiting)
+
+    @property
     def _side_effects_text(self) -> str:
         """A clause such as ", 2 pods evicted, 1 rollout stuck", or an empty string without side effects."""
         text = ""
         if self.evicted_pods:
             text += f", {counted(self.evicted_pods, 'pod')} evicted"
+        if self.evicted_for_waiting:
+            number = len(self.evicted_for_waiting)
+            text += " for waiting pods" if number == self.evicted_pods else f" ({number:,} of them for waiting pods)"
         homeless = self.homeless_pods
         if homeless:
             all_homeless = agreeing(homeless, "which gets no other node", "none of which gets another node")
@@ -421,7 +439,7 @@ class SimulationReport(Report, frozen=True):
             return "Not all created"
         if self.new_pending_pods:
             return "Not all scheduled"
-        if self.homeless_pods and not self.growth:
+        if self.new_homeless_pods and not self.growth:
             return "Scheduled, but running pods lose their nodes"
         if self.unplaced:
             return "Scheduled, waiting pods still wait"
@@ -452,5 +470,9 @@ class SimulationReport(Report, frozen=True):
             *(workload.gate_problem for workload in self.not_created),
             *(group.gate_problem for group in self.pending if not waited_before.issuperset(group.pods)),
             *(entry.gate_problem for entry in find_unadmitted_objects(self.waiting_elsewhere)),
-            *(pod.gate_problem for pod in select_displaced_pods(self.evicted)),
+            *(
+                eviction.gate_problem
+                for eviction in select_displaced_pods(self.evicted)
+                if eviction.pod not in self.evicted_for_waiting
+            ),
         ]

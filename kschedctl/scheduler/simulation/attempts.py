@@ -10,6 +10,8 @@ import numpy as np
 from kschedctl.api.arrays import Position, Row
 from kschedctl.scheduler.engine.permit import find_permit_rejection
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import SEVERAL_SCHEDULERS
+from kschedctl.scheduler.engine.preemption.candidates import Positions
+from kschedctl.scheduler.engine.preemption.victims import find_interchangeable_pods
 from kschedctl.scheduler.engine.reserve import find_reserve_plugins
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.framework import PluginError
@@ -59,6 +61,8 @@ class Attempts(PodsOnNodes):
         """The node that each preempted pod left last."""
         self.evictions: list[Eviction] = []
         """All preemptions, in the order in which they happened."""
+        self._interchangeable: dict[Position, Positions] = {}
+        """For each preempted pod, the pods among which kube-scheduler chose it in an arbitrary order."""
         self._evicted: set[Position] = set()
         self.victims: dict[Position, tuple[Position, ...]] = {}
         """The pods that were preempted for each pod that has no node yet."""
@@ -154,7 +158,7 @@ class Attempts(PodsOnNodes):
         if candidate is None:
             self.failures.add(position)
             return None
-        self.evict_victims(candidate.victims)
+        self.evict_victims(candidate.victims, position)
         self.log_evictions(position, candidate.victims)
         self.bind(position, candidate.row)
         return Outcome(position, SCHEDULED, candidate.row, victims=candidate.victims)
@@ -218,7 +222,7 @@ class Attempts(PodsOnNodes):
             return self.gangs.find_victims(framework, key, members)
         attempt = self.gangs.find_victims_and_placement(framework, key, members)
         if attempt.victims:
-            self.evict_victims(tuple(chain(*attempt.victims.values())))
+            self.evict_victims(tuple(chain(*attempt.victims.values())), members[0])
             for preemptor, victims in attempt.victims.items():
                 self.log_evictions(preemptor, victims)
             for position, member in attempt.placed.items():
@@ -229,11 +233,16 @@ class Attempts(PodsOnNodes):
         """Return and forget the pods that were preempted for a pod that is bound now."""
         return self.victims.pop(position, ()) if self.victims else ()
 
-    def evict_victims(self, victims: Sequence[Position]) -> Sequence[Position]:
+    def evict_victims(self, victims: Sequence[Position], preemptor: Position) -> Sequence[Position]:
         """Evict the victims immediately, and return them.
 
-        They are counted as preempted and marked as absent, and the nodes that they leave are recorded.
+        They are counted as preempted and marked as absent. The nodes that they leave are recorded, and so are the pods
+        there with which they are interchangeable.
         """
+        priority = self.view.pods.get_priority(preemptor)
+        for victim in victims:
+            if self._has_stayed(victim):
+                self._interchangeable[victim] = find_interchangeable_pods(self.view, victim, priority)
         self.preempted = True
         if self.view.absent is not None:
             self.view.absent[list(victims)] = True
@@ -255,23 +264,15 @@ class Attempts(PodsOnNodes):
     def _find_equal_victims(self, victim: Position, row: Row, preemptor: Position) -> tuple[Position, ...]:
         """Return the pods that kube-scheduler might equally well have evicted from the node instead of the victim.
 
-        These pods are still on the node and have the victim's priority and start time. Upstream sorts such ties with an
-        unstable sort (MoreImportantPod in pkg/scheduler/util/utils.go). Evicting any one of these pods frees enough of
-        every resource. Pods that were placed in this simulation have no known start time, so they are left out. If the
-        victim is such a pod, return ().
+        These pods are still on the node, and evicting any one of them frees enough of every resource. Pods that were
+        placed in this simulation have no known start time, so they are left out. If the victim is such a pod, return
+        ().
         """
-        view, pods, initial_rows = self.view, self.view.pods, self.scheduler.view.node
-
-        def has_stayed(position: Position) -> bool:
-            """Return whether the pod has been on the node since the snapshot."""
-            return position not in self._evicted and position < len(initial_rows) and initial_rows[position] == row
-
-        if not has_stayed(victim):
+        if victim in self._evicted or victim not in self._interchangeable:
             return ()
-        stayed = np.array(list(filter(has_stayed, view.pods_on(row))), np.int64)
-        has_same_priority = pods.get_priorities(stayed) == pods.get_priority(victim)
-        has_same_start = pods.start[stayed] == pods.start[victim]
-        candidates = stayed[has_same_priority & has_same_start]
+        view = self.view
+        interchangeable = self._interchangeable[victim].tolist()
+        candidates = np.array([position for position in interchangeable if self._has_stayed(position)], np.int64)
 
         # The victim would then still be on the node, so its requests are not free.
         requested = view.get_requests(preemptor)
@@ -279,6 +280,13 @@ class Attempts(PodsOnNodes):
         suffices = (free + view.get_requests(candidates) >= requested) | (requested == 0)
         tied: list[Position] = candidates[suffices.all(axis=1)].tolist()
         return tuple(tied)
+
+    def _has_stayed(self, position: Position) -> bool:
+        """Return whether the pod is on the node that it had in the snapshot, and has never been preempted."""
+        initial_rows = self.scheduler.view.node
+        if position in self._evicted or position >= len(initial_rows):
+            return False
+        return bool(initial_rows[position] == self.view.node[position])
 
     def find_outcome_without_cycle(self, position: Position, framework: Framework | None) -> Outcome | None:
         """Return the outcome of a pod that is gated or that no profile serves.

@@ -440,4 +440,4 @@ class SettlingLoop(SchedulingLoop):
             for position in sorted(ended_waits, key=lambda position: objects[position].key):
                 self.end_wait(ended_waits[position], PREEMPTED)
             victims = [victim for victim in placed if victim not in ended_waits]
-        return self.attempts.evict_victims(victims)
+        return self.attempts.evict_victims(victims, preemptor)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from small import ZONE, Json, budget, node, pod, pod_spec, replica, spread, workload
+from small import HOSTNAME, ZONE, Json, budget, node, pod, pod_spec, replica, spread, workload
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.simulate import simulate
@@ -414,3 +414,23 @@ def test_an_autoscaler_alone_scales_the_workload_of_the_cluster() -> None:
     assert report.unplaced == 2  # no class named fast provisions their claims
     (group,) = report.pending
     assert group.cause == "StorageClass fast does not exist, so claim d/data-db-1 gets no volume"
+
+
+@pytest.mark.parametrize(("is_important", "for_waiting"), [(False, ("d/low",)), (True, ())])
+def test_pods_evicted_for_waiting_pods_are_not_held_against_the_manifests(
+    is_important: bool, for_waiting: tuple[str, ...]
+) -> None:
+    """The waiting pod of priority 10 evicts the low pod, and the new pod only with a higher priority."""
+    low = [replica("low", "n1", "3", priority=-5)]
+    waiting = pod("waiting", cpu="3", priority=10, nodeSelector={HOSTNAME: "n1"})
+    high = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 20}
+    new = pod("new", cpu="3", nodeSelector={HOSTNAME: "n2"})
+    if is_important:
+        new = pod("new", cpu="3", nodeSelector={HOSTNAME: "n1"}, priorityClassName="high")
+    other_node = node("n2", cpu="2" if is_important else "3")  # has no room for the low pod in the end
+    report = run([high, node("n1"), other_node, *low, waiting], new, pending=True)
+    assert (report.evicted_pods, report.evicted_for_waiting) == (1, for_waiting)
+    assert report.new_evicted_pods == (0 if for_waiting else 1)
+    assert report.new_homeless_pods == (0 if for_waiting else 1)
+    assert (", 1 pod evicted for waiting pods" in " ".join(report.build_first_line())) == bool(for_waiting)
+    assert bool([problem for problem in report.find_ci_gate_problems() if "low" in str(problem)]) != bool(for_waiting)

@@ -123,6 +123,27 @@ class Budgets:
         violating[pod_indexes[order][exceeds]] = True
         return violating
 
+    def find_possible_violations(self, pods: Positions, importance: Positions) -> tuple[Bools, Bools]:
+        """Return two masks over pods of one node: whose eviction violates a PDB in some order, and in every order.
+
+        `importance` (one number per pod) is lower for pods that are more important. Pods with the same number are
+        evicted in an arbitrary order, in which they use up the disruptions that their PDBs allow.
+        """
+        in_some_order = np.zeros(len(pods), np.bool_)
+        in_every_order = np.zeros(len(pods), np.bool_)
+        indexes_by_budget: dict[str, list[int]] = {}
+        for index, position in enumerate(pods.tolist()):
+            for budget in self.find_protecting_budgets(position):
+                if self.view.pods.objects[position].metadata.name not in self._budgets[budget].status.disrupted_pods:
+                    indexes_by_budget.setdefault(budget, []).append(index)
+        for budget, indexes in indexes_by_budget.items():
+            allowed = self._budgets[budget].status.disruptions_allowed
+            ranks = importance[indexes]
+            ordered_ranks = np.sort(ranks)
+            in_some_order[indexes] |= np.searchsorted(ordered_ranks, ranks, side="right") - 1 >= allowed
+            in_every_order[indexes] |= np.searchsorted(ordered_ranks, ranks, side="left") >= allowed
+        return in_some_order, in_every_order
+
     def find_units_violating_budgets(
         self, units: Iterable[Sequence[Position]], *, charges_all_pods: bool
     ) -> list[bool]:

@@ -8,10 +8,11 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from kschedctl.api.arrays import Bools, Rows
+from kschedctl.api.arrays import Bools, Position, Row, Rows
 from kschedctl.api.columns import NO_TIME
 from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.scheduler.engine.cycle import Cycle, Filtering, Verdicts
+from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.engine.preemption.candidates import Candidates, Positions, rank_within_runs
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -121,6 +122,34 @@ def find_pods_never_started(view: Fork, pods: Positions) -> Bools:
     """
     never_started: Bools = (view.pods.start[pods] == NO_TIME) & ~view.arrivals.arrived_later[pods]
     return never_started & view.time_passes
+
+
+def find_interchangeable_pods(view: Fork, victim: Position, preemptor_priority: int) -> Positions:
+    """Return the pods of the victim's node, the victim included, whose order in the dry run is arbitrary.
+
+    The pods have the victim's priority and start time, which upstream sorts with an unstable sort (MoreImportantPod in
+    pkg/scheduler/util/utils.go). A pod whose eviction violates a PDB is always put back before a pod whose eviction
+    violates none (SelectVictimsOnNode in pkg/scheduler/framework/plugins/defaultpreemption), so the order is arbitrary
+    only among pods that may be of the same kind.
+    """
+    pods = view.pods
+    on_node = np.array(view.pods_on(Row(int(view.node[victim]))), np.int64)
+    priorities, starts = pods.get_priorities(on_node), pods.start[on_node]
+    is_equal = (priorities == pods.get_priority(victim)) & (starts == pods.start[victim])
+    budgets = get_budgets(view)
+    if np.count_nonzero(is_equal) < 2 or not budgets.has_budgets:
+        equal_pods: Positions = on_node[is_equal]
+        return equal_pods
+
+    # Evictable pods use up the disruptions that PDBs allow, the most important pods first.
+    is_evictable = is_equal | (priorities < preemptor_priority)
+    on_node, priorities, starts, is_equal = (values[is_evictable] for values in (on_node, priorities, starts, is_equal))
+    _, importance = np.unique(np.stack((-priorities, starts)), axis=1, return_inverse=True)
+    may_violate, must_violate = budgets.find_possible_violations(on_node, importance.reshape(-1))
+    is_victim = on_node == victim
+    same_kind = may_violate & may_violate[is_victim] | ~must_violate & ~must_violate[is_victim]
+    interchangeable: Positions = on_node[is_equal & same_kind]
+    return interchangeable
 
 
 GONE_TWICE = "no corresponding pod {} in pods of node {}"
