@@ -235,7 +235,7 @@ class Failures(Report, frozen=True):
                 failure.name: group for failure in others for group in failure.waiting_by_rule if group.rule is rule
             }
             for text in describe_waiting_pods(groups.values()):
-                texts.append(f"{text}; this applies to the loss of {first_few(list(groups))}")
+                texts.append(f"Loss of {first_few(list(groups))}: {text}")
         return tuple(texts)
 
     def describe_unready_nodes(self) -> tuple[str, ...]:

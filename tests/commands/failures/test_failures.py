@@ -427,4 +427,4 @@ def test_the_pods_that_wait_are_those_of_the_worst_loss() -> None:
     for failure in others:
         assert not any(pod in text for pod in failure.waiting_until_deleted)
         assert all(pod in other_text for pod in failure.waiting_until_deleted)
-    assert other_text.endswith(f"this applies to the loss of {', '.join(failure.name for failure in others)}")
+    assert other_text.startswith(f"Loss of {', '.join(failure.name for failure in others)}: ")
