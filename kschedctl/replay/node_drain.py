@@ -16,9 +16,8 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.eviction import Evictions
-from kschedctl.replay.controllers.job_failures import remove_pods_of_failed_jobs
 from kschedctl.replay.parallel import compute_spreads
-from kschedctl.replay.settling import recreate_gone_pods
+from kschedctl.replay.settling import recreate_gone_pods, remove_pods_of_failed_jobs
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import BlockedPod, MovedPod, Spread, UnplacedPods
 from kschedctl.scheduler.engine.cycle import Cycle, mask_allowed_nodes

@@ -29,7 +29,7 @@ from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
 from kschedctl.errors import UsageError
 from kschedctl.replay.before_deletion import find_healthy_lost_pods, report_pods_before_deletion
 from kschedctl.replay.controllers.admissions import Admissions
-from kschedctl.replay.controllers.job_failures import JobFailures, find_job_name, remove_pods_of_failed_jobs
+from kschedctl.replay.controllers.job_failures import JobFailures, find_job_name
 from kschedctl.replay.edits import get_zone, group_nodes, is_recreated_elsewhere
 from kschedctl.replay.node_drain import (
     compute_unplaced_spreads,
@@ -54,7 +54,7 @@ from kschedctl.replay.placements import (
     report_evictions,
 )
 from kschedctl.replay.pools import find_unready_nodes
-from kschedctl.replay.settling import find_pending_left_out, schedule_with_victims
+from kschedctl.replay.settling import find_pending_left_out, remove_pods_of_failed_jobs, schedule_with_victims
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.replay.volume_places import find_pinned_volumes

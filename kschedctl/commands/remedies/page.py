@@ -71,9 +71,9 @@ def _build_verdict_lines(report: Remedies) -> Page:
         return (*counts, paragraph(pod, verdict, describe_verdict_doubts(doubts)), paragraph(report.headline))
     _, _, headline_text = report.build_first_line()
     headline = paragraph(pod, mark_verdict(report.verdict, ":"), headline_text)
-    if not report.stands_for:
-        return (*counts, headline)
-    return (*counts, headline, paragraph(Marked(report.stands_for, Tone.FAINT)))
+    stands_for = (paragraph(Marked(report.stands_for, Tone.FAINT)),) if report.stands_for else ()
+    preemption = (paragraph(Marked(f"{capitalize(text)}.", Tone.WARNING)) for text in report.describe_preemption())
+    return (*counts, headline, *stands_for, *preemption)
 
 
 def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
