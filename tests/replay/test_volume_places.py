@@ -23,7 +23,7 @@ def build_objects(*values: str) -> list[Json]:
         "metadata": {"name": "v"},
         "spec": {
             "claimRef": {"namespace": "d", "name": "c"},
-            "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
+            "nodeAffinity": affinity,
         },
         "status": {"phase": "Bound"},
     }
