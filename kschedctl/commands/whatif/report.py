@@ -422,7 +422,11 @@ class WhatIf(Report, frozen=True):
             summary,
             verdict=BLOCKED if self.incomplete_steps else "",
             warnings=(
-                *((f"lost for good, since no controller recreates them: {first_few(lost)}",) if lost else ()),
+                *(
+                    (f"lost for good, since no controller recreates them: {first_few(lost)}",)
+                    if lost and (self.incomplete_steps or self.not_created)  # otherwise, the first line names them
+                    else ()
+                ),
                 *(f"before the steps, {text}" for text in self.describe_evictions_before()),
                 *self.describe_waits_between_steps(),
                 *self._describe_restarted_pods(),

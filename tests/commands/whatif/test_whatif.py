@@ -181,7 +181,9 @@ def test_pods_without_a_controller_are_lost_for_good() -> None:
     assert [problem.rule for problem in report.find_ci_gate_problems()] == ["lost"]
     brief = report.summary()
     assert brief.figures["lost"] == 1
-    assert brief.warnings == ("lost for good, since no controller recreates them: d/alone",)
+    assert brief.headline.startswith("1 pod is lost for good: d/alone (no controller recreates it); ")
+    assert brief.warnings == ()  # the headline names the pod already
+    assert RENDERERS["brief"](report, Style(width=200)).count("d/alone") == 1
     assert run(step, objects=objects, runs=2).over_runs["Lost"] == Spread(1, 1)
 
     # Without the bare pod, the drain costs nothing
