@@ -40,7 +40,6 @@ from kschedctl.replay.edits import (
 from kschedctl.replay.node_drain import (
     compute_unplaced_spreads,
     count_always_unplaced_pods,
-    find_pinned_volumes,
     merge_proven_unplaced_counts,
     shuffle_returning_pods,
 )
@@ -64,6 +63,7 @@ from kschedctl.replay.pools import find_unready_nodes
 from kschedctl.replay.settling import find_pending_left_out, remove_pods_of_failed_jobs, schedule_with_victims
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
+from kschedctl.replay.volume_places import find_pinned_volumes
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import list_unplaced_evicted_pods
 from kschedctl.scheduler.engine.extenders import CallExtender
