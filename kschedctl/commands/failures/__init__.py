@@ -30,7 +30,13 @@ from kschedctl.errors import UsageError
 from kschedctl.replay.before_deletion import find_healthy_lost_pods, report_pods_before_deletion
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.job_failures import JobFailures, find_job_name
-from kschedctl.replay.edits import get_zone, group_nodes, is_recreated_elsewhere
+from kschedctl.replay.edits import (
+    find_nodes_with_outdated_priorities,
+    get_zone,
+    group_nodes,
+    is_recreated_elsewhere,
+    with_current_priorities,
+)
 from kschedctl.replay.node_drain import (
     compute_unplaced_spreads,
     count_always_unplaced_pods,
@@ -286,6 +292,10 @@ def simulate_loss(shared: SharedCluster, loss: Loss) -> Failure:
 
 def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     """Simulate the loss of nodes as `simulate_loss` does, but do not collect garbage at the end."""
+    if not shared.get_cached(_find_nodes_with_outdated_priorities).isdisjoint(loss.nodes):
+        cluster = with_current_priorities(shared.cluster, loss.nodes)
+        shared = SharedCluster(cluster, shared.sampling, shared.call_extender)
+
     # Find the pods on the lost nodes, and those among them that are recreated.
     view = shared.scheduler.view
     is_recreated, is_bare = shared.get_cached(_get_classified_pods)
@@ -394,6 +404,11 @@ def _find_restricted_namespaces(cluster: Cluster) -> set[str]:
         if namespace.metadata.deletion_timestamp or has_annotations:
             restricted.add(namespace.metadata.name)
     return restricted
+
+
+def _find_nodes_with_outdated_priorities(shared: SharedCluster) -> frozenset[str]:
+    """Return the nodes with pods that would be recreated with another priority. The shared cluster caches them."""
+    return find_nodes_with_outdated_priorities(shared.cluster)
 
 
 def _get_classified_pods(shared: SharedCluster) -> tuple[Bools, Bools]:

@@ -578,7 +578,10 @@ def test_new_pods_get_the_priority_that_their_class_has_now() -> None:
     for step in (DRAIN_N1, fail):
         assert changes(run(REPLACED_CLASS, step, objects=objects)) == {("r1", "NewlyPending", "n1", "")}
     replaced = [{**HIGH, "value": -5}, *objects[1:]]
-    assert [group.pods for group in drain(Cluster.from_objects(replaced), ["n1"]).unplaced] == [("d/r1",)]
+    cluster = Cluster.from_objects(replaced)
+    assert [group.pods for group in drain(cluster, ["n1"]).unplaced] == [("d/r1",)]
+    losses = {loss.name: loss for loss in simulate_failures(cluster, "node").failures}
+    assert (losses["n1"].unplaced, losses["n1"].evicted) == (1, 0)
 
     scale = {"scale": {"namespace": "d", "name": "web", "replicas": 3}}
     grown = run(REPLACED_CLASS, scale, objects=objects)
