@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kschedctl.render.markdown import render_markdown
-from kschedctl.render.page import Column, Style, Table, paragraph
+from kschedctl.render.page import Style, Table, paragraph
+from kschedctl.reports.columns import Column
 
 
 @pytest.mark.parametrize("text", ["– 1 pod fits nowhere else, 2 pods get another node", "→ Run remedies to find it"])
