@@ -476,8 +476,8 @@ class Drain(Report, frozen=True):
             advice=self.budget_fixes,
             warnings=(
                 *((outcomes,) if self.blocked else ()),
-                *self.describe_blocked_command(),
                 *self._describe_lost_pods(),
+                *self.describe_blocked_command(),
                 *self._describe_drain_order(),
                 *self.describe_safe_order(),
                 *describe_data_on_nodes(self.pinned_volumes),

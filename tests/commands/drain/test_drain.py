@@ -687,3 +687,10 @@ def test_the_first_advice_for_a_used_up_budget_is_to_get_its_pending_pod_a_node(
     assert report.waiting_in_budgets == ("d/r2",)
     (fix,) = report.budget_fixes
     assert fix.startswith("PodDisruptionBudget d/b: Get d/r2 a node, or lower the minAvailable of the budget for the ")
+
+
+def test_the_brief_form_names_lost_pods_before_it_says_what_kubectl_would_do() -> None:
+    objects = [node("n1"), node("n2"), replica("r1", "n1"), pod("alone", "n1"), budget(0)]
+    objects[3]["metadata"]["labels"] = {}
+    brief = RENDERERS["brief"](drained(objects, "n1"), Style(width=200))
+    assert 0 < brief.index("d/alone") < brief.index("kubectl drain would cordon")
