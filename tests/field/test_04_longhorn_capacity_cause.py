@@ -19,7 +19,7 @@ def test_the_cause_is_that_the_driver_publishes_zero() -> None:
     (cause,) = report.causes
     assert (cause.plugin, cause.nodes, cause.within, cause.nearest) == ("VolumeBinding", 2, 2, "c1")
     says = (
-        "driver.longhorn.io publishes 0 for this node (CSIStorageCapacity cap-c1), "
+        "driver.longhorn.io publishes 0 for this node in CSIStorageCapacity cap-c1, "
         "and its CSIDriver says storageCapacity: true"
     )
     assert says in report.headline

@@ -57,7 +57,7 @@ def test_what_is_advised_changes_where_replicas_go() -> None:
     second["status"] = {"phase": "Pending"}
     report = kschedctl.explain(kschedctl.Cluster.from_objects(objects), "plat/ctl-1-2")
     assert report.verdict == "Unschedulable"
-    assert "1 domain, fewer than minDomains 2, so the minimum counts as 0" in report.headline
+    assert "the minimum counts as 0 because there is 1 domain, fewer than minDomains 2" in report.headline
     added = yaml.safe_load(yaml.safe_dump(objects[0]).replace("sys1", "sys2").replace("zone: a", "zone: b"))
     report = kschedctl.explain(kschedctl.Cluster.from_objects([*objects, added]), "plat/ctl-1-2")
     assert (report.verdict, report.feasible) == ("Schedulable", ("sys2",))

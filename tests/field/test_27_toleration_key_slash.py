@@ -28,4 +28,4 @@ def test_the_selector_is_corrected_with_the_toleration(capsys: pytest.CaptureFix
     first = fixes.partition(" 2 ")[0]
     assert TOLERATION in first
     assert "et nodeSelector applications=platform-amd64 instead of cx-platform-amd64" in first
-    assert "then the pod fits on d1" in first
+    assert "result: the pod fits on d1" in first

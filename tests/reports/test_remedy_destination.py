@@ -17,8 +17,8 @@ def create_node(name: str) -> dict[str, Any]:
     ("opens", "added", "destination"),
     [
         (("w1",), (), "w1"),
-        (("w1", "w2"), (), "2 nodes: w1, w2"),
-        (("w1", "w2", "w3", "w4"), (), "4 nodes: w1, w2, w3 and 1 more"),
+        (("w1", "w2"), (), "w1 and w2"),
+        (("w1", "w2", "w3", "w4"), (), "4 nodes, such as w1, w2 and w3"),
         (("w1-more-0",), ("w1-more-0",), "the new node"),
         (("w1-more-0", "w1-more-1"), ("w1-more-0", "w1-more-1"), "one of the 2 new nodes"),
         (("w1-more-1",), ("w1-more-0", "w1-more-1"), "one of the 2 new nodes"),

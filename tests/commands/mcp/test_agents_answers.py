@@ -146,7 +146,7 @@ RECORDED: dict[str, tuple[str, ...]] = {
     "lab/p13-hostport": ("TCP port 9100 is held by platform/node-agent-",),
     "lab/p14-pvc-immediate": ("lab/immediate-unbound", "manual-immediate"),
     "lab/p16-pvc-missing": ("does-not-exist",),
-    "lab/p20-rwop": ("only one pod may use claim lab/rwop", "lab/uses-rwop on w4"),
+    "lab/p20-rwop": ("claim lab/rwop is ReadWriteOncePod", "lab/uses-rwop on node w4"),
     "lab/p21-gated": ("example.com/quota", "example.com/review"),
     "lab/p29-cordoned": ("w10", "cordoned", "kubectl uncordon w10"),
 }

@@ -127,9 +127,9 @@ def describe_condition(uncounted: Sequence[str]) -> str:
     """Return the condition that the answer depends on, as a clause that follows the answer, or "".
 
     >>> describe_condition(("PodGroup ml/small",))
-    ', unless PodGroup ml/small, which is waiting and not replayed, needs the capacity'
+    ', unless PodGroup ml/small (waiting, not replayed) needs the capacity'
     """
     if not uncounted:
         return ""
-    need = agreeing(len(uncounted), "is waiting and not replayed, needs", "are waiting and not replayed, need")
-    return f", unless {first_few(uncounted)}, which {need} the capacity"
+    need = agreeing(len(uncounted), "needs", "need")
+    return f", unless {first_few(uncounted)} (waiting, not replayed) {need} the capacity"
