@@ -31,7 +31,7 @@ from kschedctl.queueing.kueue.outlook import Outlook, predict_outlook, start_rep
 from kschedctl.queueing.kueue.replay import KueueReplay
 from kschedctl.render.page import Style
 from kschedctl.render.terminal import render_text
-from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
+from kschedctl.replay.waiting_elsewhere import find_objects_waiting_elsewhere
 from kschedctl.replay.waiting_elsewhere.kueue import parse_time
 from kschedctl.replay.waiting_elsewhere.kueue_jobs import predict_manifest_outlooks
 from kschedctl.reports.remedy import Remedy
@@ -313,7 +313,7 @@ def test_the_page_shows_each_fix_with_its_cost_and_command() -> None:
     running = build_admitted_workload("run", 8)
     objects = [build_flavor("gpu"), queue, build_local_queue(), running, build_workload("w", 4)]
     cluster = Cluster.from_objects([*objects, build_priority_class("high", 100)])
-    entries = search.add_admission_fixes(cluster, find_waiting_elsewhere(cluster, None, NOW), NOW)
+    entries = search.add_admission_fixes(cluster, find_objects_waiting_elsewhere(cluster, None, NOW), NOW)
     report = PendingPods(scope="", waiting_elsewhere=entries, asked_about=("Workload ai/w",))
     style = Style(width=400)
     text = render_text(build_pending_page(report, style), style)
