@@ -139,8 +139,15 @@ def format_age(created: str | None, now: str) -> str:
         seconds = (parse_nanoseconds(now) - parse_nanoseconds(created)) // 10**9
     except InputError:
         return ""
-    if seconds < 0:
-        return ""
+    return format_age_of_seconds(seconds) if seconds >= 0 else ""
+
+
+def format_age_of_seconds(seconds: int) -> str:
+    """Format a number of whole seconds as kubectl formats ages.
+
+    >>> format_age_of_seconds(97200)
+    '27h'
+    """
     for limit, unit, letter, small_unit, small_letter in _AGE_STEPS:
         if seconds < limit:
             small_count = seconds % unit // small_unit if small_unit else 0

@@ -43,7 +43,7 @@ def predict_new_node(
     Karpenter's instance types, or None for the types of the existing nodes. `settings` are Karpenter's options. Raises
     InputError if the groups, types or settings are invalid.
     """
-    answer = explain_new_node_for_pod(target_pod, now, user_groups, types, settings)
+    answer = predict_new_node_for_pod(target_pod, now, user_groups, types, settings)
     if answer is None:
         return None
     if not answer.would_launch and not any(pool.would_take for pool in answer.pools):
@@ -59,7 +59,7 @@ def predict_new_node(
     return add_queue_share(answer, cluster, target_pod.pod, autoscaler, build_unlimited_autoscaler)
 
 
-def explain_new_node_for_pod(
+def predict_new_node_for_pod(
     target_pod: TargetPod,
     now: str,
     user_groups: UserGroups = NO_USER_GROUPS,

@@ -376,12 +376,12 @@ def _can_reach_named_volumes(trial: RemedyTrial) -> bool:
 
     If not, the pod fits thanks to another volume, which another fix names.
     """
-    if trial.cycle is None:
+    volumes = [fix.volume_to_find for fix in trial.changes if fix.volume_to_find is not None]
+    if trial.cycle is None or not volumes:
         return True
-    names = trial.cycle.view.nodes.names
-    rows = {row for row, name in enumerate(names) if name in trial.opened_nodes}
+    index = trial.cycle.view.nodes.index
+    rows = {index[name] for name in trial.opened_nodes if name in index}
     topology = get_listers(trial.cycle.view).topology
-    volumes = (fix.volume_to_find for fix in trial.changes if fix.volume_to_find is not None)
     return all(not rows.isdisjoint(topology.find_reachable_rows(volume.spec.node_affinity)) for volume in volumes)
 
 

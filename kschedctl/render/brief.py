@@ -354,12 +354,14 @@ def _iter_more_parts(summary: Summary, full_command: str) -> Iterator[BriefText]
         return
     lacks_first_fix = bool(summary.fixes) and not fix_commands and not summary.fixes[0].edits
     explains_several = summary.summarizes == "Explanations"
-    if not (has_further_fixes or summary.left_out or lacks_first_fix or explains_several):
+    has_further_tables = summary.summarizes in SUMMARIES_WITH_FURTHER_TABLES
+    if not (has_further_fixes or summary.left_out or lacks_first_fix or explains_several or has_further_tables):
         return
+    rank = 2 if has_further_tables else 4
     if full_command:
-        yield BriefText("", lines=0, rank=4, more=(f"{MORE}{full_command}",))
+        yield BriefText("", lines=0, rank=rank, more=(f"{MORE}{full_command}",))
     else:
-        yield BriefText("more: the same command without --brief", lines=1, rank=4)
+        yield BriefText("more: the same command without --brief", lines=1, rank=rank)
 
 
 def _is_about_pod(summary: Summary) -> bool:
@@ -483,6 +485,8 @@ def _describe_costs(fix: ShortFix) -> str:
 
 LABEL_BY_SUMMARY = {"Drain": "next"}
 """What comes before the first fix, if it is not a fix but what was asked about."""
+SUMMARIES_WITH_FURTHER_TABLES = ("Drain", "Failures", "WhatIf")
+"""The kinds whose whole answer has tables, such as the pods that move, which the brief form always lacks."""
 SUMMARIES_THAT_ARE_LISTS = ("SnapshotDiff",)
 """The kinds whose answer is nothing but its list, which may fill all lines."""
 SUMMARIES_WITH_FINDINGS = ("Audit", "AuditSection", "Findings", "SnapshotDiff", "WakeUps")

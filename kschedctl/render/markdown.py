@@ -23,7 +23,7 @@ from kschedctl.render.page import (
 from kschedctl.reports.columns import Tone
 from kschedctl.text.printable import printable
 
-_PLAIN = re.compile(r"(?!.*(?://|www\.))[A-Za-z0-9(…★][A-Za-z0-9 ,.;:()/'\"%=+→×–—…-]*")
+_PLAIN = re.compile(r"(?!.*(?://|www\.))[A-Za-z0-9(…★–→][A-Za-z0-9 ,.;:()/'\"%=+→×–—…-]*")
 """Text without meaning for Markdown or GitHub; all other text becomes a code span."""
 
 
@@ -51,7 +51,7 @@ def _render_block(block: Worded) -> str:
 
 def _render_table(table: Table) -> str:
     """Render a table as Markdown, followed by its note."""
-    headings = [column.name.capitalize() if column.name.islower() else column.name for column in table.columns]
+    headings = [_capitalize_heading(column.name) for column in table.columns]
     lines = [
         _render_row(tuple(map(_render_inline, headings))),
         _render_row(tuple("---:" if column.right else "---" for column in table.columns)),
@@ -60,6 +60,16 @@ def _render_table(table: Table) -> str:
     if table.note:
         lines += ["", _render_inline(table.note)]
     return "\n".join(lines)
+
+
+def _capitalize_heading(name: str) -> str:
+    """Capitalize the heading of a column, unless it has capital letters already.
+
+    >>> _capitalize_heading("cpu requested"), _capitalize_heading("ClusterQueue")
+    ('CPU requested', 'ClusterQueue')
+    """
+    heading = name.capitalize() if name.islower() else name
+    return f"CPU{heading[3:]}" if heading.startswith("Cpu ") else heading
 
 
 def _render_row(cells: tuple[str, ...]) -> str:

@@ -98,6 +98,13 @@ def with_current_priorities(cluster: Cluster, nodes: Collection[str]) -> Cluster
     return change_pods(cluster, changes) if changes else cluster
 
 
+def find_nodes_with_outdated_priorities(cluster: Cluster) -> frozenset[str]:
+    """Return the names of the nodes with pods that would be recreated with another priority."""
+    classes = cluster.priority_classes
+    pods = select_pods(cluster, lambda pod: is_recreated(pod) and with_class_priority(pod, classes) is not pod)
+    return frozenset(pod.spec.node_name for pod in pods if pod.spec.node_name)
+
+
 def find_pods_on_nodes(cluster: Cluster, nodes: Collection[str]) -> list[Pod]:
     """Return the pods on these nodes that have not ended."""
     pods = cluster.pods

@@ -11,26 +11,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from kschedctl.api.arrays import Position, Rows
-from kschedctl.api.objects import Pod, VolumeNodeAffinity
+from kschedctl.api.arrays import Position
+from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.eviction import Evictions
-from kschedctl.replay.controllers.job_failures import remove_pods_of_failed_jobs
 from kschedctl.replay.parallel import compute_spreads
-from kschedctl.replay.settling import recreate_gone_pods
+from kschedctl.replay.settling import recreate_gone_pods, remove_pods_of_failed_jobs
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.reports.placements import BlockedPod, MovedPod, PinnedVolume, Spread, UnplacedPods
+from kschedctl.reports.placements import BlockedPod, MovedPod, Spread, UnplacedPods
 from kschedctl.scheduler.engine.cycle import Cycle, mask_allowed_nodes
 from kschedctl.scheduler.engine.diagnosis import run_post_filter
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
-from kschedctl.scheduler.plugins.helper.volumes.listers import format_claim_key, get_listers, iter_claim_volumes
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE, Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.snapshot.fork import Fork
-from kschedctl.text.counts import agreeing, first_few
 
 KINDS_NOT_EVICTED = ("DaemonSet", "Node")
 
@@ -354,58 +350,3 @@ def list_pods_asking_to_stay(pods: Iterable[Pod]) -> tuple[str, ...]:
         for pod in pods
         if pod.metadata.annotations.safe_to_evict == "false" or pod.metadata.annotations.do_not_disrupt == "true"
     )
-
-
-def find_pinned_volumes(view: Fork, rows: Rows, positions: Iterable[Position]) -> tuple[PinnedVolume, ...]:
-    """Return the volumes of these pods that can be used from some of the nodes at `rows`, but from no other node.
-
-    `view` contains all nodes, including those at `rows`. Claims that are not bound to a volume are left out.
-    """
-    return tuple(volume for position in positions for volume in _iter_pinned_volumes(view, rows, position))
-
-
-def _iter_pinned_volumes(view: Fork, rows: Rows, position: Position) -> Iterator[PinnedVolume]:
-    """Yield the bound volumes of a pod that can be used only from the nodes at `rows`.
-
-    Volumes that no node can use are left out.
-    """
-    pod = view.pods.objects[position]
-    for claim_volume in iter_claim_volumes(pod):
-        storage = get_listers(view)
-        claim = storage.claims.get((pod.metadata.namespace, claim_volume.claim_name))
-        volume = storage.volumes.get(claim.spec.volume_name) if claim else None
-        if claim is None or volume is None:
-            continue
-        reachable = storage.topology.find_reachable_rows(volume.spec.node_affinity).tolist()
-        if reachable and set(reachable).issubset(rows.tolist()):
-            yield PinnedVolume(
-                volume=volume.metadata.name,
-                claim=format_claim_key(claim),
-                pod=pod.key,
-                nodes=tuple(view.nodes.names[row] for row in reachable),
-                local=volume.spec.local is not None or volume.spec.host_path is not None,
-                domain=_describe_domain(volume.spec.node_affinity),
-            )
-
-
-def _describe_domain(affinity: VolumeNodeAffinity | None) -> str:
-    """Describe the zones, or the values of another node label, from which a volume can be used, such as `zone a`.
-
-    Return "" if the volume names nodes, or if its node affinity has other forms.
-    """
-    terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
-    if len(terms) != 1 or terms[0].match_fields:
-        return ""
-    values_by_key = {
-        requirement.key: requirement.values or ()
-        for requirement in terms[0].match_expressions
-        if requirement.operator == "In" and not requirement.key.endswith("/region")
-    }
-    has_other_operators = any(requirement.operator != "In" for requirement in terms[0].match_expressions)
-    if has_other_operators or len(values_by_key) != 1:
-        return ""
-    [(key, values)] = values_by_key.items()
-    if key.endswith("/hostname"):
-        return ""
-    label = agreeing(len(values), "zone", "zones") if key.endswith("/zone") else key
-    return f"{label} {first_few(values)}"

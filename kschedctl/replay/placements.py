@@ -14,6 +14,7 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import PODS
 from kschedctl.cluster import Cluster
 from kschedctl.replay.controllers.job_failures import JobFailures
+from kschedctl.replay.volume_places import explain_confining_volume
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.placements import (
     EvictedPod,
@@ -121,7 +122,8 @@ def group_unplaced_pods(
             pod = simulation.view.pods.objects[outcome.position]
             workload = workloads.get(pod.key) or str(find_owner(pod))
             place = _find_queue_place(simulation, outcome) if with_queues else NO_QUEUE
-            group = (workload, outcome.verdict, outcome.message, causes.get(pod.key, ""), place)
+            cause = causes.get(pod.key) or explain_confining_volume(simulation.view, pod)
+            group = (workload, outcome.verdict, outcome.message, cause, place)
             pods_by_group.setdefault(group, []).append(pod)
     if not pods_by_group:
         return ()

@@ -198,6 +198,23 @@ def _is_recreated(simulation: Simulation, position: Position) -> bool:
     return JobFailures.of(simulation.view.objects).record_eviction(simulation.view.pods.objects[position])
 
 
+def remove_pods_of_failed_jobs(simulation: Simulation) -> list[Position]:
+    """Remove the pods of Jobs that failed because of evictions, and return those that were not gone before."""
+    from kschedctl.replay.controllers.job_failures import JobFailures  # noqa: PLC0415 - only after evictions
+
+    view = simulation.view
+    ended_pods = []
+    for pod in JobFailures.of(view.objects).list_pods_of_failed_jobs(view.cluster):
+        position = view.pods.find_position(pod.key)
+        if position is None or position in simulation.gone:
+            continue
+        if view.has_node(position):
+            simulation.remove([position])
+        simulation.gone.add(position)
+        ended_pods.append(position)
+    return ended_pods
+
+
 def build_settled_cluster(simulation: Simulation, outcomes: list[Outcome]) -> SettledCluster:
     """Build the settled cluster from a simulation and its outcomes, whose messages are filled in."""
     pods = simulation.view.pods.objects

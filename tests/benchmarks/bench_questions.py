@@ -82,7 +82,7 @@ def build_questions(folder: Path, snapshot: str) -> dict[str, list[str]]:
         "capacity -f": ["capacity", "-f", small, *of_cluster],
         "failures --zones": ["failures", "--zones", *of_cluster],
         "failures --nodes": ["failures", "--nodes", *of_cluster],
-        "make-room -f, 6 pods, demo": ["make-room", "-f", wide, "--demo"],
+        "make-room -f, 6 pods, demo": ["make-room", "-f", wide, "--demo", "--search-seconds", "300"],
     }
 
 

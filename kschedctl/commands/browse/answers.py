@@ -138,8 +138,8 @@ def describe_answer(report: Explanation) -> str:
     verdict = describe_verdict(report.verdict)
     doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
     if not doubts:
-        return f"{verdict}: {report.headline}"
-    return f"{verdict}{describe_doubt(doubts)}: {report.headline}"
+        return f"{verdict}: {report.headline_with_preemption}"
+    return f"{verdict}{describe_doubt(doubts)}: {report.headline_with_preemption}"
 
 
 def build_tab_pages(answered: AnsweredQuestion, style: Style, in_full: bool) -> dict[str, Page]:

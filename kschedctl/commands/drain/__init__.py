@@ -29,7 +29,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.drain.report import DisplacedWorkload, Drain, FailedJob, QuotaOutcome
 from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
 from kschedctl.replay.controllers.admissions import Admissions
-from kschedctl.replay.controllers.budget_fixes import choose_budget_fix
+from kschedctl.replay.controllers.budget_fixes import choose_budget_fix, find_pods_without_node
 from kschedctl.replay.controllers.eviction import Evictions
 from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.edits import cordon_nodes, find_nodes, with_current_priorities
@@ -38,7 +38,6 @@ from kschedctl.replay.node_drain import (
     NodeDrain,
     compute_unplaced_spreads,
     count_always_unplaced_pods,
-    find_pinned_volumes,
     iter_moved_pods,
     list_pods_asking_to_stay,
     list_pods_with_local_data,
@@ -61,6 +60,7 @@ from kschedctl.replay.settling import find_pending_left_out
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.terminating_pods import find_down_nodes
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
+from kschedctl.replay.volume_places import find_pinned_volumes
 from kschedctl.reports.placements import select_displaced_pods
 from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.scheduler.engine.extenders import CallExtender
@@ -289,6 +289,9 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
         evicted_elsewhere=list_evicted_elsewhere(simulation, frozenset(shared.nodes)),
         lost_victims=lost_victims,
         pinned_volumes=pinned,
+        waiting_in_budgets=find_pods_without_node(
+            shared.scheduler.view, dict.fromkeys(key for pod in blocked for key in pod.unhealthy)
+        ),
         budget_fixes=_choose_budget_fixes(shared, [pod.pod for pod in blocked]) if blocked else (),
         commands=_build_commands(shared.nodes, node_drain, evictable_pods) if is_drained else (),
     )

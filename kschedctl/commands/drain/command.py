@@ -62,13 +62,19 @@ def drain(
         replay_options = build_replay_options(run, extending.to_cli_options())
 
         def suggest_commands(loaded: LoadedSource, report: Drain) -> tuple[str, ...]:
-            """Return the command that replays a safe order of nodes, adds enough nodes, or includes the pending pods.
+            """Return the command with which to go on.
+
+            It replays a safe order of nodes, finds a node for a pod that uses up a budget, adds enough nodes, or
+            includes the pending pods.
 
             Return () if none of these helps.
             """
             if report.drain_first:
                 order = (*report.drain_first, *report.nodes)
                 return build_command(loaded.source, "drain", order, options=replay_options)
+            if report.waiting_in_budgets:
+                pod = report.waiting_in_budgets[0]
+                return build_command(loaded.source, "remedies", pod, options=extending.to_cli_options())
             scenario = report.remedy
             if scenario is None and report.pending_left_out.may_take_room:
                 scenario = {"steps": [{"drain": {"nodes": list(report.nodes)}}]}

@@ -31,6 +31,7 @@ TERMINATING = "Terminating already: kubectl drain waits until they are gone"
 NOMINATED = "Pending, and nominated to these nodes: they lose the room that preemption made for them"
 STRANDED = "Pending, and can run on no other node"
 WITH_PENDING_PODS = "Next (the same drain once the pending pods that fit have a node)"
+WITH_NODE_FOR_WAITING_POD = "Next (find a node for the pod that uses up the budget)"
 RETURNED = "Come back to the nodes, since they tolerate the cordon"
 
 
@@ -66,8 +67,17 @@ def build_page(report: Drain, style: Style) -> Page:
         *build_runs_section(report.runs, report.over_runs, NUMBER_DESCRIPTIONS),
         *build_tried_orders_section(report.runs, report.unplaced_over_runs, report.in_no_order),
         *(section("Command", *map(Command, report.commands)) if report.commands else ()),
-        *build_next_section(style, REPLAYED if report.remedy or report.drain_first else WITH_PENDING_PODS),
+        *build_next_section(style, _choose_next_title(report)),
     )
+
+
+def _choose_next_title(report: Drain) -> str:
+    """Return the title of the section with the command to go on with."""
+    if report.drain_first:
+        return REPLAYED
+    if report.waiting_in_budgets:
+        return WITH_NODE_FOR_WAITING_POD
+    return REPLAYED if report.remedy else WITH_PENDING_PODS
 
 
 def _build_verdict_line(report: Drain) -> Paragraph:

@@ -189,6 +189,8 @@ class Drain(Report, frozen=True):
     """Other nodes with unhealthy pods that use up budgets. If they are drained before the nodes, the drain is safe."""
     budget_fixes: tuple[str, ...] = ()
     """What lets the drain go on, for each PodDisruptionBudget that allows no eviction from the start."""
+    waiting_in_budgets: tuple[str, ...] = ()
+    """Pods without a node that use up the PodDisruptionBudgets of the blocked pods."""
     commands: tuple[str, ...] = ()
     """The command that drains the nodes, or () if they cannot be drained."""
     pending_left_out: PendingLeftOut = PendingLeftOut()
@@ -474,8 +476,8 @@ class Drain(Report, frozen=True):
             advice=self.budget_fixes,
             warnings=(
                 *((outcomes,) if self.blocked else ()),
-                *self.describe_blocked_command(),
                 *self._describe_lost_pods(),
+                *self.describe_blocked_command(),
                 *self._describe_drain_order(),
                 *self.describe_safe_order(),
                 *describe_data_on_nodes(self.pinned_volumes),

@@ -14,6 +14,7 @@ NAMED = 3
 FOR_EACH = ", each pod considered alone"
 FITS = f"a node fits now{FOR_EACH}"
 FITS_IN_VAIN = "a node fits now, but other waiting pods take the room first"
+PREEMPTS = f"no node fits now, but kube-scheduler would preempt other pods{FOR_EACH}"
 UNDER_WAY = "preemption is under way"
 UNDER_WAY_IN_VAIN = f"{UNDER_WAY}, but other waiting pods take the room first"
 WAIT = "Wait"
@@ -46,21 +47,29 @@ def get_cause_for_grouping(report: Explanation) -> str:
 
     For an unschedulable pod, this is the main cause without the pod's figures. For most other pods, it is the headline.
     All pods that fit share one cause, apart from those whose room other pods take first. So do all pods whose victims
-    are terminating. If the pod's group is to blame,
-    the cause is the group's failure.
+    are terminating, and all pods for which the scheduler would preempt others. If the pod's group is to blame, the
+    cause is the group's failure.
     """
     if report.group_failure:
         return report.group_failure
     if report.verdict == "Schedulable":
         return FITS_IN_VAIN if report.rivals else FITS
-    if report.preemption is not None and report.preemption.terminating:
-        return UNDER_WAY_IN_VAIN if report.preemption.rivals else UNDER_WAY
+    preemption = report.preemption
+    if preemption is not None and (preemption.terminating or preemption.chosen_victims):
+        return _get_cause_of_preemption(preemption)
     if not report.causes or report.verdict != "Unschedulable":
         return report.headline
     cause = report.causes[0]
     if isinstance(cause.fact_data, UntoleratedTaint) and cause.fact_data.is_no_node_initialized:
         return f"{cause.reason}: {NOT_INITIALIZED}"
     return cause.reason
+
+
+def _get_cause_of_preemption(preemption: PreemptionReport) -> str:
+    """Return the cause by which to group pods for which others are preempted, or would be if nothing changes."""
+    if not preemption.terminating:
+        return PREEMPTS
+    return UNDER_WAY_IN_VAIN if preemption.rivals else UNDER_WAY
 
 
 def describe_details_besides_cause(report: Explanation) -> str:
@@ -71,6 +80,8 @@ def describe_details_besides_cause(report: Explanation) -> str:
     if report.group_failure or report.missing_class or report.verdict != UNSCHEDULABLE:
         return ""
     preemption = report.preemption
+    if preemption is not None and preemption.chosen_victims:
+        return ""
     if preemption is not None and preemption.terminating:
         return "" if preemption.rivals else f": {_describe_awaited_victims(preemption)}"
     if not report.causes or report.causes[0].fact or any(cause.conflict for cause in report.causes):

@@ -283,7 +283,7 @@ def _build_pending_pod(pod: Pod, report: Explanation, now: str) -> PendingPod:
     return PendingPod(
         pod.key,
         str(find_owner(pod)),
-        headline=report.headline,
+        headline=report.headline_with_preemption,
         message=report.message,
         created=created,
         age=format_age(created, now),

@@ -334,6 +334,14 @@ class PreemptionReport(Document, frozen=True):
         return self.candidates[self.chosen_by_scheduler].victims if self.chosen_by_scheduler else ()
 
     @property
+    def victims_on_tied_nodes(self) -> tuple[str, ...]:
+        """The victims on the other nodes that the scheduler may choose by chance, if it preempts pods here."""
+        if not self.chosen_by_scheduler:
+            return ()
+        others = (self.candidates[node] for node in self.tied if node != self.chosen and node in self.candidates)
+        return tuple(dict.fromkeys(victim for candidate in others for victim in candidate.victims))
+
+    @property
     def lack_of_lower_priority(self) -> str:
         """A sentence that no pod has a lower priority, or an empty string if that is not the obstacle."""
         return self.no_lower_priority.sentence if self.no_lower_priority is not None else ""
@@ -679,6 +687,15 @@ class Explanation(_ExtenderPart, frozen=True):
         if self.verdict != UNSCHEDULABLE or not self.causes or self.missing_class or self.group_failure:
             return False
         return self.preemption is None or not self.preemption.terminating
+
+    @property
+    def headline_with_preemption(self) -> str:
+        """The headline after the pods that the scheduler would preempt, such as `would preempt 1 pod on n1; needs …`.
+
+        Without preemption, it is the headline alone.
+        """
+        clause = self.preemption.preemption_clause.removeprefix(", ") if self.preemption is not None else ""
+        return f"{clause}; {self.headline}" if clause else self.headline
 
     def build_first_line(self) -> tuple[str, ...]:
         """Return the parts of the first line: the pod, its verdict with the doubts about it, and the headline.

@@ -536,6 +536,8 @@ def _find_waiting_advice(waiting: WaitingPod, replayed_cluster: ReplayedCluster)
         return Advice("CheckScheduler", f"{text}. {LOOK_AT_SCHEDULER}")
     age = format_age(waiting.pod.metadata.creation_timestamp, replayed_cluster.now)
     if waiting.cause == "stuck" and seconds is None and age:
-        text = f"A node fits now. The pod has waited for {age}, and no event says when it was last tried"
+        # Files do not say when the cluster was read
+        end = "" if replayed_cluster.cluster.provenance else f" (until {replayed_cluster.now[:10]})"
+        text = f"A node fits now. The pod has waited for {age}{end}, and no event says when it was last tried"
         return Advice("AwaitRetry", f"{text}: if it is still waiting in 5 min, run audit to find out why")
     return None

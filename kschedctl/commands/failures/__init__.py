@@ -29,12 +29,17 @@ from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
 from kschedctl.errors import UsageError
 from kschedctl.replay.before_deletion import find_healthy_lost_pods, report_pods_before_deletion
 from kschedctl.replay.controllers.admissions import Admissions
-from kschedctl.replay.controllers.job_failures import JobFailures, find_job_name, remove_pods_of_failed_jobs
-from kschedctl.replay.edits import get_zone, group_nodes, is_recreated_elsewhere
+from kschedctl.replay.controllers.job_failures import JobFailures, find_job_name
+from kschedctl.replay.edits import (
+    find_nodes_with_outdated_priorities,
+    get_zone,
+    group_nodes,
+    is_recreated_elsewhere,
+    with_current_priorities,
+)
 from kschedctl.replay.node_drain import (
     compute_unplaced_spreads,
     count_always_unplaced_pods,
-    find_pinned_volumes,
     merge_proven_unplaced_counts,
     shuffle_returning_pods,
 )
@@ -55,9 +60,10 @@ from kschedctl.replay.placements import (
     report_evictions,
 )
 from kschedctl.replay.pools import find_unready_nodes
-from kschedctl.replay.settling import find_pending_left_out, schedule_with_victims
+from kschedctl.replay.settling import find_pending_left_out, remove_pods_of_failed_jobs, schedule_with_victims
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
+from kschedctl.replay.volume_places import find_pinned_volumes
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import list_unplaced_evicted_pods
 from kschedctl.scheduler.engine.extenders import CallExtender
@@ -286,6 +292,10 @@ def simulate_loss(shared: SharedCluster, loss: Loss) -> Failure:
 
 def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     """Simulate the loss of nodes as `simulate_loss` does, but do not collect garbage at the end."""
+    if not shared.get_cached(_find_nodes_with_outdated_priorities).isdisjoint(loss.nodes):
+        cluster = with_current_priorities(shared.cluster, loss.nodes)
+        shared = SharedCluster(cluster, shared.sampling, shared.call_extender)
+
     # Find the pods on the lost nodes, and those among them that are recreated.
     view = shared.scheduler.view
     is_recreated, is_bare = shared.get_cached(_get_classified_pods)
@@ -394,6 +404,11 @@ def _find_restricted_namespaces(cluster: Cluster) -> set[str]:
         if namespace.metadata.deletion_timestamp or has_annotations:
             restricted.add(namespace.metadata.name)
     return restricted
+
+
+def _find_nodes_with_outdated_priorities(shared: SharedCluster) -> frozenset[str]:
+    """Return the nodes with pods that would be recreated with another priority. The shared cluster caches them."""
+    return find_nodes_with_outdated_priorities(shared.cluster)
 
 
 def _get_classified_pods(shared: SharedCluster) -> tuple[Bools, Bools]:

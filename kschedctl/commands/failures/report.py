@@ -10,7 +10,13 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
-from kschedctl.reports.lost_nodes import LatePods, PodsWaitingForDeletion, describe_late_pods, describe_waiting_pods
+from kschedctl.reports.lost_nodes import (
+    LatePods,
+    PodsWaitingForDeletion,
+    WaitingRule,
+    describe_late_pods,
+    describe_waiting_pods,
+)
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import (
     EvictedPod,
@@ -218,20 +224,19 @@ class Failures(Report, frozen=True):
     def describe_waiting_pods(self) -> tuple[str, ...]:
         """Return texts that say which pods wait until lost nodes are deleted, or () if none does.
 
-        The pods of the worst failure come first, with the rules that make them wait. One text is about all others.
+        The pods of the worst failure come first, and then those of the others, with the names of their failures.
         """
         if not self.failures:
             return ()
         worst, *others = self.failures
-        waiting = [
-            f"{failure.name} ({first_few(failure.waiting_until_deleted)})"
-            for failure in others
-            if failure.waiting_until_deleted
-        ]
-        texts = describe_waiting_pods(worst.waiting_by_rule)
-        if not waiting:
-            return texts
-        return (*texts, f"after the loss of {first_few(waiting)}, pods wait until the lost nodes are deleted, too")
+        texts = list(describe_waiting_pods(worst.waiting_by_rule))
+        for rule in WaitingRule:
+            groups = {
+                failure.name: group for failure in others for group in failure.waiting_by_rule if group.rule is rule
+            }
+            for text in describe_waiting_pods(groups.values()):
+                texts.append(f"Loss of {first_few(list(groups))}: {text}")
+        return tuple(texts)
 
     def describe_unready_nodes(self) -> tuple[str, ...]:
         """Return a text that names the nodes that are not ready before any failure, or () if all are ready."""

@@ -31,9 +31,9 @@ from kschedctl.commands.remedies.report import Remedies, RemediesOfMany
 from kschedctl.commands.simulate import prepare_simulation
 from kschedctl.fixes.new_node import (
     NO_USER_GROUPS,
-    explain_new_node_for_pod,
     find_autoscaler_fixes,
     has_any_node_groups,
+    predict_new_node_for_pod,
 )
 from kschedctl.fixes.ranking import insert_autoscaler_fixes
 from kschedctl.fixes.search import RemedyCriteria
@@ -257,7 +257,7 @@ def _add_autoscaler_fixes(
         return report
     if not any(criteria.considers(kind, "operator") for kind in PoolFixKind):
         return report
-    answer = explain_new_node_for_pod(target, now, user_groups, types, settings)
+    answer = predict_new_node_for_pod(target, now, user_groups, types, settings)
     fixes: tuple[Remedy, ...] = ()
     if answer is not None:
         fixes = find_autoscaler_fixes(target, answer, now, user_groups, types=types, settings=settings)

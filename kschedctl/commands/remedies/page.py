@@ -62,7 +62,8 @@ def _build_verdict_lines(report: Remedies) -> Page:
     """Build the lines with the replica counts, the pod's verdict and the headline.
 
     If the verdict is undecided, the doubts about it are listed as well. Otherwise, a line names the pods for which the
-    pod stands, such as the pods of its workload.
+    pod stands, such as the pods of its workload, and
+    warnings describe the preemption that the pod would cause.
     """
     counts = build_replicas_line(report.replicas)
     pod = Marked(report.pod, Tone.STRONG)
@@ -72,7 +73,8 @@ def _build_verdict_lines(report: Remedies) -> Page:
         return (*counts, paragraph(pod, verdict, describe_verdict_doubts(doubts)), paragraph(report.headline))
     _, _, headline = report.build_first_line()
     represented_pods = [paragraph(Marked(report.stands_for, Tone.FAINT))] if report.stands_for else []
-    return (*counts, paragraph(pod, mark_verdict(report.verdict, ":"), headline), *represented_pods)
+    preemption = (paragraph(Marked(f"{capitalize(text)}.", Tone.WARNING)) for text in report.describe_preemption())
+    return (*counts, paragraph(pod, mark_verdict(report.verdict, ":"), headline), *represented_pods, *preemption)
 
 
 def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:

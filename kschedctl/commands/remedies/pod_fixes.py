@@ -87,7 +87,9 @@ def _build_remedies_document(
     document = Remedies(
         pod=report.pod,
         verdict=report.verdict,
-        headline=report.headline,
+        headline=report.headline_with_preemption,
+        preempts=report.preemption.chosen_victims if report.preemption is not None else (),
+        preempts_instead=report.preemption.victims_on_tied_nodes if report.preemption is not None else (),
         stands_for=target.note,
         replicas=report.replicas,
         not_replayed=report.not_replayed,

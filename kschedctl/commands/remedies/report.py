@@ -17,7 +17,7 @@ from kschedctl.reports.report import Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, describe_state_counts
-from kschedctl.text.counts import agreeing, counted, negate_scope
+from kschedctl.text.counts import agreeing, counted, first_few, negate_scope
 
 
 class SearchReport(Document, frozen=True):
@@ -60,6 +60,10 @@ class Remedies(Report, frozen=True):
     """Whether the user interrupted, so that fixes are missing, or were not replayed with the other pods."""
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
     """The objects of the files whose pods kube-scheduler does not see yet, such as custom resources."""
+    preempts: tuple[str, ...] = ()
+    """The pods that kube-scheduler itself preempts for the pod, without any change."""
+    preempts_instead: tuple[str, ...] = ()
+    """The pods that it preempts if it happens to choose another equally good node."""
     kind: str = "Remedies"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -88,12 +92,22 @@ class Remedies(Report, frozen=True):
             return ""
         return "others may help, since --by, --only or --without left some out"
 
+    def describe_preemption(self) -> tuple[str, ...]:
+        """Return a text that says which pods kube-scheduler preempts without any change, or () if it preempts none."""
+        if not self.preempts:
+            return ()
+        victims = first_few(self.preempts)
+        if self.preempts_instead:
+            victims += f" or, by chance, {first_few(self.preempts_instead)}"
+        return (f"without a fix, kube-scheduler itself preempts {victims} for this pod",)
+
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the pod, its verdict and the shortened fixes, including the plan of moves."""
         fixes = tuple(remedy.to_short_fix() for remedy in self.remedies)
         if self.make_room:
             fixes = (*fixes, self.make_room.to_short_fix())
         warnings = () if self.replicas is None else (self.replicas.sentence,)
+        warnings = (*warnings, *self.describe_preemption())
         if self.lacks_fixes:
             warnings = (*warnings, "; ".join(filter(None, ("no fix was found", self.restriction_clause))))
         return replace(

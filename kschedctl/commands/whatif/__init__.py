@@ -44,7 +44,7 @@ from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.controllers.manifests import build_error_names, locate_errors
 from kschedctl.replay.controllers.workload_change import WorkloadChange
 from kschedctl.replay.edits import find_pods_on_nodes, select_pods
-from kschedctl.replay.node_drain import NodeDrain, find_pinned_volumes
+from kschedctl.replay.node_drain import NodeDrain
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_seeds
 from kschedctl.replay.placements import report_evictions
 from kschedctl.replay.scenarios import (
@@ -72,6 +72,7 @@ from kschedctl.replay.settling import (
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.terminating_pods import find_down_nodes
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
+from kschedctl.replay.volume_places import explain_confining_volume, find_pinned_volumes
 from kschedctl.reports import scenario as parts
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import BlockedPod, DownNode, EvictedPod, PinnedVolume, describe_down_nodes
@@ -81,6 +82,7 @@ from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import SCHEDULED, UNSCHEDULABLE, Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.snapshot.fork import Fork
 
 EDITS: Mapping[str, Callable[[Any, Cluster, FileReader], StepResult]] = {
     "cordon": scenario_steps.cordon_nodes,
@@ -423,6 +425,14 @@ class ScenarioRun:
             returned=returned,
             not_drained=[name for name in node_names if name in occupied_nodes],
         )
+
+
+def _add_cause(change: PodChange, view: Fork) -> PodChange:
+    """Add to the change of a newly pending pod that one of its volumes can be used only from some nodes."""
+    if change.change != "NewlyPending":
+        return change
+    pod = view.pods.objects[view.pods.index[change.pod]]
+    return replace(change, cause=explain_confining_volume(view, pod))
 
 
 def _find_volumes_on_deleted_nodes(before: Cluster, after: Cluster) -> tuple[PinnedVolume, ...]:
@@ -782,6 +792,7 @@ def _build_what_if_report(question: Question, seed: int, before: SettledCluster,
     changes = tuple(iter_pod_changes(before, after, scheduler_before.view.objects, restarted))
     created = _collect_created_pods(question, changes, before, run)
     scheduler_after = Scheduler(after.cluster, question.call_extender)
+    changes = tuple(_add_cause(change, scheduler_after.view) for change in changes)
     newly_pending = (change.pod for change in changes if change.change == "NewlyPending")
     explained_kinds = 0 if after.interrupted else question.in_full.get(seed, 0)
 

@@ -13,7 +13,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.whatif import whatif
 from kschedctl.commands.whatif.report import BLOCKED, LOST, WhatIf
 from kschedctl.errors import KschedctlError
-from kschedctl.replay.edits import change_pods
+from kschedctl.replay.edits import change_pods, get_zone
 from kschedctl.replay.scenarios import reject_file
 from kschedctl.replay.scenarios.steps import add_nodes
 from kschedctl.reports.placements import UnplacedPods
@@ -22,7 +22,9 @@ from kschedctl.scheduler.engine.sampling import SearchOptions
 from kschedctl.scheduler.scheduler import Scheduler
 
 MAX_MODELS = 2
-"""The maximum number of pools for whose nodes copies are tried."""
+"""The maximum number of nodes of which copies are tried."""
+MAX_CHECKED_MODELS = 6
+"""The maximum number of nodes that are checked before a replay."""
 MAX_CHECKED_GROUPS = 20
 """The maximum number of groups of pods that are checked before a replay."""
 NEW = "one-more"
@@ -46,9 +48,10 @@ def find_sufficient_nodes(
     In this scenario, no pod may be lost for good except the pods in `lost_anyway`. Otherwise, displaced pods would only
     take the new room from pods without a controller.
 
-    New nodes are modelled on nodes of the pools that lose nodes. Small numbers of nodes are tried first. If a number is
-    enough, numbers between it and the last insufficient number are tried by bisection. Return None if nothing helps
-    within MAX_TRIES attempts, or if the answer depends on unread kinds. Errors and interruptions also lead to None.
+    New nodes are modelled on nodes of the pools and zones that lose nodes, then on nodes of these pools in other zones.
+    Small numbers of nodes are tried first. If a number is enough, numbers between it and the last insufficient number
+    are tried by bisection. Return None if nothing helps within MAX_TRIES attempts, or if the answer depends on unread
+    kinds. Errors and interruptions also lead to None.
 
     Arguments:
         cluster: the cluster before the step.
@@ -61,7 +64,8 @@ def find_sufficient_nodes(
     """
     try:
         candidates = _choose_model_nodes(cluster, taken_nodes, deletes_nodes)
-        model_nodes = [node for node in candidates if _accepts_all_groups(cluster, node, unplaced)]
+        accepting = (node for node in candidates if _accepts_all_groups(cluster, node, unplaced))
+        model_nodes = list(islice(accepting, MAX_MODELS))
         counts = dict.fromkeys((1, len(taken_nodes), len(taken_nodes) + 1))  # without duplicates
         insufficient = dict.fromkeys(model_nodes, 0)
         for count, like in islice(product(counts, model_nodes), MAX_TRIES):
@@ -96,7 +100,8 @@ def _is_sufficient(
 ) -> bool:
     """Return whether the step leaves no pod pending with `count` more nodes like `like`, and loses no further pods.
 
-    Raises _UndecidedError if the answer is not certain.
+    A step that cannot be completed, such as a drain that a PodDisruptionBudget blocks, is not helped either. Raises
+    _UndecidedError if the answer is not certain.
     """
     report = whatif(
         cluster,
@@ -109,7 +114,7 @@ def _is_sufficient(
     if report.interrupted or report.undecided:
         raise _UndecidedError
     lost_pods = {change.pod for change in report.changes if change.lost}
-    return leaves_no_pod_pending(report) and lost_pods.issubset(lost_anyway)
+    return leaves_no_pod_pending(report) and not report.incomplete_steps and lost_pods.issubset(lost_anyway)
 
 
 def leaves_no_pod_pending(report: WhatIf) -> bool:
@@ -137,18 +142,24 @@ def is_harmless(report: WhatIf) -> bool:
 
 
 def _choose_model_nodes(cluster: Cluster, taken_nodes: Sequence[str], deletes_nodes: bool) -> list[str]:
-    """Return the names of nodes to model new nodes on: a schedulable node of each pool that loses nodes.
+    """Return the names of nodes to model new nodes on: a schedulable node of each pool and zone.
 
-    At most MAX_MODELS pools are considered. With `deletes_nodes`, nodes that the step takes away cannot be models.
+    Only pools that lose nodes count. Their zones that lose nodes come first, since volumes and spread constraints may
+    keep pods in their zone. At most MAX_CHECKED_MODELS nodes are returned. With `deletes_nodes`, nodes that the step
+    takes away cannot be models.
     """
     taken_names = frozenset(taken_nodes)
-    pools = {find_node_pool_name(node) for node in cluster.nodes if node.metadata.name in taken_names}
-    models: dict[str, str] = {}
+    taken_places = {
+        (find_node_pool_name(node), get_zone(node)) for node in cluster.nodes if node.metadata.name in taken_names
+    }
+    pools = {pool for pool, _ in taken_places}
+    models: dict[tuple[str, str], str] = {}
     for node in cluster.nodes:
-        name, pool = node.metadata.name, find_node_pool_name(node)
-        if pool in pools and not node.spec.unschedulable and not (deletes_nodes and name in taken_names):
-            models.setdefault(pool, name)
-    return list(models.values())[:MAX_MODELS]
+        name, place = node.metadata.name, (find_node_pool_name(node), get_zone(node))
+        if place[0] in pools and not node.spec.unschedulable and not (deletes_nodes and name in taken_names):
+            models.setdefault(place, name)
+    places = sorted(models, key=lambda place: place not in taken_places)
+    return [models[place] for place in places[:MAX_CHECKED_MODELS]]
 
 
 def _accepts_all_groups(cluster: Cluster, model_node: str, unplaced: Sequence[UnplacedPods]) -> bool:

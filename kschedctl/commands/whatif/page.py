@@ -190,14 +190,14 @@ def _iter_rescored_lines(replacement: Replacement) -> Iterator[Paragraph]:
 
 
 def _build_newly_pending_section(changes: Sequence[PodChange], style: Style) -> Page:
-    """Build the section on pods that become pending, grouped by workload and scheduler message."""
-    groups: dict[tuple[str, str], list[str]] = {}
+    """Build the section on pods that become pending, grouped by workload, message and cause."""
+    groups: dict[tuple[str, str, str], list[str]] = {}
     for change in changes:
         if change.change == "NewlyPending":
-            groups.setdefault((change.workload, change.message), []).append(change.pod)
+            groups.setdefault((change.workload, change.message, change.cause), []).append(change.pod)
     unplaced = [
-        UnplacedPods(workload, CHANGES["NewlyPending"], message, tuple(pods))
-        for (workload, message), pods in groups.items()
+        UnplacedPods(workload, CHANGES["NewlyPending"], message, tuple(pods), cause=cause)
+        for (workload, message, cause), pods in groups.items()
     ]
     return build_unplaced_section(unplaced, style)
 

@@ -96,6 +96,8 @@ class PodChange(Document, frozen=True):
     """The node after, or an empty string."""
     message: Annotated[str, Column(csv_only=True)] = ""
     """The scheduler's message if the pod waits."""
+    cause: Annotated[str, Column(csv_only=True)] = ""
+    """What the message of a newly pending pod does not name, such as a volume that can be used only in one zone."""
     because: Annotated[tuple[str, ...], Column("because of", every=True)] = ()
     """The version changes that cause the change."""
     lost: Annotated[bool, Column(csv_only=True)] = False
@@ -420,7 +422,11 @@ class WhatIf(Report, frozen=True):
             summary,
             verdict=BLOCKED if self.incomplete_steps else "",
             warnings=(
-                *((f"lost for good, since no controller recreates them: {first_few(lost)}",) if lost else ()),
+                *(
+                    (f"lost for good, since no controller recreates them: {first_few(lost)}",)
+                    if lost and (self.incomplete_steps or self.not_created)  # otherwise, the first line names them
+                    else ()
+                ),
                 *(f"before the steps, {text}" for text in self.describe_evictions_before()),
                 *self.describe_waits_between_steps(),
                 *self._describe_restarted_pods(),
@@ -480,8 +486,10 @@ class WhatIf(Report, frozen=True):
 
 
 def _group_newly_pending_pods(changes: Iterable[PodChange]) -> tuple[ShortPods, ...]:
-    """Group newly pending pods of a workload that have the same message."""
-    groups: dict[tuple[str, str], list[str]] = {}
+    """Group newly pending pods of a workload that have the same message and cause."""
+    groups: dict[tuple[str, str, str], list[str]] = {}
     for change in changes:
-        groups.setdefault((change.workload, change.message), []).append(change.pod)
-    return tuple(ShortPods(len(pods), pods[0], workload, message) for (workload, message), pods in groups.items())
+        groups.setdefault((change.workload, change.message, change.cause), []).append(change.pod)
+    return tuple(
+        ShortPods(len(pods), pods[0], workload, cause or message) for (workload, message, cause), pods in groups.items()
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -13,11 +13,12 @@ from kschedctl.scheduler.engine.preemption.budgets import get_budget_key
 from kschedctl.scheduler.engine.reserve import uses_claims
 from kschedctl.scheduler.simulation.claim_answers import reads_claims
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.text.counts import first_few
+from kschedctl.snapshot.fork import Fork
+from kschedctl.text.counts import capitalize, first_few
 
 ALLOW_ONE = "Let the budget allow one disruption, for example with maxUnavailable: 1"
 RUN_ONE_MORE = "Run one more replica than the budget requires, and repair pods that are not Ready, if there are any"
-REPAIR_PODS = "Repair the pods that are not Ready, or raise the maxUnavailable of the budget for the time of the drain"
+REPAIR_PODS = "Repair the pods that are not Ready"
 SEPARATE_BUDGETS = "Change the selectors so that only one budget selects each pod"
 
 
@@ -32,18 +33,45 @@ def choose_budget_fix(evictions: Evictions, positions: Sequence[Position], budge
     if budget in find_strict_budgets(evictions):
         return ALLOW_ONE
     if budget not in _find_budgets_with_minimum(evictions):
-        return REPAIR_PODS
+        healing = _describe_healing(evictions, positions)
+        return f"{healing or REPAIR_PODS}, or raise the maxUnavailable of the budget for the time of the drain"
     if _have_room_for_one_more(evictions, positions):
         return RUN_ONE_MORE
     pods = [evictions.simulation.view.pods.objects[position] for position in positions]
     nodes = first_few(sorted({pod.spec.node_name for pod in pods}))
-    scale_down = ", or scale its workload to 0," if len(pods) == 1 else ""
-    unhealthy = any(evictions.find_unhealthy_pods(position) for position in positions)
-    lower = "Repair the pods that are not Ready, or lower" if unhealthy else "Lower"
+    scale_down = ", or scale its workload to 0," if _count_selected_pods(evictions, budget) == 1 else ""
+    healing = _describe_healing(evictions, positions)
+    lower = f"{healing}, or lower" if healing else "Lower"
     return (
         f"{lower} the minAvailable of the budget{scale_down} for the time of the drain. "
         f"One more replica does not help: no node other than {nodes} has room for it"
     )
+
+
+def _describe_healing(evictions: Evictions, positions: Sequence[Position]) -> str:
+    """Say which pods need a node, and that bound pods need repair, so that the budgets of these pods allow evictions.
+
+    Return "" if all pods of the budgets are healthy.
+    """
+    unhealthy = dict.fromkeys(key for position in positions for key in evictions.find_unhealthy_pods(position))
+    without_node = find_pods_without_node(evictions.simulation.scheduler.view, unhealthy)
+    needs = []
+    if without_node:
+        needs.append(f"get {first_few(without_node)} a node")
+    if len(without_node) < len(unhealthy):
+        needs.append("repair the pods that are not Ready")
+    return capitalize(" and ".join(needs))
+
+
+def find_pods_without_node(view: Fork, keys: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the pods (`namespace/name`) that have no node in the view."""
+    return tuple(key for key in keys if not view.has_node(Position(view.pods.index[key])))
+
+
+def _count_selected_pods(evictions: Evictions, budget: str) -> int:
+    """Return the number of pods that the budget selects."""
+    pods = evictions.simulation.view.pods
+    return int(np.count_nonzero(evictions.simulation.budgets.find_selected_pods(budget)[pods.info]))
 
 
 def find_strict_budgets(evictions: Evictions) -> set[str]:

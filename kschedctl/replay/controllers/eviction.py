@@ -23,7 +23,7 @@ from kschedctl.scheduler.engine.preemption.budgets import get_budget_key, get_di
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.text.counts import counted, first_few
 
-MORE_THAN_ONE = "more than one PodDisruptionBudget selects it, which the eviction API does not support"
+MORE_THAN_ONE = "more than one PodDisruptionBudget selects the pod, which the eviction API does not support"
 
 
 class Evictions:

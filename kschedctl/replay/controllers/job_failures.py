@@ -12,12 +12,10 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import Position
 from kschedctl.api.objects import Condition, Pod, StoredJob, StoredJobSpec
 from kschedctl.api.ownership import find_controller
 from kschedctl.cluster import Cluster
 from kschedctl.replay.edits import is_recreated
-from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.indexes import AnyObject, ClusterObjects
 
 DEFAULT_BACKOFF_LIMIT = 6
@@ -116,21 +114,6 @@ class JobFailures:
                 status = replace(status, failed=(status.failed or 0) + 1, conditions=(*status.conditions, FAILED))
             changed_jobs.append(replace(job, status=status))
         return changed_jobs
-
-
-def remove_pods_of_failed_jobs(simulation: Simulation) -> list[Position]:
-    """Remove the pods of Jobs that failed because of evictions, and return those that were not gone before."""
-    view = simulation.view
-    ended_pods = []
-    for pod in JobFailures.of(view.objects).list_pods_of_failed_jobs(view.cluster):
-        position = view.pods.find_position(pod.key)
-        if position is None or position in simulation.gone:
-            continue
-        if view.has_node(position):
-            simulation.remove([position])
-        simulation.gone.add(position)
-        ended_pods.append(position)
-    return ended_pods
 
 
 def find_job_name(pod: Pod) -> JobName | None:

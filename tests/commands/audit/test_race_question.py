@@ -19,6 +19,7 @@ from kschedctl.commands.audit.races.question import (
     measure_kubelet_lags,
     measure_peak_creation_rate,
     parse_expiry,
+    summarize_lags,
 )
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.scheduler import Scheduler
@@ -63,6 +64,12 @@ def test_lags_are_from_the_binding_to_the_kubelet() -> None:
     assert lags is not None
     assert lags.times.tolist() == [0.0, *[1.0] * 19, 9.0]
     assert (lags.get_quantile(0.5), lags.get_quantile(0.99)) == (1.0, 9.0)
+
+    # Only the pod that took longer than 5 seconds is slow
+    summary = summarize_lags(lags)
+    assert (summary.slow, len(lags.slowest_pods)) == (1, 3)
+    assert summary.slowest_pods == lags.slowest_pods[:1]
+    assert summary.slowest_pods[0].endswith("19")
 
 
 def test_static_pods_and_pods_without_times_tell_nothing() -> None:

@@ -653,3 +653,44 @@ def test_pending_pods_that_may_take_the_room_first_are_named() -> None:
     harmless = drain(Cluster.from_objects([*objects[:3], objects[-1]]), ["n1"])
     assert "1 pending pod was left out, which does not fit without a change" in RENDERERS["table"](harmless, Style())
     assert "left out" not in RENDERERS["brief"](harmless, Style())
+
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+def test_new_nodes_are_modelled_on_nodes_of_the_zone_that_loses_nodes() -> None:
+    """Both nodes belong to one pool, and the pod can run only in zone b."""
+    bound = replica("r1", "n2", nodeSelector={ZONE: "b"})
+    nodes = [node("n1", "a"), node("n2", "b")]
+    report = drain(Cluster.from_objects([*nodes, bound]), ["n2"])
+    assert report.remedy == {"steps": [{"addNodes": {"like": "n2", "count": 1}}, {"drain": {"nodes": ["n2"]}}]}
+
+
+def test_new_nodes_do_not_help_a_drain_that_a_budget_blocks() -> None:
+    """Each of the two nodes is full, so that the other pod would fit on a new node."""
+    other = pod("other", "n1", cpu="3", owner={"kind": "ReplicaSet", "name": "other"})
+    other["metadata"]["labels"] = {}
+    objects = [node("n1"), node("n2", cpu="1"), replica("r1", "n1"), other, budget(0)]
+    report = drain(Cluster.from_objects(objects), ["n1"])
+    assert [group.pods for group in report.unplaced] == [("d/other",)]
+    assert (len(report.blocked), report.remedy) == (1, None)
+
+
+def test_the_first_advice_for_a_used_up_budget_is_to_get_its_pending_pod_a_node() -> None:
+    """The budget needs one of two healthy pods, and the other pod waits."""
+    minimum = budget(0)
+    minimum["spec"].pop("maxUnavailable", None)
+    minimum["spec"]["minAvailable"] = 1
+    waiting = replica("r2", "", nodeSelector={"kubernetes.io/hostname": "n9"})
+    bound = replica("r1", "n1", nodeSelector={"kubernetes.io/hostname": "n1"})
+    report = drained([node("n1"), node("n2"), bound, waiting, minimum], "n1")
+    assert report.waiting_in_budgets == ("d/r2",)
+    (fix,) = report.budget_fixes
+    assert fix.startswith("PodDisruptionBudget d/b: Get d/r2 a node, or lower the minAvailable of the budget for the ")
+
+
+def test_the_brief_form_names_lost_pods_before_it_says_what_kubectl_would_do() -> None:
+    objects = [node("n1"), node("n2"), replica("r1", "n1"), pod("alone", "n1"), budget(0)]
+    objects[3]["metadata"]["labels"] = {}
+    brief = RENDERERS["brief"](drained(objects, "n1"), Style(width=200))
+    assert 0 < brief.index("d/alone") < brief.index("kubectl drain would cordon")

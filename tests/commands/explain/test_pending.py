@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import small
+
 import kschedctl
 from kschedctl.commands.explain.pending_pods import group_pending_pods
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
 from kschedctl.scheduler.scheduler import Scheduler
 
 NODE = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "10"}}}
@@ -74,3 +78,24 @@ def test_pods_of_higher_priority_come_first() -> None:
         (20, ("shop/selecting",)),
         (10, ("shop/young", "shop/youngest", "shop/old")),
     ]
+
+
+def test_pods_for_which_the_scheduler_would_preempt_others_are_told_from_those_that_wait() -> None:
+    """The urgent pod gets room by preemption at once; the other one may preempt nobody and waits for ever."""
+    objects = [small.node("n1"), small.pod("cheap", "n1", "3"), small.pod("urgent", cpu="2", priority=10)]
+    objects.append(small.pod("patient", cpu="2", priority=10, preemptionPolicy="Never"))
+    cluster = kschedctl.Cluster.from_objects(objects)
+    report = kschedctl.pending(cluster)
+    assert {group.pods for group in report.groups} == {("d/urgent",), ("d/patient",)}
+    text = "would preempt 1 pod on n1; needs 2 CPUs"
+    for output in ("table", "brief", "markdown", "wide"):
+        assert text in RENDERERS[output](report, Style(width=300, wide=output == "wide"))
+
+    urgent, patient = (kschedctl.remedies(cluster, key) for key in ("d/urgent", "d/patient"))
+    assert (urgent.preempts, patient.preempts) == (("d/cheap",), ())
+    sentence = "ithout a fix, kube-scheduler itself preempts d/cheap for this pod"
+    for output in ("table", "brief", "markdown", "html"):
+        rendered = RENDERERS[output](urgent, Style(width=300))
+        assert text in rendered
+        assert sentence in rendered
+    assert "preempts" not in RENDERERS["table"](patient, Style(width=300))

@@ -426,4 +426,5 @@ def test_the_pods_that_wait_are_those_of_the_worst_loss() -> None:
     assert all(pod in text for pod in worst.waiting_until_deleted)
     for failure in others:
         assert not any(pod in text for pod in failure.waiting_until_deleted)
-        assert f"{failure.name} ({', '.join(failure.waiting_until_deleted)})" in other_text
+        assert all(pod in other_text for pod in failure.waiting_until_deleted)
+    assert other_text.startswith(f"Loss of {', '.join(failure.name for failure in others)}: ")

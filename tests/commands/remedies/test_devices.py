@@ -60,7 +60,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
             allocated(resource_claim("have", request()), "n1", "gpu-0", users=("user",)),
             pod("user", "n1", **claims(g="have")),
         ],
-        {"StopPod": "Stop pod d/user"},
+        {"StopPod": "Delete pod d/user"},
     ),
     "the device is on the second node": (
         [
@@ -71,7 +71,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
             allocated(resource_claim("have", request()), "n2", "gpu-0", users=("user",)),
             pod("user", "n2", **claims(g="have")),
         ],
-        {"StopPod": "Stop pod d/user"},
+        {"StopPod": "Delete pod d/user"},
     ),
     "the class selects others": (
         [*N1, BIG, devices("n1", SMALL), resource_claim("want", request(of="big"))],

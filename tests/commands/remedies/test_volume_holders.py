@@ -30,7 +30,7 @@ def build_node_at_limit(*others: Json, limit: int = 1) -> list[Json]:
 
 def test_the_pod_that_has_the_disk_is_stopped() -> None:
     (remedy,) = (each for each in found(build_held_disk()).remedies if each.kinds == ("StopPod",))
-    assert remedy.summary == "Stop pod d/holder"
+    assert remedy.summary == "Delete pod d/holder"
     assert remedy.weakens == "pod d/holder is not recreated, since it has no controller"
     (command,) = remedy.commands
     assert command.endswith(" | kubectl create --raw /api/v1/namespaces/d/pods/holder/eviction -f -")
@@ -62,7 +62,7 @@ def test_a_claim_for_one_pod_is_waited_for_or_given_up() -> None:
     """It is not deleted while a pod uses it: it would stay in Terminating, and go with that pod."""
     documents = [node("n1"), CSI, EXCLUSIVE, FOR_ONE, pod("user", "n1", **mounts("data")), ASKED]
     (stop,) = found(documents).remedies
-    assert (stop.kinds, stop.summary) == (("StopPod",), "Stop pod d/user")
+    assert (stop.kinds, stop.summary) == (("StopPod",), "Delete pod d/user")
     documents[-2]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     (wait,) = (each for each in found(documents).remedies if each.kinds == ("Wait",))
     assert wait.summary == "Wait until 1 terminating pod leaves n1: d/user"
@@ -75,7 +75,7 @@ def test_the_limit_is_raised_or_a_pod_stopped() -> None:
     assert set(by_kind) == {"RaiseVolumeLimit", "StopPod", "AddNode"}
     raised = by_kind["RaiseVolumeLimit"]
     assert raised.summary == "Let driver csi.example.com attach 2 volumes to node n1 instead of 1"
-    assert by_kind["StopPod"].summary == "Stop pod d/user"
+    assert by_kind["StopPod"].summary == "Delete pod d/user"
 
 
 def test_a_stopped_pod_s_volume_is_detached() -> None:

@@ -106,7 +106,7 @@ def test_each_pod_without_a_group_stands_once_above_its_reasons(run: Run, write:
     output = run("scale", "up", "-f", file, "--pool-label", "example.com/crew", "--assume-complete").out
     table = output.split("Pods for which no group grows\n")[1]
     assert table.count("default/p") == table.count("default/q") == 1
-    assert table.count("blue, green: needs 9 CPUs") == 1
+    assert table.count("blue, green: the pod needs 9 CPUs") == 1
 
 
 @pytest.mark.parametrize("form", [(), ("--brief",)])

@@ -181,7 +181,9 @@ def test_pods_without_a_controller_are_lost_for_good() -> None:
     assert [problem.rule for problem in report.find_ci_gate_problems()] == ["lost"]
     brief = report.summary()
     assert brief.figures["lost"] == 1
-    assert brief.warnings == ("lost for good, since no controller recreates them: d/alone",)
+    assert brief.headline.startswith("1 pod is lost for good: d/alone (no controller recreates it); ")
+    assert brief.warnings == ()  # the headline names the pod already
+    assert RENDERERS["brief"](report, Style(width=200)).count("d/alone") == 1
     assert run(step, objects=objects, runs=2).over_runs["Lost"] == Spread(1, 1)
 
     # Without the bare pod, the drain costs nothing
@@ -576,7 +578,10 @@ def test_new_pods_get_the_priority_that_their_class_has_now() -> None:
     for step in (DRAIN_N1, fail):
         assert changes(run(REPLACED_CLASS, step, objects=objects)) == {("r1", "NewlyPending", "n1", "")}
     replaced = [{**HIGH, "value": -5}, *objects[1:]]
-    assert [group.pods for group in drain(Cluster.from_objects(replaced), ["n1"]).unplaced] == [("d/r1",)]
+    cluster = Cluster.from_objects(replaced)
+    assert [group.pods for group in drain(cluster, ["n1"]).unplaced] == [("d/r1",)]
+    losses = {loss.name: loss for loss in simulate_failures(cluster, "node").failures}
+    assert (losses["n1"].unplaced, losses["n1"].evicted) == (1, 0)
 
     scale = {"scale": {"namespace": "d", "name": "web", "replicas": 3}}
     grown = run(REPLACED_CLASS, scale, objects=objects)

@@ -10,11 +10,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from kschedctl.api.times import format_age_of_seconds
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.races.compare import compare_expiries, format_percent
 from kschedctl.commands.audit.races.question import (
     MIN_ARRIVAL_SECONDS,
     NEVER,
+    SLOW_SECONDS,
     Measures,
     RaceFields,
     build_race_question,
@@ -34,8 +36,6 @@ MAX_RATE = 100.0
 MAX_NAMED_NODES = 3
 SIMULATED_EXPIRY = "30s"
 """The expiry of assumed pods in versions up to 1.22."""
-SLOW_SECONDS = 5.0
-"""The pod start-up SLO of Kubernetes' SIG Scalability: 99 of 100 pods start within this time."""
 RIVALS = AuditRule(
     "audit-races-several-schedulers",
     WARNING,
@@ -160,8 +160,10 @@ def _iter_findings(
         yield _build_rivals_finding(races, rivals, shared_rows, view)
     lags = races.assumptions.measured
     if lags and lags.p99 > SLOW_SECONDS:
-        late_text = f"for 1% of {counted(lags.pods, 'pod')}, the kubelet saw the pod {lags.p99:g}s or more"
-        yield SLOW.build_finding("Cluster", f"{late_text} after it was bound ({lags.median:g}s at the median)")
+        seen_text = agreeing(lags.slow, "was seen by its kubelet", "were seen by their kubelets")
+        late_text = f"{lags.slow:,} of {counted(lags.pods, 'pod')} {seen_text} over {SLOW_SECONDS:g}s after binding"
+        longest = f"at most {format_age_of_seconds(int(lags.longest))}, {lags.median:g}s at the median"
+        yield SLOW.build_finding("Cluster", f"{late_text} ({longest}): {', '.join(lags.slowest_pods)}")
 
 
 def _build_rivals_finding(races: Races, rivals: tuple[str, ...], shared_rows: tuple[int, ...], view: Fork) -> Finding:

@@ -102,6 +102,8 @@ class MeasuredLatency(Latency):
 
     times: Seconds
     """At least one time in seconds, sorted."""
+    slowest_pods: tuple[str, ...] = ()
+    """The pods with the longest times, the longest first."""
 
     def draw(self, random: np.random.Generator, number: int) -> Seconds:
         """Draw from the measured times, with replacement."""

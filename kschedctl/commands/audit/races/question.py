@@ -235,6 +235,10 @@ def _build_measured_fields(measures: Measures | None) -> RaceFields:
 
 
 MINUTE_MICROSECONDS = 60 * 10**6
+SLOW_SECONDS = 5.0
+"""The pod start-up SLO of Kubernetes' SIG Scalability: 99 of 100 pods start within this time."""
+MAX_SLOWEST_PODS = 3
+"""The number of pods with the longest lags that are named."""
 MIN_LOAD = 0.01
 """The smallest load that is simulated; below it there is room for all pods."""
 
@@ -315,7 +319,10 @@ def measure_kubelet_lags(cluster: Cluster) -> MeasuredLatency | None:
     if is_measured.sum() < MIN_SAMPLES:
         return None
     lags = np.maximum(started_at[is_measured] - bound_at[is_measured], 0) / 10**6
-    return MeasuredLatency(np.sort(lags))
+    rows = np.flatnonzero(is_measured)
+    order = np.argsort(lags, kind="stable")
+    slowest_pods = tuple(pods[rows[index]].key for index in order[::-1][:MAX_SLOWEST_PODS].tolist())
+    return MeasuredLatency(lags[order], slowest_pods)
 
 
 def _parse_time_column(cluster: Cluster, column: TextColumn) -> np.typing.NDArray[np.int64]:
@@ -324,8 +331,13 @@ def _parse_time_column(cluster: Cluster, column: TextColumn) -> np.typing.NDArra
 
 
 def summarize_lags(lags: MeasuredLatency) -> MeasuredLags:
-    """Return the number, the median, the 99th percentile and the maximum of measured lags."""
-    longest = float(lags.times[-1])
+    """Return the number, the median, the 99th percentile and the maximum of measured lags, and the slow pods."""
+    slow = int(np.count_nonzero(lags.times > SLOW_SECONDS))
     return MeasuredLags(
-        pods=len(lags.times), median=lags.get_quantile(0.5), p99=lags.get_quantile(0.99), longest=longest
+        pods=len(lags.times),
+        median=lags.get_quantile(0.5),
+        p99=lags.get_quantile(0.99),
+        longest=float(lags.times[-1]),
+        slow=slow,
+        slowest_pods=lags.slowest_pods[:slow],
     )

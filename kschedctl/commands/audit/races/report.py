@@ -43,6 +43,10 @@ class MeasuredLags(Document, frozen=True, kw_only=True):
     median: float
     p99: float
     longest: float
+    slow: int = 0
+    """The number of pods that took longer than the start-up SLO of SIG Scalability allows, 5 seconds."""
+    slowest_pods: tuple[str, ...] = ()
+    """The slowest of these pods, the slowest first."""
 
 
 class RaceAssumptions(Document, frozen=True, kw_only=True):

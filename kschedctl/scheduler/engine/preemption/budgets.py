@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -18,6 +19,15 @@ from kschedctl.api.labels import NOTHING, Selector, SelectorError, selector_from
 from kschedctl.api.objects import PodDisruptionBudget, PodDisruptionBudgetSpec
 from kschedctl.scheduler.engine.preemption.candidates import Positions, rank_within_runs
 from kschedctl.snapshot.fork import Fork
+
+
+class _BudgetStatuses(NamedTuple):
+    """The statuses of B PDBs."""
+
+    allowed: Rows
+    """(B,): the disruptions that each PDB allows."""
+    recorded_pods: dict[int, list[str]]
+    """PDB -> the keys of the pods whose disruption the API server has already recorded, for PDBs with such pods."""
 
 
 class Budgets:
@@ -37,6 +47,7 @@ class Budgets:
             self._names_by_namespace.setdefault(pdb.metadata.namespace, []).append(name)
         self._protecting_by_info: dict[int, tuple[str, ...]] = {}
         self._selecting_by_info: dict[int, tuple[str, ...]] = {}
+        self._cached_statuses: _BudgetStatuses | None = None
 
     @property
     def has_budgets(self) -> bool:
@@ -46,6 +57,7 @@ class Budgets:
     def replace_object(self, budget: PodDisruptionBudget) -> None:
         """Store a PDB whose status changed, in place of the old one."""
         self._budgets[get_budget_key(budget)] = budget
+        self._cached_statuses = None
 
     def find_protecting_budgets(self, position: Position) -> tuple[str, ...]:
         """Return the names of the PDBs that preemption respects for a pod.
@@ -118,8 +130,7 @@ class Budgets:
 
         # Number the pods of each PDB on each node. A pod whose number reaches the allowed disruptions is a violation.
         numbers = rank_within_runs(budget_and_node[order])
-        allowed_by_budget = np.array([pdb.status.disruptions_allowed for pdb in self._budgets.values()], np.int64)
-        exceeds = numbers >= allowed_by_budget[budget_indexes[order]]
+        exceeds = numbers >= self._statuses.allowed[budget_indexes[order]]
         violating[pod_indexes[order][exceeds]] = True
         return violating
 
@@ -194,13 +205,28 @@ class Budgets:
         budget_indexes = budgets[np.repeat(first_places, budget_counts) + repetitions]
 
         # Leave out the pairs whose disruption is recorded.
+        if not self._statuses.recorded_pods:
+            return pod_indexes, budget_indexes
         is_recorded = np.zeros(len(pod_indexes), np.bool_)
-        for budget_index, pdb in enumerate(self._budgets.values()):
-            keys = (f"{pdb.metadata.namespace}/{pod}" for pod in pdb.status.disrupted_pods)
+        for budget_index, keys in self._statuses.recorded_pods.items():
             recorded = [self.view.pods.index[key] for key in keys if key in self.view.pods.index]
-            if recorded:
-                is_recorded |= (budget_indexes == budget_index) & np.isin(pods[pod_indexes], recorded)
+            is_recorded |= (budget_indexes == budget_index) & np.isin(pods[pod_indexes], recorded)
         return pod_indexes[~is_recorded], budget_indexes[~is_recorded]
+
+    @property
+    def _statuses(self) -> _BudgetStatuses:
+        """The statuses of all PDBs. They are cached until a PDB is replaced."""
+        if self._cached_statuses is None:
+            budgets = self._budgets.values()
+            self._cached_statuses = _BudgetStatuses(
+                np.array([pdb.status.disruptions_allowed for pdb in budgets], np.int64),
+                {
+                    index: [f"{pdb.metadata.namespace}/{pod}" for pod in pdb.status.disrupted_pods]
+                    for index, pdb in enumerate(budgets)
+                    if pdb.status.disrupted_pods
+                },
+            )
+        return self._cached_statuses
 
     @property
     def protected_infos(self) -> Bools:

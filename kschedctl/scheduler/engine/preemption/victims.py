@@ -61,7 +61,10 @@ class DecidedByFilters(Selection, Protocol):
 
 
 class LowerPriority:
-    """The selection of all pods with a lower priority, as in upstream's DefaultPreemption."""
+    """The selection of all pods with a lower priority, as in upstream's DefaultPreemption.
+
+    It is valid until pods move.
+    """
 
     filters_decide = True
 
@@ -75,13 +78,15 @@ class LowerPriority:
 
     def find_potential_victims_unsorted(self, nodes: Bools) -> Positions:
         """Return the lower-priority pods on the nodes of a mask (N,), in no particular order."""
+        pods = self._pods_of_lower_priority
+        return pods[nodes[self.view.node[pods]]] if nodes.any() else pods[:0]
+
+    @cached_property
+    def _pods_of_lower_priority(self) -> Positions:
+        """The lower-priority pods on all nodes, in no particular order."""
         pods = self.view.pods
-        # A pod without a node has row -1 and so reads the last entry, which is appended as False.
-        is_on_nodes = np.append(nodes, False)[self.view.node]
-        placed = np.flatnonzero(is_on_nodes)
-        priorities = pods.get_priorities(placed)
-        victims: Positions = placed[priorities < self.priority]
-        return victims
+        has_lower_priority = (pods.priority < self.priority)[pods.info]  # one comparison for all pods of a PodInfo
+        return np.flatnonzero(has_lower_priority & (self.view.node >= 0))
 
     def find_rejected_nodes(self, pods: Positions) -> None:
         """Return None, since only filters reject nodes."""

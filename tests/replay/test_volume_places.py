@@ -1,0 +1,81 @@
+"""Check that answers name the zone to which a volume confines a pod, whichever command is asked."""
+
+from __future__ import annotations
+
+from small import ZONE, Json, node, pod
+
+from kschedctl.cluster import Cluster
+from kschedctl.commands.drain import drain
+from kschedctl.commands.simulate import simulate
+from kschedctl.commands.whatif import whatif
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
+
+CAUSE = "its volume can be used only from zone b (n2, n3), so room on other nodes does not help"
+
+
+def build_objects(*values: str) -> list[Json]:
+    """Build three nodes and a pod on n2 that fills its node. Its volume can be used only from the zones `values`."""
+    term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": list(values)}]}
+    affinity = {"required": {"nodeSelectorTerms": [term]}}
+    volume = {
+        "kind": "PersistentVolume",
+        "metadata": {"name": "v"},
+        "spec": {
+            "claimRef": {"namespace": "d", "name": "c"},
+            "nodeAffinity": affinity,
+        },
+        "status": {"phase": "Bound"},
+    }
+    claim = {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "c", "namespace": "d", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+        "spec": {"volumeName": "v"},
+        "status": {"phase": "Bound"},
+    }
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
+    database = pod("db-0", "n2", "4", {"kind": "StatefulSet", "name": "db"}, volumes=volumes)
+    nodes = [node("n1", "a", cpu="3"), node("n2", "b"), node("n3", "b", cpu="1")]
+    return [*nodes, volume, claim, database]
+
+
+def test_a_drain_names_the_zone_of_the_volume() -> None:
+    report = drain(Cluster.from_objects(build_objects("b")), ["n2"])
+    (group,) = report.unplaced
+    assert group.cause == CAUSE
+    assert CAUSE in RENDERERS["brief"](report, Style(width=200))
+    assert CAUSE in RENDERERS["table"](report, Style(width=200))
+
+
+def test_a_scenario_names_the_zone_of_the_volume() -> None:
+    report = whatif(Cluster.from_objects(build_objects("b")), {"steps": [{"drain": {"nodes": ["n2"]}}]})
+    (change,) = report.changes
+    assert change.cause == CAUSE
+    assert CAUSE in RENDERERS["brief"](report, Style(width=200))
+    assert CAUSE in RENDERERS["table"](report, Style(width=200))
+
+
+def test_a_scenario_says_if_no_node_of_the_zone_is_left() -> None:
+    report = whatif(Cluster.from_objects(build_objects("b")), {"steps": [{"fail": {"zone": "b"}}]})
+    (change,) = report.changes
+    assert change.cause == "its volume can be used only from zone b, where there is no node"
+
+
+def test_a_simulation_names_the_zone_of_the_volume() -> None:
+    objects = build_objects("b")
+    objects[-1]["spec"]["nodeName"] = ""
+    objects[1]["spec"]["unschedulable"] = True
+    (group,) = simulate(Cluster.from_objects(objects), [], pending=True).pending
+    assert group.cause == CAUSE
+
+
+def test_a_volume_that_all_nodes_can_use_is_no_cause() -> None:
+    (group,) = drain(Cluster.from_objects(build_objects("a", "b")), ["n2"]).unplaced
+    assert group.cause == ""
+
+
+def test_the_brief_form_of_drain_and_scenario_says_how_to_see_all() -> None:
+    cluster = Cluster.from_objects(build_objects("b"))
+    for report in (drain(cluster, ["n2"]), whatif(cluster, {"steps": [{"drain": {"nodes": ["n2"]}}]})):
+        brief = RENDERERS["brief"](report, Style(width=80, full_command="the same --all"))
+        assert brief.splitlines()[-1] == "more: the same --all"
