@@ -263,7 +263,7 @@ def test_a_missing_object_is_advice_that_needs_a_value(objects: list[JsonObject]
     assert fix.holds is None
     assert not fix.commands
     assert fix.manifests[0]["kind"] == missing
-    assert fix.drawbacks == (f"not verified: fill in {value} first",)
+    assert fix.drawbacks == (f"not verified until you fill in {value}",)
 
 
 def test_the_number_of_replays_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
