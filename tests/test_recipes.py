@@ -399,7 +399,7 @@ EXAMPLES = ("kschedctl greet",)
 @with_options
 def greet(*, result: Output) -> Answer:
     """Say hello."""
-    return result.answer(Greeting("Hello all", (Greeted("us", 7),)))
+    return result.build_answer(Greeting("Hello all", (Greeted("us", 7),)))
 '''
 
 

@@ -429,7 +429,10 @@ def extract_pod_template(pod: Pod) -> Pod:
 
 
 def _build_template_key(pod: Pod) -> TemplateKey:
-    """Return a key that is equal for pods of one template."""
+    """Return a key that is equal for two pods if they can share a template.
+
+    The key covers the fields that a template has, so it ignores names, UIDs, times, nodes and the states of containers.
+    """
     status_parts = (_status_fields(without_container_states(pod.status)), _keep_relevant_conditions(pod.status))
     parts = (
         (pod.metadata.namespace, _meta_fields(pod.metadata)),

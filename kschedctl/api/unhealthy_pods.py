@@ -12,9 +12,10 @@ MAX_NAMED = 3
 
 
 def explain_unhealthy_pod(pod: Pod) -> str:
-    """Return why a pod does not count as healthy, or "" if it does.
+    """Return why a pod counts as unhealthy, or "" if it counts as healthy.
 
-    A pod that has terminated or has no Ready condition counts as healthy.
+    A pod that has terminated counts as healthy. Any other pod is unhealthy if it is being deleted, has no node, or has
+    a Ready condition that is not True. A pod without a Ready condition can thus be healthy.
 
     >>> from kschedctl.api.objects import Condition, ObjectMeta, PodSpec, PodStatus
     >>> status = PodStatus(phase="Running", conditions=(Condition("Ready", "False"),))

@@ -49,10 +49,10 @@ class Autoscaler(Protocol):
         Raises InputError if the cluster has a malformed object.
         """
 
-    def find_obstacles(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
-        """Return, by pod, descriptions of what keeps the autoscaler from adding a node. Not all pods have an entry.
+    def explain_missing_nodes(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
+        """Return, by pod key, descriptions of what keeps the autoscaler from adding a node for the pod.
 
-        Raises InputError if the cluster has a malformed object.
+        Not all pods have an entry. Raises InputError if the cluster has a malformed object.
         """
 
 

@@ -156,7 +156,7 @@ def _prepare_application(source: Source, reading: ReadResult, namespace: str | N
     """
     # Existing pods belong to the cluster, and all other pods and workloads are applied.
     decoded = _decode_manifests(reading)
-    listed_pods = _find_listed_pods(reading)
+    listed_pods = _find_pods_only_in_tables(reading)
     workloads = [entry.workload for entry in decoded]
     workloads += [pod for pod in listed_pods.iter_unbound_pods() if not is_existing_pod(pod)]
     pods = (workload for workload in workloads if isinstance(workload, Pod))
@@ -290,14 +290,18 @@ def _decode_manifests(reading: ReadResult) -> list[_DecodedManifest]:
     ]
 
 
-def _find_listed_pods(reading: ReadResult) -> PodTable:
-    """Return the pods that are only in long lists, which are decoded as a table instead of as manifests."""
-    pods = (
-        manifest.document["metadata"]
+def _find_pods_only_in_tables(reading: ReadResult) -> PodTable:
+    """Return the pods that have no manifest.
+
+    Long lists of pods are decoded as a table, and other pods as manifests. A pod with the name of a manifest is left
+    out of the table.
+    """
+    pods_with_manifests = [
+        get_object_key(manifest.document["metadata"])
         for manifest in reading.manifests
         if is_workload_manifest(manifest.document) and manifest.document["kind"] == "Pod"
-    )
-    return reading.pods.apply_changes({get_object_key(metadata): None for metadata in pods})
+    ]
+    return reading.pods.apply_changes(dict.fromkeys(pods_with_manifests))  # a pod changed to None is removed
 
 
 def build_cluster_from_files(source: Source, reading: ReadResult, objects: Mapping[str, Sequence[Struct]]) -> Cluster:
@@ -419,7 +423,10 @@ def decode_manifest(manifest: Manifest) -> Struct:
 
 
 def _iter_template_resources(workload: Struct) -> Iterator[tuple[str, Resources]]:
-    """Yield path and resources of the workload's pod template, if it has one, and of its claim templates."""
+    """Yield the path and the amounts of all requests, limits and overhead in a workload's templates.
+
+    These are its pod template, if it has one, and the claim templates of a StatefulSet.
+    """
     template: PodTemplateSpec | None
     if isinstance(workload, CronJob):
         template = workload.spec.job_template.spec.template

@@ -152,14 +152,14 @@ class Output:
         bool, typer.Option("--summary", help="With -o json or yaml: print only the decisive facts, at most 12 KB.")
     ] = False
 
-    def answer(
+    def build_answer(
         self, document: Any, exit_code: int = 0, commands: Commands = NO_COMMANDS, places: Places = NO_PLACES
     ) -> Answer:
         """Build the answer for a document in the format that the options select.
 
-        Depending on the options, the document is first converted to findings or to a shorter form. `commands` are
-        suggested to people as next steps. `places` maps an object, such as `Pod shop/web`, to the place of its
-        manifest, to which findings point.
+        Depending on the options, the document is first converted to findings or to a shorter form. `commands` are the
+        next steps that the output for people suggests. `places` maps an object, such as `Pod shop/web`, to where its
+        manifest is. Findings refer to these places.
         """
         wide = self.output.name == "wide"
         style = Style(

@@ -153,11 +153,11 @@ def answer_about_subjects(
             (subject,) = subjects.values()
             report = ask(subject, run.workers, progress)
             code = choose_exit_code(is_good(report), report.interrupted, report.undecided)
-            return output.answer(report, code, {"": suggest_commands(subject, report)}, places)
+            return output.build_answer(report, code, {"": suggest_commands(subject, report)}, places)
         answers = ask_each_cluster(ask, is_good, subjects, run.workers, progress)
         commands = {
             cluster_answer.cluster: suggest_commands(subjects[cluster_answer.cluster], cluster_answer.document)
             for cluster_answer in answers.answers
         }
         code = choose_exit_code(answers.good, answers.interrupted, answers.undecided)
-        return output.answer(answers, code, commands, places)
+        return output.build_answer(answers, code, commands, places)

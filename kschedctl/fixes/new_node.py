@@ -305,7 +305,7 @@ def simulate_growth(
 
     # Report where the pending pods are now, and why the remaining ones get no node.
     pending_keys = {pod.key for pod in cluster.unbound_pods()}
-    causes = autoscaler.find_obstacles(settled.cluster) if explains and settled.waiting else {}
+    causes = autoscaler.explain_missing_nodes(settled.cluster) if explains and settled.waiting else {}
     unfinished = [UNFINISHED.format(counted(loops, "loop"))] if new_nodes.nodes else []
     placements = {
         pod.key: pod.spec.node_name for pod in settled.cluster.pods if pod.key in pending_keys and pod.spec.node_name

@@ -187,8 +187,9 @@ def _iter_missing_labels(labels: Mapping[str, str], pod: Pod) -> Iterator[dict[s
 def iter_required_node_labels(pod: Pod) -> Iterator[dict[str, tuple[str, ...]]]:
     """Yield the node labels that the pod requires, with their accepted values, once for each node affinity term.
 
-    Each mapping contains the labels of nodeSelector and of one term. A pod without terms has a single mapping. Terms
-    with operators other than In or with match fields are left out.
+    Each mapping contains the labels of nodeSelector and of one term. A pod without terms has a single mapping. If
+    several of these conditions are on one key, only the values that satisfy all of them are accepted, possibly none.
+    Terms with operators other than In or with match fields are left out.
     """
     selector_labels: dict[str, tuple[str, ...]] = {key: (value,) for key, value in pod.spec.node_selector.items()}
     terms = find_required_terms(pod)
@@ -197,8 +198,14 @@ def iter_required_node_labels(pod: Pod) -> Iterator[dict[str, tuple[str, ...]]]:
     for term in terms:
         expressions = term.match_expressions
         if not term.match_fields and all(expression.operator == "In" for expression in expressions):
-            term_labels = {expression.key: tuple(expression.values or ()) for expression in expressions}
-            yield {**term_labels, **selector_labels}
+            required_labels = dict(selector_labels)
+            for expression in expressions:
+                accepted_values = tuple(expression.values or ())
+                # A label has to satisfy nodeSelector and every expression on its key
+                required_labels[expression.key] = tuple(
+                    value for value in required_labels.get(expression.key, accepted_values) if value in accepted_values
+                )
+            yield required_labels
 
 
 def is_kubernetes_label(key: str) -> bool:
@@ -211,8 +218,8 @@ def _find_missing_extended_resources(
 ) -> dict[str, str] | None:
     """Return the amounts of the requested extended resources that the template lacks.
 
-    Return None if it is doubtful for one of them that the group's machines have it. A label or taint of the template or
-    a word in the group's id must indicate it.
+    Return None unless there is a hint, for each of these resources, that the group's machines have it. A hint is a
+    label or taint of the template, or a word in the group's id.
     """
     offered = object_at(object_at(template, "status"), "allocatable")
     requests = {name: amount.value() for name, amount in compute_pod_requests(pod).items() if is_extended(name)}

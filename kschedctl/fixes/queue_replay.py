@@ -77,7 +77,7 @@ class RunWithoutPods(NamedTuple):
 
 
 def replay_queue_without_pods(scheduler: Scheduler, gone_pods: frozenset[str], pod: Pod) -> RunWithoutPods:
-    """Try all waiting pods of the cluster without the `gone_pods`, and return the result.
+    """Schedule all waiting pods in a cluster without `gone_pods`, and return their nodes and who preempted.
 
     `pod` is one of the waiting pods and replaces the pod of its name in the cluster. The result for an unchanged pod is
     cached for each view of a scheduler.

@@ -412,7 +412,7 @@ class LintContext:
             return self.enclosing._cluster_workloads_by_namespace
         return _group_values_by_key((workload.namespace, workload) for workload in find_cluster_workloads(self.cluster))
 
-    def are_in_same_namespace(self, first: Subject, second: Subject) -> bool:
+    def can_share_namespace(self, first: Subject, second: Subject) -> bool:
         """Return whether two objects can be in the same namespace of one cluster.
 
         If either manifest names no namespace, the folder of one manifest also has to contain the other one's folder.

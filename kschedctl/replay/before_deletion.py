@@ -439,7 +439,9 @@ def _find_rules_that_matter(
         """Return whether pods on lost nodes make a difference for the required affinity of a pod."""
         if not demands.affinity:
             return False
-        if any(domains.is_any_left_without(term.topology_key, select_nodes(term)) for term in demands.affinity):
+        if any(
+            domains.has_domain_with_only_lost_nodes(term.topology_key, select_nodes(term)) for term in demands.affinity
+        ):
             return True
         masks = [_find_matching_infos(view, term) for term in demands.affinity]
         if any(mask[late_infos].any() for mask in masks):
@@ -522,15 +524,19 @@ class _LostDomains:
         """Return whether a domain of this topology key has lost and other nodes."""
         return self._classify_domains(key)[1]
 
-    def is_any_left_without(self, key: str, nodes: Bools) -> bool:
-        """Return whether a domain has lost and other nodes, but of the nodes in the mask (N,) only lost ones."""
+    def has_domain_with_only_lost_nodes(self, key: str, nodes: Bools) -> bool:
+        """Return whether a domain has other nodes than lost ones, but of the given nodes only lost ones.
+
+        `nodes` is a mask (N,) of the given nodes. `key` is the topology key of the domains. A domain without any of the
+        given nodes does not count.
+        """
         if not self.is_any_shared(key):
             return False
         codes = self._view.nodes.label(key).codes
-        left_without = set(codes[nodes & self._is_lost_node].tolist()) - set(
-            codes[nodes & ~self._is_lost_node].tolist()
-        )
-        return bool((left_without - {-1}).intersection(codes[~self._is_lost_node].tolist()))
+        domains_of_lost = set(codes[nodes & self._is_lost_node].tolist())
+        domains_of_remaining = set(codes[nodes & ~self._is_lost_node].tolist())
+        domains_of_only_lost = domains_of_lost - domains_of_remaining - {-1}  # -1: the node lacks the label
+        return not domains_of_only_lost.isdisjoint(codes[~self._is_lost_node].tolist())
 
     def _classify_domains(self, key: str) -> tuple[bool, bool]:
         """Return whether a domain has only lost nodes, and whether a domain has lost and other nodes."""

@@ -164,15 +164,15 @@ def _iter_documents(data: bytes, file: str) -> Iterator[_Object]:
 def _iter_object_names(document: _Object, kind: str, item_kind: str) -> Iterator[ObjectName]:
     """Yield the names of objects of the kind in a document, which may be a list of objects.
 
-    For a pod, the result also says whether the pod is pending. ``item_kind`` is the kind of a document without a kind,
-    because it is an item of a list of this kind.
+    For a pod, the result also says whether the pod is pending. ``item_kind`` is used for a document that has no kind,
+    as the items of a list.
     """
     if document.items is not None:
         for item in document.items:
             yield from _iter_object_names(item, kind, document.kind.removesuffix("List"))
     elif (document.kind or item_kind) == kind:
         metadata = document.metadata
-        if kind != "Pod":
+        if kind != "Pod":  # the other kinds that are completed have no namespaces
             yield ObjectName(metadata.namespace, metadata.name)
             return
         is_bound = document.spec is not None and bool(document.spec.node_name)

@@ -222,9 +222,10 @@ class PodItems:
         return PodRows(namespaces, [meta.name for meta in metas], numbers, texts)
 
     def _build_template_key(self, meta: object, spec: object, status: object, conditions: bytes) -> TemplateKey:
-        """Build the key of a pod's template from the pod's metadata, spec and status.
+        """Build a key from a pod's metadata, spec and status that is equal for pods that may share all decoded values.
 
-        ``conditions`` is the JSON of the pod's conditions without times.
+        ``conditions`` is the JSON of the pod's conditions without times. Decoded parts are compared by their values,
+        and raw parts by their JSON.
         """
         return (
             _encode((_meta_decoded(meta), _spec_decoded(spec), _status_decoded(status))),

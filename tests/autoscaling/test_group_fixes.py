@@ -139,6 +139,25 @@ def test_a_template_lacks_the_label_of_a_role() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("selected", "accepted", "added"),
+    [
+        ({}, (("b", "c"), ("a", "b")), ("b",)),  # both expressions of a term have to hold
+        ({"team": "b"}, (("a", "b"),), ("b",)),
+        ({"team": "c"}, (("a", "b"),), ()),  # no value satisfies nodeSelector and the term
+        ({}, (("a",), ("b",)), ()),
+    ],
+)
+def test_conditions_on_one_label_have_to_hold_together(
+    selected: dict[str, str], accepted: tuple[tuple[str, ...], ...], added: tuple[str, ...]
+) -> None:
+    expressions = [{"key": "team", "operator": "In", "values": list(values)} for values in accepted]
+    required = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    summaries = [summary for summary, _ in fixes(empty_group(), nodeSelector=selected, affinity=affinity)]
+    assert [summary.split("label team=")[1][0] for summary in summaries if "label team=" in summary] == list(added)
+
+
 def test_what_says_how_a_node_is_is_no_label_to_give() -> None:
     assert fixes(empty_group(), nodeSelector={"topology.kubernetes.io/zone": "a"}) == []
 

@@ -119,7 +119,7 @@ def test_what_knows_ascii_alone_gets_nothing_else(
 
     monkeypatch.setattr(sys, "stdout", Pipe())
 
-    style = Drawn(plot=True).answer(None).style
+    style = Drawn(plot=True).build_answer(None).style
 
     assert (style.plots, style.ascii_only, style.color) == (True, expected, False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kschedctl.api.copying import replace
 from kschedctl.commands.audit.races.page import build_races_page
 from kschedctl.commands.audit.races.report import MeasuredLags, RaceAssumptions, RaceResult, Races
 from kschedctl.render.page import Paragraph, Style, Table, list_lines
@@ -76,6 +77,12 @@ def test_one_size_and_the_wide_form_have_every_figure() -> None:
     assert cells(table) == [["100", "10", "adaptive (30s)", "1,000", "10", "50.0", "10", "1.0%", "7"]]
     (wide,) = [block for block in page(*SEVERAL, wide=True) if isinstance(block, Table)]
     assert len(wide.rows) == 4
+
+
+def test_a_share_that_differs_between_runs_has_a_range_in_percent() -> None:
+    varying = replace(result(100, "30s", 12), least_share=0.009, most_share=0.0151)
+    (table,) = [block for block in page(varying) if isinstance(block, Table)]
+    assert "1.2% (0.9–1.5%)" in cells(table)[0]
 
 
 def test_what_it_stands_on_is_told() -> None:

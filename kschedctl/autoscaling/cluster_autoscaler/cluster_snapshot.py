@@ -272,17 +272,18 @@ class ClusterSnapshot:
         return row
 
     def find_accepting_nodes(self, position: Position) -> Bools | None:
-        """Return an (M,) mask of the existing nodes that accept a pod. Cordoned nodes are left out.
+        """Return a mask (M,), over all nodes of the universe, of the existing uncordoned nodes that accept a pod.
 
-        Return None if a node's answer depends on pods on other nodes.
+        Return None if whether a node accepts the pod depends on pods on other nodes.
         """
-        view, rows = self._get_current_view()
-        fitting = Placements(view).find_feasible_mask(self.framework, position)
-        if fitting is None:
+        view, view_rows = self._get_current_view()  # (M,) the node's row in the view, negative if it does not exist
+        feasible = Placements(view).find_feasible_mask(self.framework, position)
+        if feasible is None:
             return None
-        existing = np.flatnonzero(rows >= 0)
-        accepting = np.zeros(len(rows), np.bool_)
-        accepting[existing] = (fitting & ~view.nodes.unschedulable)[rows[existing]]
+        accepting_in_view = feasible & ~view.nodes.unschedulable
+        existing = np.flatnonzero(view_rows >= 0)
+        accepting = np.zeros(len(view_rows), np.bool_)
+        accepting[existing] = accepting_in_view[view_rows[existing]]
         return accepting
 
     @property

@@ -47,10 +47,11 @@ class GrowingGroups:
         faults = (*read_autoscaled_groups(self._node_groups.groups).errors, *self._faults)
         return (*unknown, *self._node_groups.doubts, *self._node_groups.faults, *faults)
 
-    def find_obstacles(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
-        """Return descriptions of the gaps in templates that keep each pod from getting a node, by pod key.
+    def explain_missing_nodes(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
+        """Return descriptions of the gaps in templates that keep pods from getting a node, by pod key.
 
-        Only empty groups have such gaps. Raises InputError if the cluster has a malformed object.
+        Only empty groups have such gaps, and pods that no gap concerns have no entry. Raises InputError if the cluster
+        has a malformed object.
         """
         groups = list(self._groups.values())
         options = self._node_groups.options

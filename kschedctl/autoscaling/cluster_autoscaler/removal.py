@@ -251,9 +251,10 @@ class SingleRemovals:
         return True
 
     def _find_accepting_nodes(self, position: Position) -> Bools | None:
-        """Return an (M,) mask of the acceptable nodes that accept a pod.
+        """Return a mask (M,) of the universe's nodes that may receive moved pods and that accept this pod.
 
-        Return None if the answer depends on other pods. The result is cached for equal pods.
+        Return None if whether a node accepts the pod depends on pods on other nodes. The result is cached for pods with
+        the same PodInfo.
         """
         info_number = self._snapshot.universe.pods.get_info_number(position)
         if info_number not in self._accepting_nodes_by_kind:
@@ -315,8 +316,8 @@ def _compute_requested_share(
     """Return the share of a resource that pods request, or None if the node does not offer the resource.
 
     The requests of pods that the rules skip are subtracted from the available amount. Pods that have been terminating
-    for long are ignored. If the skipped pods request all of the resource, the share is infinite, or NaN without other
-    requests.
+    for a long time are ignored. If the skipped pods request all of the resource, the share is infinite, or NaN if no
+    other pod requests any.
     """
     available = allocatable.get(name, 0)
     requested = 0

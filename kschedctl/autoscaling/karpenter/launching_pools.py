@@ -60,11 +60,11 @@ class LaunchingPools:
             self.doubts = (doubt,)
         self.sources = ("NodePools of the cluster",)
 
-    def find_obstacles(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
-        """Return, by pod key, why each NodePool launches no node for an unschedulable pod.
+    def explain_missing_nodes(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
+        """Return, by pod key, why each NodePool launches no node for an unschedulable pod, one text per pool.
 
-        Pods beyond the number that provisioning explains are left out. Raises InputError if the cluster has a malformed
-        object.
+        A pool without obstacles has no text. Pods beyond the number that provisioning explains have no entry. Raises
+        InputError if the cluster has a malformed object.
         """
         report = provision(self._mark_waiting_pods(cluster), self._types, self._settings, now=self._now)
         return {

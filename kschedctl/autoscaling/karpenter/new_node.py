@@ -108,7 +108,7 @@ class _PoolVerdicts:
         key = self._pod.key
         # Like upstream, a pool without instance types takes no part, but its verdict names the reason
         has_instance_types = template.options.any()
-        answer = self._provisioning.build_pool_answer(
+        answer = self._provisioning.try_pool_alone(
             key, {key: self._pod}, template if has_instance_types else None, self._existing
         )
         if answer.instance_types:

@@ -223,16 +223,17 @@ class ProvisioningRun:
         names = [pool.metadata.name for pool in self.setting.cluster.karpenter_node_pools]
         answers: dict[str, dict[str, PoolAnswer]] = {}
         for key in sorted(pod.key for pod in self.setting.pending)[:MAX_SEPARATE_ANSWERS]:
-            answers[key] = {name: self.build_pool_answer(key, pods, templates.get(name), existing) for name in names}
+            answers[key] = {name: self.try_pool_alone(key, pods, templates.get(name), existing) for name in names}
         return answers
 
-    def build_pool_answer(
+    def try_pool_alone(
         self, pod_key: str, pods: dict[str, Pod], template: ClaimTemplate | None, existing: ExistingColumns
     ) -> PoolAnswer:
-        """Return a pool's answer to a pod in a run without other pools: the instance types to launch, or the error.
+        """Schedule one pod with a single pool, and return the instance types to launch, or why the pool launches none.
 
-        ``template`` is the pool's template, or None if it has none. The pod in ``pods`` with the key ``pod_key`` is
-        replaced by its form at the end of the run.
+        ``template`` is the pool's template, or None if the pool cannot be used. Existing nodes are not considered for
+        the pod. If the run drops preferences of the pod, the pod with the key ``pod_key`` in ``pods`` is replaced by
+        the pod without these preferences.
         """
         if template is None:
             return PoolAnswer(skipped=True)
@@ -244,6 +245,8 @@ class ProvisioningRun:
         (claim,) = run.claims
         if fault := self._truncate_claim_types(claim):
             return PoolAnswer(error=fault, relaxations=relaxations)
+
+        # List the claim's instance types, cheapest first
         columns = claim.template.columns
         order = columns.sort_types_by_price(claim.options, claim.requirements)
         type_names = tuple(columns.types[row].name for row in order)

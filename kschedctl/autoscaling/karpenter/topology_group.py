@@ -218,12 +218,14 @@ class TopologyGroup:
     def _find_spread_domain(
         self, pod: Pod, pod_domains: LabelRequirement, node_domains: LabelRequirement
     ) -> Iterable[str]:
-        """Return the allowed domain with the fewest pods as the only element, or () if maxSkew allows no domain.
+        """Return the allowed domain with the fewest pods in a tuple, or an empty tuple if maxSkew allows no domain.
 
-        If the node has a single hostname, only this domain is considered. Upstream starts its search with an empty
-        string, so it never chooses a domain with an empty name.
+        Of several such domains, the first by name is returned. If the node has a single hostname, only this hostname is
+        considered, even if the pod does not allow it. Upstream starts its search with an empty string, so it never
+        chooses a domain with an empty name.
         """
         if host := self._get_single_hostname(node_domains):
+            # The smallest count of any hostname is 0, since a new node is always possible
             count_with_pod = self.domains.get(host, 0) + int(self.rule.selects_pod(pod))
             return (host,) if count_with_pod <= self.rule.max_skew else ()
         max_pods = self._compute_max_pods_in_domain(pod, pod_domains)
@@ -287,9 +289,9 @@ class TopologyGroup:
     def _find_anti_affinity_domains(
         self, pod_domains: LabelRequirement, node_domains: LabelRequirement
     ) -> Iterable[str]:
-        """Return the domains without matching pods that the pod and the node allow.
+        """Return the domains that have no matching pods and that both the pod and the node allow.
 
-        If the node has a single hostname, only this domain is considered, even if the pod does not allow it.
+        If the node has a single hostname, only this hostname is considered, even if the pod does not allow it.
         """
         if host := self._get_single_hostname(node_domains):
             return () if self.domains.get(host, 0) else (host,)

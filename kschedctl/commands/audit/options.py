@@ -71,7 +71,7 @@ class FindingsOutput(Output):
             exit_code = UNDECIDED
         else:
             exit_code = SCHEDULES  # 0
-        return replace(self.answer(report, commands=commands), exit_code=exit_code)
+        return replace(self.build_answer(report, commands=commands), exit_code=exit_code)
 
 
 @dataclass(frozen=True)

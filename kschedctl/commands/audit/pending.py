@@ -27,7 +27,7 @@ from kschedctl.commands.explain.waiting import (
 )
 from kschedctl.replay.audit_rules import ERROR, NOTE, WARNING, AuditRule, build_verdict
 from kschedctl.replay.unknown import MESSAGE, merge_unknown_kinds
-from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_waiting_elsewhere, get_namespace
+from kschedctl.replay.waiting_elsewhere import find_objects_waiting_elsewhere, find_unread_waiting_kinds, get_namespace
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, describe_state_counts
@@ -208,7 +208,7 @@ def build_pending_section(audited: AuditedCluster) -> PendingSection:
     """Build the section about pending pods and about workloads that are held back before scheduling."""
     waiting = audited.compute_once(list_waiting_pods)
     groups = _group_waiting_pods(waiting)
-    elsewhere = find_waiting_elsewhere(audited.cluster, None, audited.now)
+    elsewhere = find_objects_waiting_elsewhere(audited.cluster, None, audited.now)
 
     findings = [finding for group in groups for finding in _iter_findings(group, audited)]
     pending_pod_groups = _find_pod_groups_of_pending_pods(audited)

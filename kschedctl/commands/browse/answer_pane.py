@@ -227,7 +227,7 @@ class AnswerPane(Vertical):
 
     @property
     def chosen_fix(self) -> Remedy | None:
-        """The fix under the cursor, or None if there is none or if the tab of fixes is not open."""
+        """The fix under the cursor, or None if there is none or if the Fixes tab is not open."""
         chosen = self.query_one("#remedy-list", LineList).chosen
         if not self.remedies or not chosen or self.current_tab != REMEDIES:
             return None

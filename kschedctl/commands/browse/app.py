@@ -376,10 +376,11 @@ class Browser(TidyApp):
         """Open the tab with this name."""
         self.answer_pane.open_tab(name)
 
-    def action_ask(self, purpose: str) -> None:
-        """Open the input line for a search, a place to go to, or assumptions.
+    def action_open_input(self, purpose: str) -> None:
+        """Open the input line for a purpose: a search, a resource to go to, or assumptions about the chosen pod.
 
-        A search while the list of nodes has the focus filters the nodes. Assumptions need a chosen pod.
+        The line starts with the current text for this purpose. If the node list has the focus, a search filters the
+        nodes. Without a chosen pod, the line for assumptions is not opened.
         """
         if purpose == AS_IF and not self.chosen_key:
             return

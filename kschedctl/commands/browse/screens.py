@@ -94,10 +94,10 @@ class HelpScreen(TextScreen):
 
 KEYS: list[BindingType] = [
     Binding("question_mark", "help", "Help"),
-    Binding("slash", "ask('search')", "Search"),
-    Binding("colon", "ask('go to')", show=False),
+    Binding("slash", "open_input('search')", "Search"),
+    Binding("colon", "open_input('go to')", show=False),
     Binding("d", "describe", show=False),
-    Binding("a", "ask('as if')", "As if"),
+    Binding("a", "open_input('as if')", "As if"),
     Binding("s", "sort", "Sort"),
     Binding("n", "namespace", "NS"),
     Binding("w", "workload", show=False),

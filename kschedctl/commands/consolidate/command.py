@@ -172,11 +172,13 @@ def consolidate(
     if autoscaler is not None:
         autoscaler_report = _run_autoscaler(autoscaler, source, cluster, karpenter, groups)
         code = choose_exit_code(good=True, interrupted=False, undecided=autoscaler_report.undecided)
-        return view.answer(autoscaler_report, code)
+        return view.build_answer(autoscaler_report, code)
     comparison = _run_compared_autoscaler(compare, source, cluster, karpenter, groups)
     report = _run_consolidation(cluster, options, karpenter.read_types() or (), comparison, work.workers)
     is_undecided = report.undecided or (comparison is not None and comparison.undecided)
-    return view.answer(report, choose_exit_code(good=True, interrupted=report.interrupted, undecided=is_undecided))
+    return view.build_answer(
+        report, choose_exit_code(good=True, interrupted=report.interrupted, undecided=is_undecided)
+    )
 
 
 def _run_consolidation(

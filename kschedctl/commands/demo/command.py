@@ -27,4 +27,4 @@ def demo(view: View) -> Answer:
     examples = zip(report.groups, OUTPUT_OPTIONS, strict=False)
     tour = [build_command_line("explain", group.pods[0], source.to_cli_options(), form) for group, form in examples]
     commands = {**build_commands_for_pending_pods(source, report), "": tour}
-    return view.answer(replace(report, scope="in the demo cluster"), commands=commands)
+    return view.build_answer(replace(report, scope="in the demo cluster"), commands=commands)

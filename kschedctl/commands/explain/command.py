@@ -375,7 +375,7 @@ def _build_answer(
 ) -> Answer:
     """Build the answer with its exit code."""
     code = choose_exit_code(is_everything_fine(report), interrupted=False, undecided=report.undecided)
-    return view.answer(report, code, commands, places)
+    return view.build_answer(report, code, commands, places)
 
 
 def _log_caveats(report: Explanation | Explanations | PendingPods) -> None:

@@ -104,7 +104,7 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
     else:
         report = _report_cycle_with_group(scheduler, framework, info, unread_by_profile, nodes=nodes)
 
-    unknown = merge_unknown_kinds((report.unknown, _iter_unread_claim_templates(report, pod, scheduler.cluster)))
+    unknown = merge_unknown_kinds((report.unknown, _iter_gap_in_claim_templates(report, pod, scheduler.cluster)))
     report = replace(report, missing_class=_find_missing_class(report, pod, scheduler))
     explanation = replace(report, headline=build_full_headline(report, pod, scheduler), unknown=unknown)
     if not nodes:
@@ -112,10 +112,10 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
     return replace(explanation, advice=tuple(iter_advice(explanation, pod, scheduler, framework)))
 
 
-def _iter_unread_claim_templates(report: Explanation, pod: Pod, cluster: Cluster) -> Iterator[UnknownKind]:
-    """Yield ResourceClaimTemplates as unread if a pod that is held back waits for a claim made from one of them.
+def _iter_gap_in_claim_templates(report: Explanation, pod: Pod, cluster: Cluster) -> Iterator[UnknownKind]:
+    """Yield the kind ResourceClaimTemplate if its objects were not read and a gated pod waits for a claim from one.
 
-    Without them, it is uncertain whether the claim is still to be created, or whether its template has to be.
+    It is then unknown whether only the claim is missing, or its template too.
     """
     if report.verdict != "Gated" or not list_awaited_claim_templates(pod):
         return

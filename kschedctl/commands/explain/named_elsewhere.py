@@ -17,7 +17,7 @@ from kschedctl.cli.source import with_context_namespace
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.errors import UsageError
-from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_waiting_elsewhere
+from kschedctl.replay.waiting_elsewhere import find_objects_waiting_elsewhere, find_unread_waiting_kinds
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, has_unchecked_objects
 
@@ -31,7 +31,7 @@ def build_waiting_objects_report(
     Workloads. Raises UsageError if an object does not exist, or if the words mix such objects with pods and workloads.
     """
     default_namespace = with_context_namespace(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
-    waiting = find_waiting_elsewhere(inquiry.cluster, None, now)
+    waiting = find_objects_waiting_elsewhere(inquiry.cluster, None, now)
     targets = [
         _find_waiting_object(inquiry.cluster, reference, scope, default_namespace, waiting)
         for reference in parse_references(words)
@@ -74,7 +74,7 @@ def search_admission_fixes(
 
 def find_new_resources(cluster: Cluster, now: str) -> tuple[WaitingElsewhere, ...]:
     """Find the objects of the manifests, not in the cluster yet, that wait before kube-scheduler sees their pods."""
-    return tuple(entry for entry in find_waiting_elsewhere(cluster, None, now) if not entry.exists)
+    return tuple(entry for entry in find_objects_waiting_elsewhere(cluster, None, now) if not entry.exists)
 
 
 def report_new_resources(

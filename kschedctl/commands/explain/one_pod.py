@@ -112,7 +112,7 @@ def explain_with_fixes(
         replayed_cluster = ReplayedCluster(target.scheduler, now)
         report = drop_retry_advice(report) if as_if else consider_other_waiting_pods(report, replayed_cluster)
     if report.verdict == UNSCHEDULABLE:
-        report = _add_rivals_for_preempted_room(target, report)
+        report = _add_rivals_for_freed_room(target, report)
         report = _add_fate_of_victims(target, report)
         report = replace(report, new_node=find_new_node(target))
     if not remedies:
@@ -136,10 +136,10 @@ def explain_with_fixes(
     )
 
 
-def _add_rivals_for_preempted_room(target: TargetPod, report: Explanation) -> Explanation:
-    """Add to the report the waiting pods that may take the room that preemption makes for the target's pod.
+def _add_rivals_for_freed_room(target: TargetPod, report: Explanation) -> Explanation:
+    """Return the report with the waiting pods that could take the room that preemption frees for the target pod.
 
-    Return the report unchanged if no victims are terminating.
+    The report is returned unchanged if no victims are terminating.
     """
     if report.preemption is None or not report.preemption.terminating:
         return report

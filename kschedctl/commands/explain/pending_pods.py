@@ -18,7 +18,7 @@ from kschedctl.replay.controllers.creation_failures import CreationFailures, fin
 from kschedctl.replay.pending_pods import describe_scope, find_pending_pods
 from kschedctl.replay.pools import find_unready_nodes
 from kschedctl.replay.unknown import VERDICT, merge_unknown_kinds
-from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_waiting_elsewhere
+from kschedctl.replay.waiting_elsewhere import find_objects_waiting_elsewhere, find_unread_waiting_kinds
 from kschedctl.reports.new_node import NodeGrowth
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.unknown import UnknownKind, is_undecided, merge_notes
@@ -108,7 +108,7 @@ def add_objects_waiting_elsewhere(
 
     The report becomes undecided if something may wait, but nothing certainly waits.
     """
-    waiting_objects = find_waiting_elsewhere(cluster, namespace, now)
+    waiting_objects = find_objects_waiting_elsewhere(cluster, namespace, now)
     unread_queues = find_unread_waiting_kinds(cluster)
     pods_certainly_wait = any(group.verdict not in FINE for group in report.groups) and not report.undecided
     certain = pods_certainly_wait or bool(report.not_created) or has_unadmitted(waiting_objects)

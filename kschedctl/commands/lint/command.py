@@ -211,7 +211,7 @@ class DisplayOptions:
 
     def build_answer(self, document: object, exit_code: int = CLEAN, *, cluster_name: str | None = None) -> Answer:
         """Build the answer that shows a document in the chosen format."""
-        answer = Output(self.output, color=self.color, brief=self.brief).answer(document, exit_code)
+        answer = Output(self.output, color=self.color, brief=self.brief).build_answer(document, exit_code)
         style = replace(answer.style, fixes=self.show_fixes)
         return replace(answer, style=style, cluster_name=cluster_name)
 

@@ -107,7 +107,7 @@ def make_room(
         else:
             report = _make_room_for_manifests(source, scope, criteria, settings)
     is_open = report.undecided or report.ended_at_limit
-    return view.answer(report, choose_exit_code(report.fits, report.interrupted, is_open), {"": commands})
+    return view.build_answer(report, choose_exit_code(report.fits, report.interrupted, is_open), {"": commands})
 
 
 def _is_in_cluster(target: TargetPod) -> bool:

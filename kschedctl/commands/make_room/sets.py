@@ -256,19 +256,23 @@ class SetsOnNodes:
         return sufficient
 
     def _build_candidate_sets(self, size: int) -> Sets:
-        """Build the sets (S, size) of distinct pods on one node that together free what the node lacks."""
+        """Return an array (S, size) of sets of pods, one per row, that could make room for the incoming pod.
+
+        The pods of a set are on the same node, and together they request at least what the node lacks. Of equal pods on
+        a node, only as many are used as fit in one set.
+        """
         columns, shortages = self._find_node_shortages()
         pods = self._drop_surplus_equal_pods(self._select_pods_freeing_enough(size, columns, shortages), size)
         requests = self._get_requests(pods, columns)
 
-        # The pods of a node are a run: its start, and how many pods it has.
+        # The pods are sorted by node. The pods of a node form a run: its start in `pods`, and its number of pods.
         node = self.view.node[pods]
         starts = np.searchsorted(node, np.unique(node))
         counts = np.diff(starts, append=len(pods))
 
         sets = [np.empty((0, size), np.int64)]
         for places in combinations(range(int(counts.max(initial=0))), size):
-            # Pods at the same places in the runs of all nodes that have that many pods.
+            # Choose the pods at these places in the run of each node whose run is long enough.
             run_starts = starts[counts > places[-1]]
             chosen = run_starts[:, None] + np.array(places)  # indexes into `pods`, (sets, size)
             freed = requests[chosen].sum(axis=1)

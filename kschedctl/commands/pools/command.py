@@ -33,4 +33,4 @@ def pools(*, source: Source, view: Untabled, node_groups: NodeGroupInput) -> Ans
         where=user_groups.where,
         now=get_cluster_time(cluster, source),
     )
-    return view.answer(report, choose_exit_code(good=True, interrupted=False, undecided=report.undecided))
+    return view.build_answer(report, choose_exit_code(good=True, interrupted=False, undecided=report.undecided))

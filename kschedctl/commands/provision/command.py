@@ -27,4 +27,6 @@ def provision(*, source: Source, view: Untabled, karpenter: KarpenterInput) -> A
     require_node_pools(cluster)
     now = get_cluster_time(cluster, source)
     report = library.provision(cluster, karpenter.read_types(), karpenter.parse_settings(), now=now)
-    return view.answer(report, choose_exit_code(report.are_all_placed, interrupted=False, undecided=report.undecided))
+    return view.build_answer(
+        report, choose_exit_code(report.are_all_placed, interrupted=False, undecided=report.undecided)
+    )

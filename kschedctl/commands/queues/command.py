@@ -40,4 +40,4 @@ def queues(
     """
     cluster = kueue.apply_to(load_cluster(source, live=KUEUE_KINDS))
     report = library.queues(cluster, names or (), now=get_cluster_time(cluster, source))
-    return view.answer(report, choose_exit_code(good=True, interrupted=False, undecided=report.undecided))
+    return view.build_answer(report, choose_exit_code(good=True, interrupted=False, undecided=report.undecided))

@@ -138,7 +138,7 @@ def races(*, source: Source, simulated: RaceOptions, result: DrawnUnlisted) -> A
     with show_progress() as progress:
         measures = _measure_named_cluster(source)
         report = library.races(simulated.build_fields(measures), measures=measures, progress=progress)
-    return result.answer(report, choose_exit_code(good=True, interrupted=report.interrupted))
+    return result.build_answer(report, choose_exit_code(good=True, interrupted=report.interrupted))
 
 
 def _measure_named_cluster(source: Source) -> Measures | None:

@@ -55,7 +55,7 @@ def rebalance(
     with show_progress() as progress:
         report = library.rebalance(cluster, document, name=policy, rounds=rounds, seed=seed, now=now, progress=progress)
     good = report.quiet and not report.unsafe
-    return view.answer(report, choose_exit_code(good, report.interrupted, report.undecided))
+    return view.build_answer(report, choose_exit_code(good, report.interrupted, report.undecided))
 
 
 def _read_policy(path: str) -> JsonObject:

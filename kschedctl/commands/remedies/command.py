@@ -51,7 +51,7 @@ from kschedctl.fixes.trial.fix_kinds import FixKind, PoolFixKind
 from kschedctl.replay.controllers.creation_fix_steps import StepKind
 from kschedctl.replay.controllers.manifests import locate_errors
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
+from kschedctl.replay.waiting_elsewhere import find_objects_waiting_elsewhere
 from kschedctl.reports.waiting_elsewhere import (
     WaitingElsewhere,
     find_unadmitted_objects,
@@ -161,7 +161,7 @@ def remedies(
         queued_report = _find_fixes_of_queued_objects(inquiry, pod_arguments, scope, source)
         if queued_report:
             code = choose_exit_code(good=False, interrupted=False, undecided=queued_report.undecided)
-            return view.answer(queued_report, code)
+            return view.build_answer(queued_report, code)
 
         # A single pod, or a workload with one representative pod.
         targets = _find_target_pods(inquiry, source, scope, pod_arguments)
@@ -177,9 +177,9 @@ def remedies(
             elif pod_report.searched is None and not pod_report.remedies and pod_report.verdict not in FINE:
                 next_command = "explain"
             if not next_command:
-                return view.answer(pod_report, code)
+                return view.build_answer(pod_report, code)
             suggestion = build_command(source, next_command, *pod_arguments, _list_scope_options(scope))
-            return view.answer(pod_report, code, {"": suggestion})
+            return view.build_answer(pod_report, code, {"": suggestion})
         if pod_arguments:
             hint = "name one of them, or none for all of them"
             raise UsageError(f"the names refer to {len(targets):,} different pods", hint=hint)
@@ -188,14 +188,14 @@ def remedies(
         if any(target.workload is not None for target in targets):
             manifest_report, code = _find_manifest_fixes(inquiry, criteria)
             manifest_report, code = _add_new_resources(manifest_report, code, inquiry)
-            return view.answer(manifest_report, code)
+            return view.build_answer(manifest_report, code)
         report, code = _find_pending_fixes(inquiry, with_context_namespace(scope, source, inquiry.cluster), criteria)
         next_commands = {}
         if report.elsewhere:
             next_commands[""] = build_command(source, "remedies", "-A")
         elif report.waiting and not report.chosen and criteria.is_restricted:
             next_commands[""] = build_command(source, "remedies", _list_scope_options(scope))
-        return view.answer(report, code, next_commands)
+        return view.build_answer(report, code, next_commands)
 
 
 def _list_scope_options(scope: Scope) -> list[str]:
@@ -330,7 +330,7 @@ def _find_pending_fixes(inquiry: Inquiry, scope: Scope, criteria: RemedyCriteria
     unadmitted: tuple[WaitingElsewhere, ...] = ()
     if not scope.selector:  # the selector is about labels of pods
         namespace = found_pods.get_scope_namespace(scope)
-        waiting = find_waiting_elsewhere(inquiry.cluster, namespace, inquiry.now)
+        waiting = find_objects_waiting_elsewhere(inquiry.cluster, namespace, inquiry.now)
         unadmitted = search_admission_fixes(inquiry.cluster, tuple(find_unadmitted_objects(waiting)), inquiry.now)
         report = structs.replace(report, waiting_elsewhere=unadmitted)
     is_good = not report.waiting and not unadmitted

@@ -59,9 +59,10 @@ def build_remedies_page(report: Remedies, style: Style) -> Page:
 
 
 def _build_verdict_lines(report: Remedies) -> Page:
-    """Build the lines with the pod's verdict, the doubts about it if it is undecided, and the headline.
+    """Build the lines with the replica counts, the pod's verdict and the headline.
 
-    If the pod stands for other pods, such as the pods of a workload, a line says so.
+    If the verdict is undecided, the doubts about it are listed as well. Otherwise, a line names the pods for which the
+    pod stands, such as the pods of its workload, and a warning names the pods that are preempted without a fix.
     """
     counts = build_replicas_line(report.replicas)
     pod = Marked(report.pod, Tone.STRONG)
@@ -69,11 +70,10 @@ def _build_verdict_lines(report: Remedies) -> Page:
     if report.undecided and doubts:
         verdict = Marked(f"{describe_verdict(report.verdict)}, but {NOT_CERTAIN}:", Tone.WARNING)
         return (*counts, paragraph(pod, verdict, describe_verdict_doubts(doubts)), paragraph(report.headline))
-    _, _, headline_text = report.build_first_line()
-    headline = paragraph(pod, mark_verdict(report.verdict, ":"), headline_text)
-    stands_for = (paragraph(Marked(report.stands_for, Tone.FAINT)),) if report.stands_for else ()
+    _, _, headline = report.build_first_line()
+    represented_pods = [paragraph(Marked(report.stands_for, Tone.FAINT))] if report.stands_for else []
     preemption = (paragraph(Marked(f"{capitalize(text)}.", Tone.WARNING)) for text in report.describe_preemption())
-    return (*counts, headline, *stands_for, *preemption)
+    return (*counts, paragraph(pod, mark_verdict(report.verdict, ":"), headline), *represented_pods, *preemption)
 
 
 def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:

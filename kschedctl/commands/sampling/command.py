@@ -82,7 +82,7 @@ def sampling(
             )
         else:
             report = library.compute_sampling_costs(targets, max_loss=max_loss, progress=progress)
-    return view.answer(report, _choose_exit_code(report))
+    return view.build_answer(report, _choose_exit_code(report))
 
 
 def _choose_exit_code(report: SamplingCosts) -> int:

@@ -57,9 +57,9 @@ def scale(
                 now=now,
                 progress=progress,
             )
-        return view.answer(up, choose_exit_code(up.are_all_placed, interrupted=False, undecided=up.undecided))
+        return view.build_answer(up, choose_exit_code(up.are_all_placed, interrupted=False, undecided=up.undecided))
     with show_progress() as progress:
         down = library.scale_down(
             cluster, user_groups.groups, user_groups.options, pool_label=label, where=where, now=now, progress=progress
         )
-    return view.answer(down, choose_exit_code(good=True, interrupted=False, undecided=down.undecided))
+    return view.build_answer(down, choose_exit_code(good=True, interrupted=False, undecided=down.undecided))

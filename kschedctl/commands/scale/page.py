@@ -132,7 +132,11 @@ def _describe_rejection(rejection: GroupRefusal, figures: str, style: Style) -> 
 
 
 def build_scale_down_page(report: ScaleDown, style: Style) -> Page:
-    """Build the page of a scale-down: the deleted nodes, then the other nodes, each with the reason."""
+    """Build the page of a scale-down: the headline with any warnings, and a table of the nodes, each with its reason.
+
+    The table has the deleted nodes first, then other unneeded nodes, then the rest. Uncertainties come before the
+    headline, and the sources after the table.
+    """
     headline, *details = report.build_first_line()
     deleted = (*report.deleted_now.empty, *report.deleted_now.drain)
     columns = (Column("node", keep=True), GROUP, Column("verdict"), *number_columns("used"), Column("reason"))

@@ -67,7 +67,7 @@ from kschedctl.replay.settling import (
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.storage_demand import describe_exceeded_storage
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
-from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
+from kschedctl.replay.waiting_elsewhere import find_objects_waiting_elsewhere
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
 from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.reports.placements import EvictedPod, Spread, Variation, WorkloadVariation, select_displaced_pods
@@ -201,7 +201,7 @@ def _add_objects_waiting_elsewhere(
     """
     queued = {entry.resource: entry for entry in shared.queued}
     waiting = list(queued.values())
-    for entry in find_waiting_elsewhere(shared.cluster.with_objects({"Job": shared.suspended_jobs})):
+    for entry in find_objects_waiting_elsewhere(shared.cluster.with_objects({"Job": shared.suspended_jobs})):
         is_left_out = new_only and entry.exists
         if entry.resource not in queued and not is_left_out:
             waiting.append(entry)

@@ -41,7 +41,7 @@ from kschedctl.errors import UsageError
 from kschedctl.fixes.new_node import choose_autoscaler
 from kschedctl.replay.controllers.manifests import locate_errors
 from kschedctl.replay.parallel import Progress, Workers
-from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
+from kschedctl.replay.waiting_elsewhere import find_objects_waiting_elsewhere
 from kschedctl.reports.waiting_elsewhere import has_unadmitted
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.sources.read import read_documents
@@ -191,7 +191,7 @@ def _has_something_to_apply(application: Application) -> bool:
     """Return whether the files hold new objects, or custom resources whose operators would create pods."""
     if application.manifests or application.without_pods:
         return True
-    return any(not entry.exists for entry in find_waiting_elsewhere(application.cluster))
+    return any(not entry.exists for entry in find_objects_waiting_elsewhere(application.cluster))
 
 
 @with_options

@@ -160,7 +160,7 @@ def _build_workloads_table(workloads: Sequence[WorkloadPlacement], style: Style,
     """Build the table of workloads, with the pods of each and where they run."""
     cells = {
         "running": _format_running,
-        "domains": lambda workload: _format_domains(workload, style),
+        "domains": lambda workload: _format_pods_per_domain(workload, style),
         "rollout": lambda workload: _format_rollout(workload, style),
     }
     return build_struct_table(workloads, style, cells, title=title, full=False)
@@ -182,8 +182,8 @@ def _format_rollout(workload: WorkloadPlacement, style: Style) -> str:
     return f"{'rollout ' if style.narrow else ''}{workload.rollout} ({limits})"
 
 
-def _format_domains(workload: WorkloadPlacement, style: Style) -> str:
-    """Return the number of pods in each topology domain, and on each node if the output is wide.
+def _format_pods_per_domain(workload: WorkloadPlacement, style: Style) -> str:
+    """Format the number of pods in each topology domain and, in wide output, on each node.
 
     Topology keys without pods are left out, and keys are shortened to the part after the slash.
     """

@@ -179,7 +179,7 @@ def apply_steps(
 
 
 def _apply_step(run: ScenarioRun, name: str, part: parts.Part) -> Cluster:
-    """Apply the step of this name to the run's cluster, and return the changed cluster.
+    """Apply a step, given by its name and its content `part`, to the run's cluster, and return the changed cluster.
 
     Drained nodes are only cordoned, since all pods are placed again afterwards. Workloads whose pods are denied are
     added to the run's `not_created`. Raises UsageError for a step that launches nodes.
@@ -188,11 +188,11 @@ def _apply_step(run: ScenarioRun, name: str, part: parts.Part) -> Cluster:
     match part:
         case parts.ApplyManifests():
             manifests = [manifest for _, manifest in iter_manifests(part, run.read)]
-            shared_cluster = prepare_simulation(cluster, manifests, documents={})
-            run.not_created += shared_cluster.not_created
-            return shared_cluster.cluster
+            prepared = prepare_simulation(cluster, manifests, documents={})
+            run.not_created += prepared.not_created
+            return prepared.cluster
         case parts.InstanceTypes():
             raise UsageError("size replaces all nodes, so no nodes can be launched before", hint="leave the step out")
-        case parts.SomeNodes() if name == "drain":
+        case parts.SomeNodes() if name == "drain":  # other steps with this content are built as usual
             return cordon_nodes(cluster, find_step_nodes(cluster, part))
     return run.build_edit(name, part).resulting_cluster

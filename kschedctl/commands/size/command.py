@@ -136,7 +136,7 @@ def size(
             workers=workers,
             progress=shown,
         )
-    return view.answer(report, choose_exit_code(report.good, report.interrupted, report.undecided))
+    return view.build_answer(report, choose_exit_code(report.good, report.interrupted, report.undecided))
 
 
 def _read_input(source: Source) -> Application:

@@ -104,13 +104,13 @@ def save(
     header = write_archive(cluster, output, written_by=WRITTEN_BY, anonymized=anonymize, stays=stays)
     if STDOUT in (output, mapping):
         return EXIT_SAME
-    return Untabled(color=talk.color).answer(_build_snapshot_report(header, output))
+    return Untabled(color=talk.color).build_answer(_build_snapshot_report(header, output))
 
 
 @with_options
 def show(*, file: File, view: Untabled) -> Answer:
     """Show what a snapshot contains: when and where it was taken, how many objects of each kind, what is missing."""
-    return view.answer(_build_snapshot_report(read_header(file), file))
+    return view.build_answer(_build_snapshot_report(read_header(file), file))
 
 
 @with_options
@@ -123,9 +123,9 @@ def diff(
     """Show what changed between two snapshots that matters for scheduling. Exits with 1 if something did."""
     report = difference(read_archive(before), read_archive(after), (before, after))
     if not (report.changes or report.scheduler):
-        return view.answer(report, EXIT_SAME)
+        return view.build_answer(report, EXIT_SAME)
     command = build_command_line("snapshot", "diff", before, after)
-    return view.answer(report, EXIT_DIFFERENT, commands={"": (command,)})
+    return view.build_answer(report, EXIT_DIFFERENT, commands={"": (command,)})
 
 
 snapshot = {"save": save, "show": show, "diff": diff}

@@ -53,7 +53,7 @@ def version(*, source: Source, result: Untabled) -> Answer:
     the version of kschedctl is printed.
     """
     replays = tuple(f"1.{minor}" for minor in range(OLDEST_MINOR, NEWEST_MINOR + 1))
-    return result.answer(Version(VERSION, replays, _find_cluster_version(source)))
+    return result.build_answer(Version(VERSION, replays, _find_cluster_version(source)))
 
 
 def _find_cluster_version(source: Source) -> ClusterVersion | None:

@@ -92,7 +92,7 @@ def list_all_changes() -> VersionChanges:
                 *_, newest_release = change.since
                 minor = KubeVersion.parse(newest_release).minor
                 earlier = KubeVersion.parse(f"1.{max(minor - 1, OLDEST_MINOR)}")
-                changes.append(_add_default_switch(change, aspect, earlier, KubeVersion.parse(f"1.{minor}")))
+                changes.append(_add_release_switching_default(change, aspect, earlier, KubeVersion.parse(f"1.{minor}")))
     return VersionChanges(tuple(f"1.{minor}" for minor in MINORS), compared=False, changes=_sort_newest_first(changes))
 
 
@@ -110,7 +110,7 @@ def compare_versions(first: str, second: str) -> VersionChanges:
             since, _ = aspect.values.find_step(max(first_version, second_version))
             change = _build_version_change(aspect, since, before, after)
             change = replace(change, between=_list_states_between(aspect.values, first_version, second_version))
-            changes.append(_add_default_switch(change, aspect, first_version, second_version))
+            changes.append(_add_release_switching_default(change, aspect, first_version, second_version))
     return VersionChanges((str(first_version), str(second_version)), compared=True, changes=_sort_newest_first(changes))
 
 
@@ -128,13 +128,14 @@ def _list_states_between(
     return tuple(states if first_version < second_version else reversed(states))
 
 
-def _add_default_switch(
+def _add_release_switching_default(
     change: VersionChange, aspect: VersionedAspect, first_version: KubeVersion, second_version: KubeVersion
 ) -> VersionChange:
-    """Add the release that switched the default of a gate or plugin, if its default differs between the versions.
+    """Return the change of a gate or plugin with the release that switched its default, and with the new default.
 
-    From this release on, the default is the newer version's default. For a gate, also add whether the second version no
-    longer has it. Return changes of other aspects unchanged.
+    This release is the first of those since which the default is that of the newer version. Both are left out if the
+    default is the same in the two versions. For a gate, also set whether the second version no longer has the gate.
+    Changes of other aspects are returned unchanged.
     """
     get_default = DEFAULT_GETTERS.get((aspect.sort, aspect.values.what))
     if get_default is None:
@@ -144,9 +145,16 @@ def _add_default_switch(
     is_removed = aspect.sort == "gate" and get_stage(aspect.where, second_version.minor).maturity == "removed"
     if is_on_by_minor[oldest.minor] == is_on_by_minor[newest.minor]:
         return replace(change, is_removed=is_removed)
-    *_, last_different = (minor for minor, is_on in is_on_by_minor.items() if is_on != is_on_by_minor[newest.minor])
-    is_on = is_on_by_minor[second_version.minor]
-    return replace(change, switched=f"1.{last_different + 1}", is_on=is_on, is_removed=is_removed)
+
+    # The default switched after the last release that differs from the newer version
+    newest_default = is_on_by_minor[newest.minor]
+    last_different = max(minor for minor, is_on in is_on_by_minor.items() if is_on != newest_default)
+    return replace(
+        change,
+        switched=f"1.{last_different + 1}",
+        is_on=is_on_by_minor[second_version.minor],
+        is_removed=is_removed,
+    )
 
 
 def _is_gate_on_by_default(gate: str, minor: int) -> bool:

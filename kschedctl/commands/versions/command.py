@@ -35,4 +35,4 @@ def versions(
     commands = {}
     if first and second:
         commands["versions"] = (f"kschedctl whatif --compare-version {first} {second}",)
-    return result.answer(version_changes(first or "", second or ""), commands=commands)
+    return result.build_answer(version_changes(first or "", second or ""), commands=commands)

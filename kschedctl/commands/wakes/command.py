@@ -95,7 +95,7 @@ def wakes(
     # The report on one pod without changes is never partial
     interrupted = not isinstance(report, WakeUps) and report.interrupted
     exit_code = choose_exit_code(_is_command_successful(report), interrupted, report.undecided)
-    return view.answer(report, exit_code, _suggest_commands(report, inquiry.cluster, source, scope))
+    return view.build_answer(report, exit_code, _suggest_commands(report, inquiry.cluster, source, scope))
 
 
 def _suggest_commands(
@@ -182,7 +182,7 @@ def _answer_between_snapshots(
     selector = scope.selector or ""
     report = library.wakes_between(before, after, keys, namespace=namespace, selector=selector, names=files)
     missed = any(pod.missed for pod in report.pods)
-    return view.answer(report, choose_exit_code(not missed, interrupted=False, undecided=report.undecided))
+    return view.build_answer(report, choose_exit_code(not missed, interrupted=False, undecided=report.undecided))
 
 
 def _find_pod_keys(before: Cluster, scope: Scope, words: tuple[str, ...], source: Source) -> list[str]:

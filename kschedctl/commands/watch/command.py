@@ -126,7 +126,7 @@ def watch(
         return _serve_metrics(metrics, source, shapes, units, every)
     cluster = load_cluster(source, live=ALL_KINDS)
     report = cluster_metrics(cluster, shapes, units=units, now=get_cluster_time(cluster, source))
-    return view.answer(report, UNDECIDED if report.undecided else SCHEDULES)
+    return view.build_answer(report, UNDECIDED if report.undecided else SCHEDULES)
 
 
 def _serve_metrics(

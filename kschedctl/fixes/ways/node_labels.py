@@ -69,7 +69,7 @@ def iter_selector_fixes(trial_node: TrialNode, unmet: Wanted) -> Iterator[Fix]:
     if find_missing_host_with_data(trial_node.trial, key, unmet.values):
         return  # the pod's files were on that host
     if unmet.found is not None:
-        yield _build_fix_selecting_node_value(trial_node, key, value, unmet.found)
+        yield _build_fix_adopting_node_value(trial_node, key, value, unmet.found)
     yield from iter_role_label_fixes(trial_node, key, value)
 
     weakens, price = describe_label_loss(key, value)
@@ -87,10 +87,10 @@ def iter_selector_fixes(trial_node: TrialNode, unmet: Wanted) -> Iterator[Fix]:
     )
 
 
-def _build_fix_selecting_node_value(trial_node: TrialNode, key: str, value: str, node_value: str) -> Fix:
-    """Build the fix that selects nodes by the node's value of the label `key` instead of the pod's value.
+def _build_fix_adopting_node_value(trial_node: TrialNode, key: str, value: str, node_value: str) -> Fix:
+    """Build the fix that changes the pod's nodeSelector for `key` from `value` to the value of the tried node.
 
-    The fix is a correction, which gives up nothing, if the pod's value is misspelt.
+    The fix is a correction, which gives up nothing, if `value` is misspelt.
     """
     text = f"set nodeSelector {key}={node_value} instead of {value}"
     change = _build_selector_change(lambda selector: {**selector, key: node_value})

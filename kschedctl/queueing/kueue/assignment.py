@@ -243,7 +243,9 @@ class Assignment:
         return "; ".join(messages)
 
     def describe_attempts(self) -> str:
-        """Describe the flavors that did not fit or had to borrow, by pod set, as Kueue's event QuotaReserved does."""
+        """List the flavors that did not fit or had to borrow, by pod set, in the format of Kueue's QuotaReserved
+        event.
+        """
         pod_sets = []
         for pod_set in self.pod_sets:
             attempts = [

@@ -59,7 +59,9 @@ def read_conditions(conditions: Iterable[api.Condition]) -> Conditions:
     }
 
 
-def set_condition(conditions: Conditions, kind: ConditionType, condition: WorkloadCondition) -> tuple[Conditions, bool]:
+def update_condition(
+    conditions: Conditions, kind: ConditionType, condition: WorkloadCondition
+) -> tuple[Conditions, bool]:
     """Return a copy of the conditions with the condition of type ``kind`` set, and whether anything changed.
 
     If the condition's status does not change, it keeps its transition time. A message that is too long is cut. If

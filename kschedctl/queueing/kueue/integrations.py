@@ -141,7 +141,7 @@ class WorkloadBuilder:
             case StatefulSet() if _is_managed_as_whole(job):
                 pod_sets = [build_pod_set(job.spec.template, _count_replicas(job.spec.replicas), self.gates)]
             case OperatorResource():
-                pod_sets = _build_operated_pod_sets(owner, job.pod_sets, self.gates)
+                pod_sets = _build_custom_resource_pod_sets(owner, job.pod_sets, self.gates)
                 pod_class_name = job.pod_sets.priority_class_name
             case _ if hasattr(job.spec, "template") and hasattr(job.spec, "replicas"):  # type: ignore[attr-defined]
                 return self._build_replica_workloads(owner, job, queue)
@@ -209,7 +209,7 @@ class WorkloadBuilder:
         )
 
 
-def _build_operated_pod_sets(owner: Owner, operated: OperatedPodSets, gates: FeatureGates) -> list[KueuePodSet]:
+def _build_custom_resource_pod_sets(owner: Owner, operated: OperatedPodSets, gates: FeatureGates) -> list[KueuePodSet]:
     """Build the pod sets of a custom resource.
 
     Raises NotIntegratedError if the pod sets are unknown, and InputError if an annotation of a pod template is invalid.

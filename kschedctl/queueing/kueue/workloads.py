@@ -31,7 +31,7 @@ from kschedctl.queueing.kueue.conditions import (
     WorkloadCondition,
     is_condition_true,
     read_conditions,
-    set_condition,
+    update_condition,
 )
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
 from kschedctl.queueing.kueue.pod_requests import ResourceSettings, compute_quota_requests, compute_requests
@@ -178,7 +178,7 @@ class WorkloadState:
 
     def with_condition(self, kind: ConditionType, condition: WorkloadCondition) -> WorkloadState:
         """Return the Workload with the condition of type ``kind`` set, or the Workload itself if nothing changes."""
-        conditions, changed = set_condition(self.conditions, kind, condition)
+        conditions, changed = update_condition(self.conditions, kind, condition)
         return replace(self, conditions=conditions) if changed else self
 
 

@@ -572,7 +572,8 @@ class Admissions:
         """Return all possible outcomes of admission for a request, without charging quotas.
 
         Several outcomes are possible because LimitRanges and quotas are applied in random order. Plugins that depend on
-        something unknown are skipped. `quotas` overrides the current quotas.
+        something unknown are skipped. Validation is skipped where it cannot fail, and for requests that are not
+        `in_full`. `quotas` overrides the current quotas.
         """
         skipped = self._find_undecidable_plugins(create_request.namespace, written=create_request.in_full)
         if create_request.manifest["kind"] == "Pod":

@@ -579,9 +579,10 @@ class _RequestAndLimit(NamedTuple):
 
 
 def find_settings_to_fit_limit_ranges(cluster: Cluster, namespace: str, manifest: JsonObject) -> list[ResourceSetting]:
-    """Return the settings that containers have to change so that all LimitRanges allow the pod.
+    """Return the container settings that have to change for the pod to satisfy all LimitRanges of the namespace.
 
-    The list is empty if nothing has to change or the LimitRanges are not known.
+    Defaults that admission adds to the manifest are taken into account. The list is empty if nothing has to change or
+    if the LimitRanges are unknown.
     """
     ranges = tuple(map(limit_ranger.with_api_defaults, cluster.list_in_namespace("limit_ranges", namespace)))
     if not ranges:
@@ -595,10 +596,10 @@ def find_settings_to_fit_limit_ranges(cluster: Cluster, namespace: str, manifest
     }
     defaults.set_defaults(request)
     limit_ranger.add_default_resources(request)
-    amounts_by_container = _read_container_amounts(request)
-    original = _read_container_amounts(request)
+    original_amounts = _read_container_amounts(request)
 
-    # Fit each container, then the sums of the regular containers
+    # Fit a second copy of the amounts, which is changed in place: each container, then the sums of the regular ones
+    amounts_by_container = _read_container_amounts(request)
     items = [item for limit_range in ranges for item in limit_range.spec.limits]
     for amounts in amounts_by_container.values():
         _fit_container_to_limit_range(amounts, [item for item in items if item.type == limit_ranger.CONTAINER_TYPE])
@@ -606,7 +607,7 @@ def find_settings_to_fit_limit_ranges(cluster: Cluster, namespace: str, manifest
     for item in items:
         if item.type == limit_ranger.POD_TYPE:
             _fit_container_sums_to_limit_range(regular, item)
-    return list(_iter_changed_settings(original, amounts_by_container, written))
+    return list(_iter_changed_settings(original_amounts, amounts_by_container, written))
 
 
 def _read_container_amounts(request: AdmissionRequest) -> dict[str, dict[str, Quantities]]:

@@ -172,7 +172,10 @@ def _get_node_to_copy(part: parts.AddNodes, cluster: Cluster) -> Node:
 
 
 def _copy_node(model: Node, name: str, labels: Mapping[str, str]) -> Node:
-    """Return a copy of the model node with another name and additional labels, ready and without a cordon."""
+    """Return a ready, uncordoned copy of the model node with a new name and additional labels.
+
+    Taints of the model's current state are left out, and so are its annotations and its provider ID.
+    """
     meta = ObjectMeta(name, labels={**model.metadata.labels, HOSTNAME: name, **labels})
     passing_taint_keys = (UNSCHEDULABLE_TAINT.key, NOT_READY_TAINT, UNREACHABLE_TAINT, OUT_OF_SERVICE_TAINT)
     taints = tuple(taint for taint in model.spec.taints if taint.key not in passing_taint_keys)

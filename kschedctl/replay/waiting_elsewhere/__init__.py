@@ -19,7 +19,7 @@ from kschedctl.replay.unknown import CREATION
 from kschedctl.replay.waiting_elsewhere.entries import build_waiting_entry
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import KUEUE, has_queues, iter_suspended_jobs
 from kschedctl.replay.waiting_elsewhere.uncreated_pods import (
-    iter_resources_without_pods,
+    iter_resources_missing_pods,
     iter_waiting_coscheduling_groups,
     iter_waiting_native_groups,
 )
@@ -36,15 +36,17 @@ _FINDERS: tuple[Callable[[Cluster, str], Iterator[WaitingElsewhere]], ...] = (
 )
 
 
-def find_waiting_elsewhere(
+def find_objects_waiting_elsewhere(
     cluster: Cluster, namespace: str | None = None, now: str = ""
 ) -> tuple[WaitingElsewhere, ...]:
     """Return reports on the objects that wait before kube-scheduler sees their pods, in one namespace or in all.
 
-    ``now`` is the RFC 3339 time for ages, or empty.
+    Each object is reported once. ``now`` is the current time (RFC 3339), from which ages are computed. If it is empty,
+    the reports have no ages.
     """
     entries = list(_iter_waiting_for_kueue(cluster, now))
-    entries += (entry for finder in _FINDERS for entry in finder(cluster, now))
+    for find_entries in _FINDERS:
+        entries += find_entries(cluster, now)
 
     # Jobs and other objects that an entry already covers, such as the entry of their PodGroup
     reported = {workload for entry in entries for workload in entry.part_of}
@@ -56,7 +58,8 @@ def find_waiting_elsewhere(
 
     # Custom resources whose pods are missing, unless they are reported
     reported |= {entry.resource for entry in entries}
-    entries += (entry for entry in iter_resources_without_pods(cluster, now) if entry.resource not in reported)
+    resource_entries = iter_resources_missing_pods(cluster, now)
+    entries += [entry for entry in resource_entries if entry.resource not in reported]
     return tuple(entry for entry in entries if namespace in (None, get_namespace(entry)))
 
 
@@ -75,7 +78,7 @@ def _iter_waiting_for_kueue(cluster: Cluster, now: str) -> Iterator[WaitingElsew
 def find_blockers(cluster: Cluster, workload: Owner, now: str = "") -> tuple[WaitingElsewhere, ...]:
     """Return the waiting objects that keep a workload from having pods: objects in queues, or the workload itself."""
     title = str(workload)
-    waiting = find_waiting_elsewhere(cluster, workload.namespace, now)
+    waiting = find_objects_waiting_elsewhere(cluster, workload.namespace, now)
     return tuple(entry for entry in waiting if title in (entry.resource, *entry.part_of))
 
 

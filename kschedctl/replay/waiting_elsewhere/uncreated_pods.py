@@ -22,10 +22,11 @@ _OPERATED = tuple(
 )
 
 
-def iter_resources_without_pods(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield reports on the custom resources that want more pods than exist.
+def iter_resources_missing_pods(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
+    """Yield a report for each resource that wants more pods than exist.
 
-    ``now`` is the RFC 3339 time for their ages, or empty.
+    The resources are those whose pods an operator or a controller creates, including custom resources. ``now`` is the
+    current time (RFC 3339), from which ages are computed. If it is empty, the reports have no ages.
     """
     pod_index = _PodIndex(cluster)
     for kind in _OPERATED:

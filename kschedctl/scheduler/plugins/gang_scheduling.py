@@ -185,9 +185,10 @@ class GangScheduling(DeclaredPlugin):
             yield Dependency("PodGroup", Effect.REFUSES)
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
-        """Return Success if the pod has no group, or if its PodGroup exists and has at least minCount pods.
+        """Return Success if the pod may enter the queue, otherwise the reason that keeps it out.
 
-        Otherwise, return the reason that keeps the pod out of the queue.
+        The pod may enter if it has no group, or if its PodGroup exists and either is no gang or has at least minCount
+        pods.
         """
         key = get_group_key(info.pod)
         if key is None:

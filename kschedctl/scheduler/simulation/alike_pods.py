@@ -134,7 +134,7 @@ class AlikePods:
         needs_plugins = self.changing_filters or self.fixed_scores or self.changing_scores or self.claims
         if not sampling and not needs_plugins:
             if nominated:
-                local = self._exclude_crowded_nodes(local, nominated)
+                local = self._exclude_nodes_rejecting_for_nominated(local, nominated)
             feasible_count = int(np.count_nonzero(local >= 0))
             self.best_rows = (local == local.max()).nonzero()[0] if feasible_count else NO_ROWS
             return self.best_rows, feasible_count
@@ -158,7 +158,7 @@ class AlikePods:
         if nominated:
             if self.changing_filters:  # their verdicts with the nominated pods placed depend on other nodes
                 return None
-            rejected = self.local.find_crowded_nodes(nominated, self.info.priority)
+            rejected = self.local.find_nodes_rejecting_for_nominated(nominated, self.info.priority)
         if self.claims:
             rejected = self.claims.find_rejected_nodes(info, nominated) | rejected
             if not self.claims.are_scores_zero(info):
@@ -290,7 +290,7 @@ class AlikePods:
         if self.claims:
             rejected |= self.claims.find_rejected_nodes(info, nominated)
         if nominated:
-            rejected |= self.local.find_crowded_nodes(nominated, self.info.priority)
+            rejected |= self.local.find_nodes_rejecting_for_nominated(nominated, self.info.priority)
         return rejected
 
     def find_feasible_mask(self) -> Bools | None:
@@ -313,9 +313,9 @@ class AlikePods:
         fits_locally = self.local.scores >= 0
         return np.asarray(fits_locally if self._never_fits is None else fits_locally & ~self._never_fits)
 
-    def _exclude_crowded_nodes(self, local: Scores, nominated: Delta) -> Scores:
+    def _exclude_nodes_rejecting_for_nominated(self, local: Scores, nominated: Delta) -> Scores:
         """Return the scores with INFEASIBLE on nodes that have no room in addition to the pods nominated ahead."""
-        crowded = self.local.find_crowded_nodes(nominated, self.info.priority)
+        crowded = self.local.find_nodes_rejecting_for_nominated(nominated, self.info.priority)
         return np.where(crowded, INFEASIBLE, local) if crowded.any() else local
 
     def is_certain_to_fit(self, row: int, nominated: Delta) -> bool:

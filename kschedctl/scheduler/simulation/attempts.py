@@ -122,8 +122,8 @@ class Attempts(PodsOnNodes):
     def _build_node_chooser(self, position: Position) -> NodeChooser | None:
         """Return a function that chooses the node of the next copy of a pod from cached answers.
 
-        Return None if each copy must be tried in full. Copies must be if no profile serves them, if they are members of
-        a group, or if Permit or Reserve plugins look at them.
+        Return None if each copy has to be tried in full: if no profile serves the copies, if they belong to a group, or
+        if Permit or Reserve plugins look at them.
         """
         framework = self.framework(position)
         if framework is None or self.gangs.find_group_key(position) is not None:

@@ -71,16 +71,18 @@ class CopyRanking:
         return self._best_rows, self._feasible_count
 
     def _update_total(self, changed_row: int | None) -> None:
-        """Update the total scores after the node in this row got a copy.
+        """Update the total scores after the node in row `changed_row` got a copy. With None, recompute all of them.
 
-        If the scores of all groups are the same as before, which is common, only this node's score changes.
+        If the scores of all groups are the same as before, which is common, only this node's score changes. Otherwise,
+        all total scores are recomputed.
         """
-        scores = self._weight * self._groups.score_groups()
-        scores_as_bytes = scores.tobytes()
+        group_of_row = self._groups.group
+        group_scores = self._weight * self._groups.score_groups()
+        scores_as_bytes = group_scores.tobytes()  # bytes compare faster than short arrays
         if changed_row is not None and scores_as_bytes == self._group_scores:
-            self._total[changed_row] = scores[self._groups.group[changed_row]] + self._ungrouped[changed_row]
+            self._total[changed_row] = group_scores[group_of_row[changed_row]] + self._ungrouped[changed_row]
         else:
-            self._total = scores.take(self._groups.group)
+            self._total = group_scores.take(group_of_row)
             self._total += self._ungrouped
             self._group_scores = scores_as_bytes
 

@@ -49,7 +49,7 @@ NO_ROWS: Rows = np.empty(0, np.int64)
 
 
 @dataclass
-class Crowded:
+class NominationRejections:
     """Nodes that reject a pod because of the pods nominated there."""
 
     nominated: Delta
@@ -84,7 +84,7 @@ class LocalScores:
         self.step = np.full(nodes, LOOKAHEAD, np.int8)
         self.placed = 0
         self.seen = len(view.trail)
-        self._crowded: dict[int, Crowded] = {}
+        self._nomination_rejections: dict[int, NominationRejections] = {}
         self._requests_devices = has_backed_resources(info, view)
         self._replaced_count = view.objects.replaced_count
         shared_scores = self._get_or_compute_shared_scores(key)
@@ -163,24 +163,30 @@ class LocalScores:
             return bool(self.scores[row] >= 0)
         return not self._find_rejecting_rows(NO_CHANGE, OwnRows(self.view, np.array([row])))[0]
 
-    def find_crowded_nodes(self, nominated: Delta, priority: int) -> Bools:
+    def find_nodes_rejecting_for_nominated(self, nominated: Delta, priority: int) -> Bools:
         """Return a mask (N,) of the nodes that reject a pod of this priority because of pods nominated ahead of it.
 
-        The answer is cached by priority. It is recomputed only for nodes that pods joined or left.
+        The mask is cached by priority. If pods have moved, it is updated for the nodes that pods joined or left. If
+        ``nominated`` is another object than in the last call, the cached mask is replaced.
         """
-        crowded = self._crowded.get(priority)
-        trail_length = len(self.view.trail)
-        if crowded is None or crowded.nominated is not nominated:
-            crowded = self._crowded[priority] = self._recompute_crowded_nodes(nominated, crowded)
-        elif crowded.seen != trail_length:
-            if trail_length - crowded.seen == 1:
-                self._update_crowded_row(crowded, *self.view.trail.latest)
-            else:
-                self._update_crowded_rows(crowded)
-            crowded.seen = trail_length
-        return crowded.rejected
+        cached = self._nomination_rejections.get(priority)
+        if cached is None or cached.nominated is not nominated:
+            cached = self._nomination_rejections[priority] = self._recompute_nomination_rejections(nominated, cached)
+            return cached.rejected
 
-    def _recompute_crowded_nodes(self, nominated: Delta, previous: Crowded | None) -> Crowded:
+        # Update the cached mask for the moves of pods since it was computed
+        trail_length = len(self.view.trail)
+        new_moves = trail_length - cached.seen
+        if new_moves == 1:
+            self._update_nomination_rejection(cached, *self.view.trail.latest)
+        elif new_moves:
+            self._update_nomination_rejections(cached)
+        cached.seen = trail_length
+        return cached.rejected
+
+    def _recompute_nomination_rejections(
+        self, nominated: Delta, previous: NominationRejections | None
+    ) -> NominationRejections:
         """Compute which nodes reject the pod because of the nominated pods.
 
         A node keeps its answer from `previous` if its nominated pods are the same and no pod has joined or left it
@@ -197,43 +203,43 @@ class LocalScores:
             to_compute = has_nominations & ~is_unchanged
         rows = np.flatnonzero(to_compute)
         rejected[rows] = self._find_rejecting_rows(nominated.restrict_to(rows), OwnRows(self.view, rows))
-        return Crowded(nominated, has_nominations, rejected, len(self.view.trail))
+        return NominationRejections(nominated, has_nominations, rejected, len(self.view.trail))
 
-    def _update_crowded_rows(self, crowded: Crowded) -> None:
+    def _update_nomination_rejections(self, rejections: NominationRejections) -> None:
         """Recompute the answers for the nodes that pods joined or left in several moves.
 
         Only nodes with nominated pods are recomputed. If there are any, all precomputed answers are dropped.
         """
-        rows = np.flatnonzero(crowded.has_nominations & (self.view.touched > crowded.seen))
+        rows = np.flatnonzero(rejections.has_nominations & (self.view.touched > rejections.seen))
         if len(rows):
-            crowded.rejected[rows] = self._find_rejecting_rows(
-                crowded.nominated.restrict_to(rows), OwnRows(self.view, rows)
+            rejections.rejected[rows] = self._find_rejecting_rows(
+                rejections.nominated.restrict_to(rows), OwnRows(self.view, rows)
             )
-            crowded.ahead.clear()
+            rejections.ahead.clear()
 
-    def _update_crowded_row(self, crowded: Crowded, row: int, number: int, sign: int) -> None:
-        """Update the crowded nodes after one pod joined a row (`sign` 1) or left it (-1).
+    def _update_nomination_rejection(self, rejections: NominationRejections, row: int, number: int, sign: int) -> None:
+        """Update the rejections nodes after one pod joined a row (`sign` 1) or left it (-1).
 
         `number` is the number of the pod's PodInfo. The precomputed answer is used if there is one and a pod with the
         same requests joined. Otherwise, answers are precomputed again.
         """
-        if not crowded.has_nominations[row]:
+        if not rejections.has_nominations[row]:
             return
         has_arrived = sign > 0 and self.demand_codes[number] == self.demand_codes[self.number]
-        answers = crowded.ahead.pop(row, []) if has_arrived else []
+        answers = rejections.ahead.pop(row, []) if has_arrived else []
         if not answers:
-            answers = self._predict_rejections(crowded, row)
-        crowded.rejected[row] = answers[0]
-        crowded.ahead[row] = answers[1:]  # for the moves of more such pods
+            answers = self._predict_rejections(rejections, row)
+        rejections.rejected[row] = answers[0]
+        rejections.ahead[row] = answers[1:]  # for the moves of more such pods
 
-    def _predict_rejections(self, crowded: Crowded, row: int) -> list[bool]:
+    def _predict_rejections(self, rejections: NominationRejections, row: int) -> list[bool]:
         """Return whether the node rejects the pod now, and after 1, 2, … LOOKAHEAD more such pods have joined it."""
         added_pods = np.arange(LOOKAHEAD + 1)
         rows = np.full(LOOKAHEAD + 1, row)
 
         # The node is judged once per entry of `added_pods`, as if it were several nodes (rows of OwnRows). The pods
         # nominated to it are the same each time, and are repeated for each of these rows.
-        nominated_there = crowded.nominated.restrict_to(rows[:1])
+        nominated_there = rejections.nominated.restrict_to(rows[:1])
         repeated = Delta(
             np.repeat(added_pods.astype(np.int32), len(nominated_there.node)),
             np.tile(nominated_there.info, LOOKAHEAD + 1),

@@ -31,7 +31,7 @@ from kschedctl.queueing.kueue.outlook import Outlook, predict_outlook, start_rep
 from kschedctl.queueing.kueue.replay import KueueReplay
 from kschedctl.render.page import Style
 from kschedctl.render.terminal import render_text
-from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
+from kschedctl.replay.waiting_elsewhere import find_objects_waiting_elsewhere
 from kschedctl.replay.waiting_elsewhere.kueue import parse_time
 from kschedctl.replay.waiting_elsewhere.kueue_jobs import predict_manifest_outlooks
 from kschedctl.reports.remedy import Remedy
@@ -263,7 +263,7 @@ def test_a_missing_object_is_advice_that_needs_a_value(objects: list[JsonObject]
     assert fix.holds is None
     assert not fix.commands
     assert fix.manifests[0]["kind"] == missing
-    assert fix.drawbacks == (f"not verified: fill in {value} first",)
+    assert fix.drawbacks == (f"not verified until you fill in {value}",)
 
 
 def test_the_number_of_replays_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,7 +313,7 @@ def test_the_page_shows_each_fix_with_its_cost_and_command() -> None:
     running = build_admitted_workload("run", 8)
     objects = [build_flavor("gpu"), queue, build_local_queue(), running, build_workload("w", 4)]
     cluster = Cluster.from_objects([*objects, build_priority_class("high", 100)])
-    entries = search.add_admission_fixes(cluster, find_waiting_elsewhere(cluster, None, NOW), NOW)
+    entries = search.add_admission_fixes(cluster, find_objects_waiting_elsewhere(cluster, None, NOW), NOW)
     report = PendingPods(scope="", waiting_elsewhere=entries, asked_about=("Workload ai/w",))
     style = Style(width=400)
     text = render_text(build_pending_page(report, style), style)

@@ -10,7 +10,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Container, Pod, PodAnnotations, PodMeta, PodSpec, ResourceRequirements
 from kschedctl.api.workloads import decode_workload
 from kschedctl.cluster import Cluster
-from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
+from kschedctl.replay.waiting_elsewhere import find_objects_waiting_elsewhere
 from kschedctl.replay.waiting_elsewhere.kueue_jobs import JobOutlook, predict_manifest_outlooks
 from kschedctl.reports.waiting_elsewhere import WaitingState, has_unadmitted, has_unchecked_objects
 
@@ -69,7 +69,7 @@ def test_a_suspended_job_of_the_cluster_without_a_workload_is_reported_once() ->
     job = build_manifest(2, 4)
     job["metadata"] |= {"uid": "j"}
     job["spec"] |= {"suspend": True}
-    entries = find_waiting_elsewhere(Cluster.from_objects([*QUEUES, *NODES, job]), None, NOW)
+    entries = find_objects_waiting_elsewhere(Cluster.from_objects([*QUEUES, *NODES, job]), None, NOW)
     assert [(entry.resource, entry.state) for entry in entries] == [("Job ai/train", WaitingState.ADMISSIBLE)]
 
 
@@ -82,14 +82,14 @@ def _build_custom_resource(api_version: str, kind: str, **spec: Any) -> JsonObje
 def test_a_training_job_is_admitted_and_its_pods_are_placed() -> None:
     worker = {"replicas": 2, "template": build_manifest(gpus=2, pods=1)["spec"]["template"]}
     training = _build_custom_resource("kubeflow.org/v1", "PyTorchJob", pytorchReplicaSpecs={"Worker": worker})
-    (entry,) = find_waiting_elsewhere(Cluster.from_objects([*QUEUES, *NODES, training]), None, NOW)
+    (entry,) = find_objects_waiting_elsewhere(Cluster.from_objects([*QUEUES, *NODES, training]), None, NOW)
     assert (entry.resource, entry.state, entry.pods) == ("PyTorchJob ai/train", WaitingState.ADMISSIBLE, 2)
     assert "kube-scheduler would then place 2 pods" in entry.details
 
 
 def test_an_integration_that_is_not_replayed_is_named() -> None:
     training = _build_custom_resource("trainer.kubeflow.org/v1alpha1", "TrainJob", trainer={"numNodes": 2})
-    (entry,) = find_waiting_elsewhere(Cluster.from_objects([*QUEUES, training]), None, NOW)
+    (entry,) = find_objects_waiting_elsewhere(Cluster.from_objects([*QUEUES, training]), None, NOW)
     assert entry.headline == ("waits for Kueue, in LocalQueue lq: Kueue's integration for TrainJob is not replayed")
     assert entry.state is WaitingState.NOT_CHECKED
 

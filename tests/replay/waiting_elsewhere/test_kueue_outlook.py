@@ -6,13 +6,13 @@ from kueue_objects import NOW, build_flavor, build_local_queue, build_node, buil
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.cluster import Cluster, Gap
-from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
+from kschedctl.replay.waiting_elsewhere import find_objects_waiting_elsewhere
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere
 
 
 def _find(name: str, *objects: JsonObject) -> WaitingElsewhere:
     """Return what is said of a Workload."""
-    entries = find_waiting_elsewhere(Cluster.from_objects(objects), None, NOW)
+    entries = find_objects_waiting_elsewhere(Cluster.from_objects(objects), None, NOW)
     return next(entry for entry in entries if entry.resource == f"Workload ai/{name}")
 
 
@@ -67,7 +67,7 @@ def test_kinds_that_were_not_read_are_named() -> None:
         kueue_workloads=cluster.kueue_workloads,
         gaps={"ResourceFlavor": Gap("could not be read: forbidden")},
     )
-    (entry,) = find_waiting_elsewhere(cluster, None, NOW)
+    (entry,) = find_objects_waiting_elsewhere(cluster, None, NOW)
     assert entry.headline.endswith("pod set main needs 16 nvidia.com/gpu, flavor gpu has 8 of 8 free")
     assert entry.details == ("Kueue was not replayed: ResourceFlavor were not read",)
 

@@ -10,7 +10,7 @@ import kschedctl
 from kschedctl.api.operator_resources import count_requested_pods, may_create_pods
 from kschedctl.cluster import Cluster, Gap
 from kschedctl.commands.explain.pending_report import PendingPods
-from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_waiting_elsewhere
+from kschedctl.replay.waiting_elsewhere import find_objects_waiting_elsewhere, find_unread_waiting_kinds
 
 Json = dict[str, Any]
 KAFKA: Json = {
@@ -23,7 +23,7 @@ KAFKA: Json = {
 
 def list_entries(*objects: Json) -> list[tuple[str, str, str]]:
     """Return the resource, state and headline of each entry."""
-    entries = find_waiting_elsewhere(Cluster.from_objects(objects))
+    entries = find_objects_waiting_elsewhere(Cluster.from_objects(objects))
     return [(entry.resource, entry.state.value, entry.headline) for entry in entries]
 
 
@@ -77,7 +77,7 @@ def test_suspended_jobs_are_told_and_leave_the_verdict() -> None:
         "metadata": {"name": "later", "namespace": "shop", "uid": "j1"},
         "spec": {"suspend": True, "parallelism": 2, "completions": 1},
     }
-    (entry,) = find_waiting_elsewhere(Cluster.from_objects([job]))
+    (entry,) = find_objects_waiting_elsewhere(Cluster.from_objects([job]))
     assert (entry.resource, entry.state, entry.pods) == ("Job shop/later", "Suspended", 1)
     report = kschedctl.pending(Cluster.from_objects([job]))
     assert str(report) == "1 Job suspended: no pod is pending in any namespace"

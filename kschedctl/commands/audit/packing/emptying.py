@@ -25,7 +25,7 @@ from kschedctl.replay.parallel import Progress
 from kschedctl.replay.pod_homes import PodHomes, iter_pod_homes
 from kschedctl.replay.pools import Pools, find_unready_nodes, select_reported_amounts
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
-from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
+from kschedctl.replay.waiting_elsewhere import find_objects_waiting_elsewhere
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.reports.waiting_elsewhere import WaitingState
 from kschedctl.scheduler.scheduler import Scheduler
@@ -258,7 +258,7 @@ def find_uncounted_workloads(scheduler: Scheduler, pending: Sequence[Position]) 
     These are Workloads, PodGroups and jobs in queues, and pending pods of other schedulers. `pending` has the positions
     of the pending pods.
     """
-    waiting = find_waiting_elsewhere(scheduler.view.cluster)
+    waiting = find_objects_waiting_elsewhere(scheduler.view.cluster)
     in_queues = (entry.resource for entry in waiting if entry.state in WAITING_STATES)
     return tuple(dict.fromkeys((*in_queues, *_iter_pods_of_other_schedulers(scheduler, pending))))
 

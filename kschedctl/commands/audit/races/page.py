@@ -74,7 +74,10 @@ def _build_expiry_table(results: Sequence[RaceResult]) -> Table:
 
 
 def _format_share(result: RaceResult) -> Marked:
-    """Format the share of double-booked pods in color, with its range in percent if it differs between runs."""
+    """Format the share of double-booked pods in color, such as `1.2% (0.9–1.5%)`.
+
+    The range follows only if the share differs between runs.
+    """
     if not result.share:
         tone = Tone.GOOD
     elif result.share <= WARNING_SHARE:
@@ -83,7 +86,7 @@ def _format_share(result: RaceResult) -> Marked:
         tone = Tone.BAD
     text = format_short_percent(result.share)
     if result.most_share > result.least_share:
-        text += f" ({result.least_share * 100:.1f}–{result.most_share * 100:.1f})"
+        text += f" ({result.least_share * 100:.1f}–{result.most_share * 100:.1f}%)"
     return Marked(text, tone)
 
 

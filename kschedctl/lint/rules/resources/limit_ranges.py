@@ -101,7 +101,7 @@ def _describe_lower_maximum(context: LintContext, required: _RequiredAmount) -> 
     subject, item = required.subject, required.item
     is_default = required.field in DEFAULT_FIELDS
     for other, limit_range in context.list_linted_objects(LimitRange):
-        if other is not subject and not context.are_in_same_namespace(other, subject):
+        if other is not subject and not context.can_share_namespace(other, subject):
             continue
         for limit in limit_range.spec.limits:
             is_own_maximum = is_default and limit is item
@@ -122,7 +122,7 @@ def _describe_lower_quota(context: LintContext, required: _RequiredAmount) -> st
     """
     for other, quota in context.list_linted_objects(ResourceQuota):
         has_scopes = quota.spec.scopes or quota.spec.scope_selector.match_expressions
-        if has_scopes or not context.are_in_same_namespace(other, required.subject):
+        if has_scopes or not context.can_share_namespace(other, required.subject):
             continue
         for resource, hard in parse_valid_quantities(quota.spec.hard).items():
             if resource in required.quota_resources and hard < required.amount:

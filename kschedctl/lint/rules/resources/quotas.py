@@ -83,7 +83,7 @@ def _iter_container_usage(context: LintContext, workload: Workload) -> Iterator[
 def _iter_namespace_workloads(context: LintContext, subject: Subject) -> Iterator[Workload]:
     """Yield the linted workloads in the namespace of an object."""
     for workload in context.workloads_by_namespace.get(subject.namespace or "default", ()):
-        if context.are_in_same_namespace(subject, workload.subject):
+        if context.can_share_namespace(subject, workload.subject):
             yield workload
 
 
@@ -144,7 +144,7 @@ def _describe_count_or_storage_excess(context: LintContext, subject: Subject, na
     """
     counted_kind = _COUNTED_KINDS.get(name.removeprefix("count/"))
     if counted_kind is not None:
-        count = sum(s.kind == counted_kind and context.are_in_same_namespace(subject, s) for s in context.subjects)
+        count = sum(s.kind == counted_kind and context.can_share_namespace(subject, s) for s in context.subjects)
         if hard < parse_quantity(count):
             return f"the namespace has {counted(count, 'object')} of kind {counted_kind}"
         return ""
@@ -152,7 +152,7 @@ def _describe_count_or_storage_excess(context: LintContext, subject: Subject, na
     if name != "requests.storage":
         return ""
     claims = [
-        c for s, c in context.list_linted_objects(PersistentVolumeClaim) if context.are_in_same_namespace(subject, s)
+        c for s, c in context.list_linted_objects(PersistentVolumeClaim) if context.can_share_namespace(subject, s)
     ]
     sizes = (parse_valid_quantities(claim.spec.resources.requests).get("storage") for claim in claims)
     total = _sum_quantities(size for size in sizes if size is not None)
@@ -255,7 +255,7 @@ def _default_requests_to_limits(container: Container) -> Container:
 def _iter_limit_range_items(context: LintContext, subject: Subject) -> Iterator[tuple[Subject, LimitRangeItem]]:
     """Yield each item of the LimitRanges in the namespace of an object, with the subject of its LimitRange."""
     for limit_range_subject, limit_range in context.list_linted_objects(LimitRange):
-        if context.are_in_same_namespace(limit_range_subject, subject):
+        if context.can_share_namespace(limit_range_subject, subject):
             yield from ((limit_range_subject, _add_api_defaults_to_item(item)) for item in limit_range.spec.limits)
 
 

@@ -165,7 +165,7 @@ VL_LOCAL_UNPINNED = Rule(
 )
 
 
-def find_immediate_local_classes(context: LintContext) -> Iterator[Problem]:
+def find_local_classes_binding_immediately(context: LintContext) -> Iterator[Problem]:
     """Find StorageClasses without a provisioner whose claims are bound immediately.
 
     The volume is then chosen before it is known where the pod can run.
@@ -180,7 +180,7 @@ def find_immediate_local_classes(context: LintContext) -> Iterator[Problem]:
 VL_LOCAL_IMMEDIATE = Rule(
     "vl-local-immediate",
     WARNING,
-    find_immediate_local_classes,
+    find_local_classes_binding_immediately,
     summary="A StorageClass of local volumes with volumeBindingMode: Immediate",
     why="A claim is bound to the volume of some node before the scheduler considers its pod. If that node lacks the "
     "room or the labels that the pod needs, the pod stays Pending.",

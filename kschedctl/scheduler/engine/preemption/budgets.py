@@ -245,7 +245,8 @@ class Budgets:
     def _index_budgets_by_info(self, _: object) -> tuple[Rows, Rows]:
         """Return `(starts, budgets)`: the PDBs of the i-th PodInfo are `budgets[starts[i] : starts[i + 1]]`.
 
-        The numbers in `budgets` count the PDBs of `_budgets`. The argument, a list of all PDBs, is not needed.
+        The numbers in `budgets` are positions in `_budgets`. The argument, a list of all PDBs, is unused: the cache
+        passes it to every function that builds an index.
         """
         # List all pairs of a PodInfo and a PDB that protects its pods, PDB by PDB.
         protected = [np.flatnonzero(self._find_protected_infos(name)) for name in self._budgets]

@@ -286,7 +286,7 @@ class _PodsPerNode:
         self.rank = np.arange(len(pods)) - np.repeat(starts, self.sizes)
         self._infos = self.view.pods.info[pods]
         self._departures = np.full(len(pods), -1, np.int64)
-        """The sign of a removed pod in a Delta, as often as there are pods."""
+        """(V,) all -1, the sign of a removed pod in a Delta. `find_rejected_nodes` takes as many as it removes."""
         self._nominated = nominated.restrict_to(self.rows)
 
     @cached_property
@@ -295,13 +295,13 @@ class _PodsPerNode:
         return OwnRows(self.view, self.rows)
 
     def find_rejected_nodes(self, removed: Bools) -> Bools:
-        """Return a mask (M,) of the nodes that are rejected once the pods in the mask `removed` are gone.
+        """Return a mask (M,) of the nodes that Filter plugins reject once the pods in the mask `removed` (V,) are gone.
 
         A node must pass both with and without the nominated pods. Raises PluginError if a plugin fails.
         """
         infos = self._infos[removed]
-        without = Delta(self.node_indexes[removed], infos, self._departures[: len(infos)])
-        rejected = self.filtering.find_rejected_rows(self._own_rows, without)
+        removal = Delta(self.node_indexes[removed], infos, self._departures[: len(infos)])
+        rejected = self.filtering.find_rejected_rows(self._own_rows, removal)
         if self._nominated:
-            rejected |= self.filtering.find_rejected_rows(self._own_rows, without.followed_by(self._nominated))
+            rejected |= self.filtering.find_rejected_rows(self._own_rows, removal.followed_by(self._nominated))
         return rejected

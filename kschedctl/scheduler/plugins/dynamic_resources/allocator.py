@@ -612,7 +612,7 @@ class Search:
             return False
 
         # Check the taints, and add the device to the constraints.
-        if self._is_tainted(position, device) or not self._add_device_to_constraints(position, device):
+        if self._is_tainted(position, device) or not self._try_add_to_constraints(position, device):
             if charged and self.undoes_all:
                 self.counters.give_back_counters(pool, device)
             return False
@@ -689,11 +689,11 @@ class Search:
             return False
         return self._get_request(position).find_untolerated_taint(device.device) is not None
 
-    def _add_device_to_constraints(self, position: SearchPosition, device: PooledDevice) -> bool:
-        """Add the device to all constraints of the claim, and return True.
+    def _try_add_to_constraints(self, position: SearchPosition, device: PooledDevice) -> bool:
+        """Add the device to all constraints of the claim, and return True, or change nothing and return False.
 
-        If the device violates a constraint, remove it from the constraints to which it was already added, and return
-        False. For a request with mode All, AllocationError is raised instead.
+        Nothing changes if the device violates a constraint: it is removed from the constraints to which it was already
+        added. For a request with mode All, AllocationError is raised instead.
         """
         request = self._get_request(position)
         constraints = self.constraints[position.claim]

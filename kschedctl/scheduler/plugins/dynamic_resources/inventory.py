@@ -353,7 +353,7 @@ class VisibleDevices:
             by_pool.setdefault(self.devices.slices[index].pool, []).append(index)
         pools = []
         for id, indices in by_pool.items():
-            pool = self._get_pool((*indices, *self._counter_slices.get(id, ())))
+            pool = self._get_pool((*indices, *self._shared_counter_slices_by_pool.get(id, ())))
             if pool is not None:
                 pools.append(pool)
         pools += [pool for id, pool in self._unusable_counter_pools.items() if id not in by_pool]
@@ -379,7 +379,7 @@ class VisibleDevices:
         return shares_counters_in_pool and bool(indexed_slice.slice.spec.shared_counters)
 
     @cached_property
-    def _counter_slices(self) -> dict[PoolId, tuple[int, ...]]:
+    def _shared_counter_slices_by_pool(self) -> dict[PoolId, tuple[int, ...]]:
         """The indices of the slices with shared counters that every node sees, by pool."""
         by_pool: dict[PoolId, tuple[int, ...]] = {}
         for indexed_slice in self.devices.enabled_slices:
@@ -390,7 +390,7 @@ class VisibleDevices:
     @cached_property
     def _unusable_counter_pools(self) -> dict[PoolId, Pool]:
         """The unusable pools of which a node sees only counters. They make requests with mode All fail."""
-        pools = {id: self._get_pool(indices) for id, indices in self._counter_slices.items()}
+        pools = {id: self._get_pool(indices) for id, indices in self._shared_counter_slices_by_pool.items()}
         return {id: pool for id, pool in pools.items() if pool is not None and not pool.usable}
 
     @cached_property
