@@ -183,7 +183,7 @@ def test_nodes_with_what_stands_against_them_and_what_is_on_them() -> None:
         assert len(browser.answer_pane.node_list.subjects) == 12
         # In few columns, with kschedctl's own words, which name amounts
         first = " ".join(lines(browser.answer_pane.node_list)[1].split())
-        assert first == "general-b2 the pod needs 1.5 CPUs, but the node has 1.2 of 3.9 free"
+        assert first == "general-b2 the pod needs 1.5 CPUs, but the …"
         assert "the pod needs 1.5 CPUs, but the node has 1.2 of 3.9 free" in " ".join(
             text(browser, "#node-fact").split()
         )

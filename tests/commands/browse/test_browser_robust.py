@@ -85,7 +85,7 @@ def test_where_no_pod_is_pending(objects: tuple[dict[str, Any], ...]) -> None:
 def test_what_is_not_known_is_told_above_the_tabs() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         assert flat(browser).startswith(
-            "d/web Schedulable (not certain: the files contain no list of PersistentVolumeClaims"
+            "d/web Schedulable (not certain: PersistentVolumeClaims could not be read: forbidden)"
         )
 
     claim = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}

@@ -393,7 +393,7 @@ def test_a_pending_pod_that_fits_counts_only_afterwards() -> None:
     assert report.fitting == 1
     assert report.pools == (PoolChange("general", 2, 1, 2, 3, 25.0, 75.0, 0.0, 0.0),)
     assert [(share.before, share.after) for share in report.requested if share.resource == "cpu"] == [(25.0, 75.0)]
-    assert "The numbers after the arrows include 1 pending pod that fits without these changes." in RENDERERS["table"](
+    assert "The values after the arrows include 1 pending pod that fits without these changes." in RENDERERS["table"](
         report, Style()
     )
 

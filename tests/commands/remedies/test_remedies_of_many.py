@@ -132,7 +132,7 @@ def test_a_reservation_is_given_up_only_if_nothing_harmless_helps() -> None:
     assert f"but {RESERVATION}" in brief
 
 
-RESERVATION = "pods that do not tolerate it may run there, too"
+RESERVATION = "pods that do not tolerate the taint may run on the node, too"
 
 
 def test_a_larger_node_is_added_only_for_pods_that_need_it() -> None:
@@ -150,7 +150,7 @@ def test_a_larger_node_is_added_only_for_pods_that_need_it() -> None:
 
     # Without the small pods, and with two large ones, two such nodes are added.
     documents = [node("n1"), pod("full", "n1", cpu="4"), *(replica(f"l{i}", cpu="13") for i in range(2))]
-    assert answer(documents) == ([("Add 2 nodes like n1 (pool p) but with 13 CPUs", 2)], 2, 2)
+    assert answer(documents) == ([("Add 2 nodes like n1 (pool p) but with 13 CPUs each", 2)], 2, 2)
 
 
 LARGER = "Add a node like n1 (pool p) but with 13 CPUs"

@@ -118,6 +118,7 @@ def test_steps_of_a_scenario(run: Run, tmp_path: Path) -> None:
     (tmp_path / "scenario.json").write_text(
         json.dumps({"steps": [*steps[:2], {"instanceTypes": {"files": ["types.json"]}}]})
     )
-    assert json.loads(run(asked[0], str(tmp_path / "scenario.json"), *asked[2:]).out)["steps"][2] == launched
+    with_types_of_file = json.loads(run(asked[0], str(tmp_path / "scenario.json"), *asked[2:]).out)["steps"][2]
+    assert with_types_of_file == {**launched, "subject": "types.json"}
     wrong = run("whatif", json.dumps({"steps": [{"nodePool": {"name": "no", "spec": {}}}]}), *asked[2:4])
     assert (wrong.code, 'NodePool "no" not found' in wrong.err) == (2, True)
