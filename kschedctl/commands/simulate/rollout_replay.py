@@ -327,12 +327,12 @@ class _RolloutReplay:
         pod_index, node_index = self.view.pods.index, self.view.nodes.index
         nearby = []
 
-        # Before it: pods that are still on their node
+        # Earlier placements: pods that are still on their node
         for placed in self._placed[-2 * MAX_NEARBY :]:
             if self.view.node[placed.position] == placed.row:
                 nearby.append(NearbyPlacement(placed.position, placed.row, placed.nanoseconds - now))
 
-        # After it: pods that have no node yet. A later placement of the same pod replaces an earlier one.
+        # Later placements: pods that have no node yet. A later placement of the same pod replaces an earlier one.
         later_by_pod: dict[Position, NearbyPlacement] = {}
         for placement in self.placements[number + 1 : number + 1 + 2 * MAX_NEARBY]:
             if placement.pod in pod_index and placement.node in node_index:
