@@ -53,9 +53,9 @@ def admit(
     """Replay kube-apiserver 1.36's admission of a pod or another object, and return its outcome.
 
     ``namespace`` is the namespace of the request, by default the manifest's namespace. ``plugins`` are enabled in
-    addition to the default plugins. If it is empty, the optional plugins of the cluster's API server are enabled.
-    Webhooks and policies are not called. LimitRanges and quotas apply in random order. The field ``varies`` of the
-    outcome has the other outcomes that are possible. Raises UsageError for an unknown plugin, and InputError if the
+    addition to the default plugins. If there are none, the optional plugins of the cluster's API server are enabled.
+    Webhooks and policies are not called. LimitRanges and quotas apply in random order. Other possible outcomes are in
+    the field ``varies`` of the outcome. Raises UsageError for an unknown plugin, and InputError if the
     manifest has no kind.
 
     >>> admit(Cluster.from_objects([]), {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}).message

@@ -346,6 +346,7 @@ class _Parser:
             raise SelectorError(format_invalid("<nil>", key, problem))
         if is_negated or self.token in ("", ","):
             return build_requirement(key, DOES_NOT_EXIST if is_negated else EXISTS)
+        # The operators of ">" and "<" are called gt and lt, but these words are no operators in a selector
         operator = {">": GREATER_THAN, "<": LESS_THAN}.get(self.token, self.token)
         if operator not in BINARY_OPERATORS or self.token in (GREATER_THAN, LESS_THAN):
             raise SelectorError(f"found '{self.token}', expected: {', '.join(BINARY_OPERATORS)}")

@@ -267,8 +267,8 @@ class LintContext:
     def build_replica_problem(self, workload: Workload, path: Path, message: str, *, at_maximum: bool) -> Problem:
         """Build a problem about the number of replicas, at the workload or at the linted autoscaler that scales it.
 
-        ``path`` is the field of the workload's pod. With `at_maximum`, the autoscaler's field is maxReplicas and
-        otherwise minReplicas.
+        For a workload, ``path`` is the field of its pod. For an autoscaler, the field is maxReplicas with `at_maximum`
+        and otherwise minReplicas, and the message begins with the name of the workload.
         """
         autoscaler = self.autoscaler_by_scaled_workload.get(workload)
         if autoscaler is None:
@@ -348,7 +348,10 @@ class LintContext:
 
     @cached_property
     def default_priority(self) -> int:
-        """Return the priority of new pods without a class."""
+        """Return the priority of new pods without a class: that of the global default class, or 0 if there is none.
+
+        If there are several global default classes, the lowest priority counts.
+        """
         return min(
             (
                 priority_class.value
@@ -389,8 +392,8 @@ class LintContext:
     ) -> Iterator[tuple[Subject, api.PodDisruptionBudget, list[Workload]]]:
         """Yield each linted PodDisruptionBudget with the linted workloads that it selects.
 
-        If it selects none and `also_of_cluster` is set, it comes with the cluster's workloads that it selects. An
-        invalid selector selects none.
+        Workloads that cannot be in one cluster with the budget are left out. If none remain and `also_of_cluster` is
+        set, the budget comes with the cluster's workloads that it selects. An invalid selector selects none.
         """
         for subject, budget in self.list_linted_objects(api.PodDisruptionBudget):
             selector = compile_selector(budget.spec.selector)

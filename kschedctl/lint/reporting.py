@@ -212,7 +212,7 @@ def keep_one_finding_per_namespace(findings: Iterable[Finding], rule_ids: Collec
 
 
 def keep_one_finding_per_object(findings: Iterable[Finding], rule_ids: Collection[str]) -> tuple[Finding, ...]:
-    """Keep one finding per object for each rule in ``rule_ids``, and say in it how many others were dropped.
+    """Keep one finding per object and file for each rule in ``rule_ids``, and say in it how many others were dropped.
 
     Findings of other rules are all kept.
     """

@@ -84,7 +84,7 @@ class PathIgnores(NamedTuple):
     def find_ignoring_pattern(self, finding: Finding) -> str:
         """Return the path pattern that suppresses a finding, or "" if none does.
 
-        Findings in standard input are never suppressed.
+        Findings without a file or in standard input are never suppressed.
         """
         if not finding.file or finding.file == STDIN_NAME:
             return ""
@@ -210,7 +210,8 @@ def build_legacy_fingerprint(finding: Finding) -> str:
 def _iter_stable_step_names(document: object, path: Path) -> Iterator[str]:
     """Yield a name for each step of a path that stays the same if list items are reordered.
 
-    A list item is named by its identifying field in brackets, or is ``[]`` if it has none.
+    The name of a list item is its identifying field in brackets, such as ``[name=web]``. An item that is a string is
+    itself in brackets, and any other item is ``[]``.
     """
     value = document
     for step in path:

@@ -70,7 +70,8 @@ class TopologyNodeFilter:
     def matches(self, taints: Iterable[Taint], requirements: Requirements) -> bool:
         """Return whether a node with these taints and requirements counts.
 
-        The affinity policy decides whether requirements matter, and the taints policy whether taints do.
+        If the affinity policy is Honor, the requirements must be compatible with at least one of the pod's
+        alternatives. If the taints policy is Honor, the pod must tolerate all taints.
         """
         alternatives = self.requirements if self.affinity_policy == HONOR else ()
         if alternatives and not any(requirements.is_compatible_with(alternative) for alternative in alternatives):
@@ -253,11 +254,11 @@ class TopologyGroup:
     def _find_affinity_domains(
         self, pod: Pod, pod_domains: LabelRequirement, node_domains: LabelRequirement
     ) -> Iterable[str]:
-        """Return the domains of the node that have matching pods.
+        """Return the domains that have matching pods and that both the pod and the node allow.
 
-        If no domain has matching pods, a pod that matches its own term may be the first. It may use the first domain by
-        name that both the pod and the node allow, and also the first domain that the pod allows. If the node has a
-        single hostname, only this domain is considered.
+        If no domain that the pod allows has matching pods, a pod that matches its own term may be the first. It may use
+        the first domain by name that both the pod and the node allow, and also the first domain that the pod allows. If
+        the node has a single hostname, only this domain is considered.
         """
         if host := self._get_single_hostname(node_domains):
             has_matching_pods = self.domains.get(host, 0) > 0
@@ -378,7 +379,8 @@ class DomainTallies:
     ) -> _NodeAndPodCounts:
         """Count the nodes and pods in each domain of a rule, without removed nodes and excluded pods.
 
-        Counts of 0 are left out. Totals are cached, and the excluded nodes and pods are subtracted from them.
+        Nodes and pods that are being deleted do not count either, and counts of 0 are left out. Totals are cached, and
+        the removed nodes and excluded pods are subtracted from them.
         """
         nodes, pods = (counts.copy() for counts in self._count_staying_nodes_and_selected_pods(rule))
         for node in removed_nodes:
@@ -438,7 +440,10 @@ def _matches_rule_labels(rule: TopologyRule, labels: Mapping[str, str]) -> bool:
 
 
 def _find_node_domain(rule: TopologyRule, node: StateNode) -> str | None:
-    """Return the node's domain, or None if the rule does not count the node or the node is in no domain."""
+    """Return the node's domain, or None if the rule does not count the node or the node is in no domain.
+
+    If the rule's key is the hostname, a node without this label is in the domain of its name.
+    """
     assert node.node is not None
     metadata = node.node.metadata
     default_domain = metadata.name if rule.key == HOSTNAME else None

@@ -272,8 +272,11 @@ def _advise_on_cause(cause: Cause) -> Advice | None:
     if isinstance(cause.fact_data, PodInTheWay) and cause.fact_data.key:
         return _advise_on_anti_affinity(cause.fact_data)
     step = _EXTENDER if cause.plugin == EXTENDER else _find_next_step(cause)
-    if step is None:
-        return None
+    return None if step is None else _fill_in_step(step, cause)
+
+
+def _fill_in_step(step: NextStep, cause: Cause) -> Advice:
+    """Return the advice for a step, with the node and the claim of the cause if the step needs them."""
     node = cause.nearest if "{node}" in step.text else ""
     claim = _find_claim_name(cause.fact_data) if step is LOOK_AT_CLAIM else ""
     return Advice(step.kind, step.text.format(node=cause.nearest), node, claim)

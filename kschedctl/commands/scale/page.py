@@ -131,6 +131,18 @@ def _describe_rejection(rejection: GroupRefusal, figures: str, style: Style) -> 
     return ": ".join(filter(None, (rejection.plugin, ", ".join(rejection.reasons), figures)))
 
 
+def _complete_removal_reason(report: ScaleDown, name: str, node: NodeRemoval, reason: str) -> str:
+    """Return a node's reason with its ignored pods, the cause of an exhausted budget, and when it became unneeded."""
+    if ignored := report.ignored_pods.get(name):
+        remains = "otherwise empty" if reason == EMPTY else reason
+        reason = f"{remains}; {first_of(ignored)} {'ends' if len(ignored) == 1 else 'end'} with the node"
+    if node.blocking_pod and (cause := report.budget_causes.get(node.blocking_pod.pod)):
+        reason += f"; {cause}"
+    if since := report.marked_since.get(name):
+        reason += f"; marked as unneeded since {since}"
+    return reason
+
+
 def build_scale_down_page(report: ScaleDown, style: Style) -> Page:
     """Build the page of a scale-down: the headline with any warnings, and a table of the nodes, each with its reason.
 
@@ -148,17 +160,10 @@ def build_scale_down_page(report: ScaleDown, style: Style) -> Page:
     nodes = [(name, report.nodes[name]) for name in sorted(report.nodes, key=get_sort_key)]
 
     def build_row(item: tuple[str, NodeRemoval]) -> tuple[str, ...]:
-        """Return the cells for a node. Its reason includes the cause of an exhausted budget and the node's mark."""
+        """Return the cells for a node, the reason last."""
         name, node = item
         *cells, reason = _build_node_cells(report, name, is_deleted=name in deleted)
-        if ignored := report.ignored_pods.get(name):
-            remains = "otherwise empty" if reason == EMPTY else reason
-            reason = f"{remains}; {first_of(ignored)} {'ends' if len(ignored) == 1 else 'end'} with the node"
-        if node.blocking_pod and (cause := report.budget_causes.get(node.blocking_pod.pod)):
-            reason += f"; {cause}"
-        if since := report.marked_since.get(name):
-            reason += f"; marked as unneeded since {since}"
-        return *cells, reason
+        return *cells, _complete_removal_reason(report, name, node, reason)
 
     return (
         *_build_uncertainty_lines(report),

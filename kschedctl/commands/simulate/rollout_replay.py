@@ -324,24 +324,28 @@ class _RolloutReplay:
         the position of its pod.
         """
         now = self.placements[number].nanoseconds
+        nearby = [
+            NearbyPlacement(placed.position, placed.row, placed.nanoseconds - now)
+            for placed in self._placed[-2 * MAX_NEARBY :]
+            if self.view.node[placed.position] == placed.row
+        ]
+        nearby += self._list_later_placements(number)
+        return [other for other in nearby if other.position != position and abs(other.nanoseconds) < NEARBY_NANOSECONDS]
+
+    def _list_later_placements(self, number: int) -> list[NearbyPlacement]:
+        """Return the last of the placements after the one at index `number` for each pod that has no node yet.
+
+        At most `2 * MAX_NEARBY` placements are examined.
+        """
+        now = self.placements[number].nanoseconds
         pod_index, node_index = self.view.pods.index, self.view.nodes.index
-        nearby = []
-
-        # Before it: pods that are still on their node
-        for placed in self._placed[-2 * MAX_NEARBY :]:
-            if self.view.node[placed.position] == placed.row:
-                nearby.append(NearbyPlacement(placed.position, placed.row, placed.nanoseconds - now))
-
-        # After it: pods that have no node yet. A later placement of the same pod replaces an earlier one.
         later_by_pod: dict[Position, NearbyPlacement] = {}
         for placement in self.placements[number + 1 : number + 1 + 2 * MAX_NEARBY]:
             if placement.pod in pod_index and placement.node in node_index:
                 later_pod = pod_index[placement.pod]
                 delay = max(placement.nanoseconds - now, 1)  # only a positive delay means "after"
                 later_by_pod[later_pod] = NearbyPlacement(later_pod, Row(node_index[placement.node]), delay)
-        nearby += [later for later in later_by_pod.values() if not self.view.has_node(later.position)]
-
-        return [other for other in nearby if other.position != position and abs(other.nanoseconds) < NEARBY_NANOSECONDS]
+        return [later for later in later_by_pod.values() if not self.view.has_node(later.position)]
 
     def _compare_reordered(
         self, number: int, position: Position, row: Row, moved: Sequence[NearbyPlacement]

@@ -232,6 +232,7 @@ def build_stored_pod(pod: Pod, view: Fork) -> Pod:
         return stored
     from kschedctl.replay.controllers.creation import admit_pod  # noqa: PLC0415 - only for pods to be created
 
+    # The API server merges label keys into the selectors of a pod when it creates the pod
     return view.merge_label_keys(view.build_stored_pod(admit_pod(pod, view.cluster)))
 
 

@@ -243,8 +243,9 @@ class Assignment:
         return "; ".join(messages)
 
     def describe_attempts(self) -> str:
-        """List the flavors that did not fit or had to borrow, by pod set, in the format of Kueue's QuotaReserved
-        event.
+        """List, by pod set, the flavors that did not fit or had to borrow.
+
+        The format is that of Kueue's QuotaReserved event. Pod sets without such flavors are left out.
         """
         pod_sets = []
         for pod_set in self.pod_sets:

@@ -212,7 +212,8 @@ class WorkloadBuilder:
 def _build_custom_resource_pod_sets(owner: Owner, operated: OperatedPodSets, gates: FeatureGates) -> list[KueuePodSet]:
     """Build the pod sets of a custom resource.
 
-    Raises NotIntegratedError if the pod sets are unknown, and InputError if an annotation of a pod template is invalid.
+    Raises NotIntegratedError if the pod sets are unknown or there are none, and InputError if an annotation of a pod
+    template is invalid.
     """
     if operated.problem:
         raise NotIntegratedError(operated.problem)

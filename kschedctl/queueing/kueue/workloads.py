@@ -295,9 +295,9 @@ def reserve_quota(workload: WorkloadState, admission: QuotaAdmission, now: int) 
 
 
 def release_quota(workload: WorkloadState, reason: str, message: str, gates: FeatureGates, now: int) -> WorkloadState:
-    """Return the Workload without quota. Its condition QuotaReserved gets the reason and the message.
+    """Return the Workload without quota, with its conditions QuotaReserved and Admitted updated.
 
-    Upstream: UnsetQuotaReservationWithCondition.
+    QuotaReserved becomes false, with the reason and the message. Upstream: UnsetQuotaReservationWithCondition.
     """
     workload = replace(workload, admission=None).with_condition(
         ConditionType.QUOTA_RESERVED, WorkloadCondition(status=False, reason=reason, message=message, since=now)
@@ -443,8 +443,9 @@ class WorkloadInfo:
 def build_workload_info(workload: WorkloadState, settings: ResourceSettings, gates: FeatureGates) -> WorkloadInfo:
     """Build the WorkloadInfo of a Workload, with the total requests of its pod sets.
 
-    The requests are taken from its admission or, if it has none, computed from its pod templates. Raises QuantityError
-    if a request is malformed.
+    The requests are taken from its admission or, if it has none, computed from its pod templates. With the gate
+    SchedulingEquivalenceHashing, the WorkloadInfo also gets a shape key. Raises QuantityError if a request is
+    malformed.
     """
     if workload.admission is not None:
         pod_sets = _compute_admitted_requests(workload, workload.admission, gates)

@@ -575,17 +575,6 @@ class Admissions:
         something unknown are skipped. Validation is skipped where it cannot fail, and for requests that are not
         `in_full`. `quotas` overrides the current quotas.
         """
-        skipped = self._find_undecidable_plugins(create_request.namespace, written=create_request.in_full)
-        if create_request.manifest["kind"] == "Pod":
-            skipped.update(
-                iter_undecidable_plugins_for_pod(
-                    self._cluster, create_request.namespace, object_at(create_request.manifest, "spec")
-                )
-            )
-        if not create_request.in_full:  # these look at fields that scheduling does not read
-            skipped |= {VALIDATION, POD_SECURITY, SERVICE_ACCOUNT_PLUGIN}
-        if not self._cluster.list_in_namespace("limit_ranges", create_request.namespace):
-            skipped.add(VALIDATION)  # manifests were validated when they were read; only defaults can invalidate them
         if quotas is None:
             quotas = self._list_replayable_quotas(create_request)
         outcomes = iter_admission_outcomes(
@@ -593,10 +582,26 @@ class Admissions:
             create_request.manifest,
             create_request.namespace,
             quotas=quotas,
-            skipped=skipped,
+            skipped=self._choose_skipped_plugins(create_request),
             annotated=False,
         )
         return list(outcomes)
+
+    def _choose_skipped_plugins(self, create_request: CreateRequest) -> set[str]:
+        """Return the admission plugins that are not replayed for a request.
+
+        These are plugins that depend on something unknown, and for a request that is not `in_full` the plugins that
+        look at fields that scheduling does not read. Validation is skipped where it cannot fail.
+        """
+        namespace, manifest = create_request.namespace, create_request.manifest
+        skipped = self._find_undecidable_plugins(namespace, written=create_request.in_full)
+        if manifest["kind"] == "Pod":
+            skipped.update(iter_undecidable_plugins_for_pod(self._cluster, namespace, object_at(manifest, "spec")))
+        if not create_request.in_full:
+            skipped |= {VALIDATION, POD_SECURITY, SERVICE_ACCOUNT_PLUGIN}
+        if not self._cluster.list_in_namespace("limit_ranges", namespace):
+            skipped.add(VALIDATION)  # manifests were validated when they were read; only defaults can invalidate them
+        return skipped
 
     def release(self, pods: Collection[Pod]) -> None:
         """Give the resources of deleted pods back to their quotas."""

@@ -177,8 +177,8 @@ def _copy_node(model: Node, name: str, labels: Mapping[str, str]) -> Node:
     Taints of the model's current state are left out, and so are its annotations and its provider ID.
     """
     meta = ObjectMeta(name, labels={**model.metadata.labels, HOSTNAME: name, **labels})
-    passing_taint_keys = (UNSCHEDULABLE_TAINT.key, NOT_READY_TAINT, UNREACHABLE_TAINT, OUT_OF_SERVICE_TAINT)
-    taints = tuple(taint for taint in model.spec.taints if taint.key not in passing_taint_keys)
+    temporary_taint_keys = (UNSCHEDULABLE_TAINT.key, NOT_READY_TAINT, UNREACHABLE_TAINT, OUT_OF_SERVICE_TAINT)
+    taints = tuple(taint for taint in model.spec.taints if taint.key not in temporary_taint_keys)
     conditions = tuple(
         replace(condition, status="True") if condition.type == "Ready" else condition
         for condition in model.status.conditions

@@ -63,7 +63,7 @@ _STRIPE = 4
 _WORD = 8
 """Bytes per word."""
 
-_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH = (
+_PRIME_1, _PRIME_2, _PRIME_3, _PRIME_4, _PRIME_5 = (
     np.uint64(prime)
     for prime in (
         0x9E3779B185EBCA87,
@@ -395,24 +395,24 @@ def _hash_octets(octets: _Octets, seeds: _Hashes | None = None) -> _Hashes:
 
     # Hash whole stripes of four words, then the remaining words.
     stripes_end = length // (_STRIPE * _WORD) * _STRIPE
-    digest = _hash_stripes(words[:, :stripes_end], seeds) if stripes_end else seeds + _FIFTH
+    digest = _hash_stripes(words[:, :stripes_end], seeds) if stripes_end else seeds + _PRIME_5
     digest = digest + np.uint64(length)
     for word in words[:, stripes_end:].T:
-        digest = _rotate_left(digest ^ _mix_word(np.zeros_like(word), word), 27) * _FIRST + _FOURTH
+        digest = _rotate_left(digest ^ _mix_word(np.zeros_like(word), word), 27) * _PRIME_1 + _PRIME_4
 
     # Hash the remaining octets, which are fewer than a word has: half a word, then single octets.
     remaining_octets = octets[:, words_end:]
     half_size = _WORD // 2
     if remaining_octets.shape[1] >= half_size:
         half_word = np.ascontiguousarray(remaining_octets[:, :half_size]).view("<u4")[:, 0].astype(np.uint64)
-        digest = _rotate_left(digest ^ half_word * _FIRST, 23) * _SECOND + _THIRD
+        digest = _rotate_left(digest ^ half_word * _PRIME_1, 23) * _PRIME_2 + _PRIME_3
         remaining_octets = remaining_octets[:, half_size:]
     for octet in remaining_octets.T:
-        digest = _rotate_left(digest ^ octet.astype(np.uint64) * _FIFTH, 11) * _FIRST
+        digest = _rotate_left(digest ^ octet.astype(np.uint64) * _PRIME_5, 11) * _PRIME_1
 
     # Mix the bits of the result, which XXH64 calls the final avalanche.
-    digest = (digest ^ digest >> np.uint64(33)) * _SECOND
-    digest = (digest ^ digest >> np.uint64(29)) * _THIRD
+    digest = (digest ^ digest >> np.uint64(33)) * _PRIME_2
+    digest = (digest ^ digest >> np.uint64(29)) * _PRIME_3
     return digest ^ digest >> np.uint64(32)
 
 
@@ -422,7 +422,7 @@ def _hash_stripes(words: _Hashes, seeds: _Hashes) -> _Hashes:
     This is the main loop of XXH64. The rotations and the order of the primes are part of its definition.
     """
     # The specification calls the lanes accumulators.
-    lanes = [seeds + _FIRST + _SECOND, seeds + _SECOND, seeds, seeds - _FIRST]
+    lanes = [seeds + _PRIME_1 + _PRIME_2, seeds + _PRIME_2, seeds, seeds - _PRIME_1]
     for index, word in enumerate(words.T):
         lane_index = index % _STRIPE
         lanes[lane_index] = _mix_word(lanes[lane_index], word)
@@ -432,13 +432,13 @@ def _hash_stripes(words: _Hashes, seeds: _Hashes) -> _Hashes:
     # The specification calls this step mergeAccumulator: each lane is one round's input to an empty lane.
     for lane in lanes:
         mixed_lane = _mix_word(np.zeros_like(lane), lane)
-        digest = (digest ^ mixed_lane) * _FIRST + _FOURTH
+        digest = (digest ^ mixed_lane) * _PRIME_1 + _PRIME_4
     return digest
 
 
 def _mix_word(lane: _Hashes, word: _Hashes) -> _Hashes:
     """Mix a word into a lane, which is one round of XXH64."""
-    return _rotate_left(lane + word * _SECOND, 31) * _FIRST
+    return _rotate_left(lane + word * _PRIME_2, 31) * _PRIME_1
 
 
 def _rotate_left(value: _Hashes, bits: int) -> _Hashes:

@@ -217,6 +217,7 @@ def _choose_context(merged: Any, access: Access, where: str) -> str:
     name = access.context or _find_current_context(where)
     contexts = merged.value["contexts"]
     entry = next((context for context in contexts if context["name"] == name), None)
+    # With --cluster and no --context, a missing current context is no error, since a context is created below
     if entry is None and (access.context or not access.cluster):
         problem = f'no context "{name}"' if name else "no current context"
         raise ClusterError(problem, where=where, hint=_describe_choices(contexts))

@@ -76,6 +76,25 @@ class TopologyTree(NamedTuple):
         return self.keys.index(key) if key in self.keys else None
 
 
+def _sum_leaf_capacities(
+    nodes_by_leaf: Sequence[Sequence[Node]], more_resources: Iterable[str]
+) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """Return the resources, and the total allocatable amounts (resources, leaves) of the nodes of each leaf.
+
+    The resources are ``more_resources``, followed by other resources of the nodes. Raises QuantityError if a quantity
+    is malformed.
+    """
+    amounts_by_leaf = [[parse_requests(node.status.allocatable) for node in nodes] for nodes in nodes_by_leaf]
+    resources = tuple(dict.fromkeys(chain(more_resources, *chain.from_iterable(amounts_by_leaf))))
+    row_by_resource = {resource: row for row, resource in enumerate(resources)}
+    capacity = np.zeros((len(resources), len(nodes_by_leaf)), dtype=np.int64)
+    for leaf_index, node_amounts in enumerate(amounts_by_leaf):
+        for amounts in node_amounts:
+            for resource, amount in amounts.items():
+                capacity[row_by_resource[resource], leaf_index] += amount
+    return resources, capacity
+
+
 def build_topology_tree(
     flavor: ResourceFlavor, topology: Topology, nodes: Iterable[Node], more_resources: Iterable[str]
 ) -> TopologyTree:
@@ -94,16 +113,7 @@ def build_topology_tree(
     members = _group_nodes_by_leaf(selected_nodes, keys)
     leaves = sorted(members)
 
-    # The resources are those of all nodes, after those that pods may request
-    node_amounts: list[tuple[int, Requests]] = []  # leaf index and allocatable amounts of each node
-    for index, leaf in enumerate(leaves):
-        node_amounts += [(index, parse_requests(node.status.allocatable)) for node in members[leaf]]
-    resources = tuple(dict.fromkeys(chain(more_resources, *(amounts for _, amounts in node_amounts))))
-    rows = {resource: row for row, resource in enumerate(resources)}
-    capacity = np.zeros((len(resources), len(leaves)), dtype=np.int64)
-    for index, amounts in node_amounts:
-        for resource, amount in amounts.items():
-            capacity[rows[resource], index] += amount
+    resources, capacity = _sum_leaf_capacities([members[leaf] for leaf in leaves], more_resources)
     return TopologyTree(
         name=topology.metadata.name,
         keys=keys,

@@ -381,11 +381,11 @@ class VisibleDevices:
     @cached_property
     def _shared_counter_slices_by_pool(self) -> dict[PoolId, tuple[int, ...]]:
         """The indices of the slices with shared counters that every node sees, by pool."""
-        by_pool: dict[PoolId, tuple[int, ...]] = {}
+        indices_by_pool: dict[PoolId, list[int]] = {}
         for indexed_slice in self.devices.enabled_slices:
-            if self._is_visible_everywhere(indexed_slice):
-                by_pool[indexed_slice.pool] = (*by_pool.get(indexed_slice.pool, ()), indexed_slice.index)
-        return by_pool
+            if self._is_visible_everywhere(indexed_slice):  # only slices with shared counters are
+                indices_by_pool.setdefault(indexed_slice.pool, []).append(indexed_slice.index)
+        return {pool_id: tuple(indices) for pool_id, indices in indices_by_pool.items()}
 
     @cached_property
     def _unusable_counter_pools(self) -> dict[PoolId, Pool]:
