@@ -408,7 +408,7 @@ def test_who_was_driven_away_may_not_borrow_again() -> None:
     lent = [*LENT[:-1], pod("a/web", {"cpu": 2}, 2 * HIGH)]
     cluster = Cluster.from_objects([*lent, *map(owned, BORROWED)], config=CONFIG, other_builds=True)
     found = settle(cluster)
-    assert (found.placed, found.evicted, set(found.waiting)) == (1, 1, {"b/p0"})
+    assert (found.placed, found.evicted, set(found.waiting)) == (1, ("b/p0",), {"b/p0"})
 
 
 def test_a_borrower_of_higher_priority_takes_the_room_again() -> None:
