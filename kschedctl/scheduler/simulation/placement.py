@@ -40,6 +40,8 @@ CACHED_KINDS_WHEN_CLOSING = 32 * CACHED_KINDS
 """Number of cached kinds if nodes are closed in turn, when all kinds come repeatedly and need little memory."""
 FULL_CYCLES_PER_KIND = 2
 """Number of identical pods that get full cycles before answers are cached for the further ones."""
+MAX_FULL_CYCLES_WITH_NODE = 100
+"""The number of full cycles that find a node after which no more are run, since most pods seem to fit."""
 NODE_DOES_NOT_EXIST = (
     "the best node does not exist: an extender returned it, and kube-scheduler would bind the pod to it"
 )
@@ -72,6 +74,8 @@ class Placements(IncomingPods):
         self._claim_users: dict[int | None, bool] = {}
         self._full_cycle_counts: Counter[tuple[FrameworkLike, int | None]] = Counter()
         """How many pods of each kind got a full cycle although cached answers would have sufficed."""
+        self._full_cycles_with_node = 0
+        """How many of these full cycles found a node."""
         self._latest_cycle: _LatestCycle | None = None
         self._victim_cache = VictimCache()
         self.unheard: dict[Unknown, None] = {}
@@ -139,7 +143,9 @@ class Placements(IncomingPods):
             return self._choose_by_full_cycle(framework, position)
         if self._is_full_cycle_faster(framework, info):
             self._full_cycle_counts[framework, info.alike] += 1
-            return self._choose_by_full_cycle(framework, position, keeps_cycle=True)
+            choice = self._choose_by_full_cycle(framework, position, keeps_cycle=True)
+            self._full_cycles_with_node += choice is not None
+            return choice
         try:
             alike_pods = self._get_alike_pods(framework, info, number)
             if row != NO_ROW:  # the nominated node is tried first
@@ -155,7 +161,8 @@ class Placements(IncomingPods):
         """Return whether a full cycle takes less time than preparing cached answers for identical pods.
 
         This is assumed for the first FULL_CYCLES_PER_KIND pods of a kind. If such a pod fits nowhere, its cycle also
-        serves the search for victims.
+        serves the search for victims. It is no longer assumed after MAX_FULL_CYCLES_WITH_NODE full cycles that found a
+        node, because many kinds have more pods.
 
         Return False if a later call for the same pod may need another cycle although no pod has moved: if only some
         nodes are searched, if pods are nominated, or if there are gangs. Also return False if many forks or states of
@@ -165,6 +172,8 @@ class Placements(IncomingPods):
         shares_answers = view.part_of is not None or view.closed is not None
         has_groups = view.group_since is not None or view.gang_history is not None
         if self.sampling or shares_answers or has_groups or self._nominated_before or self._has_nominations:
+            return False
+        if self._full_cycles_with_node >= MAX_FULL_CYCLES_WITH_NODE:
             return False
         key = framework, info.alike
         return self._full_cycle_counts[key] < FULL_CYCLES_PER_KIND and key not in self._alike_pods_cache
