@@ -311,9 +311,10 @@ def _advise_on_spread_constraint(fact: TooSkewed) -> Advice | None:
 def _advise_on_anti_affinity(fact: PodInTheWay) -> Advice:
     """Return the advice to keep pods apart in smaller domains, or in more of them.
 
-    >>> print(_advise_on_anti_affinity(PodInTheWay("d/p", 0, "topology.kubernetes.io/zone", "a", "app=web")).text)
-    The pod's anti-affinity rules out every topology.kubernetes.io/zone that runs a pod with app=web: add a node with
-    room for the pod in another topology.kubernetes.io/zone, reduce replicas, or make the anti-affinity term preferred
+    >>> advice = _advise_on_anti_affinity(PodInTheWay("d/p", 0, "zone", "a", "app=web"))
+    >>> print(*advice.text.split(": "), sep="\\n")
+    The pod's anti-affinity rules out every zone that runs a pod with app=web
+    add a node with room for the pod in another zone, reduce replicas, or make the anti-affinity term preferred
     """
     is_per_node = fact.key == HOSTNAME
     new_node = "add a node with room for the pod" + ("" if is_per_node else f" in another {fact.key}")

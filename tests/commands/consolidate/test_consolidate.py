@@ -551,7 +551,7 @@ def test_the_answer_depends_on_waiting_pods_of_other_schedulers() -> None:
     waiting["spec"]["schedulerName"] = "volcano"
     report = consolidated([node("n1"), node("n2"), waiting])
     assert names(report) == ["n1"]
-    condition = ", unless Pod d/train, which is waiting and was not simulated, needs the capacity"
+    condition = ", unless Pod d/train, which was not simulated, needs the capacity"
     assert str(report) == report.summary().headline == f"1 of 2 nodes could be removed{condition}"
 
 

@@ -127,13 +127,13 @@ def describe_condition(uncounted: Sequence[str]) -> str:
     """Return the condition that the answer depends on, as a clause that follows the answer, or "".
 
     >>> describe_condition(("PodGroup ml/small",))
-    ', unless PodGroup ml/small, which is waiting and was not simulated, needs the capacity'
+    ', unless PodGroup ml/small, which was not simulated, needs the capacity'
     """
     if not uncounted:
         return ""
     need = agreeing(
         len(uncounted),
-        "which is waiting and was not simulated, needs",
-        "which are waiting and were not simulated, need",
+        "which was not simulated, needs",
+        "which were not simulated, need",
     )
     return f", unless {first_few(uncounted)}, {need} the capacity"
