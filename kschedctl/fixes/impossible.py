@@ -78,7 +78,8 @@ def explain_too_large_requests(base: RemedyTrial, *, fits_new_machine: bool = Fa
         for rejection in tried.find_rejections():
             if isinstance(rejection.fact, Insufficient) and rejection.fact.exceeds_every_node:
                 first_facts.setdefault(rejection.fact.resource, rejection.fact)
-    return tuple(f"room: {_describe_shortage(fact, doubted=not fits_new_machine)}" for fact in first_facts.values())
+    shortages = (_describe_shortage(fact, doubted=not fits_new_machine) for fact in first_facts.values())
+    return tuple(f"freeing room on existing nodes: {shortage}" for shortage in shortages)
 
 
 def _describe_shortage(fact: Insufficient, doubted: bool = False) -> str:

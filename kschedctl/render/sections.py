@@ -283,7 +283,7 @@ def build_preempted_section(evicted: Sequence[EvictedPod], style: Style, chain: 
     if replacements preempt other pods or return to their old nodes.
     """
     displaced = [pod.pod for pod in evicted if not pod.was_terminating]
-    title = "Evicted by preemption"
+    title = "Preempted pods"
     if len(displaced) > len({*displaced}):  # a replacement is listed under the name of the pod that it replaces
         title += f", {counted(len(displaced), 'eviction')} of {counted(len({*displaced}), 'pod')}"
     page = build_struct_table(evicted, style, {"target": _build_replacement_cell}, title=title, full=False)
@@ -301,7 +301,7 @@ def build_preempted_section(evicted: Sequence[EvictedPod], style: Style, chain: 
 def _build_replacement_cell(evicted: EvictedPod) -> Cell:
     """Return the node of the replacement or, if there is none, what happens to the pod instead."""
     if evicted.was_terminating:
-        return Marked("already terminating", Tone.FAINT)
+        return Marked("was already terminating", Tone.FAINT)
     if evicted.fate == EvictionFate.LOST:
         return Marked("not recreated", Tone.BAD)
     return evicted.target or Marked(evicted.fate, Tone.BAD)
@@ -429,7 +429,7 @@ def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style, fitt
     if not pools:
         return ()
     fitting_pods = counted(fitting, "pending pod that fits", "pending pods that fit")
-    note = f"The values after the arrows include {fitting_pods} without these changes."
+    note = f"The after values also include {fitting_pods} without these changes."
     changes: dict[str, dict[str, float]] = {
         pool.pool or NO_POOL[""]: {"before": pool.nodes_before, "after": pool.nodes_after}
         for pool in pools
@@ -448,7 +448,7 @@ def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style, fitt
     number = sum(pool.cordoned for pool in pools)
     cordoned_note = (
         f"Not counted: {join_words(cordoned)}, with {agreeing(number, 'its', 'their')} pods. Pods that move off "
-        f"{agreeing(number, 'it', 'them')} are counted in the values after the arrows."
+        f"{agreeing(number, 'it', 'them')} count on their new nodes."
     )
     return (
         *build_table(pools, columns, _build_pool_row, limit=None, title="Pools, before → after"),

@@ -223,7 +223,8 @@ class ScaleUp(Report, frozen=True):
         which = f": {first_few(helped)}" if helped else ""
         text = f"for {len(helped):,} of {pods}{which}"
         if self.remaining:
-            text += f"; no group grows for {counted(len(self.remaining), 'other')}"
+            remaining = len(self.remaining)
+            text += f"; {counted(remaining, 'other')} {agreeing(remaining, 'triggers', 'trigger')} no scale-up"
         if self.still_pending:
             text += f"; {counted(len(self.still_pending), 'other')} would still wait"
         fitting = len(self.filtered_out) - len(self.ignored)

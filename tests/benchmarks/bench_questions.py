@@ -19,7 +19,7 @@ from statistics import median
 from typing import NamedTuple
 
 TOPIC = Path(__file__).parents[2] / "kschedctl" / "cli" / "topics" / "speed.md"
-HEADER = ("| Question | CPU time | Peak memory | Ratio to reading the snapshot |", "|---|---|---|---|")
+HEADER = ("| Question | CPU time | Peak memory | Multiple of the time to read the snapshot |", "|---|---|---|---|")
 SMALL_POD = {"cpu": "100m", "memory": "128Mi"}
 WIDE_POD = {"cpu": "900m", "memory": "256Mi"}
 
@@ -117,7 +117,9 @@ def main() -> None:
                 continue
             usage = measure_median(arguments, options.runs)
             ratio = usage.cpu_seconds / reading.cpu_seconds
-            rows.append(f"| `{name}` | {usage.cpu_seconds:.1f} s | {usage.peak_mebibytes:,.0f} MiB | {ratio:.1f} |")
+            command, comma, details = name.partition(",")
+            label = f"`{command}`{comma}{details}"
+            rows.append(f"| {label} | {usage.cpu_seconds:.1f} s | {usage.peak_mebibytes:,.0f} MiB | {ratio:.1f} |")
             print(rows[-1], flush=True)
     if options.update:
         replace_table(rows)

@@ -77,7 +77,7 @@ def build_drains_section(audited: AuditedCluster) -> DrainsSection:
     strict_budgets = find_strict_budgets(evictions)
     unready = tuple(_iter_unready_nodes(evictions.simulation.view))
     return DrainsSection(
-        title="Nodes that are not ready, and drains that budgets block" if unready else "Drains that budgets block",
+        title="Nodes that are not ready, and blocked drains" if unready else "Drains blocked by PodDisruptionBudgets",
         headline=_build_headline(unready, blocked, len(budgets), len(audited.cluster.nodes)),
         unready=unready,
         blocked=blocked,

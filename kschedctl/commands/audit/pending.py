@@ -98,7 +98,7 @@ def _look_up_gate_holder(gate: str, namespace: str) -> GateHolder:
 CAUSES = {
     "stuck": "stuck although a node fits",
     "error": "with an error",
-    "unserved": "naming an unknown scheduler",
+    "unserved": "with an unknown scheduler name",
     "gang": "waiting for the rest of the gang",
     "unschedulable": "unschedulable",
     "preemption": "waiting until preempted pods are gone",

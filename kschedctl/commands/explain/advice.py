@@ -311,12 +311,20 @@ def _advise_on_spread_constraint(fact: TooSkewed) -> Advice | None:
 def _advise_on_anti_affinity(fact: PodInTheWay) -> Advice:
     """Return the advice to keep pods apart in smaller domains, or in more of them.
 
-    >>> _advise_on_anti_affinity(PodInTheWay("d/p", 0, "topology.kubernetes.io/zone", "a")).text[42:91]
-    'add a node in another topology.kubernetes.io/zone'
+    >>> advice = _advise_on_anti_affinity(PodInTheWay("d/p", 0, "zone", "a", "app=web"))
+    >>> print(*advice.text.split(": "), sep="\\n")
+    The pod's anti-affinity rules out every zone that runs a pod with app=web
+    add a node with room for the pod in another zone, reduce replicas, or make the anti-affinity term preferred
     """
-    new_node = "add a node" if fact.key == HOSTNAME else f"add a node in another {fact.key}"
-    term = f"the anti-affinity term of {fact.pod}" if fact.of_existing_pod else "its anti-affinity term"
-    text = f"The pod fits only where no such pod runs: {new_node}, reduce replicas, or make {term} preferred"
+    is_per_node = fact.key == HOSTNAME
+    new_node = "add a node with room for the pod" + ("" if is_per_node else f" in another {fact.key}")
+    domain = "node" if is_per_node else fact.key
+    if fact.of_existing_pod:
+        text = f"The anti-affinity of {fact.pod} keeps the pod off its {domain}"
+    else:
+        matching_pod = f"a pod with {fact.selector}" if fact.selector else "any pod"
+        text = f"The pod's anti-affinity rules out every {domain} that runs {matching_pod}"
+    text += f": {new_node}, reduce replicas, or make the anti-affinity term preferred"
     return Advice("KeepApartLess", text)
 
 

@@ -252,7 +252,7 @@ def _plot_rejections(report: Explanation, style: Style) -> tuple[Plot, ...]:
 def build_eliminations_table(eliminations: tuple[Elimination, ...], style: Style, nearest: bool = True) -> Page:
     """Build the table of reasons for rejection, with the closest node of each unless `nearest` is False."""
     is_stacked = style.narrow and nearest
-    columns = [*number_columns("nodes", "sole blocker")]
+    columns = [*number_columns("nodes", "by this only")]
     if is_stacked:
         columns.append(Column("reason"))
     else:

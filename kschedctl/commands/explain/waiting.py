@@ -243,7 +243,10 @@ def _find_unscheduled_condition(pod: Pod) -> Condition | None:
     return None
 
 
-LOOK_AT_SCHEDULER = "Check that the scheduler runs and leads (kubectl get lease -n kube-system), and read its log"
+LOOK_AT_SCHEDULER = (
+    "Check that the scheduler is running and holds its leader lease (kubectl get lease -n kube-system), "
+    "and read its log"
+)
 """What to do about a pod that fits and that kube-scheduler does not try."""
 DEFAULT_GRACE_SECONDS = 30
 FITS = "a node fits now"

@@ -47,7 +47,8 @@ class RaceOptions:
         typer.Option(
             "--expiry",
             metavar="DURATION|adaptive|never",
-            help="Time after which an assumed pod expires, such as 30s. Repeatable.  "
+            help="Time after which an assumed pod expires, such as 30s; adaptive means 30s for up to 1,000 nodes and "
+            "proportionally more for larger clusters. Repeat to compare several.  "
             f"[default: {', '.join(DEFAULT_EXPIRIES)}]",
         ),
     ] = field(default_factory=list)
@@ -65,7 +66,7 @@ class RaceOptions:
         typer.Option(
             "--informer-lag",
             metavar="DISTRIBUTION",
-            help="Time from the API server's answer to a binding until the scheduler's informer reports the bound pod, "
+            help="Delay between the API server's confirmation of a binding and the scheduler's informer seeing it, "
             "in the format of --binding-latency.  [default: same as --binding-latency]",
         ),
     ] = None

@@ -101,7 +101,7 @@ def _build_unhelped_pods_table(report: ScaleUp, style: Style) -> Page:
         lines = (f"{', '.join(groups)}: {reason}" for reason, groups in groups_by_reason.items())
         rows.append((f"{len(pods):,}", Stack((Marked(names(pods), Tone.STRONG), *lines))))
     columns = (Column("pods", right=True), Column("names, and the reason of each node group"))
-    return build_table(rows, columns, lambda row: row, style, title="Pods for which no group grows", full=False)
+    return build_table(rows, columns, lambda row: row, style, title="Pods that trigger no scale-up", full=False)
 
 
 def _group_pods_by_reasons(report: ScaleUp, style: Style) -> dict[tuple[tuple[str, str], ...], list[str]]:

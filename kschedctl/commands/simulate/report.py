@@ -49,11 +49,11 @@ class WorkloadPlacement(Document, frozen=True):
     desired: int
     created: int
     """The number of new pods."""
-    running: Annotated[int, Column()]
+    running: Annotated[int, Column("scheduled")]
     """The number of pods with a node."""
     pending: Annotated[int, Column(above=0, tone=Tone.BAD)]
     """The number of pods without a node."""
-    removed: Annotated[int, Column(above=0)] = 0
+    removed: Annotated[int, Column("old pods removed", above=0)] = 0
     """The number of pods of the old version that were removed."""
     nodes: Annotated[dict[str, int], Column(counted=True)] = msgspec.field(default_factory=dict)
     """The number of the workload's pods on each node."""
@@ -298,12 +298,14 @@ class SimulationReport(Report, frozen=True):
         if not self.placed:
             return ""
         fitting = self.left_out_fitting
+        include = f"include {agreeing(self.left_out, 'it', 'them')} with --pending"
         if fitting is None or fitting == self.left_out == 1:
-            return " and may take the room first (--pending)"
+            return f" and may take the room first ({include})"
         if not fitting:
-            return ", which fits on no node (--pending)" if self.left_out == 1 else ", none of which fits (--pending)"
+            which = agreeing(self.left_out, "which fits on no node", "none of which fits")
+            return f", {which} ({include})"
         fit = agreeing(fitting, "fits", "fit")
-        return f", {fitting:,} of which {fit} and may take the room first (--pending)"
+        return f", {fitting:,} of which {fit} and may take the room first ({include})"
 
     @property
     def evicted_pods(self) -> int:

@@ -39,6 +39,7 @@ from kschedctl.render.sections import (
 from kschedctl.render.tables import Row, build_struct_table, build_table
 from kschedctl.render.unseen_pods import build_not_created_section, iter_not_created_lines
 from kschedctl.reports.columns import Column, Tone
+from kschedctl.text.counts import counted
 
 CHANGES_SHOWN = 5
 SECTIONS_SHOWN = 10
@@ -86,7 +87,7 @@ def _build_rejector_section(rejector: RejectorReport) -> Page:
 def build_many_wake_ups_page(report: WakeUpsOfMany, style: Style) -> Page:
     """Build the page on several pods, with a row for each pod. If there are no pods, a line says so."""
     title, *scope = report.build_first_line()
-    columns = (Column("pod", keep=True), Column("state"), Column("kinds of retry triggers", right=True))
+    columns = (Column("pod", keep=True), Column("state"), Column("retried after"))
     if not report.pods:
         return (paragraph(Marked(title, Tone.GOOD), *scope), *_build_unserved_line(report))
     return (
@@ -105,7 +106,11 @@ HOW_TO_LIST_CHANGES = "To list the changes after which the scheduler retries a p
 def _build_pod_row(pod: WakeUps) -> Row:
     """Build the row of a pod: what rejected it, or else its state, and the number of kinds of changes that wake it."""
     kinds = {wake_up.words for rejector in pod.rejectors for wake_up in rejector.wake_ups}
-    return (Marked(pod.pod, Tone.STRONG), pod.state, f"{len(kinds):,}" if pod.rejectors else "")
+    return (
+        Marked(pod.pod, Tone.STRONG),
+        pod.state,
+        counted(len(kinds), "kind of change", "kinds of change") if pod.rejectors else "",
+    )
 
 
 def build_wakes_page(report: WakesOfMany, style: Style) -> Page:

@@ -50,7 +50,7 @@ SOFTENING_TEXTS = {
     "pod_anti_affinity": (
         FixKind.SOFTEN_ANTI_AFFINITY,
         "anti-affinity",
-        "the pod may run near pods that its anti-affinity selects",
+        "the pod may share a topology domain with pods that its anti-affinity selects",
     ),
 }
 """Field -> the kind of the fix that softens its terms, its name in texts, and what the fix weakens."""

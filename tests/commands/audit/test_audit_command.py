@@ -247,7 +247,7 @@ def test_html_shows_sections_with_warnings_unfolded(run: Run) -> None:
     assert [title for is_open, title in summaries if is_open] == [
         "Pending, by cause",
         "Priority tiers",
-        "Drains that budgets block",
+        "Drains blocked by PodDisruptionBudgets",
         "Fragmentation and packing",
     ]
     assert ("", "Leader") in summaries

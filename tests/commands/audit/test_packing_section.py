@@ -122,7 +122,7 @@ def test_a_node_is_emptied_and_the_next_one_has_to_take_its_pods() -> None:
     assert [(s.pool, s.nodes, s.empty, s.saves) for s in found.savings] == [("p", 1, 0, emptied.saves)]
     (spare,) = found.findings
     assert (spare.rule, spare.severity) == ("audit-packing-spare-nodes", "note")
-    assert spare.message == f"1 node can be emptied by moving 2 pods: {emptied.node}"
+    assert spare.message == f"node {emptied.node} can be emptied by moving 2 pods"
 
 
 def test_nodes_are_emptied_one_on_top_of_the_other() -> None:
@@ -251,7 +251,7 @@ def test_removable_nodes_depend_on_workloads_of_other_schedulers() -> None:
     waiting["spec"]["schedulerName"] = "volcano"
     found = section([node("n1"), node("n2"), waiting])
     assert found.waiting_workloads == ("Pod d/train-pending-0",)
-    condition = ", unless Pod d/train-pending-0 (waiting, not replayed) needs the capacity"
+    condition = ", unless Pod d/train-pending-0, which was not simulated, needs the capacity"
     assert condition in found.headline
     assert found.findings[-1].fix.startswith(f"Drain and remove it{condition}")
     assert section([node("n1"), *pods("train", 1, "", "9")]).waiting_workloads == ()
@@ -341,7 +341,7 @@ def test_spare_nodes_name_the_data_and_the_preferences_that_their_drains_disrega
     assert (emptied.loses_data, emptied.ask_to_stay) == (("d/a-n1-0",), ("d/a-n1-1",))
     (finding,) = [finding for finding in report.findings if finding.rule == "audit-packing-spare-nodes"]
     assert finding.message == (
-        "1 node can be emptied by moving 2 pods: n1, but this deletes the emptyDir data of d/a-n1-0 and "
+        "node n1 can be emptied by moving 2 pods, but this deletes the emptyDir data of d/a-n1-0 and "
         "evicts d/a-n1-1, whose annotations ask not to be evicted"
     )
 

@@ -95,7 +95,7 @@ SOUND = (
 def test_nothing_is_found_where_all_is_well() -> None:
     sound = section(*SOUND)
     assert (sound.state, sound.findings, sound.undecided) == ("sound", (), False)
-    assert sound.headline == "all 5 pods judged are where the rules allow them"
+    assert sound.headline == "all 5 placed pods comply with the scheduling rules"
     assert (sound.judged, sound.others) == (5, 0)
 
 

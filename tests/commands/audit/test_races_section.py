@@ -55,7 +55,8 @@ def test_one_scheduler_and_quick_kubelets_are_sound() -> None:
     found = section(filled(4))
     assert (found.state, found.findings, found.rivals) == ("sound", (), ())
     assert found.headline.startswith(
-        "kube-scheduler 1.36 never expires assumed pods; with an expiry of 30s, 0% of pods would be double-booked"
+        "no pods can be double-booked, since kube-scheduler 1.36 never expires assumed pods; with an expiry of 30s, "
+        "0% of pods would be"
     )
     assert found.races is not None
     assert [result.double_booked for result in found.races.results] == [0, 0]

@@ -254,7 +254,7 @@ def test_a_tainted_domain_that_counts_as_empty_is_named_with_the_policy() -> Non
     nodes = [*NODES[:4], node("c1", "c", taints=[{"key": "sick", "effect": "NoSchedule"}])]
     found = section(*pods("web", "a1", "a2", "b1", "b2", **spread("web")), nodes=nodes)
     (skewed,) = (each for each in found.findings if each.rule == "audit-topology-skew")
-    why = "c (taint sick:NoSchedule of node c1) counts as an empty domain, since nodeTaintsPolicy is Ignore"
+    why = "c (taint sick:NoSchedule of node c1) counts as empty because nodeTaintsPolicy is Ignore"
     assert skewed.message.endswith(why)
     assert skewed.fix == "Set nodeTaintsPolicy: Honor in the constraint; until then, a restart leaves pods Pending"
     (told_promise,) = found.promises

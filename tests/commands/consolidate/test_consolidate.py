@@ -393,7 +393,7 @@ def test_a_pending_pod_that_fits_counts_only_afterwards() -> None:
     assert report.fitting == 1
     assert report.pools == (PoolChange("general", 2, 1, 2, 3, 25.0, 75.0, 0.0, 0.0),)
     assert [(share.before, share.after) for share in report.requested if share.resource == "cpu"] == [(25.0, 75.0)]
-    assert "The values after the arrows include 1 pending pod that fits without these changes." in RENDERERS["table"](
+    assert "The after values also include 1 pending pod that fits without these changes." in RENDERERS["table"](
         report, Style()
     )
 
@@ -551,7 +551,7 @@ def test_the_answer_depends_on_waiting_pods_of_other_schedulers() -> None:
     waiting["spec"]["schedulerName"] = "volcano"
     report = consolidated([node("n1"), node("n2"), waiting])
     assert names(report) == ["n1"]
-    condition = ", unless Pod d/train (waiting, not replayed) needs the capacity"
+    condition = ", unless Pod d/train, which was not simulated, needs the capacity"
     assert str(report) == report.summary().headline == f"1 of 2 nodes could be removed{condition}"
 
 

@@ -79,7 +79,7 @@ def test_why_a_kind_of_remedy_cannot_exist() -> None:
     documents = [node("n1", cpu="31500m"), pod("p", cpu="64")]
     report = remedies(Cluster.from_objects(documents), "d/p")
     assert report.impossible == (
-        "room: the pod needs 64 CPUs, but the largest node has only 31.5",
+        "freeing room on existing nodes: the pod needs 64 CPUs, but the largest node has only 31.5",
         "a higher PriorityClass: none above priority 0 lets pods preempt (system classes were not tried)",
     )
     assert [each.summary for each in report.remedies] == [

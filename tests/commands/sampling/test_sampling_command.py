@@ -70,7 +70,7 @@ def test_what_was_not_read_leaves_it_open(run: Run, write: Write) -> None:
     claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
     code, out, _ = run("sampling", "web", "-f", write(*NODES, pod("web", volumes=[claim]), whole=False))
     assert code == 5
-    assert "Not certain: PersistentVolumeClaims" in out
+    assert "Not certain: the files contain no list of PersistentVolumeClaims" in out
 
 
 @pytest.mark.parametrize("options", [["--kinds", "0"], ["--max-loss", "-1"], ["--max-loss", "nan"], ["no-such-pod"]])

@@ -104,7 +104,7 @@ def test_each_pod_without_a_group_stands_once_above_its_reasons(run: Run, write:
     waiting = [pod(name, "9") | {"status": {"phase": "Pending", "conditions": unschedulable}} for name in ("p", "q")]
     file = write(*nodes, *waiting)
     output = run("scale", "up", "-f", file, "--pool-label", "example.com/crew", "--assume-complete").out
-    table = output.split("Pods for which no group grows\n")[1]
+    table = output.split("Pods that trigger no scale-up\n")[1]
     assert table.count("default/p") == table.count("default/q") == 1
     assert table.count("blue, green: the pod needs 9 CPUs") == 1
 
@@ -177,7 +177,7 @@ def test_pods_that_stay_pending_are_told_apart_in_all_forms() -> None:
     )
     assert (
         report.build_first_line()[1]
-        == "for 1 of 3 unschedulable pods: d/a; no group grows for 1 other; 1 other would still wait"
+        == "for 1 of 3 unschedulable pods: d/a; 1 other triggers no scale-up; 1 other would still wait"
     )
     summary = report.summary()
     assert summary.warnings == ("d/b stays pending although nodes are added for it; 2 new nodes would be enough",)

@@ -209,7 +209,7 @@ def test_extenders_that_were_not_asked_may_refuse_what_fits(run: Run, cluster: s
     kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     config.write_text(json.dumps({**kind, "extenders": [extender]}))
     code, out, _ = run("wakes", "fits", "-f", cluster, "--config", str(config))
-    assert (code, out.splitlines()[0][:24]) == (5, "default/fits fits now: n")
+    assert (code, out.splitlines()[0][:25]) == (5, "default/fits fits now, so")
     assert "not certain: Extenders were not called" in " ".join(out.split())
     assert run("wakes", "waits", "-f", cluster, "--config", str(config)).code == 0
     file = event(tmp_path, node("new", "4"))

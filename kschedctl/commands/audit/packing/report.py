@@ -51,12 +51,12 @@ class StrandedRoom(Document, frozen=True, kw_only=True):
     """Free capacity on nodes of a pool that none of the pods can use."""
 
     pool: Annotated[str, Column(keep=True, place=-1, words=NO_POOL)]
-    reason: Annotated[str, Column("why no pod fits")]
+    reason: Annotated[str, Column("why no typical pod fits")]
     """The reason that keeps most of the pods off these nodes."""
     nodes: Annotated[int, Column(place=-1)]
     """The number of nodes."""
     examples: Annotated[tuple[str, ...], Column("examples", beneath="such as", place=1)]
-    free: Annotated[dict[str, int], Column("free there", beneath="free")]
+    free: Annotated[dict[str, int], Column("stranded", beneath="stranded")]
 
 
 class EmptiedNode(Document, frozen=True):
@@ -127,9 +127,13 @@ def describe_condition(uncounted: Sequence[str]) -> str:
     """Return the condition that the answer depends on, as a clause that follows the answer, or "".
 
     >>> describe_condition(("PodGroup ml/small",))
-    ', unless PodGroup ml/small (waiting, not replayed) needs the capacity'
+    ', unless PodGroup ml/small, which was not simulated, needs the capacity'
     """
     if not uncounted:
         return ""
-    need = agreeing(len(uncounted), "needs", "need")
-    return f", unless {first_few(uncounted)} (waiting, not replayed) {need} the capacity"
+    need = agreeing(
+        len(uncounted),
+        "which was not simulated, needs",
+        "which were not simulated, need",
+    )
+    return f", unless {first_few(uncounted)}, {need} the capacity"

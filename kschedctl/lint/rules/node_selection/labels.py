@@ -87,7 +87,7 @@ LB_MISSPELT = Rule(
     WARNING,
     find_misspelt_node_labels,
     summary="A node label that looks like a misspelt well-known, cloud or NodePool label",
-    why="No node has the label: requirements on it keep pods Pending, and preferences have no effect.",
+    why="No node has the misspelt label: requirements on it keep pods Pending, and preferences have no effect.",
     fix="Correct the label",
     source=doc.LABELS,
 )

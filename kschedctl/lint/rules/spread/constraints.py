@@ -183,8 +183,8 @@ TS_WRONG_HOSTNAME_KEY = Rule(
     ERROR,
     for_each_workload(find_wrong_topology_keys),
     summary="topologyKey that looks like a node label but is not one",
-    why="No node has the label. Constraints with DoNotSchedule and required affinity terms leave pods Pending; other "
-    "constraints and terms have no effect.",
+    why="No node has a label with this key. Constraints with DoNotSchedule and required affinity terms leave pods "
+    "Pending; other constraints and terms have no effect.",
     fix="Write kubernetes.io/hostname or topology.kubernetes.io/zone",
     source=doc.LABELS,
     safe_fix=build_label_replacement,
@@ -367,7 +367,7 @@ TS_COUNTS_OTHERS = Rule(
     find_constraints_counting_other_workloads,
     summary="DoNotSchedule spread of two workloads, such as blue and green, that count each other's pods",
     why="The pods of one workload decide where the pods of the other may run. A rollout or scale-down of one "
-    "workload leaves pods of the other Pending, or all in one domain.",
+    "workload can leave pods of the other Pending, or put them all in one domain.",
     fix="Add the label in which the two workloads differ to labelSelector or matchLabelKeys",
     source=f"{doc.SPREAD}#consistency",
 )

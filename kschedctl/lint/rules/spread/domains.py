@@ -346,8 +346,8 @@ TS_DOMAIN_WITHOUT_ROOM = Rule(
     WARNING,
     find_domains_without_room,
     summary="DoNotSchedule spread with a domain that has no room for its share of the replicas",
-    why="No domain may have more than maxSkew pods more than the domain with the fewest, so one small domain limits "
-    "all other domains, and the surplus replicas stay Pending. Verified by replay without the pods that could move. "
+    why="A domain may exceed the domain with the fewest pods by at most maxSkew pods, so one full domain limits all "
+    "others, and the surplus replicas stay Pending. Verified by replay after removing pods that could run elsewhere. "
     "Not reported if a Cluster Autoscaler or Karpenter seems to run.",
     fix="Add nodes in this domain, lower replicas, or raise maxSkew",
     source=doc.SPREAD,

@@ -99,7 +99,7 @@ class PodInTheWay(Fact, frozen=True):
         >>> print(PodInTheWay("shop/web", 2, "zone", "a", "app=db", of_existing_pod=True).describe())
         the anti-affinity of shop/web and 2 more pods in zone=a keeps out pods matching app=db
         >>> PodInTheWay("shop/web", 0, "zone", "a", "app=web").describe()
-        'the anti-affinity of the pod (app=web) keeps it away from shop/web in zone=a'
+        "the pod's anti-affinity to app=web keeps it away from shop/web in zone=a"
         >>> PodInTheWay().describe()
         'a nominated pod is in the same topology'
         """
@@ -110,7 +110,7 @@ class PodInTheWay(Fact, frozen=True):
         if self.of_existing_pod:
             kept_out = f"pods matching {self.selector}" if self.selector else "all pods"
             return f"the anti-affinity of {pods} in {location} keeps out {kept_out}"
-        return f"the anti-affinity of the pod ({self.selector or 'all pods'}) keeps it away from {pods} in {location}"
+        return f"the pod's anti-affinity to {self.selector or 'all pods'} keeps it away from {pods} in {location}"
 
 
 REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"

@@ -33,7 +33,7 @@ COMPARES_WITH_OLD_NODE = ByVersion(
     (("", False), ("1.33", True)),
 )
 CHECKS_BOTH_WAYS = ByVersion(
-    "the queueing hint takes the pod's own updates, nominated pods and the anti-affinity of deleted pods into account",
+    "the queueing hint considers updates to the pod, nominated pods, and the anti-affinity of deleted pods",
     (("", False), ("1.36", True)),
 )
 ONE_TERM_SUFFICES = ByVersion(

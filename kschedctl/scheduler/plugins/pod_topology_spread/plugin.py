@@ -89,10 +89,8 @@ from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
-COUNTS_NOMINATED = ByVersion("the queueing hint takes nominated pods into account", (("", False), ("1.36", True)))
-COUNTS_ITSELF = ByVersion(
-    "the queueing hint takes changes of the rejected pod itself into account", (("", False), ("1.32", True))
-)
+COUNTS_NOMINATED = ByVersion("the queueing hint considers nominated pods", (("", False), ("1.36", True)))
+COUNTS_ITSELF = ByVersion("the queueing hint considers updates to the rejected pod", (("", False), ("1.32", True)))
 
 
 class PodTopologySpreadArgs(PluginArgs, frozen=True):
