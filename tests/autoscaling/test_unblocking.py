@@ -148,7 +148,7 @@ def test_a_group_at_its_maximum_says_for_which_pods_raising_it_helps() -> None:
     report = kschedctl.scale_up(cluster, groups, now=NOW)
     assert report.would_accept == {"default/fits": ("g",)}
     assert report.describe_skipped_group("default/fits", "g").endswith("one more node would take it")
-    assert "one more node would not take it either: needs 16 CPUs" in report.describe_skipped_group(
+    assert "one more node would not take it either: the pod needs 16 CPUs" in report.describe_skipped_group(
         "default/large", "g"
     )
     whys = {pods.such_as: pods.why for pods in report.summary().pods}

@@ -65,7 +65,10 @@ def test_a_larger_node_has_room_for_the_pods_ahead() -> None:
     documents = [small.node("n1"), small.pod("full", "n1", cpu="4", priority=10), *ahead, small.pod("large", cpu="5")]
     fixes = explain(Cluster.from_objects(documents), "d/large", remedies=True).remedies
     larger = next(fix for fix in fixes if fix.kinds == ("AddNode",))
-    assert (larger.summary, larger.holds) == ("Add a node like n1 (pool p) but with 7 CPUs", True)
+    assert (larger.summary, larger.holds) == (
+        "Add a node like n1 (pool p) but with 7 CPUs (with room for 2 pods ahead in the queue)",
+        True,
+    )
 
 
 def test_trying_the_concerned_pods_alone_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

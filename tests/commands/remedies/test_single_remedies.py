@@ -144,7 +144,7 @@ CASES: dict[str, tuple[str, Json, list[Json]]] = {
         [node("n1"), *ELSEWHERE],
     ),
     "a rolling update": (
-        "keep away only from pods of its own revision (matchLabelKeys: pod-template-hash, term 1)",
+        "keep the pod away only from pods of its own revision (matchLabelKeys: pod-template-hash, term 1)",
         asked(**apart({"app": "web"})),
         [node("n1"), WEB],
     ),

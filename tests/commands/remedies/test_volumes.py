@@ -349,7 +349,7 @@ def test_a_new_volume_is_a_manifest_to_complete(source: Json, field: str) -> Non
     (remedy,) = (remedy for remedy in told if remedy.kinds == ("CreateVolume",))
     assert remedy.commands == ()
     assert remedy.needs_values == (f"{field} of PersistentVolume data-volume",)
-    assert remedy.weakens == f"not verified: fill in {field} of PersistentVolume data-volume first"
+    assert remedy.weakens == f"not verified until you fill in {field} of PersistentVolume data-volume"
     (manifest,) = remedy.manifests
     assert explain_rejected_creation(manifest)
     assert not explain_rejected_creation(completed(manifest))
@@ -404,5 +404,5 @@ def test_a_directory_of_each_node_is_no_place_for_data(on: Json | None) -> None:
     other["spec"]["claimRef"] = {"namespace": "d", "name": "another", "uid": "another"}
     report = remedies(Cluster.from_objects([node("n1"), LOCAL, claim(), other, ASKED]), "d/asked", RemedyCriteria(1))
     remedy = next(each for each in report.remedies if each.kinds == ("CreateVolume",))
-    warning = "its hostPath is another directory on each node, so that a pod that moves leaves its data behind"
+    warning = "a hostPath is a different directory on each node, so a pod that moves leaves its data behind"
     assert (warning in remedy.drawbacks) is (on is None)

@@ -41,7 +41,7 @@ def test_the_live_cluster_is_the_default(run: Run) -> None:
     assert json.loads(out)["pod"] == "lab/p01-cpu"
     code, out, _ = run("explain")
     assert out.startswith("30 pods pending in namespace lab")
-    assert "incomplete: Deployments, DaemonSets are not served" in out  # of what could not be created
+    assert "Incomplete: Deployments and DaemonSets are not served" in out  # of what could not be created
     assert run("explain", "shop/nope")[2].startswith('error: pod "shop/nope" not found')
 
 
@@ -135,7 +135,7 @@ def test_a_manifest_goes_to_the_live_cluster_and_the_namespace_of_its_context(ru
     assert (document["pod"], document["verdict"], len(document["nodeOrder"])) == ("lab/x-new-0", "Schedulable", 12)
     assert [each["kind"] for each in document["unknown"]] == ["ResourceQuota", "LimitRange", "ServiceAccount"]
     said = " ".join(run("explain", "-f", str(file))[1].split())
-    assert said.startswith("lab/x-new-0 Schedulable, but not certain: ResourceQuotas, LimitRanges, ServiceAccounts ")
+    assert said.startswith("lab/x-new-0 Schedulable, but not certain: ResourceQuotas, LimitRanges and ServiceAccounts ")
 
 
 def test_what_the_live_scheduler_runs_with_is_viewed(run: Run) -> None:
