@@ -99,7 +99,7 @@ def test_watch_answers_again_when_the_verdict_changes(run: Run, monkeypatch: pyt
     """The same pod again says nothing new; smaller, it fits; then it is bound, and the watch is over."""
     monkeypatch.setattr(live_follow, "SETTLE_SECONDS", 0.05)
     chunks = (event("MODIFIED", 1500), event("MODIFIED", 1501, cpu="1m"), event("MODIFIED", 1502, nodeName="w1"))
-    watching = for_path("/api/v1/pods", Response(chunks=chunks, pause=2.0), Response(hang=1, chunks=()), watch=True)
+    watching = for_path("/api/v1/pods", Response(chunks=chunks, pause=4.0), Response(hang=1, chunks=()), watch=True)
     code, out, err = run("explain", "p01-cpu", "--watch", "-o", "json", answers=(watching,))
     assert (code, err) == (0, "")
     documents, decoder = [], json.JSONDecoder()
