@@ -77,10 +77,10 @@ class RunWithoutPods(NamedTuple):
 
 
 def replay_queue_without_pods(scheduler: Scheduler, gone_pods: frozenset[str], pod: Pod) -> RunWithoutPods:
-    """Schedule all waiting pods in a cluster without `gone_pods`, and return their nodes and who preempted.
+    """Schedule all waiting pods in a cluster without `gone_pods`.
 
-    `pod` is one of the waiting pods and replaces the pod of its name in the cluster. The result for an unchanged pod is
-    cached for each view of a scheduler.
+    Return the nodes that they get, and the pods that preempted others. `pod` is one of the waiting pods and replaces
+    the pod of its name in the cluster. The result for an unchanged pod is cached for each view of a scheduler.
     """
     stored = scheduler.cluster.pod(pod.metadata.namespace, pod.metadata.name)
     is_changed = stored is None or scheduler.view.build_stored_pod(stored) != pod

@@ -49,8 +49,9 @@ def failures(
     The lost nodes are deleted, and pods that controllers recreate pass the scheduling queue on the remaining nodes. The
     time before the deletion is checked, too, in which deleted pods stay Terminating on the unreachable nodes: they
     count for pod affinity and claims, and StatefulSets do not replace them. PodDisruptionBudgets do not protect against
-    failures. Pods that are already pending do not count, but
-    the answer names those that may take the room first.
+    failures. Pods that are already pending take no part, but the answer names those that may take the room first. Pods
+    without a controller are lost, and so are all pods of a Job that fails because too many of its pods are lost.
+
     The worst losses come first. Exits with 0 if the cluster survives each loss. With --runs, pods are recreated in
     several orders, with the pods of Jobs last.
     """

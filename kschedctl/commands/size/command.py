@@ -140,7 +140,7 @@ def size(
 
 
 def _read_input(source: Source) -> Application:
-    """Read one cluster and the manifests of -f to apply to it.
+    """Read the cluster, and the manifests given with -f that are to be applied to it.
 
     Raises UsageError if several snapshots are named, and KschedctlError if the input cannot be read.
     """

@@ -80,8 +80,8 @@ def whatif(
     comparison of versions also shows pending pods whose message changes.
 
     Exits with 1 if a drain cannot be completed because pods cannot be evicted or come back, or if pods become pending,
-    are not created, are lost because no controller recreates them, or stay Terminating because a drained node is
-    unreachable or not ready.
+    are not created, are lost because no controller recreates them, wait until failed nodes are deleted, or stay
+    Terminating because a drained node is unreachable or not ready.
     """
     _validate_options(scenario, comparison)
     steps = read_scenario(scenario) if scenario else ScenarioFile()

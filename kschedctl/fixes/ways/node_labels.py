@@ -134,7 +134,7 @@ def _build_key_change(old_key: str, new_key: str) -> Callable[[dict[str, str]], 
 
 
 def find_similar_keys(key: str, trial_node: TrialNode) -> list[str]:
-    """Return the keys of node labels that the unknown key may stand for, or [] if a node has the key.
+    """Return the keys of node labels that may have been meant by a key that no node has, or [] if a node has it.
 
     A similar key is a stable or old form, differs in case or prefix, or looks like a typo.
     """

@@ -230,9 +230,10 @@ class OpportunisticBatch:
     """The node on which a pod was placed last."""
 
     def pop_hint(self, signature: bytes | None, cycle: Cycle, cycle_number: int) -> Row | None:
-        """Remove and return the node to try first in the cycle with this number, or None if the batch does not apply.
+        """Take the next node off the list of the batch, and return it, or None if the batch proposes no node.
 
-        The batch applies if the previous cycle placed a pod with this signature and thereby filled its node.
+        The batch proposes a node only if the previous cycle placed a pod with this signature and thereby filled its
+        node.
         """
         if not self.remaining_rows or cycle_number != self.last_cycle + 1:
             return None

@@ -458,7 +458,10 @@ def _synchronize_lists(
 
 
 def _catch_up_if_possible(server: Server, kind: str, listing: Listing) -> tuple[Listing, int | None]:
-    """Return the listing with all changes applied and their number, or the old listing and None if watching failed."""
+    """Apply the changes that a watch reports since the listing. Return the updated listing and the number of changes.
+
+    If the watch fails, log the reason and return the old listing and None.
+    """
     try:
         return catch_up_with_changes(server, kind, listing)
     except (RefusedError, BrokenOffError, ClusterError) as error:
