@@ -75,7 +75,7 @@ def build_caveats(
 
 def build_left_out_lines(not_replayed: tuple[str, ...], ignored: tuple[str, ...]) -> Page:
     """Build a line for each feature that is not replayed, and one line for the fields that the version ignores."""
-    paragraphs = [paragraph(Marked("not replayed yet:", Tone.WARNING), feature) for feature in not_replayed]
+    paragraphs = [paragraph(Marked("not replayed:", Tone.WARNING), feature) for feature in not_replayed]
     if ignored:
         consequence = "this version's API server drops it from new objects, or its scheduler ignores or rejects it"
         paragraphs.append(paragraph(Marked("ignored:", Tone.WARNING), f"{'; '.join(ignored)}: {consequence}"))

@@ -110,6 +110,14 @@ CAUSES = {
     "turn": "not yet tried by the scheduler",
 }
 """The causes, the gravest first, as they are worded after a number."""
+CAUSE_TITLES = {
+    **CAUSES,
+    "stuck": "still waits although a node fits",
+    "error": "scheduling fails with an error",
+    "unserved": "unknown scheduler name",
+    "elsewhere": "left to another scheduler",
+}
+"""The causes as they are worded after the names of workloads."""
 
 QUEUE = "pkg/scheduler/backend/queue/scheduling_queue.go"
 STUCK = AuditRule(

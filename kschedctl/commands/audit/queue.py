@@ -37,10 +37,10 @@ QUEUES = {
     "unknown": "with a node that fits now (queue unknown)",
     "activeQ": "to be tried next",
     "backoffQ": "backing off",
-    "unschedulable": "unschedulable",
+    "unschedulable": "in unschedulablePods",
     "permit": "waiting at Permit",
     "gated": "gated",
-    "none": "of other schedulers",
+    "none": "in no queue (other or unknown scheduler)",
 }
 """The queues in the order in which they are listed, as they are worded after a number."""
 MAX_NAMED_CHANGES = 2

@@ -252,7 +252,7 @@ def _plot_rejections(report: Explanation, style: Style) -> tuple[Plot, ...]:
 def build_eliminations_table(eliminations: tuple[Elimination, ...], style: Style, nearest: bool = True) -> Page:
     """Build the table of reasons for rejection, with the closest node of each unless `nearest` is False."""
     is_stacked = style.narrow and nearest
-    columns = [*number_columns("nodes", "by this only")]
+    columns = [*number_columns("nodes", "only reason")]
     if is_stacked:
         columns.append(Column("reason"))
     else:
@@ -275,7 +275,7 @@ def _build_elimination_row(elimination: Elimination, stacked: bool) -> Row:
     if not stacked:
         return (nodes, only, elimination.plugin, elimination.reason, nearest)
     reason = f"{elimination.plugin}: {elimination.reason}" if elimination.plugin else elimination.reason
-    closest = f"closest: {nearest}" if nearest else ""
+    closest = f"closest to fitting: {nearest}" if nearest else ""
     return (nodes, only, Stack((reason, Marked(closest, Tone.FAINT))))
 
 
@@ -467,6 +467,7 @@ COMMAND_BY_KIND = {
     "LookAtClaim": "kubectl get pvc -n {namespace}",
     "CheckDeviceDriver": "kubectl get resourceslices,daemonsets -A",
     "LookAtDevices": "kubectl get resourceclaimtemplates,resourceclaims,deviceclasses,resourceslices -n {namespace}",
+    "FreeDevices": "kubectl get resourceclaims -A",
     "DetachVolumes": "kubectl get csinode",
     "LookAtKubelet": "kubectl describe pod -n {namespace} {pod}",
     "LookAtNode": "kubectl describe node {node}",
@@ -540,7 +541,7 @@ def build_replicas_line(replicas: ReplicaCount | None) -> Page:
 
 def build_stand_in_line(report: Explanation) -> Page:
     """Build the line that names the workload for which the pod stands in. It is empty for a pod that was named."""
-    return (paragraph(Marked(report.stands_for, Tone.FAINT)),) if report.stands_for else ()
+    return (paragraph(Marked(f"This is {report.stands_for}", Tone.FAINT)),) if report.stands_for else ()
 
 
 def build_message_line(report: Explanation) -> Page:

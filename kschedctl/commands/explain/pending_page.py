@@ -38,7 +38,7 @@ from kschedctl.reports.columns import Column, Tone
 from kschedctl.text.printable import describe_shared_reason
 
 GROUPS_SHOWN, WORKLOADS_SHOWN, ANSWERS_SHOWN = 25, 3, 3
-AGED_UNTIL_NOW = "Ages are those of today, since the files do not say when the cluster was read."
+AGED_UNTIL_NOW = "Ages are as of today, since the files do not say when the cluster was read."
 
 
 def build_pending_page(report: PendingPods, style: Style) -> Page:
@@ -55,7 +55,7 @@ def build_pending_page(report: PendingPods, style: Style) -> Page:
 
     (title,) = report.build_first_line()
     table = section(title, *_build_cause_table(report.groups, style), *_plot_causes(report, style))
-    next_section = build_next_section(style)
+    next_section = build_next_section(style, "Next (one of these pods in detail)")
     if style.wide and style.width < UNFOLDED:
         next_section = _build_next_commands_section(report.groups, style)
     ages = (paragraph(Marked(AGED_UNTIL_NOW, Tone.FAINT)),) if report.has_uncertain_ages else ()

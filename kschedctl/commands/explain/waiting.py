@@ -540,7 +540,9 @@ def _find_waiting_advice(waiting: WaitingPod, replayed_cluster: ReplayedCluster)
     age = format_age(waiting.pod.metadata.creation_timestamp, replayed_cluster.now)
     if waiting.cause == "stuck" and seconds is None and age:
         # Files do not say when the cluster was read
-        end = "" if replayed_cluster.cluster.provenance else f" (until {replayed_cluster.now[:10]})"
-        text = f"A node fits now. The pod has waited for {age}{end}, and no event says when it was last tried"
-        return Advice("AwaitRetry", f"{text}: if it is still waiting in 5 min, run audit to find out why")
+        waited = f"has waited for {age}"
+        if not replayed_cluster.cluster.provenance:
+            waited = f"had waited for {age} by {replayed_cluster.now[:10]}"
+        text = f"The pod fits on a node now. It {waited}, and no event says when it was last tried"
+        return Advice("AwaitRetry", f"{text}. If it is still Pending in 5 min, run audit to find out why")
     return None

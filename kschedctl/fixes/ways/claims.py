@@ -367,7 +367,7 @@ def plan_claim_deletion(trial_node: TrialNode, claim: PersistentVolumeClaim) -> 
         loss = f"no record remains that the data of claim {format_claim_key(claim)} are on volume {name}"
         return Deletion((delete_command,), (), loss, Price.LOSS)
     commands, edits = plan_volume_retention(volume)
-    loss = f"the pod starts without the data of claim {format_claim_key(claim)}, which stay on volume {name}"
+    loss = f"the pod starts without the data of claim {format_claim_key(claim)}, which stays on volume {name}"
     policy = volume.spec.persistent_volume_reclaim_policy
     if policy == RETAIN:
         policy_text = f"reclaim policy {RETAIN}"

@@ -100,7 +100,7 @@ def _build_larger_node_fix(trial_node: TrialNode, model: Node, other_pods: Seque
 
 
 def _describe_pods_besides(trial_node: TrialNode, amounts: Amounts, pods_ahead: int) -> str:
-    """Return a parenthesis that names the other pods for which a larger node has room, or "" if it has room for none.
+    """Return a clause that names the other pods for which a larger node has room, or "" if it has room for none.
 
     `amounts` is what the node offers, and `pods_ahead` the number of pods ahead in the queue that it also takes.
     """
@@ -108,8 +108,8 @@ def _describe_pods_besides(trial_node: TrialNode, amounts: Amounts, pods_ahead: 
     if all(amount <= requests.get(name, 0) for name, amount in amounts.items()):
         return ""
     if not pods_ahead:
-        return " (with room for DaemonSet pods)"
-    return f" (with room for {counted(pods_ahead, 'pod')} ahead in the queue)"
+        return ", which includes DaemonSet pods"
+    return f", which includes {counted(pods_ahead, 'pod')} ahead in the queue"
 
 
 def _would_new_node_accept_pod(trial_node: TrialNode, model: Node) -> bool:
@@ -270,7 +270,7 @@ def build_added_nodes_fix(
     `larger` are the amounts of some resources of which the new nodes offer more than the model. `unoffered_resources`
     are the resources in `larger` that no node offers, and `has_rare_devices` says that most nodes of the model's pool
     lack the model's devices. Both change the fix's text. `with_room_for` becomes a field of the fix.
-    `also_for` is a parenthesis that says for which other pods the nodes are larger than the pod needs.
+    `also_for` is a clause that says for which other pods the nodes are larger than the pod needs.
     """
     name = model.metadata.name
     sizes: Resources = {

@@ -78,7 +78,7 @@ def has_mutating_hooks(cluster: Cluster) -> bool:
 def _build_uncalled_hooks_entry(kind: str, names: list[str]) -> UnknownKind:
     """Build the entry about the webhooks or policies that would decide but are not called. The first few are named."""
     more = f" and {len(names) - NAMED_HOOKS:,} more" if len(names) > NAMED_HOOKS else ""
-    return UnknownKind(kind, f"are not asked: {', '.join(names[:NAMED_HOOKS])}{more}", VERDICT)
+    return UnknownKind(kind, f"are not called: {', '.join(names[:NAMED_HOOKS])}{more}", VERDICT)
 
 
 def _iter_created_objects(pod: Pod) -> Iterator[CreatedObject]:
@@ -118,7 +118,7 @@ def describe_unreplayed_limits(
     if unread:
         clauses.append(describe_unread_kinds(unread))
     title = NOT_REPLAYED_TEXT if _is_limit_unreplayed(limits_by_namespace, unread) else NOT_REPLAYED_POLICIES_TEXT
-    return (f"{title}: {'; '.join(clauses)}",) if clauses else ()
+    return (f"{title} ({'; '.join(clauses)})",) if clauses else ()
 
 
 def _is_limit_unreplayed(limits_by_namespace: Mapping[str, list[str]], unread: Iterable[UnknownKind]) -> bool:

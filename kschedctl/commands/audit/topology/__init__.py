@@ -393,10 +393,10 @@ def _iter_down_domain_finding(constraints: Sequence[WorkloadConstraint], workloa
     worst_loss, worst_constraint = max(affected, key=lambda pair: pair[0].stranded_while_down)
     owner, constraint = workloads.owners[worst_constraint.workload], worst_constraint.report
     stranded = worst_loss.stranded_while_down
-    lost_pods = f"{stranded:,} of {counted(worst_loss.lost, 'pod')} {agreeing(stranded, 'stays', 'stay')} pending"
+    lost_pods = f"{stranded:,} of {counted(worst_loss.lost, 'pod')} {agreeing(stranded, 'stays', 'stay')} Pending"
     message = (
-        f"while the nodes of {worst_loss.domain} are down, {lost_pods}: the constraint over {constraint.key} "
-        f"(maxSkew {constraint.max_skew}) still counts this domain with 0 pods"
+        f"if {worst_loss.domain} goes down, {lost_pods}: the spread constraint over {constraint.key} (maxSkew "
+        f"{constraint.max_skew}) still counts {worst_loss.domain}, as a domain with 0 pods"
     )
     further_count = len(affected) - 1
     if further_count:

@@ -98,6 +98,12 @@ class DevicesUnfit(Fact, frozen=True):
     pools: tuple[PoolTrouble, ...] = ()
     """The pools that cannot be used."""
 
+    @property
+    def lacks_only_free_devices(self) -> bool:
+        """Whether some request finds no free device, and all devices that would fit such a request are allocated."""
+        short = [request for request in self.requests if not request.free]
+        return bool(short) and all(any(fault.reason == "Allocated" for fault in request.faults) for request in short)
+
     def describe(self) -> str:
         """Describe the requests, the constraints that they cannot meet together, and the unusable pools.
 
