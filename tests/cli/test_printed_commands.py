@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,9 +21,12 @@ from kschedctl.cli import source as cli_source
 from kschedctl.cli.main import COMMANDS
 from kschedctl.cli.next_commands import build_command
 from kschedctl.cli.options import Scope, Source
+from kschedctl.commands import remedies
 from kschedctl.commands.audit.next_commands import CLUSTER_WIDE_COMMANDS, COMMAND_BY_RULE
 from kschedctl.commands.browse.session import BrowseSession
+from kschedctl.commands.make_room.room import RoomCriteria
 from kschedctl.errors import UsageError
+from kschedctl.fixes import search
 from kschedctl.sources.archive_file import write_archive
 
 WITHOUT_ANSWER = {"browse", "completion", "help", "instance-types", "mcp", "schema", "provision", "watch"}
@@ -286,7 +289,8 @@ class Runs:
             self.faults.append(f"{line.command}\n  of {line.question}: {error}")
             return
         if tuple(sorted(words)) not in self.answered:
-            outcome = self.run(*words)
+            with hasty_searches():
+                outcome = self.run(*words)
             if outcome.code not in (0, 1, 5) or "error:" in outcome.err:
                 self.faults.append(f"{line.command}\n  of {line.question}: {outcome.code} {outcome.err}")
                 return
@@ -295,6 +299,15 @@ class Runs:
 
 
 READ = cli_source._read_cluster
+
+
+@contextmanager
+def hasty_searches() -> Iterator[None]:
+    """End each search for fixes and moves after the first trial: a command is accepted or not, whatever it finds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, "MOST_TRIALS", 0)
+        patch.setattr(remedies, "ROOM_CRITERIA", RoomCriteria(seconds=0))
+        yield
 
 
 def same_cluster(question: list[str]) -> list[Source]:
