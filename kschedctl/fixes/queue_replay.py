@@ -245,8 +245,6 @@ def _enters_queue_last(trial: RemedyTrial, target_key: ObjectKey) -> bool:
 
 SINGLE_NODE_KINDS = frozenset({"Node", "CSINode", "Pod"})
 """The kinds of objects whose edits matter for a single node, if other nodes do not count its pods."""
-PER_NODE_PLUGINS = frozenset({NodeAffinity.name, NodeResourcesFit.name, TaintToleration.name})
-"""The plugins whose filters judge a node without regard to pods on other nodes."""
 
 
 def find_nodes_with_new_room(trial: RemedyTrial, target_key: ObjectKey) -> frozenset[str] | None:
@@ -379,17 +377,21 @@ def _iter_shared_claims(pod: Pod) -> Iterator[tuple[str, str, str]]:
 def _may_fit_on_empty_node(simulation: Simulation, position: Position, info: PodInfo, rows: Ints) -> bool:
     """Return whether one of the nodes in these rows (K,) might accept the pod if the node ran no other pods.
 
-    Only node affinity, taints and requests are checked. The result is True if the pod's profile lacks one of the
-    filters that check them.
+    Only node affinity, taints and requests are checked, as far as the pod's profile has the filters that check them.
     """
     framework = simulation.framework(position)
-    if framework is None or not {plugin.name for plugin in framework.plugins_at("filter")} >= PER_NODE_PLUGINS:
+    if framework is None:
         return True
+    filters = {plugin.name for plugin in framework.plugins_at("filter")}
     view = simulation.view
-    accepting = view.nodes.match_required_affinity(compile_required_node_affinity(info.spec))[rows]
-    accepting &= match_tolerations(view.nodes, info.spec.tolerations, comparison_operators=True)[rows]
-    for resource, amount in info.incoming_requests.items():
-        column = view.resources.get(resource)
-        if column is not None and amount:
-            accepting &= view.allocatable[rows, column] >= amount
+    accepting = np.ones(len(rows), bool)
+    if NodeAffinity.name in filters:
+        accepting &= view.nodes.match_required_affinity(compile_required_node_affinity(info.spec))[rows]
+    if TaintToleration.name in filters:
+        accepting &= match_tolerations(view.nodes, info.spec.tolerations, comparison_operators=True)[rows]
+    if NodeResourcesFit.name in filters:
+        for resource, amount in info.incoming_requests.items():
+            column = view.resources.get(resource)
+            if column is not None and amount:
+                accepting &= view.allocatable[rows, column] >= amount
     return bool(accepting.any())

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from kschedctl.api.ownership import Owner
 from kschedctl.render.markdown import render_markdown
 from kschedctl.render.page import (
     UNFOLDED,
@@ -252,7 +253,7 @@ def _describe_entry_subject(summary: Summary, pods: ShortPods) -> str:
         return f"{counted(pods.pods, 'eviction')} of {pods.workload} held back"
     # A workload is named with its kind, such as "Deployment shop/web"; a lone Pod is not a workload
     begins_with_kind = pods.workload[:1].isupper()
-    is_workload = begins_with_kind and not pods.workload.startswith("Pod ")
+    is_workload = begins_with_kind and Owner.parse(pods.workload).kind != "Pod"
     if not is_workload:
         others = f" and {counted(pods.pods - 1, 'other pod')}" if pods.pods > 1 else ""
         return f"{pods.such_as or pods.workload}{others}"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated
 
+from kschedctl.api.ownership import Owner
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
 from kschedctl.reports.remedy import Remedy
@@ -81,7 +82,7 @@ class WaitingElsewhere(Document, frozen=True):
     @property
     def kind(self) -> str:
         """The kind of the object, as its API calls it."""
-        return self.resource.partition(" ")[0]
+        return Owner.parse(self.resource).kind
 
     @property
     def unnamed_holders(self) -> tuple[str, ...]:

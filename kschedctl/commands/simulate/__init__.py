@@ -326,7 +326,7 @@ def _iter_workload_outages(simulation: Simulation, evicted: Iterable[EvictedPod]
     Pods that were already being deleted do not count as lost. Pods without a workload are left out.
     """
     displaced_pods = select_displaced_pods(evicted)
-    affected = {eviction.workload for eviction in displaced_pods if not eviction.workload.startswith("Pod ")}
+    affected = {eviction.workload for eviction in displaced_pods if Owner.parse(eviction.workload).kind != "Pod"}
     if not affected:
         return
     view = simulation.view

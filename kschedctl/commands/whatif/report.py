@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 from msgspec.structs import replace
 
+from kschedctl.api.ownership import Owner
 from kschedctl.commands.explain.pending_report import ExplainedPods
 from kschedctl.reports.columns import Column, CsvTable, to_csv_table
 from kschedctl.reports.document import Document
@@ -387,7 +388,7 @@ class WhatIf(Report, frozen=True):
     def _describe_restarted_pods(self) -> tuple[str, ...]:
         """Return a text that names the pods that are restarted on the same node, those of StatefulSets first."""
         restarted = [change for change in self.changes if change.change == "Restarted"]
-        restarted.sort(key=lambda change: not change.workload.startswith("StatefulSet "))
+        restarted.sort(key=lambda change: Owner.parse(change.workload).kind != "StatefulSet")
         pods = first_few([change.pod for change in restarted])
         return (f"restarted on the same node: {pods}",) if restarted else ()
 

@@ -184,6 +184,12 @@ def counts_pods_elsewhere(plugin: Plugin) -> bool:
     return getattr(plugin, "counts_pods_elsewhere", False)
 
 
+def can_more_pods_help(plugin: Plugin, info: PodInfo) -> bool:
+    """Return whether a plugin declares that its filter may stop rejecting a node when pods are added to the cluster."""
+    declared_method = getattr(plugin, "can_more_pods_help", None)
+    return declared_method is not None and declared_method(info)
+
+
 def looks_at_own_pods(plugin: Plugin) -> bool:
     """Return whether a plugin declares that its filter looks at no pods but the node's own."""
     return getattr(plugin, "looks_at_own_pods", False)

@@ -118,6 +118,8 @@ class DeclaredPlugin(Generic[FilterState, ScoreState]):
     """The step to take next if it rejects all nodes."""
     next_step_within_reach: ClassVar[NextStep | None] = None
     """The step to take next if it rejects all nodes that nothing else rejects."""
+    fixes: ClassVar[str] = ""
+    """The module of kschedctl/fixes/ways/ that proposes fixes for its rejections; empty if none does."""
     changed: ClassVar[tuple[ByVersion[object], ...]] = ()
     """Its rules and messages that differ between versions."""
 
@@ -144,6 +146,10 @@ class DeclaredPlugin(Generic[FilterState, ScoreState]):
         `args` are the plugin's arguments in the profile, or None if it has none.
         """
         return cls()
+
+    def can_more_pods_help(self, info: PodInfo) -> bool:
+        """Return whether Filter may stop rejecting a node once pods are added. By default, it never does."""
+        return False
 
     if TYPE_CHECKING:  # lets type checkers compare the state that one extension point returns with what others accept
 

@@ -262,6 +262,7 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[_QuotaClaim, None]):
     """
 
     name = "CapacityScheduling"
+    fixes = "elastic_quotas"
     changed = (_QUOTA_VICTIMS_SORTED_AGAIN,)
     kinds: ClassVar[tuple[str, ...]] = (KIND, "PodDisruptionBudget")
     by_priority = False
