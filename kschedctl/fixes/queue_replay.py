@@ -26,6 +26,7 @@ from kschedctl.replay.edits import ObjectKey, add_pods, change_pods
 from kschedctl.replay.pending_pods import is_pending
 from kschedctl.replay.settling import enable_pod_recreation, find_pods_still_pending, schedule_victims
 from kschedctl.scheduler.engine.profile import FrameworkLike
+from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
@@ -44,7 +45,7 @@ class RunWithoutFix(NamedTuple):
     node_by_pod: dict[str, str]
     """Names of the nodes by the keys of the pods that get them. A key is `namespace/name`."""
     evicts_pods: bool
-    """Whether any pod is evicted."""
+    """True if any pod is evicted."""
 
 
 def replay_queue_without_fix(scheduler: Scheduler) -> RunWithoutFix:
@@ -250,8 +251,6 @@ def _enters_queue_last(trial: RemedyTrial, target_key: ObjectKey) -> bool:
 
 SINGLE_NODE_KINDS = frozenset({"Node", "CSINode", "Pod"})
 """The kinds of objects whose edits matter for a single node, if other nodes do not count its pods."""
-PER_NODE_PLUGINS = frozenset({NodeAffinity.name, NodeResourcesFit.name, TaintToleration.name})
-"""The plugins whose filters judge a node without regard to pods on other nodes."""
 
 
 def find_nodes_with_new_room(trial: RemedyTrial, target_key: ObjectKey) -> frozenset[str] | None:
@@ -356,19 +355,13 @@ class RoomOnNodes:
     def may_fit(self, framework: FrameworkLike | None, info: PodInfo) -> bool:
         """Return whether one of the nodes might accept the pod once all pods that it may preempt are gone.
 
-        Only required pod affinity, node affinity, taints and requests are checked. The result is True if the pod's
-        profile lacks one of the filters that check the latter three.
+        Only the rules of `_may_accept` are checked.
         """
-        fit_plugin = _find_fit_plugin(framework)
-        if fit_plugin is None:
-            return True
-        if not _can_satisfy_pod_affinity(info, self._view):
-            return False
         if framework is not None and preempts_only_lower_priority(framework):
             free = self._compute_free_amounts(info.priority)
         else:
             free = self._view.allocatable[self._rows]
-        return _may_accept(fit_plugin, info, self._view, self._rows, free)
+        return _may_accept(framework, info, self._view, self._rows, free)
 
     def _compute_free_amounts(self, priority: int) -> Amounts:
         """Return what each node (K, R) offers beside its pods of at least this priority, from a cache if possible."""
@@ -380,20 +373,6 @@ class RoomOnNodes:
             np.subtract.at(free, np.searchsorted(self._rows, view.node[staying]), view.get_requests(staying))
             self._free_by_priority[priority] = free
         return self._free_by_priority[priority]
-
-
-def _can_satisfy_pod_affinity(info: PodInfo, view: Fork) -> bool:
-    """Return whether any pod, placed or not, may match all required pod affinity terms, or whether there are none.
-
-    Labels of namespaces are assumed to match.
-    """
-    matches = [
-        view.pods.distinct.match_infos(
-            term.selector, term.namespaces if term.namespace_selector.matches_nothing else None
-        )
-        for term in info.required_affinity
-    ]
-    return not matches or bool(np.logical_and.reduce(matches).any())
 
 
 def estimate_nodes_needed(trial: RemedyTrial) -> int:
@@ -421,9 +400,8 @@ def estimate_nodes_needed(trial: RemedyTrial) -> int:
     for position in pods_ahead:
         number = int(view.pods.info[position])
         info = view.pods.infos[number]
-        fit_plugin = _find_fit_plugin(simulation.framework(position))
-        free = view.allocatable[added_rows]
-        if fit_plugin is not None and not _may_accept(fit_plugin, info, view, added_rows, free):
+        framework = simulation.framework(position)
+        if not _may_accept(framework, info, view, added_rows, view.allocatable[added_rows]):
             continue
         if not _reserve_on_first_fit(nodes, view.requests[number]):
             nodes.append(free_on_new_node - view.requests[number])
@@ -491,23 +469,40 @@ def _iter_shared_claims(pod: Pod) -> Iterator[tuple[str, str, str]]:
             yield "ResourceClaim", namespace, claim.resource_claim_name
 
 
-def _find_fit_plugin(framework: FrameworkLike | None) -> NodeResourcesFit | None:
-    """Return the NodeResourcesFit plugin of a profile, or None if the profile lacks one of PER_NODE_PLUGINS."""
-    plugins = {plugin.name: plugin for plugin in framework.plugins_at("filter")} if framework is not None else {}
-    fit_plugin = plugins.get(NodeResourcesFit.name)
-    has_all_plugins = plugins.keys() >= PER_NODE_PLUGINS
-    return fit_plugin if has_all_plugins and isinstance(fit_plugin, NodeResourcesFit) else None
-
-
-def _may_accept(fit_plugin: NodeResourcesFit, info: PodInfo, view: Fork, rows: Ints, free: Amounts) -> bool:
+def _may_accept(framework: FrameworkLike | None, info: PodInfo, view: Fork, rows: Ints, free: Amounts) -> bool:
     """Return whether one of the nodes in these rows (K,) might accept the pod if it had these amounts (K, R) free.
 
-    Only node affinity, taints and requests are checked.
+    Only pod affinity, node affinity, taints and requests are checked, as far as the pod's profile has the filters that
+    check them.
     """
-    accepting = view.nodes.match_required_affinity(compile_required_node_affinity(info.spec))[rows]
-    accepting &= match_tolerations(view.nodes, info.spec.tolerations, comparison_operators=True)[rows]
-    for resource, amount in info.incoming_requests.items():
-        column = view.resources.get(resource)
-        if column is not None and amount and fit_plugin.limits_resource(resource, view):
-            accepting &= free[:, column] >= amount
+    if framework is None:
+        return True
+    filters = {plugin.name: plugin for plugin in framework.plugins_at("filter")}
+    if InterPodAffinity.name in filters and not _can_satisfy_pod_affinity(info, view):
+        return False
+    accepting = np.ones(len(rows), np.bool_)
+    if NodeAffinity.name in filters:
+        accepting &= view.nodes.match_required_affinity(compile_required_node_affinity(info.spec))[rows]
+    if TaintToleration.name in filters:
+        accepting &= match_tolerations(view.nodes, info.spec.tolerations, comparison_operators=True)[rows]
+    fit_plugin = filters.get(NodeResourcesFit.name)
+    if isinstance(fit_plugin, NodeResourcesFit):
+        for resource, amount in info.incoming_requests.items():
+            column = view.resources.get(resource)
+            if column is not None and amount and fit_plugin.limits_resource(resource, view):
+                accepting &= free[:, column] >= amount
     return bool(accepting.any())
+
+
+def _can_satisfy_pod_affinity(info: PodInfo, view: Fork) -> bool:
+    """Return whether any pod, placed or not, may match all required pod affinity terms, or whether there are none.
+
+    Labels of namespaces are assumed to match.
+    """
+    matches = [
+        view.pods.distinct.match_infos(
+            term.selector, term.namespaces if term.namespace_selector.matches_nothing else None
+        )
+        for term in info.required_affinity
+    ]
+    return not matches or bool(np.logical_and.reduce(matches).any())
