@@ -59,7 +59,7 @@ def pod(random: Random, name: str, priority: int, cpu: str = "", **spec: Any) ->
 
 
 def get_best_candidates(cycle: Cycle, selection: LowerPriority) -> list[tuple[int, list[int]]] | dict[str, int]:
-    """Return the best candidates with their victims, or the number of nodes by the reason why preemption does not help."""
+    """Return the best candidates with their victims, or the number of nodes per reason without help."""
     run = dry_run(cycle, np.ones(len(cycle.view.nodes), np.bool_), selection)
     helpful = run.candidates.select(np.flatnonzero(run.candidates.sizes))
     if not len(helpful):
