@@ -253,7 +253,7 @@ class Line(NamedTuple):
 
 
 class Runs:
-    """What was asked, and what was printed there."""
+    """The questions that were asked in a folder, with the printed answers."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -325,7 +325,7 @@ def runs(run: Run, monkeypatch: pytest.MonkeyPatch) -> Runs:
     return made
 
 
-def test_they_run(where: Where, runs: Runs) -> None:
+def test_printed_commands_run(where: Where, runs: Runs) -> None:
     pod, node = PODS["demo" if "--demo" in where.options else "else"]
     namespace, name = pod.split("/")
     lines = []
@@ -339,7 +339,7 @@ def test_they_run(where: Where, runs: Runs) -> None:
 
 
 @pytest.mark.parametrize("question", OF_NO_CLUSTER)
-def test_those_of_other_answers_run(
+def test_printed_commands_of_further_answers_run(
     question: str, place: Place, runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with serving(listing(objects())) as api:
@@ -349,13 +349,13 @@ def test_those_of_other_answers_run(
     assert not runs.faults, "\n".join(runs.faults)
 
 
-def test_every_command_that_answers_is_asked() -> None:
+def test_every_command_is_covered() -> None:
     questions = {question.split()[0] for question in (*QUESTIONS, *OF_NO_CLUSTER)}
     assert questions == COMMANDS.keys() - WITHOUT_ANSWER
 
 
-def test_those_that_help_with_findings_run(where: Where, runs: Runs) -> None:
-    """Of every rule, also those of which no cluster here has a finding."""
+def test_commands_in_the_help_of_lint_rules_run(where: Where, runs: Runs) -> None:
+    """This includes rules without a finding in any of the clusters."""
     pod, node = PODS["demo" if "--demo" in where.options else "else"]
     question = ["audit", *where.options]
     for command, *arguments in COMMAND_BY_RULE.values():
@@ -365,7 +365,7 @@ def test_those_that_help_with_findings_run(where: Where, runs: Runs) -> None:
     assert not runs.faults, "\n".join(runs.faults)
 
 
-def test_what_browse_copies_runs(where: Where, runs: Runs) -> None:
+def test_commands_copied_by_browse_run(where: Where, runs: Runs) -> None:
     pod, _ = PODS["demo" if "--demo" in where.options else "else"]
     question = ["browse", *where.options]
     session = BrowseSession(kschedctl.Cluster(), source_of(question), Scope(scheduler_name="volcano"))
@@ -374,7 +374,7 @@ def test_what_browse_copies_runs(where: Where, runs: Runs) -> None:
     assert not runs.faults, "\n".join(runs.faults)
 
 
-def test_a_command_that_does_not_run_is_noticed(runs: Runs) -> None:
+def test_check_notices_a_command_that_fails(runs: Runs) -> None:
     question = ["explain", "-A", "--demo"]
     for command in ("explain shop/no-such --demo", "explain -A --no-such --demo", "explain 'a --demo", "versions"):
         runs.check(Line(f"kschedctl {command}", question))
