@@ -17,6 +17,7 @@ from kschedctl.reports.placements import (
     DownNode,
     EvictedPod,
     EvictionChain,
+    FailedJob,
     Headroom,
     MovedPod,
     PendingLeftOut,
@@ -62,20 +63,6 @@ class QuotaOutcome(StrEnum):
     """No controller recreates its only pod."""
 
 
-class FailedJob(Document, frozen=True):
-    """A Job that fails because its evicted pods count as failed, which ends all its pods."""
-
-    job: str
-    pods: tuple[str, ...] = ()
-    """The pods that end with the Job."""
-
-    def describe(self) -> str:
-        """Describe the failure and its cause, and name the pods."""
-        ended_pods = counted(len(self.pods), "pod ends", "pods end")
-        cause = "evicted pods count as failed, and it allows no more of them (backoffLimit, podFailurePolicy)"
-        return f"{self.job} fails: {cause}; its {ended_pods} ({first_few(self.pods)})"
-
-
 class DisplacedWorkload(Document, frozen=True):
     """A Workload of Kueue with quota, some of whose pods are evicted."""
 
@@ -88,7 +75,7 @@ class DisplacedWorkload(Document, frozen=True):
     flavors: Annotated[str, Column(beneath="in")] = ""
     """The flavors in which the successor is admitted, such as ``flavor spot``."""
     reason: Annotated[str, Column(beneath="it")] = ""
-    """What the successor waits for."""
+    """The reason why the successor waits."""
 
     @property
     def gate_problem(self) -> GateProblem:
@@ -102,12 +89,12 @@ class Drain(Report, frozen=True):
     nodes: tuple[str, ...]
     seed: int
     drained: bool
-    """Whether only pods that belong to the nodes are left in every run.
+    """True if only pods that belong to the nodes are left in every run.
 
     False if pods stay Terminating on an unreachable node.
     """
     safe: bool
-    """Whether in every run each evicted pod gets another node, no pod is lost, and no other pod is evicted.
+    """True if in every run each evicted pod gets another node, no pod is lost, and no other pod is evicted.
 
     No pending pod may lose its nominated node, or the only nodes where it can run, and no pod may stay Terminating on a
     node that is unreachable or not ready.
@@ -188,7 +175,7 @@ class Drain(Report, frozen=True):
     drain_first: tuple[str, ...] = ()
     """Other nodes with unhealthy pods that use up budgets. If they are drained before the nodes, the drain is safe."""
     budget_fixes: tuple[str, ...] = ()
-    """What lets the drain go on, for each PodDisruptionBudget that allows no eviction from the start."""
+    """The change that lets the drain go on, for each PodDisruptionBudget that allows no eviction from the start."""
     waiting_in_budgets: tuple[str, ...] = ()
     """Pods without a node that use up the PodDisruptionBudgets of the blocked pods."""
     commands: tuple[str, ...] = ()

@@ -17,6 +17,7 @@ from kschedctl.reports.placements import (
     EvictedPod,
     EvictionChain,
     EvictionFate,
+    FailedJob,
     Headroom,
     PodCount,
     RetriedPods,
@@ -66,7 +67,7 @@ class WorkloadPlacement(Document, frozen=True):
     unavailable: int = 0
     """The maximum number of missing pods during the rollout."""
     may_be_unchanged: bool = False
-    """Whether the pods have the manifest's template already, as far as it matters for scheduling, so that applying the
+    """True if the pods have the manifest's template already, as far as it matters for scheduling, so that applying the
     manifest may replace none of them.
     """
 
@@ -103,7 +104,7 @@ class SimulationReport(Report, frozen=True):
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False
-    """Whether the user stopped the run, so that the report is incomplete."""
+    """True if the user stopped the run, so that the report is incomplete."""
     variation: Variation | None = None
     search_start: SearchStart | None = None
     not_created: tuple[NotCreated, ...] = ()
@@ -122,6 +123,8 @@ class SimulationReport(Report, frozen=True):
     """The workloads of which preemption evicts pods, and of which no pod has a node in the end."""
     exceeded_storage: tuple[str, ...] = ()
     """Sentences about storage of which the placed pods need more in total than its driver published."""
+    failed_jobs: tuple[FailedJob, ...] = ()
+    """The Jobs that fail because preemption evicts their pods."""
     left_out: int = 0
     """The number of pods that already wait in the cluster and take no part."""
     left_out_fitting: int | None = None
@@ -184,7 +187,7 @@ class SimulationReport(Report, frozen=True):
 
     @property
     def _compares_new_and_waiting(self) -> bool:
-        """Whether the first line counts the pods of the manifests apart from the pods that were already waiting."""
+        """True if the first line counts the pods of the manifests apart from the pods that were already waiting."""
         waiting = self.waiting_placed + len(self.still_waiting)
         return not self.variation and 0 < waiting < self.placed + self.unplaced
 
@@ -266,7 +269,7 @@ class SimulationReport(Report, frozen=True):
 
     @property
     def good(self) -> bool:
-        """Whether all pods are created and get a node in every run."""
+        """True if all pods are created and get a node in every run."""
         return not (self.not_created or self.most_unplaced or has_unadmitted(self.waiting_elsewhere))
 
     def _describe_growth(self, growth: NodeGrowth) -> tuple[str, ...]:
@@ -294,7 +297,7 @@ class SimulationReport(Report, frozen=True):
 
     @property
     def _left_out_clause(self) -> str:
-        """What is known of the pods left out: how many of them fit and may take the room first, or an empty string."""
+        """A clause about the pods left out: how many of them fit and may take the room first. It may be empty."""
         if not self.placed:
             return ""
         fitting = self.left_out_fitting
@@ -419,7 +422,8 @@ class SimulationReport(Report, frozen=True):
     def iter_harm_warnings(self) -> Iterator[str]:
         """Yield warnings about the harm that the changes do.
 
-        They are about violated PodDisruptionBudgets, workloads without a running pod, and storage that is not enough.
+        They are about violated PodDisruptionBudgets, workloads without a running pod, Jobs that fail, and storage that
+        is not enough.
         """
         for name, allowed in self.violated_budgets.items():
             evicted = len(list_displaced_pods(pod for pod in self.evicted if name in pod.budgets))
@@ -429,6 +433,7 @@ class SimulationReport(Report, frozen=True):
             )
         if self.outages:
             yield f"leaves {first_few(self.outages)} without a running pod"
+        yield from (job.describe() for job in self.failed_jobs)
         yield from self.exceeded_storage
 
     @property
