@@ -55,7 +55,9 @@ def build_remedy(
     victims = rollout.victims if rollout else trial.victims
     changes = tuple(iter_object_changes(edits or _move_pod_edits_to_template(trial, pod_key, workload)))
     needs_values = tuple(dict.fromkeys(name for fix in fixes for name in fix.needs_values))
-    costs = [*_iter_fix_costs(fixes, needs_values), *_iter_uncordon_warning(fixes)]
+    costs = [*_iter_fix_costs(fixes, needs_values)]
+    if uncordon_warning := _build_uncordon_warning(fixes):
+        costs.append(uncordon_warning)
     if victims:
         costs.append(_build_eviction_cost(trial, victims, rollout))
     costs += _iter_waiting_siblings_cost(find_author(trial.authored_pod, workload), rollout, result)
@@ -160,12 +162,16 @@ def _join_commands(fixes: Iterable[Fix]) -> tuple[str, ...]:
     return tuple(joined)
 
 
-def _iter_uncordon_warning(fixes: Iterable[Fix]) -> Iterator[FixCost]:
-    """Yield a warning if the fixes cordon nodes: uncordon them only once the replacements of evicted pods run."""
+def _build_uncordon_warning(fixes: Iterable[Fix]) -> FixCost | None:
+    """Build the warning not to uncordon nodes before the replacements of evicted pods run.
+
+    Return None if the fixes cordon no nodes.
+    """
     cordoned_nodes = tuple(dict.fromkeys(fix.cordoned_node for fix in fixes if fix.cordoned_node))
-    if cordoned_nodes:
-        text = f"uncordon {first_few(cordoned_nodes)} only once the replacements of evicted pods run"
-        yield FixCost(CostKind.PAUSES, text)
+    if not cordoned_nodes:
+        return None
+    text = f"uncordon {first_few(cordoned_nodes)} only once the replacements of evicted pods run"
+    return FixCost(CostKind.PAUSES, text)
 
 
 def find_author(pod: Pod, workload: Struct | None) -> Owner:

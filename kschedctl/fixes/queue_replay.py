@@ -19,7 +19,7 @@ from kschedctl.api.objects import Node, Pod
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.fixes.ranking import QueueResult
 from kschedctl.fixes.trial.changes import is_valid_update
-from kschedctl.fixes.trial.trials import RemedyTrial, apply_edits_to_cluster, change_replicas
+from kschedctl.fixes.trial.trials import RemedyTrial, apply_edits_to_cluster, build_changed_replicas
 from kschedctl.replay.controllers.target_pod import find_groups
 from kschedctl.replay.edits import ObjectKey, add_pods, change_pods
 from kschedctl.replay.pending_pods import is_pending
@@ -134,7 +134,7 @@ def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
     if target_key in trial.edits:
         pod_before = trial.edits[target_key].before
         assert isinstance(pod_before, Pod)
-        cluster = change_pods(cluster, change_replicas(cluster, pod_before, trial.authored_pod))
+        cluster = change_pods(cluster, build_changed_replicas(cluster, pod_before, trial.authored_pod))
     if target_key in trial.edits or not _is_in_cluster(trial):
         cluster = add_pods(cluster, [trial.authored_pod if trial.created else trial.pod])
     simulation, outcomes = _schedule_affected_pods(Scheduler(cluster, trial.scheduler.call_extender), trial, target_key)

@@ -313,10 +313,13 @@ def _iter_brief_parts(
     """Yield the parts of the brief form from top to bottom.
 
     These are the verdict, causes, doubts, warnings, the first fix with its commands, entries of the summary's list, and
-    how to see more. For this, `full_command` is the command line without `--brief`, or "" if it is not known.
-    `answer` is the headline after the subject and the verdict, or "" if the headline does not begin with them.
-    `entries` are the entries of the list, and `doubts` the doubts to show. `headline_lists_causes` says whether the
-    headline of an Explanation repeats its causes.
+    a line on how to see more.
+
+    - `answer`: the headline without the subject and verdict, or "" if the headline does not begin with them.
+    - `entries`: all entries of the summary's list.
+    - `doubts`: the doubts to show.
+    - `full_command`: the command line without `--brief`, or "" if it is unknown.
+    - `headline_lists_causes`: whether the headline of an Explanation repeats its causes.
     """
     if _is_about_pod(summary):
         yield from _iter_verdict_parts(summary)
@@ -328,10 +331,11 @@ def _iter_brief_parts(
         yield BriefText(f"{verdict}: {answer}" if answer else summary.headline, lines=3)
     yield from _iter_warning_parts(summary, doubts)
     yield from _iter_fix_parts(summary)
-    for entry in entries[: MAX_LINES if summary.summarizes in SUMMARIES_THAT_ARE_LISTS else MAX_ENTRIES]:
+    max_entries = MAX_LINES if summary.summarizes in SUMMARIES_THAT_ARE_LISTS else MAX_ENTRIES
+    for entry in entries[:max_entries]:
         yield BriefText(entry, lines=2, rank=3, is_entry=True)
-    is_undone = _is_about_pod(summary) or summary.summarizes == "Drain"
-    if is_undone and not summary.fixes and summary.advice:
+    can_have_fixes = _is_about_pod(summary) or summary.summarizes == "Drain"
+    if can_have_fixes and not summary.fixes and summary.advice:
         yield BriefText(f"next: {summary.advice[0]}", lines=2, rank=3)
     yield from _iter_more_parts(summary, full_command)
 

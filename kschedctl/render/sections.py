@@ -90,8 +90,8 @@ def build_search_start_line(start: SearchStart | None) -> Page:
     return (paragraph(Marked("sampling:", Tone.WARNING), f"the first search begins at node {start.index:,}{note}"),)
 
 
-def build_sampling_lines(searched: SearchedNodes | None) -> Page:
-    """Build lines about the nodes that were looked at for one pod, or return () if all were."""
+def build_searched_nodes_lines(searched: SearchedNodes | None) -> Page:
+    """Build the lines that say how many nodes were evaluated and where the next search starts, or () if all were."""
     if searched is None:
         return ()
     evaluated = f"{searched.examined:,} of {count(searched.nodes, 'node')} evaluated"

@@ -50,7 +50,7 @@ from kschedctl.render.sections import (
     VERDICT_TONES,
     WIDE_WIDTH,
     build_caveats,
-    build_sampling_lines,
+    build_searched_nodes_lines,
     build_upstream_fault_lines,
     mark_verdict,
 )
@@ -104,7 +104,7 @@ def build_explanation_page(report: Explanation, style: Style) -> Page:
         *iter_verdict_blocks(report, style),
         *build_stand_in_line(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
-        *build_sampling_lines(report.searched),
+        *build_searched_nodes_lines(report.searched),
         *build_upstream_fault_lines(report.upstream_faults),
         *best_fix,
         *build_message_line(report),
@@ -363,18 +363,17 @@ def _describe_refusals(refusals: Sequence[Refusal], style: Style) -> _RefusalTex
     first_refusals = [refusal for refusal in refusals if refusal.plugin == first_plugin]
     other_refusals = [refusal for refusal in refusals if refusal.plugin != first_plugin]
 
-    is_evaluated = bool(first_plugin)
-    facts = [refusal.fact if is_evaluated else refusal.fact or refusal.reason for refusal in first_refusals]
     if style.wide:
         other_texts = [f"{refusal.plugin}: {refusal.fact or refusal.reason}" for refusal in other_refusals]
+        also = "; ".join(dict.fromkeys(other_texts))
     else:
-        other_texts = [refusal.plugin for refusal in other_refusals]
-    separator = "; " if style.wide else ", "
-    return _RefusalTexts(
-        plugin=first_plugin if is_evaluated else "not evaluated",
-        facts=tuple(filter(None, facts)),
-        also=separator.join(dict.fromkeys(other_texts)),
-    )
+        also = ", ".join(dict.fromkeys(refusal.plugin for refusal in other_refusals))
+
+    if not first_plugin:
+        facts = [refusal.fact or refusal.reason for refusal in first_refusals]
+        return _RefusalTexts("not evaluated", tuple(filter(None, facts)), also)
+    facts = [refusal.fact for refusal in first_refusals]
+    return _RefusalTexts(first_plugin, tuple(filter(None, facts)), also)
 
 
 def _build_node_table(report: Explanation, style: Style) -> Page:

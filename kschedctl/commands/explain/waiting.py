@@ -65,8 +65,8 @@ def replay_pods(scheduler: Scheduler, pods: Sequence[Pod], progress: Progress) -
 def _split_by_rivals(scheduler: Scheduler, replayed: ReplayedPods) -> list[ReplayedPods]:
     """Split pods with the same explanation by their rivals, and add the rivals to the explanations.
 
-    Rivals are waiting pods that take the room of the victims first. If no preemption is under way, the pods stay
-    together.
+    Rivals are waiting pods that will take the victims' room before the pod can. If no preemption is under way, the pods
+    stay together.
     """
     preemption = replayed.explanation.preemption
     if preemption is None or not preemption.terminating:
@@ -74,11 +74,13 @@ def _split_by_rivals(scheduler: Scheduler, replayed: ReplayedPods) -> list[Repla
     from kschedctl.commands.explain.preempted_room import mention_rivals_of_pods  # noqa: PLC0415 - only while pods terminate
 
     explanations = dict.fromkeys((pod.key for pod in replayed.pods), replayed.explanation)
-    mentioned = mention_rivals_of_pods(scheduler, replayed.pods, explanations)
-    pods_by_report: dict[int, list[Pod]] = {}
+    explanations_with_rivals = mention_rivals_of_pods(scheduler, replayed.pods, explanations)
+
+    # Pods with the same rivals share one Explanation object
+    pods_by_explanation: dict[int, list[Pod]] = {}
     for pod in replayed.pods:
-        pods_by_report.setdefault(id(mentioned[pod.key]), []).append(pod)
-    return [ReplayedPods(tuple(pods), mentioned[pods[0].key]) for pods in pods_by_report.values()]
+        pods_by_explanation.setdefault(id(explanations_with_rivals[pod.key]), []).append(pod)
+    return [ReplayedPods(tuple(pods), explanations_with_rivals[pods[0].key]) for pods in pods_by_explanation.values()]
 
 
 T = TypeVar("T")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -111,25 +112,14 @@ def _iter_working_proposals(trials: AdmissionTrials) -> Iterator[tuple[Admission
 def _build_remedy(trials: AdmissionTrials, proposal: AdmissionProposal, trial: AdmissionTrial | None) -> Remedy:
     """Build the report on a proposed change with its costs. Without a trial, the change is unverified advice.
 
-    The costs say if not all pods get nodes, and what other Workloads lose. Patches of objects that are not in the
+    The costs include pods that still get no node and harm to other Workloads. Patches of objects that are not in the
     cluster are described in the summary, because no command can apply them.
     """
-    costs: list[FixCost] = []
-    holds: bool | None = None
-    preempted: tuple[str, ...] = ()
     if trial is None:
         text = f"not verified until you fill in {', '.join(proposal.needs_values)}"
-        costs.append(FixCost(CostKind.NEEDS_VALUES, text))
+        effects = _TrialEffects([FixCost(CostKind.NEEDS_VALUES, text)])
     else:
-        # Say whether the pods get nodes, and what other Workloads lose.
-        placement = trials.place_pods(trial)
-        holds = placement is None or placement.placed == placement.pods
-        if placement is not None and not holds:
-            text = f"not all of its pods get a node then: {placement.placed:,} of {placement.pods:,} fit"
-            costs.append(FixCost(CostKind.STILL_WAITS, text))
-        harm = trials.compute_harm(trial)
-        preempted = tuple(f"Workload {key}" for key in harm.preempted)
-        costs += _iter_harm_costs(preempted, harm.preempted_pods, [f"Workload {key}" for key in harm.delayed])
+        effects = _determine_trial_effects(trials, trial)
 
     summary = capitalize(proposal.summary)
     patches_of_new_objects = [patch for patch in proposal.patches if not trials.has_object(patch.target)]
@@ -144,13 +134,41 @@ def _build_remedy(trials: AdmissionTrials, proposal: AdmissionProposal, trial: A
         commands=tuple(patch.command for patch in proposal.patches if trials.has_object(patch.target)),
         changes=tuple(patch.to_document() for patch in proposal.patches),
         kinds=(proposal.kind,),
-        victims=preempted,
-        step=_raise_price_for_costs(proposal, costs).name.lower(),
-        holds=None if proposal.needs_values else holds,
+        victims=effects.preempted,
+        step=_raise_price_for_costs(proposal, effects.costs).name.lower(),
+        holds=None if proposal.needs_values else effects.gives_all_pods_nodes,
         needs_values=proposal.needs_values,
         manifests=proposal.manifests,
-        costs=(*costs, *proposal.costs),
+        costs=(*effects.costs, *proposal.costs),
     )
+
+
+class _TrialEffects(NamedTuple):
+    """The effects of a change, as shown by its trial."""
+
+    costs: Sequence[FixCost]
+    preempted: tuple[str, ...] = ()
+    """The Workloads that the change preempts."""
+    gives_all_pods_nodes: bool | None = None
+    """None without a trial."""
+
+
+def _determine_trial_effects(trials: AdmissionTrials, trial: AdmissionTrial) -> _TrialEffects:
+    """Return the costs of a tried change, the Workloads that it preempts, and whether all pods get nodes.
+
+    If the placement of the pods is unknown, all pods are assumed to get nodes.
+    """
+    costs: list[FixCost] = []
+    placement = trials.place_pods(trial)
+    gives_all_pods_nodes = placement is None or placement.placed == placement.pods
+    if placement is not None and not gives_all_pods_nodes:
+        text = f"not all of its pods get a node then: {placement.placed:,} of {placement.pods:,} fit"
+        costs.append(FixCost(CostKind.STILL_WAITS, text))
+
+    harm = trials.compute_harm(trial)
+    preempted = tuple(f"Workload {key}" for key in harm.preempted)
+    costs += _iter_harm_costs(preempted, harm.preempted_pods, [f"Workload {key}" for key in harm.delayed])
+    return _TrialEffects(costs, preempted, gives_all_pods_nodes)
 
 
 def _describe_manifest_edit(patch: ObjectPatch) -> str:

@@ -100,7 +100,7 @@ def _iter_fewer_devices_fixes(
     yield build_spec_change_fix(
         trial_node,
         claim,
-        _build_device_request_change(request.request, change),
+        _build_claim_spec_change(request.request, change),
         kind=FixKind.FEWER_DEVICES,
         target=(request.request, count),
         text_end=f", requesting {counted(count, 'device')} instead of {old_text} (request {request.request})",
@@ -127,7 +127,7 @@ def _iter_device_fault_fixes(
             yield _build_toleration_fix(trial_node, claim, name, fault.what)
         case "WithoutCapacity":
             text_end = f", without the capacity that request {name} requires"
-            change = _build_device_request_change(name, lambda device_request: replace(device_request, capacity=None))
+            change = _build_claim_spec_change(name, lambda device_request: replace(device_request, capacity=None))
             yield build_spec_change_fix(
                 trial_node, claim, change, kind=FixKind.DROP_DEVICE_CAPACITY, target=name, text_end=text_end, cost=DROP
             )
@@ -150,7 +150,7 @@ def _build_selector_removal_fix(trial_node: TrialNode, claim: ResourceClaim, req
     return build_spec_change_fix(
         trial_node,
         claim,
-        _build_device_request_change(request_name, change),
+        _build_claim_spec_change(request_name, change),
         kind=FixKind.DROP_DEVICE_SELECTOR,
         target=target,
         text_end=text_end,
@@ -173,7 +173,7 @@ def _build_toleration_fix(trial_node: TrialNode, claim: ResourceClaim, request_n
     return build_spec_change_fix(
         trial_node,
         claim,
-        _build_device_request_change(request_name, change),
+        _build_claim_spec_change(request_name, change),
         kind=FixKind.TOLERATE_DEVICE_TAINT,
         target=(request_name, key),
         text_end=f", tolerating the device taint {taint} (request {request_name})",
@@ -264,7 +264,7 @@ def _build_device_class_fix(
     text_end = (
         f" with device class {class_name} instead of {_find_device_class_name(claim, request)} (request {request})"
     )
-    change = _build_device_request_change(request, lambda current: replace(current, device_class_name=class_name))
+    change = _build_claim_spec_change(request, lambda current: replace(current, device_class_name=class_name))
     where = f"class {class_name}"
     return build_spec_change_fix(
         trial_node,
@@ -296,7 +296,7 @@ def _iter_device_requests(claim: ResourceClaim) -> Iterator[tuple[str, AnyDevice
             yield f"{request.name}/{alternative.name}", alternative
 
 
-def _build_device_request_change(name: str, change: DeviceRequestChange) -> SpecChange:
+def _build_claim_spec_change(name: str, change: DeviceRequestChange) -> SpecChange:
     """Return a function that applies `change` to the request or alternative of this name in a claim's spec."""
 
     def change_if_named(request: DeviceRequest) -> DeviceRequest:

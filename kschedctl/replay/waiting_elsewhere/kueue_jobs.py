@@ -401,7 +401,8 @@ class _NewJobs:
     def build_outlook(self, owner: Owner, job: Struct, queues: WaitingQueues, now: str) -> JobOutlook:
         """Build the outlook of a job that Kueue manages. ``now`` is the RFC 3339 time for its age, or empty.
 
-        The outlook of a pod of a group has the pod's role, which names its pod set.
+        If the job has a problem, the outlook only describes the problem. For a pod in a group, ``pod_set`` is the pod's
+        role.
         """
         if owner in self._problems:
             return _build_problem_outlook(owner, job, self.queues[owner], self._problems[owner], now)
