@@ -108,7 +108,7 @@ def replay_queue_without_pods(scheduler: Scheduler, gone_pods: frozenset[str], p
 
 
 def find_node_once_others_are_gone(scheduler: Scheduler, gone_pods: frozenset[str], pod: Pod) -> str:
-    """Return the node that the waiting pod gets, tried before all other waiting pods, once the `gone_pods` are gone.
+    """Return the node that the waiting pod gets if it is tried first once the `gone_pods` are gone.
 
     Return an empty string if it gets none without preempting other pods.
     """
@@ -250,7 +250,7 @@ PER_NODE_PLUGINS = frozenset({NodeAffinity.name, NodeResourcesFit.name, TaintTol
 
 
 def find_nodes_with_new_room(trial: RemedyTrial, target_key: ObjectKey) -> frozenset[str] | None:
-    """Return the names of the nodes on which the fix makes room, or None if it may make room on other nodes, too.
+    """Return the names of the nodes on which the fix makes room, or None if it may make room on other nodes as well.
 
     Edits of the target pod are ignored. The result is None if another edit changes the labels of a node, or edits a pod
     that can block other nodes. It is also None for edits of kinds that are not in `SINGLE_NODE_KINDS`.
@@ -274,7 +274,7 @@ def find_nodes_with_new_room(trial: RemedyTrial, target_key: ObjectKey) -> froze
 
 
 def _may_block_other_nodes(pod: Pod) -> bool:
-    """Return whether a running pod may keep pods off other nodes: it uses claims or has pod anti-affinity."""
+    """Return whether a running pod may keep pods off other nodes, because it uses claims or has pod anti-affinity."""
     uses_claims = any(volume.persistent_volume_claim or volume.ephemeral for volume in pod.spec.volumes)
     return uses_claims or bool(pod.spec.affinity and pod.spec.affinity.pod_anti_affinity)
 

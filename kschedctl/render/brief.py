@@ -162,11 +162,11 @@ def _choose_shown_parts(parts: list[BriefText], wrapped: list[list[str]], width:
 def _lengthen_cut_parts(
     parts: list[BriefText], wrapped: list[list[str]], shown: set[int], width: int, count_free_lines: Callable[[], int]
 ) -> None:
-    """Give cut parts the lines that they need, the most important ones first. Changes `wrapped` and `shown`.
+    """Give cut parts the lines that they need, the most important parts first. Changes `wrapped` and `shown`.
 
-    If too few lines are free, later parts of lists are left out, since their number is shown: for all parts but later
-    entries, entries after the first one, and for parts of no list then also warnings after the first one. A part that
-    still needs more lines gets those that are free.
+    If too few lines are free, later parts of lists are left out from the end, since a line says how many are left out.
+    First entries and first warnings always stay. Later entries displace nothing, and only parts that belong to no list
+    displace warnings. A part that still needs more lines gets those that are free.
     """
     for index in sorted(shown, key=lambda index: (parts[index].rank, index)):
         part = parts[index]
@@ -190,11 +190,12 @@ def _lengthen_cut_parts(
 def _add_left_out_count(
     parts: list[BriefText], wrapped: list[list[str]], shown: set[int], *, warnings: bool, total: int
 ) -> None:
-    """Add a line below the last shown entry or, with `warnings`, warning that says how many of `total` are left out.
+    """Append a line such as "and 3 more" to the last shown entry or, with `warnings`, to the last shown warning.
 
-    If the lines are not enough for both, the line replaces the last of several shown entries or, with `warnings`, the
-    last shown entry or the last of several shown warnings. It is omitted if it still does not fit, if no such part is
-    shown, or if none is left out. Changes `wrapped` and `shown`.
+    `total` is the number of all entries or warnings. If there is no room for the line, one shown part makes way for it:
+    the last entry or, if warnings are counted and no entry is shown, the last warning. The only shown part of the
+    counted kind never makes way. No line is added if nothing was left out, if no part of that kind is shown, or if
+    there is still no room. Changes `wrapped` and `shown`.
     """
     entries = [index for index, part in enumerate(parts) if part.is_entry and index in shown]
     listed = [index for index, part in enumerate(parts) if part.is_warning and index in shown] if warnings else entries

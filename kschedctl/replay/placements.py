@@ -502,7 +502,7 @@ class MissingStorageClasses:
     ) -> PersistentVolumeClaim | None:
         """Return the pod's first claim that is in ``claims``, or None.
 
-        ``claims`` has claims by namespace and name. Claims of ephemeral volumes count, too.
+        ``claims`` has claims by namespace and name. Claims of ephemeral volumes are considered as well.
         """
         if not claims:
             return None

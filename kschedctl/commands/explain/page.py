@@ -37,7 +37,6 @@ from kschedctl.render.page import (
     Command,
     Marked,
     Page,
-    Paragraph,
     Stack,
     Style,
     build_subsection,
@@ -505,7 +504,7 @@ def iter_verdict_blocks(report: Explanation, style: Style) -> Iterator[Block]:
     For a pod that cannot be created, only yield a line about the verdict that it would get once created.
     """
     if report.verdict == NOT_CREATED:
-        yield from _iter_once_created_line(report)
+        yield from _build_once_created_line(report)
         return
     condition = (Marked(f"As if {report.as_if}:", Tone.WARNING),) if report.as_if else ()
     pod = Marked(report.pod, Tone.STRONG)
@@ -577,9 +576,10 @@ def _iter_headline_blocks(prefix: str, parts: tuple[Marked, ...], report: Explan
     yield Bullets(tuple(causes[1:]))
 
 
-def _iter_once_created_line(report: Explanation) -> Iterator[Paragraph]:
-    """Yield the line with the verdict that the pod would get if it were created. Yield nothing if it is unknown."""
+def _build_once_created_line(report: Explanation) -> Page:
+    """Build the line with the verdict that the pod would get if it were created, or return () if it is unknown."""
     once = report.once_created
-    if once is not None:
-        answer = f"{once.verdict}: {once.headline}{describe_doubt(report.unknown)}"
-        yield paragraph(Marked(report.pod, Tone.STRONG), Marked("once created:", Tone.WARNING), answer)
+    if once is None:
+        return ()
+    answer = f"{once.verdict}: {once.headline}{describe_doubt(report.unknown)}"
+    return (paragraph(Marked(report.pod, Tone.STRONG), Marked("once created:", Tone.WARNING), answer),)

@@ -112,7 +112,10 @@ def _plot_causes(report: PendingPods, style: Style) -> tuple[Plot, ...]:
 
 
 def _build_next_commands_section(groups: tuple[PendingGroup, ...], style: Style) -> Page:
-    """Build the list of next commands. They are not put into the table, because it might wrap them."""
+    """Build the list of next commands, or return () if there are none.
+
+    They are not put into the table, because it might wrap them.
+    """
     pods = (member.pod for group in groups for member in group.members)
     commands = [Command(command) for pod in pods for command in style.commands.get(pod, ())]
     return section("Next", *commands) if commands else ()

@@ -179,9 +179,10 @@ def _describe_manifest_edit(patch: ObjectPatch) -> str:
 
 
 def _iter_harm_costs(preempted: Sequence[str], pods: int, delayed: Sequence[str]) -> Iterator[FixCost]:
-    """Yield the costs of a change for other Workloads: some are preempted, with their `pods`, and some are delayed.
+    """Yield the costs of a change for other Workloads, which are preempted or delayed.
 
-    A cost about several Workloads also has a short text, which only gives their number.
+    `pods` is the number of pods of the preempted Workloads. A cost about several Workloads also has a short text, which
+    only gives their number.
     """
     if preempted:
         short = f"preempts {counted(len(preempted), 'Workload')}"
@@ -208,7 +209,7 @@ def _raise_price_for_costs(proposal: AdmissionProposal, costs: Iterable[FixCost]
 
 
 def _build_remedy_rank(remedy: Remedy) -> tuple[bool, bool, Price, int]:
-    """Return the sort key of a fix, smallest for the best.
+    """Return a sort key by which the best fix comes first.
 
     Verified fixes come before advice. Next come fixes with which all pods get nodes, then cheap fixes, then fixes that
     evict few pods.
@@ -285,7 +286,7 @@ def _build_fewer_pods_proposal(workload: KueueWorkload, job: Owner | None, index
 
 
 def search_higher_priority_classes(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial]]:
-    """Yield at most one proposal, with its trial: a WorkloadPriorityClass above the Workload's that gets it admitted.
+    """Yield at most one proposal, with its trial, that raises the Workload's priority class so that it is admitted.
 
     The lowest classes are tried first, but only a few of them and the highest. Nothing is yielded for a Workload made
     from a pod, since Kueue reads a pod's labels only once.

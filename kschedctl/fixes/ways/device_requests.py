@@ -239,7 +239,7 @@ def _build_constraint_removal(constraint: DeviceConstraint) -> SpecChange:
 
 
 def _iter_other_device_class_fixes(trial_node: TrialNode, claim: ResourceClaim, request: str) -> Iterator[Fix]:
-    """Yield a fix for each of the first `MOST_CLASSES` other DeviceClasses: let the request ask for this class."""
+    """Yield fixes that make the request ask for another DeviceClass, one for each of the first `MOST_CLASSES`."""
     current_name = _find_device_class_name(claim, request)
     names = [class_.metadata.name for class_ in trial_node.cycle.view.cluster.device_classes]
     other_names = [name for name in names if name != current_name]
@@ -338,7 +338,7 @@ def iter_missing_device_class_fixes(trial_node: TrialNode) -> Iterator[Fix]:
 def _iter_device_class_replacement_fixes(
     trial_node: TrialNode, claim: ResourceClaim, request: str, missing: str
 ) -> Iterator[Fix]:
-    """Yield fixes for a missing DeviceClass: request an existing class instead, or create it for a driver's devices.
+    """Yield fixes for a missing DeviceClass. They request an existing class, or create this one for a driver's devices.
 
     Classes with a similar name come first, then other classes, then a new class for each of the first few drivers.
     """

@@ -54,7 +54,7 @@ class JobFailures:
         """Do nothing, since Jobs are not replaced while a simulation runs."""
 
     def would_fail_job(self, pod: Pod) -> bool:
-        """Return whether a Job controls the pod and has failed, or would fail if the pod was evicted, too."""
+        """Return whether a Job controls the pod and has failed, or would fail if the pod were also evicted."""
         name = find_job_name(pod)
         job = self._find_job(*name) if name else None
         if name is None or job is None:
@@ -88,7 +88,7 @@ class JobFailures:
             self._evicted_pods[name] -= 1
 
     def list_pods_of_failed_jobs(self, cluster: Cluster) -> list[Pod]:
-        """Return the pods of a cluster that end with their Job, since an eviction made it fail."""
+        """Return the pods of a cluster that end because an eviction made their Job fail, or [] if no Job failed."""
         if not self.failed_jobs:
             return []
         namespaces = dict.fromkeys(namespace for namespace, _ in self.failed_jobs)

@@ -105,8 +105,7 @@ def describe_unreplayed_limits(
 ) -> tuple[str, ...]:
     """Return a line about unreplayed quotas, limits and policies of the namespaces, or () if there are none.
 
-    ``replayed`` has the namespaces whose quotas and LimitRanges are replayed, and whether all of admission is replayed
-    there.
+    ``replayed`` maps the namespaces whose quotas and LimitRanges are replayed to whether all of admission is replayed.
     """
     sorted_namespaces = sorted(set(namespaces))
     limits_by_namespace = {}

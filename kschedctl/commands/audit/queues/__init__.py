@@ -310,11 +310,11 @@ def list_inactive_queues(cluster: Cluster, report: KueueQueues) -> list[Inactive
 def find_starving_queues(
     report: KueueQueues, oldest_by_queue: Mapping[str, LongWaitingWorkload]
 ) -> list[StarvingQueue]:
-    """Return the ClusterQueues that borrow nothing and wait while others borrow resources for which they have quota.
+    """Return the active ClusterQueues that borrow nothing and have waiting Workloads while another queue borrows.
 
-    The borrowers are in the same cohort and borrow from the same flavor. `oldest_by_queue` has the longest-waiting
-    Workload of each active ClusterQueue in which Workloads wait. The weights of fair sharing do not matter, because a
-    queue that borrows nothing has a share of 0.
+    The other queue is in the same cohort, and it borrows a resource of a flavor for which the starving queue has quota.
+    `oldest_by_queue` has the longest-waiting Workload of each ClusterQueue in which Workloads wait. The weights of fair
+    sharing do not matter, because a queue that borrows nothing has a share of 0.
     """
     # ClusterQueue -> the pairs of a flavor and a resource for which it has quota, or which it borrows
     nominal: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
