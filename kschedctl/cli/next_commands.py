@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from kschedctl.api.json_values import JsonObject
+from kschedctl.api.ownership import Owner
 from kschedctl.cli.main import build_command_line
 from kschedctl.cli.options import Source
 from kschedctl.cli.run_options import RunOptions
@@ -67,6 +68,5 @@ def build_replay_options(run: RunOptions, more_options: Iterable[str] = ()) -> l
 
 def build_workload_arguments(title: str) -> tuple[str, ...]:
     """Build the arguments that name a workload, from a title such as `Deployment shop/web`."""
-    kind, _, key = title.partition(" ")
-    namespace, _, name = key.partition("/")
-    return (f"{kind.lower()}/{name}", "-n", namespace)
+    workload = Owner.parse(title)
+    return (f"{workload.kind.lower()}/{workload.name}", "-n", workload.namespace)

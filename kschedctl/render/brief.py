@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from kschedctl.api.ownership import Owner
 from kschedctl.render.markdown import render_markdown
 from kschedctl.render.page import (
     UNFOLDED,
@@ -56,11 +57,11 @@ class BriefText(NamedTuple):
     pasted.
     """
     is_entry: bool = False
-    """Whether the part is an entry of the list that ends with the number of entries that are left out."""
+    """True if the part is an entry of the list that ends with the number of entries that are left out."""
     is_warning: bool = False
-    """Whether the part is one of the warnings, which end with the number of warnings that are left out."""
+    """True if the part is one of the warnings, which end with the number of warnings that are left out."""
     needs_previous: bool = False
-    """Whether the part is left out if the part before it is left out."""
+    """True if the part is left out if the part before it is left out."""
     text_to_cut: str = ""
     """The text that is cut to the lines that are free if the part does not fit; empty if the part is then left out."""
 
@@ -253,7 +254,7 @@ def _describe_entry_subject(summary: Summary, pods: ShortPods) -> str:
         return f"{counted(pods.pods, 'eviction')} of {pods.workload} held back"
     # A workload is named with its kind, such as "Deployment shop/web"; a lone Pod is not a workload
     begins_with_kind = pods.workload[:1].isupper()
-    is_workload = begins_with_kind and not pods.workload.startswith("Pod ")
+    is_workload = begins_with_kind and Owner.parse(pods.workload).kind != "Pod"
     if not is_workload:
         others = f" and {counted(pods.pods - 1, 'other pod')}" if pods.pods > 1 else ""
         return f"{pods.such_as or pods.workload}{others}"
@@ -489,7 +490,7 @@ def _describe_costs(fix: ShortFix) -> str:
 
 
 LABEL_BY_SUMMARY = {"Drain": "next"}
-"""What comes before the first fix, if it is not a fix but what was asked about."""
+"""The label before the first entry of a summary whose entries are not fixes."""
 SUMMARIES_WITH_FURTHER_TABLES = ("Drain", "Failures", "WhatIf")
 """The kinds whose whole answer has tables, such as the pods that move, which the brief form always lacks."""
 SUMMARIES_THAT_ARE_LISTS = ("SnapshotDiff",)

@@ -22,9 +22,8 @@ from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import BlockedPod, MovedPod, Spread, UnplacedPods
 from kschedctl.scheduler.engine.cycle import Cycle, mask_allowed_nodes
 from kschedctl.scheduler.engine.diagnosis import run_post_filter
+from kschedctl.scheduler.framework import can_more_pods_help
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
-from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
-from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE, Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -59,9 +58,9 @@ class NodeDrain:
     lost: list[Position] = field(default_factory=list)
     """Evicted pods that no controller recreates."""
     staying_count: int = 0
-    """How many pods of DaemonSets and static pods stay."""
+    """The number of DaemonSet and static pods that stay."""
     daemon_count: int = 0
-    """How many of the staying pods belong to DaemonSets."""
+    """The number of staying pods that belong to DaemonSets."""
     outcomes: dict[Position, Outcome] = field(default_factory=dict)
     """Outcomes of the successors, also of pods that preemption displaced."""
     preemptions: list[Outcome] = field(default_factory=list)
@@ -289,8 +288,7 @@ def count_always_unplaced_pods(emptied: Simulation, outcomes: Iterable[Outcome])
     """Count, by workload, the unplaced pods that fit nowhere even if no other pod comes back.
 
     ``emptied`` is the simulation after the pods left their nodes and before any is placed. Other pods that come back
-    only take room away, unless the pod's affinity or spreading counts them. Rejections by these plugins therefore prove
-    nothing.
+    only take room away, unless a plugin such as PodTopologySpread counts them. Its rejections therefore prove nothing.
     """
     pods = emptied.view.pods
     unplaced = Counter[str]()
@@ -314,9 +312,8 @@ def _is_always_rejected(cycle: Cycle) -> bool:
     """
     if cycle.gated or cycle.error is not None or cycle.schedulable or run_post_filter(cycle).nominated_node:
         return False
-    satisfiable_by_pods = {PodTopologySpread.name}
-    if cycle.info.required_affinity:
-        satisfiable_by_pods.add(InterPodAffinity.name)
+    filters = cycle.framework.plugins_at("filter")
+    satisfiable_by_pods = {plugin.name for plugin in filters if can_more_pods_help(plugin, cycle.info)}
     if cycle.pre_filter.status.rejected:
         return cycle.pre_filter.plugin not in satisfiable_by_pods
     rejected = ~mask_allowed_nodes(cycle.pre_filter, cycle.view)

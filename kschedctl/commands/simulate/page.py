@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from kschedctl.api.ownership import Owner
 from kschedctl.commands.explain.new_node_page import build_new_nodes_page
 from kschedctl.commands.simulate.following_report import (
     BEST_OF_A_PART,
@@ -139,7 +140,7 @@ def _build_fit_summary(report: SimulationReport) -> Page:
     fitting = [workload.workload for workload in report.workloads if workload.workload not in failing]
     if not failing or len(failing) + len(fitting) < 2:
         return ()
-    kinds = {title.partition(" ")[0] for title in (*failing, *fitting)}
+    kinds = {Owner.parse(title).kind for title in (*failing, *fitting)}
     noun = kinds.pop() if len(kinds) == 1 else "workload"
     if not fitting:
         return (paragraph(f"None of {len(failing):,} {noun}s fits: {names(failing)}"),)

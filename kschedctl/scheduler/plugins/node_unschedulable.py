@@ -56,6 +56,7 @@ class NodeUnschedulable(DeclaredPlugin):
     changed = (REGISTERS_TOLERATION_EVENTS,)
     looks_at_cordons = True
     without = "pods are placed on cordoned nodes"
+    fixes = "taints"
     reads = Reads.NODES
 
     def __init__(self, comparison_operators: bool) -> None:

@@ -128,6 +128,7 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
     )
     hints_since = 31
     without = "volumes for one node or pod are used by several"
+    fixes = "held_volumes"
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter"}
     next_step_within_reach = NextStep(
         "EndVolumeUser", "Only one pod at a time may use the volume: wait for the other pod to end, or stop it"

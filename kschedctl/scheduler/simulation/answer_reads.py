@@ -1,4 +1,4 @@
-"""What the plugins' answers about identical pods depend on: only on nodes, on a node's own row, or on all pods."""
+"""The data on which plugins' answers about identical pods depend: nodes, a node's own row, or all pods."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class _LastingRejections(NamedTuple):
 
     info: PodInfo
     replaced_count: int
-    """How many objects had been replaced when this was computed."""
+    """The number of objects that had been replaced when this was computed."""
     rejected: Bools | bool
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from kschedctl.api.columns import NO_TIME
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import find_owner
+from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.times import format_age, parse_microseconds
 from kschedctl.commands.audit.audited_cluster import NO_TIMES, AuditedCluster
 from kschedctl.commands.audit.priorities.preemptions import (
@@ -360,11 +360,8 @@ def _is_priority_value(tier: str) -> bool:
 
 def _build_object_finding(rule: AuditRule, object_: str, message: str, *, severity: str = "") -> Finding:
     """Build a finding about an object, given as ``Kind name`` or ``Kind namespace/name``."""
-    _, _, full_name = object_.partition(" ")
-    namespace, slash, _ = full_name.partition("/")
-    return rule.build_finding(
-        object_, message, namespace=namespace if slash else "", severity=severity or rule.severity
-    )
+    namespace = Owner.parse(object_).namespace
+    return rule.build_finding(object_, message, namespace=namespace, severity=severity or rule.severity)
 
 
 def _build_headline(

@@ -145,6 +145,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
     name = "DynamicResources"
     facts = (ClaimsUnusable, ResourceNotOffered, DevicesUnfit, DeviceSearchFailed)
     without = "resource claims are never allocated"
+    fixes = "devices"
     takes_less_time = "fewer requests and selectors in device claims, fewer devices that only nearly match"
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter"}
     next_step = LOOK_AT_DEVICES

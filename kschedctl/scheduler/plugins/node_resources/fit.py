@@ -305,6 +305,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         hints.ANY_OWN_RESIZE_COUNTS,
     )
     without = "nodes are filled beyond their resources, and kubelets reject the pods"
+    fixes = "requests"
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter"}
     next_step_within_reach = NextStep("MakeRoom", "Free up room on {node}, or add nodes")
     next_step = NextStep("AskForLess", "No node is large enough: request less, or add larger nodes")
