@@ -316,6 +316,52 @@ def describe_data_on_nodes(volumes: Iterable[PinnedVolume]) -> tuple[str, ...]:
     return (f"the data {of_volumes} {names} is lost if {first_few(nodes)} {agreeing(len(nodes), 'is', 'are')} deleted",)
 
 
+class JobFailureReason(StrEnum):
+    """The reason in the condition Failed of a Job. Upstream: staging/src/k8s.io/api/batch/v1/types.go (v1.36)."""
+
+    BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"
+    POD_FAILURE_POLICY = "PodFailurePolicy"
+    MAX_FAILED_INDEXES_EXCEEDED = "MaxFailedIndexesExceeded"
+    FAILED_INDEXES = "FailedIndexes"
+
+
+_FAILURE_CAUSES = {
+    JobFailureReason.BACKOFF_LIMIT_EXCEEDED: "evicted pods count as failed, and its backoffLimit allows no more",
+    JobFailureReason.POD_FAILURE_POLICY: "its podFailurePolicy demands that once a pod is evicted",
+    JobFailureReason.MAX_FAILED_INDEXES_EXCEEDED: "the indexes of evicted pods fail, more than its maxFailedIndexes",
+    JobFailureReason.FAILED_INDEXES: "the indexes of evicted pods fail, and no other index is left",
+}
+
+
+class FailedJob(Document, frozen=True):
+    """A Job that fails because its evicted pods count as failed, which ends all its pods."""
+
+    job: str
+    pods: tuple[str, ...] = ()
+    """The pods that end with the Job."""
+    reason: JobFailureReason = JobFailureReason.BACKOFF_LIMIT_EXCEEDED
+
+    def describe(self) -> str:
+        """Describe the failure and its cause, and name the pods."""
+        ended_pods = counted(len(self.pods), "pod ends", "pods end")
+        return f"{self.job} fails: {_FAILURE_CAUSES[self.reason]}; its {ended_pods} ({first_few(self.pods)})"
+
+
+def describe_failing_jobs(failed_jobs: Sequence[FailedJob]) -> str:
+    """Return a clause that names Jobs that fail and counts their pods, or "" if there are none.
+
+    >>> describe_failing_jobs([FailedJob("Job d/run", ("d/a", "d/b"))])
+    'Job d/run fails, which ends its 2 pods'
+    >>> describe_failing_jobs([FailedJob("Job d/run", ("d/a",)), FailedJob("Job d/etl", ("d/b",))])
+    'Job d/run, Job d/etl fail, which ends their 2 pods'
+    """
+    if not failed_jobs:
+        return ""
+    jobs = first_few([job.job for job in failed_jobs])
+    fail, their = agreeing(len(failed_jobs), "fails", "fail"), agreeing(len(failed_jobs), "its", "their")
+    return f"{jobs} {fail}, which ends {their} {counted(sum(len(job.pods) for job in failed_jobs), 'pod')}"
+
+
 class BlockedPod(Document, frozen=True):
     """A pod that cannot be evicted, with the reason."""
 

@@ -17,6 +17,7 @@ from kschedctl.reports.placements import (
     DownNode,
     EvictedPod,
     EvictionChain,
+    FailedJob,
     Headroom,
     MovedPod,
     PendingLeftOut,
@@ -60,20 +61,6 @@ class QuotaOutcome(StrEnum):
     """The successor of its only pod is a new Workload that waits for quota."""
     RELEASED = "Released"
     """No controller recreates its only pod."""
-
-
-class FailedJob(Document, frozen=True):
-    """A Job that fails because its evicted pods count as failed, which ends all its pods."""
-
-    job: str
-    pods: tuple[str, ...] = ()
-    """The pods that end with the Job."""
-
-    def describe(self) -> str:
-        """Describe the failure and its cause, and name the pods."""
-        ended_pods = counted(len(self.pods), "pod ends", "pods end")
-        cause = "evicted pods count as failed, and it allows no more of them (backoffLimit, podFailurePolicy)"
-        return f"{self.job} fails: {cause}; its {ended_pods} ({first_few(self.pods)})"
 
 
 class DisplacedWorkload(Document, frozen=True):

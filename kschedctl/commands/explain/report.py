@@ -16,6 +16,7 @@ from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.not_created import NOT_CREATED, CreationFix, NotCreated, OnceCreated
+from kschedctl.reports.placements import FailedJob, describe_failing_jobs
 from kschedctl.reports.plugin_answers import (
     ExtenderCallReport,
     ExtenderErrorReport,
@@ -322,6 +323,8 @@ class PreemptionReport(Document, frozen=True):
     """The pods that get no other node once the chosen victims are evicted, recreated and scheduled, or that no
     controller recreates. None if this was not replayed.
     """
+    failed_jobs: tuple[FailedJob, ...] = ()
+    """The Jobs that fail because the victims on the chosen node are evicted."""
 
     @property
     def chosen_by_scheduler(self) -> str:
@@ -361,6 +364,7 @@ class PreemptionReport(Document, frozen=True):
         if in_turn:
             have = agreeing(len(in_turn), "is evicted in turn and gets", "are evicted in turn and get")
             lines.append(f"{first_few(in_turn)} {have} no other node")
+        lines += [job.describe() for job in self.failed_jobs]
         budgets = tuple(dict.fromkeys(budget for victim in candidate.details for budget in victim.budgets))
         if budgets:
             lines.append(f"violates PodDisruptionBudget {first_few(budgets)}")
@@ -380,13 +384,14 @@ class PreemptionReport(Document, frozen=True):
     def preemption_clause(self) -> str:
         """A clause such as ", would preempt 1 pod on n1", or an empty string if nothing is preempted.
 
-        It says how many of the pods get no other node, if this was replayed.
+        It says how many of the pods get no other node, if this was replayed, and which Jobs fail.
         """
         if not self.chosen_victims:
             return ""
         where = self.chosen if len(self.tied) < 2 else f"one of {len(self.tied):,} nodes"
         fate = f"{self._fate_clause}," if self._fate_clause else ""
-        return f", would preempt {counted(len(self.chosen_victims), 'pod')}{fate} on {where}"
+        failure = f", so that {describe_failing_jobs(self.failed_jobs)}" if self.failed_jobs else ""
+        return f", would preempt {counted(len(self.chosen_victims), 'pod')}{fate} on {where}{failure}"
 
 
 def describe_rivals(rivals: Sequence[str]) -> str:
@@ -431,6 +436,8 @@ class ReplicaCount(Document, frozen=True):
     """The running pods of other workloads that are evicted for those that get a node."""
     victims_without_node: tuple[str, ...] = ()
     """The victims that get no other node, or that no controller recreates."""
+    failed_jobs: tuple[FailedJob, ...] = ()
+    """The Jobs that fail because the victims are evicted."""
     rollout: str = ""
     """The state of the rollout that replaces the workload's old pods, such as `stuck: …`; empty if it is not stuck."""
 
@@ -476,7 +483,9 @@ class ReplicaCount(Document, frozen=True):
         names = first_few(self.victims)
         victims = names if evicted == 1 else f"{evicted:,} running pods ({names})"
         text = f"{victims}, {_describe_fate(evicted, homeless)}"
-        return f"{text} ({first_few(self.victims_without_node)})" if 0 < homeless < evicted else text
+        if 0 < homeless < evicted:
+            text = f"{text} ({first_few(self.victims_without_node)})"
+        return f"{text}, so that {describe_failing_jobs(self.failed_jobs)}" if self.failed_jobs else text
 
 
 def _describe_fate(evicted: int, homeless: int) -> str:

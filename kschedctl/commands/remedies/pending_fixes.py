@@ -468,6 +468,8 @@ def find_remedies_of_many(
         scope=scope,
         waiting=len(waiting),
         fitting=0 if initial.interrupted else len(pending_keys) - len(waiting),
+        preempted=tuple(dict.fromkeys(initial.evicted)),
+        failed_jobs=initial.failed_jobs,
         cleared=len(placed.intersection(waiting)),
         chosen=tuple(
             _build_chosen_remedy(

@@ -17,6 +17,7 @@ from kschedctl.reports.placements import (
     EvictedPod,
     EvictionChain,
     EvictionFate,
+    FailedJob,
     Headroom,
     PodCount,
     RetriedPods,
@@ -122,6 +123,8 @@ class SimulationReport(Report, frozen=True):
     """The workloads of which preemption evicts pods, and of which no pod has a node in the end."""
     exceeded_storage: tuple[str, ...] = ()
     """Sentences about storage of which the placed pods need more in total than its driver published."""
+    failed_jobs: tuple[FailedJob, ...] = ()
+    """The Jobs that fail because preemption evicts their pods."""
     left_out: int = 0
     """The number of pods that already wait in the cluster and take no part."""
     left_out_fitting: int | None = None
@@ -419,7 +422,8 @@ class SimulationReport(Report, frozen=True):
     def iter_harm_warnings(self) -> Iterator[str]:
         """Yield warnings about the harm that the changes do.
 
-        They are about violated PodDisruptionBudgets, workloads without a running pod, and storage that is not enough.
+        They are about violated PodDisruptionBudgets, workloads without a running pod, Jobs that fail, and storage that
+        is not enough.
         """
         for name, allowed in self.violated_budgets.items():
             evicted = len(list_displaced_pods(pod for pod in self.evicted if name in pod.budgets))
@@ -429,6 +433,7 @@ class SimulationReport(Report, frozen=True):
             )
         if self.outages:
             yield f"leaves {first_few(self.outages)} without a running pod"
+        yield from (job.describe() for job in self.failed_jobs)
         yield from self.exceeded_storage
 
     @property

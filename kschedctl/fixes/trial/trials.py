@@ -8,7 +8,7 @@ plugin/pkg/admission/{runtimeclass,limitranger} (v1.36).
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -24,7 +24,9 @@ from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.errors import InputError
 from kschedctl.fixes.trial.changes import EditedObject, Fix, apply_fixes, build_object_reader, is_valid_update
 from kschedctl.fixes.trial.fix_kinds import FixKind
+from kschedctl.replay.controllers.job_failures import find_jobs_failing_by
 from kschedctl.replay.edits import ObjectKey, change_pods, select_pods
+from kschedctl.reports.placements import describe_failing_jobs
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.diagnosis import run_post_filter
 from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES
@@ -200,11 +202,14 @@ def _add_victims_to_trial(trial: RemedyTrial, view: Fork, node: str, preemption:
     (chosen,) = best_candidates.select(np.flatnonzero(best_candidates.row == view.nodes.index[node]))
     victims = [view.pods.objects[position] for position in chosen.victims]
     keys = tuple(victim.key for victim in victims)
-    return replace(trial, nominated=node, victims=keys, harm=_describe_eviction_harm(victims, chosen.pdb_violations))
+    harm = _describe_eviction_harm(view.cluster, victims, chosen.pdb_violations)
+    return replace(trial, nominated=node, victims=keys, harm=harm)
 
 
-def _describe_eviction_harm(victims: Iterable[Pod], violations: int) -> str:
+def _describe_eviction_harm(cluster: Cluster, victims: Sequence[Pod], violations: int) -> str:
     """Describe the harm of evicting the victims: lost pods, which no controller recreates, and violations of PDBs.
+
+    Pods of Jobs that fail are lost, too.
 
     The text is empty if there is no harm. Pods that are already being deleted are not counted as lost.
     """
@@ -214,6 +219,8 @@ def _describe_eviction_harm(victims: Iterable[Pod], violations: int) -> str:
     harms = []
     if uncontrolled_pods:
         harms.append(f"no controller recreates {', '.join(uncontrolled_pods)}")
+    if failure := describe_failing_jobs(find_jobs_failing_by(cluster, living_victims)):
+        harms.append(failure)
     if violations:
         verb = "eviction violates" if violations == 1 else "evictions violate"
         harms.append(f"{violations} {verb} a PodDisruptionBudget")

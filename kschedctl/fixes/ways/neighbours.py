@@ -183,7 +183,7 @@ def _is_movable(trial_node: TrialNode, position: Position) -> bool:
     """
     view = trial_node.cycle.view
     pod = view.pods.objects[position]
-    if is_made_up(pod) or not is_recreated_elsewhere(pod) or JobFailures.of(view.objects).would_fail_job(pod):
+    if is_made_up(pod) or not is_recreated_elsewhere(pod) or JobFailures.of(view.objects).would_fail_job_or_index(pod):
         return False
     return is_evictable(trial_node, position)
 
