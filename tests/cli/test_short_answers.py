@@ -72,9 +72,7 @@ def test_brief_does_not_put_a_gated_pod_on_a_node(run: Run, monkeypatch: pytest.
     assert "example.com/budget-approval" in cause
 
 
-def test_what_to_type_is_among_the_first_lines_where_a_fix_is_no_command(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_remedies_command_is_printed_once_near_the_top(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     command = "  kschedctl remedies batch/embedder-t7x4w --demo"
     lines = run("explain", "batch/embedder-t7x4w", "--demo").out.splitlines()
@@ -91,14 +89,14 @@ def test_brief_keeps_room_for_the_fix(run: Run, monkeypatch: pytest.MonkeyPatch)
     assert text.count("\n") <= 12
 
 
-def test_what_preemption_would_do_is_in_the_first_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_brief_names_the_effect_of_preemption_in_the_first_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     priority = ("--as-if-priority-class", "shop-critical")
     text = run("explain", "shop/checkout-7d9f6c5b8-x2x4q", "--demo", "--brief", *priority).out
     assert text.splitlines()[0].endswith("Unschedulable: would preempt 1 pod on general-b2")
 
 
-def test_a_summary_of_thousands_of_nodes_is_short() -> None:
+def test_summary_of_thousands_of_nodes_is_short() -> None:
     refusals = tuple(Refusal(f"Plugin{i}", "a reason " * 90, "a fact " * 120) for i in range(9))
     groups = tuple(NodeGroup(1, ("pool",) * 40, (f"node-{i}" * 25,), refusals) for i in range(5_000))
     causes = tuple(Cause("NodeResourcesFit", "Insufficient cpu " * 50, 1, 5_000) for _ in range(50))
@@ -208,8 +206,8 @@ def test_brief_cuts_a_long_fix_rather_than_leaving_it_out() -> None:
     assert len(lines) <= 12
 
 
-def test_brief_says_for_what_a_pod_stands(run: Run) -> None:
-    """The StatefulSet has no pending pod, so that the answer is about a pod that does not exist."""
+def test_brief_says_which_workload_a_pod_stands_for(run: Run) -> None:
+    """The StatefulSet has no pending pod, so the answer is about a pod that does not exist."""
     text = run("explain", "sts/prometheus", "-n", "platform", "--demo", "--brief").out
     assert "one more pod of StatefulSet platform/prometheus, none of which is pending" in text
 
