@@ -220,12 +220,14 @@ SHARED_REASON_WORDS = {
 """Upstream's reason -> the words for the cause that several pods share."""
 
 
-def describe_shared_reason(reason: str) -> str:
-    """Describe upstream's reason as the cause that several pods share, with upstream's words in parentheses.
+def put_reason_in_plain_words(reason: str) -> str:
+    """Put an upstream reason into plain words, followed by the original in parentheses.
 
-    >>> describe_shared_reason("Insufficient cpu"), describe_shared_reason("Too many pods")
+    A reason without known plain words is returned as it is.
+
+    >>> put_reason_in_plain_words("Insufficient cpu"), put_reason_in_plain_words("Too many pods")
     ('too little CPU is free (Insufficient cpu)', 'nodes are full of pods (Too many pods)')
-    >>> describe_shared_reason("preemption is under way")
+    >>> put_reason_in_plain_words("preemption is under way")
     'preemption is under way'
     """
     prefix, _, resource = reason.partition("Insufficient ")

@@ -251,7 +251,9 @@ def _collect_unknowns(
     ]
     if any(waiting_pod.cause == "unserved" for waiting_pod in waiting):
         unknown += _find_unread_scheduler_kinds(audited)
-    unknown += [*find_unread_waiting_kinds(audited.cluster), *_iter_unchecked_resource_unknown(elsewhere)]
+    unknown += find_unread_waiting_kinds(audited.cluster)
+    if unchecked_resources := _build_unchecked_resources_unknown(elsewhere):
+        unknown.append(unchecked_resources)
     return unknown
 
 
@@ -272,11 +274,15 @@ def _build_elsewhere_finding(entry: WaitingElsewhere, rule: AuditRule) -> Findin
     return rule.build_finding(entry.resource, "; ".join(parts), namespace=get_namespace(entry))
 
 
-def _iter_unchecked_resource_unknown(elsewhere: Sequence[WaitingElsewhere]) -> Iterator[UnknownKind]:
-    """Yield an unknown for custom resources that request pods which do not exist."""
+def _build_unchecked_resources_unknown(elsewhere: Sequence[WaitingElsewhere]) -> UnknownKind | None:
+    """Build the unknown about custom resources that were not checked, or return None if there are none.
+
+    Such resources request pods that do not exist yet.
+    """
     headlines = [entry.headline for entry in elsewhere if entry.state is WaitingState.NOT_CHECKED]
-    if headlines:
-        yield UnknownKind("CustomResource", f"were not checked: {first_few(headlines)}", VERDICT)
+    if not headlines:
+        return None
+    return UnknownKind("CustomResource", f"were not checked: {first_few(headlines)}", VERDICT)
 
 
 def _iter_unknowns_of_stuck_pods(waiting: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[UnknownKind]:

@@ -84,7 +84,7 @@ class AuditedQueuePod(NamedTuple):
     def since(self) -> str:
         """The latest time at which the pod can have entered the queue.
 
-        It is the time of the scheduler's last message about the pod, otherwise of its creation.
+        It is the time of the scheduler's last message about the pod or, without a message, of the pod's creation.
         """
         message_time = self.waiting.last_message.at if self.waiting.last_message else ""
         return message_time or self.waiting.pod.metadata.creation_timestamp or ""

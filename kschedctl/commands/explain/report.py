@@ -129,8 +129,8 @@ class NodeGroup(Document, frozen=True):
 class Cause(Document, frozen=True):
     """A reason that keeps the pod off some of its eligible nodes.
 
-    Eligible are the nodes that satisfy the pod's own constraints, its volumes and its devices. If possible, nodes with
-    an untolerated taint or a cordon are left out, too.
+    A node is eligible if it satisfies the pod's own constraints, its volumes and its devices. If possible, nodes with
+    an untolerated taint or a cordon are left out as well.
     """
 
     plugin: str
@@ -691,7 +691,7 @@ class Explanation(_ExtenderPart, frozen=True):
 
     @property
     def group_failure(self) -> str:
-        """The reason why the pod's group is not placed; empty without a group, or if the group is not to blame."""
+        """A text that says why the pod's group is not placed, or "" if there is no group or it is not to blame."""
         if self.pod_group is None:
             return ""
         is_rejected_early = any(answer.code not in PASSED for answer in self.pre_filter.values())

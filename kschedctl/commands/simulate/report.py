@@ -297,7 +297,7 @@ class SimulationReport(Report, frozen=True):
 
     @property
     def _left_out_clause(self) -> str:
-        """A clause about the pods left out: how many of them fit and may take the room first. It may be empty."""
+        """A clause on how many of the left-out pods fit and may take the room first, or "" if no pod was placed."""
         if not self.placed:
             return ""
         fitting = self.left_out_fitting

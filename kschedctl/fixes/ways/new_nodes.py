@@ -38,7 +38,7 @@ Amounts = dict[str, int]
 
 
 def iter_added_node_fixes(trial_node: TrialNode) -> Iterator[Fix]:
-    """Yield fixes that add a node like an existing one, for each shape of nodes. Add larger nodes if all are too small.
+    """Yield fixes that add a node like an existing one, for each shape of nodes, or larger nodes if all are too small.
 
     At most MOST_MODELS nodes of either kind are offered. A new node has the DaemonSet pods of its model but neither a
     cordon nor a fault. No node is added in a zone in which all nodes are faulty, or if no node was ever initialized. A
@@ -235,10 +235,11 @@ def _find_amounts_of_larger_node(trial_node: TrialNode, node: Node, other_pods: 
 
 
 def _describe_added_nodes(model: Node, count: int, sizes_text: str, *, is_offered: bool, has_rare_devices: bool) -> str:
-    """Describe the addition of `count` nodes like a model. `sizes_text` is how they are larger, or "".
+    """Describe the addition of `count` nodes like a model.
 
-    If no node offers these amounts (`is_offered`), the model is not named. `has_rare_devices` says that most nodes of
-    the model's pool lack the model's devices.
+    `sizes_text` says by what they are larger than the model, or is empty. If no node offers these amounts (`is_offered`
+    is False), the model is not named. `has_rare_devices` says that most nodes of the model's pool lack the model's
+    devices.
     """
     nodes_text = "a node" if count == 1 else f"{count} nodes"
     pool = find_node_pool_name(model)

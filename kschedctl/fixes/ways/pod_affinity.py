@@ -94,7 +94,7 @@ def iter_affinity_term_fixes(trial_node: TrialNode, rejection: NodeRejection) ->
 
 
 def get_required_terms(pod: Pod, field: str) -> tuple[PodAffinityTerm, ...]:
-    """Return the pod's required terms in `field`, which is `pod_affinity` or `pod_anti_affinity`."""
+    """Return the pod's required terms in `field`, which is `pod_affinity` or `pod_anti_affinity`. They may be empty."""
     affinity = getattr(pod.spec.affinity, field, None)
     return affinity.required_during_scheduling_ignored_during_execution if affinity else ()
 
@@ -386,7 +386,7 @@ def _iter_similar_match_expressions(selector: LabelSelector, label_values: _Labe
 
 
 def _find_probable_words(word: str, known_words: Collection[str]) -> list[str]:
-    """Return the known_words words that an unknown word probably means, or an empty list if the word is known."""
+    """Return the known words that an unknown word probably means, or an empty list if the word itself is known."""
     if word in known_words:
         return []
     return find_similar_words(word, known_words)

@@ -105,16 +105,17 @@ PC_MULTIPLE_GLOBAL_DEFAULT = Rule(
 def find_highest_global_default(context: LintContext) -> Iterator[Problem]:
     """Find global default PriorityClasses whose value no other class exceeds.
 
-    The system's classes do not count. A default of at most 0 is accepted if all other classes are below 0, because such
-    classes are for placeholder pods.
+    The system's classes do not count, nor do other global defaults, which would be as high for the same reason. A
+    default of at most 0 is accepted if all other classes are below 0, because such classes are for placeholder pods.
     """
-    classes = [i for i in context.list_all_items(PriorityClass) if not i.subject.name.startswith(RESERVED_PREFIX)]
+    user_classes = [
+        item for item in context.list_all_items(PriorityClass) if not item.subject.name.startswith(RESERVED_PREFIX)
+    ]
     for subject, priority_class in context.list_linted_objects(PriorityClass):
         if not priority_class.global_default:
             continue
-        other_values = [
-            value.value for value in context.list_coexisting_values(subject, classes) if not value.global_default
-        ]
+        coexisting_classes = context.list_coexisting_values(subject, user_classes)
+        other_values = [other.value for other in coexisting_classes if not other.global_default]
         if not other_values or priority_class.value < max(other_values):
             continue
         # Classes below 0 are for placeholder pods, which only reserve room.

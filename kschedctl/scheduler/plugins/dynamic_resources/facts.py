@@ -112,11 +112,11 @@ class DevicesUnfit(Fact, frozen=True):
         'request r of claim shop/gpu needs 2 devices, but only 1 of 2 on the node fits (1 allocated)'
         """
         parts = list(map(_render_request, self.requests))
-        only_fail_together = self.together  # each request can be filled on its own
-        if only_fail_together and self.constraints:
-            parts.append(f"no choice of devices meets {' and '.join(self.constraints)}")
-        elif only_fail_together:
-            parts.append("these requests cannot all be filled at once")
+        if self.together:  # each request could be filled on its own
+            if self.constraints:
+                parts.append(f"no choice of devices meets {' and '.join(self.constraints)}")
+            else:
+                parts.append("these requests cannot all be filled at once")
         for pool in self.pools:
             parts.append(
                 f"pool {pool.pool} is invalid: {pool.invalid}" if pool.invalid else f"pool {pool.pool} is incomplete"
