@@ -21,6 +21,7 @@ from kschedctl.render import plots
 from kschedctl.render.page import NO_COMMANDS, UNFOLDED, Commands, Style, find_plots
 from kschedctl.render.renderers import RENDERERS, build_page
 from kschedctl.reports.document import Document
+from kschedctl.sources.documents.place import Place
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ COMMON_FORMATS = ("table", "wide", "json", "yaml", "markdown", "html")
 MAX_HTML_MATRICES = 100
 """Number of distinct kinds of pods that an HTML report explains node by node."""
 PIPED_WIDTH, LEAST_WIDTH = 120, 40
-Places = Mapping[str, str]
+Places = Mapping[str, Place]
 NO_PLACES: Places = {}
 
 
