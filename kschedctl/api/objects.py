@@ -1333,7 +1333,7 @@ class VolcanoPodGroupSpec(Struct, frozen=True):
 
     min_member: Int64 = 0
     min_task_member: dict[str, Int64] = {}
-    """How many pods of each task have to run."""
+    """The number of pods of each task that have to run."""
     min_resources: Resources | None = None
     queue: str = ""
 

@@ -65,7 +65,7 @@ class Inquiry:
     places: dict[str, Place] = field(default_factory=dict)
     """Name of an object such as `Pod shop/web` -> its place in a file."""
     has_outer_cluster: bool = False
-    """Whether the files describe only manifests, for a cluster from elsewhere."""
+    """True if the files describe only manifests, for a cluster from elsewhere."""
     written: dict[Owner, Manifest] = field(default_factory=dict)
     """The manifests as documents."""
     namespace: str | None = None
@@ -75,7 +75,7 @@ class Inquiry:
     call_extender: CallExtender | None = None
     """Calls a scheduler extender, or None if extenders are not called."""
     sampled: SampledFrom | None = None
-    """Where node sampling starts, or None to look at all nodes."""
+    """The node at which node sampling starts, or None to examine all nodes."""
     now: str = ""
     """The RFC 3339 time of the question; "" if pod creation failures do not matter."""
     scheduler_name: str | None = None

@@ -435,7 +435,7 @@ class OwnerPatch(NamedTuple):
     patch: JsonObject
     """The strategic merge patch."""
     anew: bool
-    """Whether the owner has to be deleted and created again, since it cannot be patched in place."""
+    """True if the owner has to be deleted and created again, since it cannot be patched in place."""
     waiting: tuple[ObjectKey, ...] = ()
     """Waiting pods that keep the old template until they are deleted."""
 

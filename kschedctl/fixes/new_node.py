@@ -186,7 +186,7 @@ def get_node_groups(cluster: Cluster, user_groups: UserGroups) -> NodeGroups:
 
 
 MOST_LOOPS_FOR_POD = 10
-"""How many loops of the autoscaler are replayed for a single pod to find out how many nodes are enough."""
+"""The maximum number of autoscaler loops that are replayed to find how many nodes are enough for a single pod."""
 MOST_WAITING = 300
 """With more waiting pods than this, the queue is not replayed for a single pod."""
 
@@ -269,7 +269,7 @@ def _find_other_pods_on_new_nodes(cluster: Cluster, pod: Pod, growth: NodeGrowth
 
 
 MAX_LOOPS = 100
-"""How many loops of the autoscaler are replayed for all waiting pods."""
+"""The maximum number of autoscaler loops that are replayed for all waiting pods."""
 UNFINISHED = "after {}, it is still adding nodes"
 """The doubt about a simulation that was stopped."""
 

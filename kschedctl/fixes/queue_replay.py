@@ -40,7 +40,7 @@ class RunWithoutFix(NamedTuple):
     node_by_pod: dict[str, str]
     """Names of the nodes by the keys of the pods that get them. A key is `namespace/name`."""
     evicts_pods: bool
-    """Whether any pod is evicted."""
+    """True if any pod is evicted."""
 
 
 def replay_queue_without_fix(scheduler: Scheduler) -> RunWithoutFix:

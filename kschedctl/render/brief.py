@@ -57,11 +57,11 @@ class BriefText(NamedTuple):
     pasted.
     """
     is_entry: bool = False
-    """Whether the part is an entry of the list that ends with the number of entries that are left out."""
+    """True if the part is an entry of the list that ends with the number of entries that are left out."""
     is_warning: bool = False
-    """Whether the part is one of the warnings, which end with the number of warnings that are left out."""
+    """True if the part is one of the warnings, which end with the number of warnings that are left out."""
     needs_previous: bool = False
-    """Whether the part is left out if the part before it is left out."""
+    """True if the part is left out if the part before it is left out."""
     text_to_cut: str = ""
     """The text that is cut to the lines that are free if the part does not fit; empty if the part is then left out."""
 
@@ -485,7 +485,7 @@ def _describe_costs(fix: ShortFix) -> str:
 
 
 LABEL_BY_SUMMARY = {"Drain": "next"}
-"""What comes before the first fix, if it is not a fix but what was asked about."""
+"""The label before the first entry of a summary whose entries are not fixes."""
 SUMMARIES_WITH_FURTHER_TABLES = ("Drain", "Failures", "WhatIf")
 """The kinds whose whole answer has tables, such as the pods that move, which the brief form always lacks."""
 SUMMARIES_THAT_ARE_LISTS = ("SnapshotDiff",)

@@ -345,7 +345,7 @@ def _find_rule(simulation: Simulation, position: Position, rules: set[WaitingRul
 
 
 class _Demands(NamedTuple):
-    """What makes a difference for pods like one PodInfo as long as lost nodes exist."""
+    """The properties by which pods of one PodInfo can be affected as long as lost nodes exist."""
 
     spread_keys: frozenset[str]
     """The topology keys of hard spread constraints that count unreachable nodes."""
@@ -355,15 +355,15 @@ class _Demands(NamedTuple):
     affinity: tuple[AffinityTerm, ...]
     """Its terms of required affinity, which Terminating pods satisfy as well."""
     selects_itself: bool
-    """Whether these terms select the pod itself, so that it may go anywhere as long as they select no other pod."""
+    """True if these terms select the pod itself, so that it may go anywhere as long as they select no other pod."""
     anti_affinity_keys: frozenset[str]
     """The topology keys of its required anti-affinity."""
     terms: tuple[AffinityTerm, ...]
     """All its terms of pod affinity and anti-affinity, including preferred ones."""
     exclusive_claim: bool
-    """Whether only one pod may use one of its claims."""
+    """True if only one pod may use one of its claims."""
     shared_device_claim: bool
-    """Whether it uses a ResourceClaim that was not created for the pod."""
+    """True if it uses a ResourceClaim that was not created for the pod."""
 
 
 def _find_demands(view: Fork, info: PodInfo) -> _Demands:

@@ -62,9 +62,9 @@ class NodeDrain:
     lost: list[Position] = field(default_factory=list)
     """Evicted pods that no controller recreates."""
     staying_count: int = 0
-    """How many pods of DaemonSets and static pods stay."""
+    """The number of DaemonSet and static pods that stay."""
     daemon_count: int = 0
-    """How many of the staying pods belong to DaemonSets."""
+    """The number of staying pods that belong to DaemonSets."""
     outcomes: dict[Position, Outcome] = field(default_factory=dict)
     """Outcomes of the successors, also of pods that preemption displaced."""
     preemptions: list[Outcome] = field(default_factory=list)

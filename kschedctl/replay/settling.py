@@ -59,12 +59,12 @@ class SettledCluster:
     waiting: dict[str, str]
     """Pods that still wait, with kube-scheduler's reasons."""
     placed: int = 0
-    """How many pods were placed."""
+    """The number of pods that were placed."""
     evicted: tuple[str, ...] = ()
     """The pods that were preempted, apart from pods that were being deleted anyway. A pod may occur several times."""
     interrupted: bool = False
     unknown: tuple[UnknownKind, ...] = ()
-    """What the result depends on and was not read."""
+    """The unread kinds of objects on which the result depends."""
 
 
 def settle(

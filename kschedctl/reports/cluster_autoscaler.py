@@ -169,7 +169,7 @@ class ScaleUp(Report, frozen=True):
     details: dict[str, dict[str, str]] = {}
     """Pod -> node group -> the figures behind a refusal, for pods of up to 50 kinds that remain."""
     template_gaps: tuple[TemplateGap, ...] = ()
-    """What keeps groups without nodes from growing for the pods that remain."""
+    """The reasons why groups without nodes do not grow for the pods that remain."""
     templates: dict[str, GroupTemplate] = {}
     events: tuple[AutoscalerEvent, ...] = ()
     still_pending: dict[str, str] = {}
@@ -177,13 +177,13 @@ class ScaleUp(Report, frozen=True):
     rivals: tuple[str, ...] = ()
     """Waiting pods for which no group grows now, and that take room on the new nodes."""
     enough: int | None = None
-    """How many new nodes would be enough, if pods are still pending; None if none that further loops add is."""
+    """The number of new nodes that would be enough for the pods still pending; None if further loops do not help."""
     seen_groups: bool = False
-    """Whether node groups are only known from labels, so that their limits are not known."""
+    """True if node groups are only known from labels, so that their limits are not known."""
     sources: tuple[str, ...] = ()
-    """Where node groups and flags were read."""
+    """The places at which node groups and flags were read."""
     doubts: tuple[str, ...] = ()
-    """What is not certain about groups and flags."""
+    """Uncertainties about groups and flags."""
     unknown_groups: tuple[str, ...] = ()
     """The groups whose new nodes nobody can describe."""
     faults: tuple[str, ...] = ()
@@ -372,7 +372,7 @@ class NodeKeepers(Document, frozen=True):
     keepers: tuple[BlockingPod, ...] = ()
     """All pods that keep it. A pod is listed once for each of its reasons."""
     then: str = ""
-    """Why the node stays even if these pods may move; empty if it would be removed."""
+    """The reason why the node stays even if these pods may move; empty if it would be removed."""
 
 
 class NodeRemoval(Document, frozen=True):
@@ -435,7 +435,7 @@ class ScaleDown(Report, frozen=True):
     cluster_healthy: bool = True
     loop_error: str | None = None
     planned: bool = False
-    """Whether the loop reached scale-down. Otherwise, the fields below are empty."""
+    """True if the loop reached scale-down. Otherwise, the fields below are empty."""
     candidates: tuple[str, ...] = ()
     """The nodes that are examined, in order."""
     unneeded: tuple[str, ...] = ()
@@ -461,11 +461,11 @@ class ScaleDown(Report, frozen=True):
     increases: tuple[GroupIncrease, ...] = ()
     """The node groups that grow in the same loop."""
     seen_groups: bool = False
-    """Whether node groups are only known from labels, so that their limits are not known."""
+    """True if node groups are only known from labels, so that their limits are not known."""
     sources: tuple[str, ...] = ()
-    """Where node groups and flags were read."""
+    """The places at which node groups and flags were read."""
     doubts: tuple[str, ...] = ()
-    """What is not certain about groups and flags."""
+    """Uncertainties about groups and flags."""
     waits: dict[str, str] = {}
     """Flag -> how long a node waits before it is removed."""
     marked_since: dict[str, str] = {}

@@ -10,7 +10,7 @@ from kschedctl.text.counts import first_few
 
 
 class WaitingRule(StrEnum):
-    """Why pods fit nowhere as long as lost nodes are not deleted."""
+    """A rule by which pods fit nowhere as long as lost nodes are not deleted."""
 
     SPREAD = "Spread"
     """Unreachable nodes count as empty domains for spread constraints."""
@@ -60,7 +60,7 @@ class PodsWaitingForDeletion(Document, frozen=True):
 
 
 class LateReason(StrEnum):
-    """Why pods with a place to go run again only once the lost nodes are deleted."""
+    """A reason why pods that have a node run again only once the lost nodes are deleted."""
 
     CONTROLLER_WAITS = "ControllerWaits"
     """The controller (of a StatefulSet, or of a Job with podReplacementPolicy Failed) waits for the pod's end."""

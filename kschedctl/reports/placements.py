@@ -284,7 +284,7 @@ class PinnedVolume(Document, frozen=True):
     nodes: tuple[str, ...]
     """The only nodes from which the volume can be used."""
     local: bool
-    """Whether the data is on the node itself, so that it is lost with the node."""
+    """True if the data is on the node itself, so that it is lost with the node."""
     domain: str = ""
     """The topology domain from which the volume can be used, such as ``zone a``; empty if the volume names nodes."""
 

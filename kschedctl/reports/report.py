@@ -29,7 +29,7 @@ class GateProblem(NamedTuple):
     """Such as ``Pod shop/web``."""
     message: str
     fix: str = ""
-    """What helps, or an empty string for the fix of the rule."""
+    """The change that helps, or an empty string for the fix of the rule."""
 
 
 def with_pod_count(pods: int, message: str) -> str:
@@ -186,7 +186,7 @@ class ClusterAnswer(Document, frozen=True):
 
     cluster: str
     good: bool
-    """Whether the command would exit with 0."""
+    """True if the command would exit with 0."""
     document: Any
     """The document for this cluster; its `kind` says which struct it is."""
 
@@ -205,7 +205,7 @@ class Answers(Report, frozen=True):
     asked: int
     """The number of clusters that were named."""
     interrupted: bool = False
-    """Whether the user interrupted the command, so that the remaining clusters are missing."""
+    """True if the user interrupted the command, so that the remaining clusters are missing."""
     kind: str = "Answers"
 
     @property

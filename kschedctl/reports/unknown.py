@@ -21,7 +21,7 @@ READ_THEM: Mapping[str, str] = {
     "are not in snapshots of that version": "save a new snapshot",
     "were not called": "specify --call-extenders",
 }
-"""Why a kind was not read -> what makes the answer certain, where an option or a file does."""
+"""The step that makes the answer certain, if an option or a file does, by the reason why a kind was not read."""
 NO_LISTS: Mapping[str, str] = {
     "were not among the files": "the files contain no list of",
     "were not among the objects": "the objects include no list of",

@@ -59,7 +59,7 @@ class Occurrence(NamedTuple):
     event: ClusterEvent
     change: ChangedObject
     itself: bool = False
-    """Whether the event can wake only the changed pod itself."""
+    """True if the event can wake only the changed pod itself."""
     up_to_priority: int | None = None
     """The highest priority of pods that the event can wake, or None for all pods."""
 
@@ -407,7 +407,7 @@ class Registrations:
     def __init__(self, plugins: Iterable[Plugin], gates: FeatureGates, *, extended: bool = False) -> None:
         self.gates = gates
         self.hinted = gates.enabled(QUEUEING_HINTS)
-        """Whether queueing hints count."""
+        """True if queueing hints count."""
         self.pre_checked = list_pre_checked_resources(gates)
         """The resources whose events the queue checks itself."""
         self.by_plugin: dict[str, tuple[ClusterEventWithHint, ...]] = {}

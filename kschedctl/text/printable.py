@@ -183,7 +183,7 @@ WHOLE_REASON_WORDS = {
 
 
 _NO_OBSTACLES = frozenset({"Preemption is not helpful for scheduling", "No preemption victims found for incoming pod"})
-"""What preemption says about nodes without naming an obstacle."""
+"""Preemption's reasons that do not name an obstacle."""
 
 SHARED_REASON_WORDS = {
     "node(s) were unschedulable": "nodes are cordoned",

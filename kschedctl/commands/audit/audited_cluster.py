@@ -63,7 +63,7 @@ class AuditedCluster(ReplayedCluster):
 
     thresholds: Thresholds = field(default_factory=Thresholds)
     earlier: Scheduler | None = None
-    """The same cluster at an earlier time, if given."""
+    """This cluster at an earlier time, if given."""
     measured: MetricsReading | None = None
     """kube-scheduler's own metrics, if given."""
 

@@ -220,7 +220,7 @@ class MetricsOptions:
 
     @property
     def has_source(self) -> bool:
-        """Whether a source of metrics was given."""
+        """True if a source of metrics was given."""
         return bool(self.metrics or self.prometheus)
 
     def build_limits(self) -> LatencyLimits:

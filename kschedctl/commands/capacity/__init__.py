@@ -80,7 +80,7 @@ class PodShapes(SharedCluster):
     pods: Sequence[Sequence[str]] = ()
     """The keys of the pods of each shape. One pod without own claims stands for any number."""
     repeated: Sequence[bool] = ()
-    """Whether the shape's only pod is cloned."""
+    """For each shape, True if its only pod is cloned."""
     limit: int | None = None
     """The maximum number of pods to try; None is MAX_PODS."""
     admitted: Sequence[AdmittedPods] = ()

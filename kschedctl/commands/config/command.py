@@ -74,7 +74,7 @@ class LiveScheduler:
 
     @property
     def is_given(self) -> bool:
-        """Whether one of the options was given."""
+        """True if one of the options was given."""
         return bool(self.live or self.kubeconfig or self.context)
 
 

@@ -149,9 +149,9 @@ class ConsolidationRun:
     pending: Sequence[Position]
     """The pending pods, some of which are placed before the first drain. Without those of --headroom-for."""
     ready_workers: Bools
-    """Whether each node is a worker that is ready, shape (N,)."""
+    """A mask (N,) of the ready workers."""
     remaining: Bools
-    """Whether each ready worker is still there, shape (N,)."""
+    """A mask (N,) of the ready workers that remain."""
     removable: list[RemovableNode] = field(default_factory=list)
     staying: list[StayingNode] = field(default_factory=list)
     zones: list[ZoneLoss] = field(default_factory=list)

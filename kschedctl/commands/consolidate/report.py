@@ -189,12 +189,12 @@ class NodeConsolidation(Report, frozen=True):
 
     @property
     def has_unread_pods(self) -> bool:
-        """Whether not all pods were read, so that any node may run further pods."""
+        """True if not all pods were read, so that any node may run further pods."""
         return any(entry.kind == "Pod" and entry.affects == VERDICT for entry in self.unknown)
 
     @property
     def ignores_prices(self) -> bool:
-        """Whether another order of the nodes might save more: prices are known, and nodes stay."""
+        """True if another order of the nodes might save more: prices are known, and nodes stay."""
         return bool(self.price and self.staying)
 
     def list_costs(self) -> tuple[FixCost, ...]:

@@ -29,7 +29,7 @@ class RequiredRoom(NamedTuple):
     pods: Sequence[Position] = ()
     """The pods that must fit in addition."""
     fits_now: bool = True
-    """Whether these pods fit before any node is removed."""
+    """True if these pods fit before any node is removed."""
 
     def find_shortage(self, view: Fork, remaining: Bools) -> str:
         """Return why the nodes in the mask `remaining` (N,) have too little room, or "" if there is enough."""

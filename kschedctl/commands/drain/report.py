@@ -88,7 +88,7 @@ class DisplacedWorkload(Document, frozen=True):
     flavors: Annotated[str, Column(beneath="in")] = ""
     """The flavors in which the successor is admitted, such as ``flavor spot``."""
     reason: Annotated[str, Column(beneath="it")] = ""
-    """What the successor waits for."""
+    """The reason why the successor waits."""
 
     @property
     def gate_problem(self) -> GateProblem:
@@ -102,12 +102,12 @@ class Drain(Report, frozen=True):
     nodes: tuple[str, ...]
     seed: int
     drained: bool
-    """Whether only pods that belong to the nodes are left in every run.
+    """True if only pods that belong to the nodes are left in every run.
 
     False if pods stay Terminating on an unreachable node.
     """
     safe: bool
-    """Whether in every run each evicted pod gets another node, no pod is lost, and no other pod is evicted.
+    """True if in every run each evicted pod gets another node, no pod is lost, and no other pod is evicted.
 
     No pending pod may lose its nominated node, or the only nodes where it can run, and no pod may stay Terminating on a
     node that is unreachable or not ready.
@@ -188,7 +188,7 @@ class Drain(Report, frozen=True):
     drain_first: tuple[str, ...] = ()
     """Other nodes with unhealthy pods that use up budgets. If they are drained before the nodes, the drain is safe."""
     budget_fixes: tuple[str, ...] = ()
-    """What lets the drain go on, for each PodDisruptionBudget that allows no eviction from the start."""
+    """The change that lets the drain go on, for each PodDisruptionBudget that allows no eviction from the start."""
     waiting_in_budgets: tuple[str, ...] = ()
     """Pods without a node that use up the PodDisruptionBudgets of the blocked pods."""
     commands: tuple[str, ...] = ()

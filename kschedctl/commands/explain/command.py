@@ -183,7 +183,7 @@ class _Question(msgspec.Struct, frozen=True):
     supposed: Supposed
     autoscalers: Autoscalers
     remedies: bool
-    """Whether to search for fixes."""
+    """True to search for fixes."""
     call_extender: CallExtender | None
     sampled: SampledFrom | None
     extender_arguments: Sequence[str] = ()

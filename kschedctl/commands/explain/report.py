@@ -116,7 +116,7 @@ class NodeGroup(Document, frozen=True):
     such_as: tuple[str, ...]
     """Two of the nodes, closest to fitting first."""
     refusals: tuple[Refusal, ...]
-    """What rejects the first of these."""
+    """The rejections of the first of these."""
 
     @property
     def short_form(self) -> ShortNodes:
@@ -151,7 +151,7 @@ class Cause(Document, frozen=True):
 
     @property
     def quotes_reason(self) -> bool:
-        """Whether the sentence has kube-scheduler's reason itself, for lack of figures or of a node to name."""
+        """True if the sentence has kube-scheduler's reason itself, for lack of figures or of a node to name."""
         return not (self.fact and self.nearest)
 
     @property
@@ -287,9 +287,9 @@ class PreemptionReport(Document, frozen=True):
     """The effect of preemption for the pod."""
 
     asked: bool
-    """Whether the scheduler runs preemption here. If not, this is what it would find."""
+    """True if the scheduler runs preemption here. If not, this is what it would find."""
     eligible: bool
-    """Whether the pod may preempt others."""
+    """True if the pod may preempt others."""
     why: str = ""
     """The reason why the pod may not preempt others, or why preemption does not help."""
     candidates: dict[str, CandidateReport] = {}
@@ -436,7 +436,7 @@ class ReplicaCount(Document, frozen=True):
 
     @property
     def are_all_placed(self) -> bool:
-        """Whether all pods of the workload get a node."""
+        """True if all pods of the workload get a node."""
         return self.placed == self.total
 
     @property
@@ -507,7 +507,7 @@ class _VerdictPart(Report, frozen=True):
     headline: str
     """The answer in one line."""
     as_if: str = ""
-    """How the explained pod differs from the pod in the cluster or manifest, such as `cpu=500m`; usually empty."""
+    """The difference between the explained pod and the stored one, such as `cpu=500m`; usually empty."""
     stands_for: str = ""
     """The workload that the question is about, if the pod only stands for it; empty otherwise."""
     workload: str = ""
@@ -522,28 +522,28 @@ class _VerdictPart(Report, frozen=True):
     once_created: OnceCreated | None = None
     """The answer of scheduling if the pod were created; set with the verdict NotCreated."""
     fewer_pods: tuple[str, ...] = ()
-    """Why the workload has no more pods."""
+    """The reasons why the workload has no more pods."""
     message: str | None = None
     """The message of kube-scheduler's event. For a gated pod, the message once the gates are removed."""
     advice: tuple[Advice, ...] = ()
-    """What to look at next."""
+    """Advice on the next steps."""
 
 
 class _DoubtsPart(_VerdictPart, frozen=True):
     """The part of an explanation about what the answer leaves out or could not take into account."""
 
     not_replayed: tuple[str, ...] = ()
-    """What could change the answer and is not replayed."""
+    """The things that are not replayed and could change the answer."""
     upstream_faults: tuple[str, ...] = ()
     """Bugs of kube-scheduler that decide the answer, and the answer without them."""
     ignored: tuple[str, ...] = ()
     """Input that the replayed version drops from new objects, ignores or rejects."""
     extended: tuple[str, ...] = ()
-    """What extenders got to know."""
+    """The data that extenders received."""
     unknown: tuple[UnknownKind, ...] = ()
     """The kinds of objects that the answer depends on and that were not read."""
     undecided: bool = False
-    """Whether what was not read could change the verdict."""
+    """True if what was not read could change the verdict."""
     scheduler_name: str = ""
     kube_version: str = ""
 
@@ -586,7 +586,7 @@ class _RejectionPart(_ScorePart, frozen=True):
     """The part of an explanation about the nodes that are rejected, by reason and by node."""
 
     causes: tuple[Cause, ...] = ()
-    """What keeps an unschedulable pod from the nodes within its reach."""
+    """The causes that keep an unschedulable pod off the nodes within its reach."""
     eliminations: tuple[Elimination, ...] = ()
     """The rejected nodes by the reason that kube-scheduler reports."""
     nodes: tuple[NodeReport, ...] = ()
@@ -603,7 +603,7 @@ class _PlacementPart(_RejectionPart, frozen=True):
     allocations: dict[str, dict[str, tuple[DeviceReport, ...]]] = {}
     """Feasible node -> ResourceClaim -> the devices that would be allocated there."""
     preemption: PreemptionReport | None = None
-    """What preemption could do, before extenders have their say."""
+    """The result of preemption, before extenders are called."""
     post_filter: PostFilterReport | None = None
     """The answer of the PostFilter plugins, after extenders had their say."""
     permit: dict[str, FirstFailReport] = {}
@@ -641,9 +641,9 @@ class Explanation(_ExtenderPart, frozen=True):
     pod_group: PodGroupReport | None = None
     """The group of a pod that is placed with others. Answers about nodes are about the pod by itself."""
     new_node: NewNode | None = None
-    """Whether the cluster's autoscaler would launch a node for the unschedulable pod."""
+    """True if the cluster's autoscaler would launch a node for the unschedulable pod."""
     searched: SearchedNodes | None = None
-    """How nodes were searched, if only a part of them was; `feasible` lists nodes of that part."""
+    """The search for nodes, if only a part of them was searched; `feasible` then lists nodes of that part."""
     remedies: tuple[Remedy, ...] = ()
     """The best changes that let an unschedulable pod schedule, each verified by replay. Only on request."""
     impossible: tuple[str, ...] = ()
@@ -653,7 +653,7 @@ class Explanation(_ExtenderPart, frozen=True):
     missing_class: str = ""
     """The StorageClass that a claim of the unschedulable pod names and that does not exist, unless a cause names it."""
     kubelet_rejection: str = ""
-    """Why the kubelet of the new pod's spec.nodeName would reject it; empty if it would not."""
+    """The reason why the kubelet of the new pod's spec.nodeName would reject it; empty if it would not."""
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
     """Objects that wait for another controller before any pod of the workload is created."""
     rivals: tuple[str, ...] = ()
@@ -667,12 +667,12 @@ class Explanation(_ExtenderPart, frozen=True):
 
     @property
     def leaves_victims_without_node(self) -> bool:
-        """Whether the workload's pods evict running pods that get no other node."""
+        """True if the workload's pods evict running pods that get no other node."""
         return self.replicas is not None and bool(self.replicas.victims_without_node)
 
     @property
     def group_failure(self) -> str:
-        """Why the pod's group is not placed, in words; empty if the pod has no group or if it is not to blame."""
+        """The reason why the pod's group is not placed; empty without a group, or if the group is not to blame."""
         if self.pod_group is None:
             return ""
         is_rejected_early = any(answer.code not in PASSED for answer in self.pre_filter.values())
@@ -680,7 +680,7 @@ class Explanation(_ExtenderPart, frozen=True):
 
     @property
     def headline_lists_causes(self) -> bool:
-        """Whether the headline is just the list of causes, so that a page may show the causes one by one instead.
+        """True if the headline is just the list of causes, so that a page may show the causes one by one instead.
 
         A headline about the pod's group, preemption under way or a missing StorageClass is not.
         """
@@ -759,7 +759,7 @@ class Explanation(_ExtenderPart, frozen=True):
 
     @property
     def gets_new_node(self) -> bool:
-        """Whether an autoscaler would launch a node for the pod, so that waiting is enough."""
+        """True if an autoscaler would launch a node for the pod, so that waiting is enough."""
         return self.new_node is not None and self.new_node.gets_node
 
     @property
@@ -821,13 +821,13 @@ class Explanations(Report, frozen=True):
 
     explanations: tuple[Explanation, ...]
     not_replayed: tuple[str, ...] = ()
-    """What could change an answer and is not replayed."""
+    """The things that are not replayed and could change an answer."""
     ignored: tuple[str, ...] = ()
     extended: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     """The kinds of objects that an answer depends on and that were not read."""
     undecided: bool = False
-    """Whether the answer that all pods are fine depends on what was not read."""
+    """True if the answer that all pods are fine depends on what was not read."""
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
     """The objects of the files whose pods kube-scheduler does not see yet, such as custom resources."""
     kind: str = "Explanations"

@@ -153,7 +153,7 @@ class ReplayedCluster:
 
 CONDITION, EVENT = "PodScheduled", "FailedScheduling"
 SERIES_LAG_SECONDS = 1800
-"""How seldom a series of equal events is written: staging/src/k8s.io/client-go/tools/events (v1.36)."""
+"""The interval at which a series of equal events is written: staging/src/k8s.io/client-go/tools/events (v1.36)."""
 
 
 def group_failure_events(replayed_cluster: ReplayedCluster) -> Mapping[tuple[str, str], Sequence[Event]]:
@@ -247,7 +247,7 @@ LOOK_AT_SCHEDULER = (
     "Check that the scheduler is running and holds its leader lease (kubectl get lease -n kube-system), "
     "and read its log"
 )
-"""What to do about a pod that fits and that kube-scheduler does not try."""
+"""Advice about a pod that fits but that kube-scheduler does not try."""
 DEFAULT_GRACE_SECONDS = 30
 FITS = "a node fits now"
 CROWDED = "fits by itself, but not together with the pods ahead of it"

@@ -151,7 +151,7 @@ class Loss:
     nodes: tuple[str, ...]
     seed: int = 0
     shuffled: bool = False
-    """Whether pods come back in random order."""
+    """True if pods come back in random order."""
 
 
 def list_losses(cluster: Cluster, unit: str, pairs: bool = False) -> list[Loss]:

@@ -74,7 +74,7 @@ class Failure(Document, frozen=True):
     waiting_until_deleted: tuple[str, ...] = ()
     """The pods that get a node only once the lost nodes are deleted."""
     waiting_by_rule: tuple[PodsWaitingForDeletion, ...] = ()
-    """The same pods by the reason why they wait."""
+    """These pods by the reason why they wait."""
     late: int = 0
     """The number of other pods that run again only once the lost nodes are deleted, although there is room for them."""
     late_pods: tuple[LatePods, ...] = ()
@@ -88,7 +88,7 @@ class Failure(Document, frozen=True):
 
     @property
     def safe(self) -> bool:
-        """Whether every recreated pod gets a node, also before the lost nodes are deleted, and none is preempted."""
+        """True if every recreated pod gets a node, also before the lost nodes are deleted, and none is preempted."""
         return not (self.unplaced or self.waiting_until_deleted or self.evicted or self.not_created)
 
     @property
@@ -176,7 +176,7 @@ class Failures(Report, frozen=True):
     scenarios: int
     """The number of failures to simulate."""
     safe: bool
-    """Whether after each failure every recreated pod gets a node without preempting others.
+    """True if after each failure every recreated pod gets a node without preempting others.
 
     This has to hold before and after the lost nodes are deleted.
     """
@@ -197,7 +197,7 @@ class Failures(Report, frozen=True):
     single_unit: str = ""
     """The kind of unit to which nodes belong: node, zone or pool."""
     pairs: bool = False
-    """Whether any two units fail at once."""
+    """True if any two units fail at once."""
     unready: tuple[str, ...] = ()
     """The nodes that are not ready before any failure."""
     pending_left_out: PendingLeftOut = PendingLeftOut()

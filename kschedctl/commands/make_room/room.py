@@ -108,11 +108,11 @@ class Draft(NamedTuple):
     moves: Plan
     emptied: frozenset[Row]
     whole: bool
-    """Whether the members are the whole unit."""
+    """True if the members are the whole unit."""
 
 
 class PlanReplayKey(NamedTuple):
-    """What replays from the same stage depend on."""
+    """The inputs on which replays from one stage depend."""
 
     waiting: tuple[Position, ...]
     seed: int

@@ -48,7 +48,7 @@ class PoolReport(Document, frozen=True):
     weight: Annotated[int | None, Column("weight")] = None
     """The weight of a Karpenter NodePool."""
     disruption: Annotated[str, Column("disruption")] = ""
-    """How a Karpenter NodePool removes nodes, and how many it may remove now."""
+    """The disruption policy of a Karpenter NodePool, and the number of nodes that it may remove now."""
     node_class: Annotated[str, Column("node class")] = ""
     """The node class of a Karpenter NodePool, which describes its machines."""
 

@@ -58,7 +58,7 @@ class PlayedEviction(NamedTuple):
     tied: int
     """The number of equally good targets."""
     again: bool
-    """Whether an earlier eviction of the plan had brought the pod to `source`."""
+    """True if an earlier eviction of the plan had brought the pod to `source`."""
 
 
 @dataclass
@@ -67,7 +67,7 @@ class EvictionReplay:
 
     simulation: Simulation
     was_moved: Bools
-    """Whether each pod came to its node by an eviction, shape (P,)."""
+    """A mask (P,) of the pods that came to their nodes by an eviction."""
     evictions: Evictions
     lingering: LingeringPods
     view_at_start: Fork

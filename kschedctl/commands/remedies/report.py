@@ -28,11 +28,11 @@ class SearchReport(Document, frozen=True):
     replays: int
     """The number of replayed sets."""
     complete: bool = True
-    """Whether all sets were tried."""
+    """True if all sets were tried."""
     stopped_after: float = 0
     """The seconds after which the time limit ended the search, 0 if it did not."""
     restricted: bool = False
-    """Whether only the changes of one role or of some kinds were searched for."""
+    """True if only the changes of one role or of some kinds were searched for."""
 
 
 class Remedies(Report, frozen=True):
@@ -57,7 +57,7 @@ class Remedies(Report, frozen=True):
     make_room: MakeRoom | None = None
     """A plan that moves other pods so that the pod fits, if no remedy is one."""
     interrupted: bool = False
-    """Whether the user interrupted, so that fixes are missing, or were not replayed with the other pods."""
+    """True if the user interrupted, so that fixes are missing, or were not replayed with the other pods."""
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
     """The objects of the files whose pods kube-scheduler does not see yet, such as custom resources."""
     preempts: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ class Remedies(Report, frozen=True):
 
     @property
     def lacks_fixes(self) -> bool:
-        """Whether fixes were searched for and none was found, nor a plan of moves."""
+        """True if fixes were searched for and none was found, nor a plan of moves."""
         return self.searched is not None and not self.remedies and self.make_room is None
 
     @property
@@ -137,7 +137,7 @@ class HelplessPods(Document, frozen=True):
     alone: str = ""
     """The best fix that was found for the first of them alone and not chosen; empty if there is none."""
     alone_is_taken: bool = False
-    """Whether other waiting pods take the room that this fix makes."""
+    """True if other waiting pods take the room that this fix makes."""
 
 
 class RemediesOfMany(Report, frozen=True):
@@ -157,7 +157,7 @@ class RemediesOfMany(Report, frozen=True):
     not_created: tuple[NotCreated, ...] = ()
     """Workloads with pods that could not be created, and so do not wait."""
     complete: bool = True
-    """Whether all remedies found for single pods were tried."""
+    """True if all remedies found for single pods were tried."""
     stopped_after: float = 0
     """The seconds after which the time limit ended the search, 0 if it did not."""
     fitting: int = 0
@@ -208,7 +208,7 @@ class RemediesOfMany(Report, frozen=True):
 
     @property
     def ends_at_limit(self) -> bool:
-        """Whether the most changes were chosen, and a pod that still waits has a fix of its own."""
+        """True if the most changes were chosen, and a pod that still waits has a fix of its own."""
         change_count = sum(len(chosen.remedy.kinds) for chosen in self.chosen)
         return change_count == self.max_changes > 0 and any(pods.alone for pods in self.left)
 

@@ -120,7 +120,7 @@ class PreparedCluster(SharedCluster):
     suspended_jobs: Sequence[StoredJob] = ()
     """The Jobs of the manifests that create no pods until they are resumed."""
     queued: Sequence[WaitingElsewhere] = ()
-    """What Kueue does with the jobs that name a queue."""
+    """Kueue's decisions about the jobs that name a queue."""
     flavors: Mapping[str, str] = field(default_factory=dict)
     """The flavors in which Kueue admits jobs and Workloads, such as ``flavor spot``, by title."""
 
@@ -614,7 +614,7 @@ class _QueuedWorkloads(NamedTuple):
     """Without the pods that Kueue preempts, and with those that it starts."""
     workloads: list[Struct]
     outlooks: Mapping[Owner, JobOutlook] = MappingProxyType({})
-    """What Kueue does with the jobs without a Workload."""
+    """Kueue's predicted decisions about the jobs without a Workload."""
     entries: tuple[WaitingElsewhere, ...] = ()
     """The reports on these jobs, and on the Workloads that wait already."""
     flavors: Mapping[str, str] = MappingProxyType({})

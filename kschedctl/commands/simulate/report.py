@@ -66,7 +66,7 @@ class WorkloadPlacement(Document, frozen=True):
     unavailable: int = 0
     """The maximum number of missing pods during the rollout."""
     may_be_unchanged: bool = False
-    """Whether the pods have the manifest's template already, as far as it matters for scheduling, so that applying the
+    """True if the pods have the manifest's template already, as far as it matters for scheduling, so that applying the
     manifest may replace none of them.
     """
 
@@ -103,7 +103,7 @@ class SimulationReport(Report, frozen=True):
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False
-    """Whether the user stopped the run, so that the report is incomplete."""
+    """True if the user stopped the run, so that the report is incomplete."""
     variation: Variation | None = None
     search_start: SearchStart | None = None
     not_created: tuple[NotCreated, ...] = ()
@@ -184,7 +184,7 @@ class SimulationReport(Report, frozen=True):
 
     @property
     def _compares_new_and_waiting(self) -> bool:
-        """Whether the first line counts the pods of the manifests apart from the pods that were already waiting."""
+        """True if the first line counts the pods of the manifests apart from the pods that were already waiting."""
         waiting = self.waiting_placed + len(self.still_waiting)
         return not self.variation and 0 < waiting < self.placed + self.unplaced
 
@@ -266,7 +266,7 @@ class SimulationReport(Report, frozen=True):
 
     @property
     def good(self) -> bool:
-        """Whether all pods are created and get a node in every run."""
+        """True if all pods are created and get a node in every run."""
         return not (self.not_created or self.most_unplaced or has_unadmitted(self.waiting_elsewhere))
 
     def _describe_growth(self, growth: NodeGrowth) -> tuple[str, ...]:
@@ -294,7 +294,7 @@ class SimulationReport(Report, frozen=True):
 
     @property
     def _left_out_clause(self) -> str:
-        """What is known of the pods left out: how many of them fit and may take the room first, or an empty string."""
+        """A clause about the pods left out: how many of them fit and may take the room first. It may be empty."""
         if not self.placed:
             return ""
         fitting = self.left_out_fitting

@@ -70,7 +70,7 @@ class _Difference(NamedTuple):
 
     @property
     def is_recreated(self) -> bool:
-        """Whether the object was deleted and another one was created under the same name."""
+        """True if the object was deleted and another one was created under the same name."""
         if self.old is None or self.new is None:
             return False
         old_uid, new_uid = self.old.metadata.uid, self.new.metadata.uid

@@ -43,11 +43,11 @@ class VersionChange(Document, frozen=True):
     opposite. None for other changes.
     """
     is_removed: bool = False
-    """Whether the feature gate no longer exists, so that a configuration that names it is rejected."""
+    """True if the feature gate no longer exists, so that a configuration that names it is rejected."""
     upstream: str = ""
     """Upstream's change, if it is known."""
     basis: Basis = "answers"
-    """How the change is known: from answers of real schedulers, from source code or from release notes."""
+    """The evidence for the change: answers of real schedulers, source code or release notes."""
 
 
 class VersionChanges(Report, frozen=True):

@@ -29,7 +29,7 @@ class ObjectPatch(NamedTuple):
     """The object; its namespace is empty if the kind has none."""
     operations: tuple[Operation, ...]
     anew: bool = False
-    """Whether the object has to be deleted and created again, because the changed field is immutable."""
+    """True if the object has to be deleted and created again, because the changed field is immutable."""
 
     @property
     def command(self) -> str:

@@ -61,12 +61,12 @@ class RemedyTrial:
 
     @property
     def fits(self) -> bool:
-        """Whether the pod fits on a node without preemption."""
+        """True if the pod fits on a node without preemption."""
         return self.cycle is not None and self.cycle.schedulable and not self.cycle.gated
 
     @property
     def changes_workload(self) -> bool:
-        """Whether the trial changes the spec of a pod that a controller manages, so that its template has to change."""
+        """True if the trial changes the spec of a pod that a controller manages, so that its template has to change."""
         edit = self.edits.get(ObjectKey.of(self.authored_pod))
         unchanged_pod = edit.before if edit is not None else None
         if not isinstance(unchanged_pod, Pod) or unchanged_pod.spec == self.authored_pod.spec:
@@ -76,17 +76,17 @@ class RemedyTrial:
 
     @property
     def raises_priority(self) -> bool:
-        """Whether the pod is tried with a higher PriorityClass, so that it can preempt other pods."""
+        """True if the pod is tried with a higher PriorityClass, so that it can preempt other pods."""
         return any(change.kind == FixKind.USE_PRIORITY_CLASS for change in self.changes)
 
     @property
     def created(self) -> bool:
-        """Whether the API server already has the pod."""
+        """True if the API server already has the pod."""
         return is_stored(self.pod, self.scheduler.cluster)
 
     @property
     def works(self) -> bool:
-        """Whether the pod fits, or preemption nominates a node."""
+        """True if the pod fits, or preemption nominates a node."""
         return self.fits or bool(self.nominated)
 
     @cached_property

@@ -52,7 +52,7 @@ class PodClaim(NamedTuple):
     """The name of the volume in the pod."""
     claim_name: str
     ephemeral: bool
-    """Whether the claim is created for the pod from an ephemeral volume."""
+    """True if the claim is created for the pod from an ephemeral volume."""
     claim: PersistentVolumeClaim | None
     """The claim, or None if it does not exist."""
 

@@ -40,7 +40,7 @@ CORRECT, ROLLOUT, SOFTEN = 10, 12, 55
 FIELD_BY_REASON = {REASON_AFFINITY: "pod_affinity", REASON_ANTI_AFFINITY: "pod_anti_affinity"}
 """Reason of a rejection -> the pod's field with the terms that cause it. Other pods' anti-affinity has no field."""
 MOST_DOMAINS = 3
-"""How many label values are proposed for a node without the topology label."""
+"""The maximum number of label values that are proposed for a node without the topology label."""
 SOFTENING_TEXTS = {
     "pod_affinity": (
         FixKind.SOFTEN_POD_AFFINITY,
@@ -212,7 +212,7 @@ class _TermCorrection(NamedTuple):
     kind: FixKind
     """The kind of the fix."""
     target: tuple[object, ...]
-    """What the correction changes and to what, which tells corrections of one kind apart."""
+    """The changed field with its new value, which distinguishes corrections of one kind."""
     text: str
     """The correction as a clause in the imperative."""
     cost: int

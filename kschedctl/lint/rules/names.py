@@ -353,7 +353,7 @@ class _NamespaceReference(NamedTuple):
     path: Path
     name: str
     is_needed: bool
-    """Whether pods are not created or not scheduled unless the namespace exists."""
+    """True if pods are not created or not scheduled unless the namespace exists."""
 
 
 def find_uncreated_namespaces(context: LintContext) -> Iterator[Problem]:

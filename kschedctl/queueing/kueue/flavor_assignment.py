@@ -113,7 +113,7 @@ class _FlavorSearch(NamedTuple):
     choices: dict[str, FlavorChoice]
     """The choice for each resource; empty if no flavor suits."""
     reasons: list[str]
-    """Why flavors do not fit now; empty if one does."""
+    """The reasons why flavors do not fit now; empty if one does."""
     attempts: list[FlavorAttempt]
     error: str = ""
 
@@ -129,7 +129,7 @@ class FlavorAssigner:
     gates: FeatureGates
     cycle: int
     ignores_undeclared: bool
-    """Whether requests of resources without quota are ignored."""
+    """True if requests of resources without quota are ignored."""
     uses_fair_sharing: bool
 
     def assign_flavors(self, counts: Sequence[int] | None = None) -> Assignment:

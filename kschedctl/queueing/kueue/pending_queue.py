@@ -48,7 +48,7 @@ class PendingQueue:
         self.preemptor = ""
         """The Workload that waits for its own preemptions, or ""."""
         self._pop_cycle = 0
-        """How often ``pop_next_workload`` was called, which is once in each cycle."""
+        """The number of calls of ``pop_next_workload``, one in each cycle."""
         self._moved_in_cycle = -1
         """The value of ``_pop_cycle`` when inadmissible Workloads were last moved back, or -1."""
 

@@ -106,7 +106,7 @@ class _Head(NamedTuple):
 
     info: WorkloadInfo
     is_preemptor: bool
-    """Whether the Workload waits for preemptions that it requested."""
+    """True if the Workload waits for preemptions that it requested."""
 
 
 class _Rejection(NamedTuple):
@@ -730,7 +730,7 @@ class _Tournament:
         self._shares: dict[tuple[str, str], DominantShare] = {}
         """The share of the node below each cohort, with the entry's usage added, by cohort and Workload."""
         self._requests: dict[str, Usage] = {}
-        """What each Workload requests."""
+        """The requests of each Workload."""
         for node in root.iter_queues():
             if node.name in entries:
                 self._record_shares(entries[node.name])

@@ -101,7 +101,7 @@ class WorkloadState:
     job_uid: str
     """The UID of the job that it stands for, or ""."""
     is_owned: bool
-    """Whether an object owns it."""
+    """True if an object owns it."""
     queue_name: str
     priority: int
     created: int
@@ -326,7 +326,7 @@ class DomainRequests:
 
     values: tuple[str, ...]
     pod_requests: Requests
-    """What one pod requests."""
+    """The requests of one pod."""
     count: int
 
 

@@ -702,7 +702,7 @@ class CreateRequest(NamedTuple):
     manifest: JsonObject
     namespace: str
     in_full: bool
-    """Whether the manifest has all fields, not only those that scheduling reads."""
+    """True if the manifest has all fields, not only those that scheduling reads."""
 
 
 def build_pod_create_request(owner: Owner, pod: Pod, document: JsonObject | None) -> CreateRequest:

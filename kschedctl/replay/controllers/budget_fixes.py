@@ -1,4 +1,4 @@
-"""What lets a drain go on if PodDisruptionBudgets deny the eviction of pods."""
+"""Changes that let a drain go on if PodDisruptionBudgets deny the eviction of pods."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class _FailedCreator(NamedTuple):
     """The kind that could not be created."""
     failures: tuple[CreationFailure, ...]
     past: bool
-    """Whether the failure is past."""
+    """True if the failure is past."""
 
 
 class CreationFailures:

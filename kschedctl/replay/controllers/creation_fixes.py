@@ -112,9 +112,9 @@ class MissingPods:
     workload: Struct | None
     count: int
     kept: int
-    """How many pods the workload keeps."""
+    """The number of pods that the workload keeps."""
     admitted: int | None
-    """How many new pods of the workload were admitted before, or None if it is not a single workload."""
+    """The number of new pods of the workload that were admitted before, or None for several workloads."""
     document: JsonObject | None
     """The workload's manifest, if that is known."""
     scheduler: Callable[[], Scheduler]
@@ -170,7 +170,7 @@ class MissingPods:
 
     @property
     def _is_autoscaled(self) -> bool:
-        """Whether a HorizontalPodAutoscaler sets the workload's replicas."""
+        """True if a HorizontalPodAutoscaler sets the workload's replicas."""
         owner = self._editable_owner
         targets = (
             autoscaler.spec.scale_target_ref

@@ -36,7 +36,7 @@ class RolloutCreation:
         self._change = change
         self._workload_denials = admissions.admit_workload(owner, change)
         self.denials: Sequence[str] = self._workload_denials
-        """Why the last denied pods were denied."""
+        """The reasons why the last denied pods were denied."""
 
     def admit_pods(self, pods: Sequence[Pod]) -> int:
         """Admit the pods in order, and return how many are created.

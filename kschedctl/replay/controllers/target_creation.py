@@ -167,7 +167,7 @@ class _AdmittedPods(NamedTuple):
     first_denied: Pod | None
     """The first of these pods, if others can be created."""
     is_replayed_in_full: bool
-    """Whether all of admission is replayed."""
+    """True if all of admission is replayed."""
 
 
 def _admit_new_pods(admissions: Admissions, existing: ExistingPods, workload: Struct) -> _AdmittedPods:

@@ -94,7 +94,7 @@ PRIVILEGED_LEVEL = LEVELS[0]
 NOT_REPLAYED_TEXT = "quotas, limits and policies that may make the API server deny the pods"
 NOT_REPLAYED_POLICIES_TEXT = "webhooks and policies that may make the API server deny the pods"
 NAMED, NAMED_IN_FULL = 3, 3
-"""How many namespaces are named, and how many objects of one."""
+"""The number of namespaces that are named, and of objects that are named of one namespace."""
 
 
 def describe_unreplayed_limits(

@@ -325,7 +325,7 @@ class WaitingQueues:
         self.assumptions = assumptions
         """Sentences about kinds that were not among the files, and what the replay assumes about their objects."""
         self._not_replayed = not_replayed
-        """Why Kueue could not be replayed."""
+        """The reasons why Kueue could not be replayed."""
         self._reservations: dict[str, dict[str, dict[FlavorResource, Quantity]]] = {}
         self._local_queues: dict[str, dict[str, LocalQueue]] = {}
         """The LocalQueues by name, for each namespace that was looked at."""

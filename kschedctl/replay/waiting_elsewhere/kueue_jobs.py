@@ -68,7 +68,7 @@ class JobOutlook(NamedTuple):
     pod_set: str = ""
     """The pod set of a pod that is part of a group, or ""."""
     reason: str = ""
-    """What the first of its Workloads that gets no quota waits for."""
+    """The reason why the first of its Workloads that gets no quota waits."""
 
     @property
     def flavors(self) -> str:
@@ -361,7 +361,7 @@ class _NewJobs:
         self.workloads: dict[Owner, tuple[KueueWorkload, ...]] = {}
         """The new Workloads of each job."""
         self._problems: dict[Owner, InputError] = {}
-        """Why a job gets no Workload."""
+        """The error because of which a job gets no Workload."""
 
         # Build the Workload of each job, and one for each group of pods
         groups: dict[tuple[str, str], dict[Owner, Pod]] = {}

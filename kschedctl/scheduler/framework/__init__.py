@@ -139,7 +139,7 @@ class PreScoreResult(NamedTuple, Generic[State_co]):
     state: State_co | None = None
     """Handed to the plugin's Score."""
     skip: bool = False
-    """Whether the plugin does not score nodes for this pod."""
+    """True if the plugin does not score nodes for this pod."""
     reads: Reads | None = None
     """The data that this answer and the scores depend on, if less than the plugin declares."""
 

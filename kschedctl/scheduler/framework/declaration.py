@@ -103,13 +103,13 @@ class DeclaredPlugin(Generic[FilterState, ScoreState]):
     needs_state: ClassVar[Mapping[str, str]] = {}
     """Extension point -> the one that must be enabled as well because it prepares the state."""
     one_state: ClassVar[bool] = False
-    """Whether its Score uses the state of PreFilter although it has a PreScore."""
+    """True if its Score uses the state of PreFilter although it has a PreScore."""
     counts_pods_elsewhere: ClassVar[bool] = False
-    """Whether its filter counts pods on other nodes, so that a rejection says little about the node itself."""
+    """True if its filter counts pods on other nodes, so that a rejection says little about the node itself."""
     looks_at_own_pods: ClassVar[bool] = False
-    """Whether its filter looks at no pods but the node's own, although `reads` has no value for that."""
+    """True if its filter looks at no pods but the node's own, although `reads` has no value for that."""
     looks_at_cordons: ClassVar[bool] = False
-    """Whether its filter may reject a node only because of the node's cordon."""
+    """True if its filter may reject a node only because of the node's cordon."""
     without: ClassVar[str] = ""
     """The consequence of disabling the plugin in a profile, as a clause."""
     takes_less_time: ClassVar[str] = ""

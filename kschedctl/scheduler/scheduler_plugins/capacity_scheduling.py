@@ -74,7 +74,7 @@ class _QuotaVictims:
 
     @property
     def is_borrowing(self) -> bool:
-        """Whether the pod's quota would use more than its min if the pod were scheduled. False without a quota."""
+        """True if the pod's quota would use more than its min if the pod were scheduled. False without a quota."""
         quota = self.quota
         return quota is not None and quota.would_be_over_min(
             self.use.sum_namespace_requests(quota.namespace), self.claim.same_quota

@@ -1,4 +1,4 @@
-"""What plugins' answers about identical pods depend on, and the answers that depend on a pod's claims.
+"""The data on which plugins' answers about identical pods depend, and the answers that depend on a pod's claims.
 
 An answer depends only on nodes, on a node's own row, or on all pods. While other pods bind volumes and allocate
 devices, the plugins that read claims are asked for each pod, because identical pods may have different claims. Answers
@@ -66,7 +66,7 @@ class _LastingRejections(NamedTuple):
 
     info: PodInfo
     replaced_count: int
-    """How many objects had been replaced when this was computed."""
+    """The number of objects that had been replaced when this was computed."""
     rejected: Bools | bool
 
 

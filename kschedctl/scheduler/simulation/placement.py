@@ -73,9 +73,9 @@ class Placements(IncomingPods):
         self._columns: dict[bytes, Any] = {}
         self._claim_users: dict[int | None, bool] = {}
         self._full_cycle_counts: Counter[tuple[FrameworkLike, int | None]] = Counter()
-        """How many pods of each kind got a full cycle although cached answers would have sufficed."""
+        """The number of pods of each kind that got a full cycle although cached answers would have sufficed."""
         self._full_cycles_with_node = 0
-        """How many of these full cycles found a node."""
+        """The number of these full cycles that found a node."""
         self._latest_cycle: _LatestCycle | None = None
         self._victim_cache = VictimCache()
         self.unheard: dict[Unknown, None] = {}
@@ -284,7 +284,7 @@ class Placements(IncomingPods):
 
     @property
     def _has_nominations(self) -> bool:
-        """Whether pods are nominated now."""
+        """True if pods are nominated now."""
         rows, _ = self.view.nominations
         return len(rows) > 0
 

@@ -71,7 +71,7 @@ class QueuedPods:
         self._unjudged: dict[int, list[QueuedPod]] = {}
         """The rejected pods that no relevant event has reached yet, by the number of their PodInfo."""
         self._additions = 0
-        """How often a PodInfo was added to `_unjudged`."""
+        """The number of times that a PodInfo was added to `_unjudged`."""
         self._judged: dict[Position, Rejectors | None] = {}
         """The rejectors of unjudged pods for which they are known anyway."""
         self._rejected_members: list[tuple[QueuedPod, Rejectors, int]] = []

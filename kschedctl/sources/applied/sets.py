@@ -173,7 +173,7 @@ class AppliedFolders(NamedTuple):
     folders: tuple[str, ...]
     """The absolute paths of the folders."""
     deep: bool = True
-    """Whether subfolders are applied as well."""
+    """True if subfolders are applied as well."""
 
 
 class Applier(NamedTuple):

@@ -62,7 +62,7 @@ class EmptyingResult(NamedTuple):
     unknown: tuple[UnknownKind, ...]
     """The unread data that the replays depend on."""
     interrupted: bool
-    """Whether the user interrupted, so that not all nodes were tried."""
+    """True if the user interrupted, so that not all nodes were tried."""
     last: str = ""
     """The empty node that is kept because all other ready workers can be removed, or ""."""
 
@@ -88,7 +88,7 @@ class EmptyingOrder(NamedTuple):
     displaced: Sequence[Position] = ()
     """The pods of nodes that are not ready, which controllers recreate on other nodes."""
     homes: Sequence[PodHomes] = ()
-    """Where the pods that still wait can run."""
+    """The nodes on which pods that still wait can run."""
 
     def find_stranded_pods(self, removed: Sequence[Row] | Rows) -> tuple[str, ...]:
         """Return the pods that can run nowhere once the nodes at these rows are gone (`namespace/name`)."""

@@ -53,7 +53,7 @@ class TopologyDomains:
 
     @property
     def with_nodes(self) -> Bools:
-        """Whether each domain has nodes, shape (V,)."""
+        """A mask (V,) of the domains that have nodes."""
         is_used: Bools = np.bincount(self.codes[self.codes >= 0], minlength=len(self.names)) > 0
         return is_used
 

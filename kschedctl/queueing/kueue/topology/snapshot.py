@@ -26,7 +26,7 @@ from kschedctl.queueing.kueue.workloads import DomainCount, DomainRequests, Topo
 
 _ONE_POD = {"pods": 1}
 AssumedUsage = dict[tuple[str, ...], Requests]
-"""What pod sets that were just placed take, by the values of the domain."""
+"""The usage of pod sets that were just placed, by the values of the domain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,11 @@ class PodSetPlacementRequest:
 
     pod_set: KueuePodSet
     pod_requests: Requests
-    """What one pod requests."""
+    """The requests of one pod."""
     count: int
     flavor: str
     is_implied: bool
-    """Whether the pod set did not ask for a topology, but has only flavors with one."""
+    """True if the pod set did not ask for a topology, but has only flavors with one."""
 
     @property
     def group(self) -> str | None:
@@ -52,7 +52,7 @@ class _NodeMatches(NamedTuple):
     """The nodes that a pod's constraints allow, as arrays (leaves,) over the domains of the lowest level."""
 
     is_match: NDArray[np.bool_]
-    """Whether the pod may use the domain."""
+    """A mask of the domains that the pod may use."""
     affinity: NDArray[np.int64]
     """The score of the pod's preferred node affinity."""
     exclusions: Exclusions
@@ -89,7 +89,7 @@ class _DomainColumns(NamedTuple):
     leaves: Indexes
     """The indexes of the domains in the lowest level, each once."""
     amounts: Counts
-    """What the pods take. Shape: resources x leaves."""
+    """The amounts that the pods use. Shape: resources x leaves."""
 
 
 _MOST_EXACT = 2**46
@@ -110,11 +110,11 @@ class TopologySnapshot:
         self._rows = {resource: row for row, resource in enumerate(tree.resources)}
         self._free = free
         self._usage = np.zeros_like(tree.capacity)
-        """What Workloads use. Shape: resources x leaves."""
+        """The amounts that Workloads use. Shape: resources x leaves."""
         self._columns: dict[int, _DomainColumns] = {}
         """The columns of pods in domains, by the identity of their list."""
         self._has_huge_amounts = False
-        """Whether an amount was added that may exceed the limits of int64."""
+        """True if an amount was added that may exceed the limits of int64."""
         self._matches: dict[bytes, _NodeMatches] = {}
         """The matches of pods that were looked at, by the constraints of the pod."""
 

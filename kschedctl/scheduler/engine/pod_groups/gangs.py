@@ -66,7 +66,7 @@ class GangMinimum(NamedTuple):
     tasks: Mapping[str, int] = {}
     """Task -> minimum number of its pods."""
     problem: str = ""
-    """Why `least` is None."""
+    """The reason why `least` is None."""
 
 
 class GangPods(NamedTuple):

@@ -60,11 +60,11 @@ class DeviceVerdict(NamedTuple):
     reason: str = ""
     allocation: Allocation | None = None
     searched: bool = False
-    """Whether devices were searched."""
+    """True if devices were searched."""
     expression: str = ""
     """The CEL selector that failed."""
     settled: bool = False
-    """Whether the result was clear before any claim was examined."""
+    """True if the result was clear before any claim was examined."""
     places: tuple[tuple[int, ...], ...] = ()
     """The indices of the allocated devices among the node's devices, by claim, valid for all nodes with equal keys."""
 

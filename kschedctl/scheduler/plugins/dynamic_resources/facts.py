@@ -16,7 +16,7 @@ class UnusableClaim(Detail, frozen=True):
 
     claim: str
     why: str = ""
-    """Why the devices will not become ready, empty if they are ready on other nodes."""
+    """The reason why the devices will not become ready; empty if they are ready on other nodes."""
 
 
 class ClaimsUnusable(Fact, frozen=True):
@@ -61,7 +61,7 @@ class DeviceFault(Detail, frozen=True):
 
     @property
     def is_from_claim(self) -> bool:
-        """Whether the selector comes from the claim rather than from its DeviceClass."""
+        """True if the selector comes from the claim rather than from its DeviceClass."""
         return self.source.startswith("claim ")
 
 
@@ -84,7 +84,7 @@ class PoolTrouble(Detail, frozen=True):
 
     pool: str
     invalid: str = ""
-    """Why the pool is invalid, empty if it is incomplete."""
+    """The reason why the pool is invalid; empty if it is incomplete."""
 
 
 class DevicesUnfit(Fact, frozen=True):
@@ -92,7 +92,7 @@ class DevicesUnfit(Fact, frozen=True):
 
     requests: tuple[RequestedDevices, ...]
     together: bool = False
-    """Whether each request could be filled on its own, but not all together."""
+    """True if each request could be filled on its own, but not all together."""
     constraints: tuple[str, ...] = ()
     """The constraints that the devices have to meet together."""
     pools: tuple[PoolTrouble, ...] = ()

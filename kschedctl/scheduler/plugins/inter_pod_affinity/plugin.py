@@ -107,7 +107,7 @@ class InterPodAffinityArgs(PluginArgs, frozen=True):
     hard_pod_affinity_weight: Int32 = 1
     """The weight with which required affinity terms of existing pods are scored."""
     ignore_preferred_terms_of_existing_pods: bool = False
-    """Whether only the incoming pod's preferred terms are scored."""
+    """True if only the incoming pod's preferred terms are scored."""
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
         """Yield an error if the weight is not between 0 and 100."""

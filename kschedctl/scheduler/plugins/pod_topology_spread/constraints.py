@@ -61,13 +61,13 @@ class SpreadSettings(msgspec.Struct, frozen=True):
     defaults: tuple[TopologySpreadConstraint, ...]
     """The constraints of pods that have none of their own."""
     system_defaulted: bool
-    """Whether the defaults are SYSTEM_CONSTRAINTS."""
+    """True if the defaults are SYSTEM_CONSTRAINTS."""
     match_label_keys: bool
-    """Whether matchLabelKeys count."""
+    """True if matchLabelKeys count."""
     inclusion_policies: bool
-    """Whether nodeAffinityPolicy and nodeTaintsPolicy count."""
+    """True if nodeAffinityPolicy and nodeTaintsPolicy count."""
     comparison_operators: bool
-    """Whether tolerations can have comparison operators."""
+    """True if tolerations can have comparison operators."""
 
     def get_constraints(self, info: PodInfo, view: Fork, action: str) -> list[SpreadConstraint]:
         """Return the pod's constraints with this `action`, HARD or SOFT. By default, return the profile's constraints.

@@ -61,7 +61,7 @@ class ClaimsUnbound(Fact, frozen=True):
 
     @property
     def names_missing_class(self) -> bool:
-        """Whether a claim is not bound because its StorageClass does not exist."""
+        """True if a claim is not bound because its StorageClass does not exist."""
         return any(claim.storage_class and not claim.class_exists and not claim.volume for claim in self.claims)
 
     def describe(self) -> str:
@@ -125,7 +125,7 @@ class NoVolume(Fact, frozen=True):
     requested: int
     """The requested size in bytes."""
     provisions: bool
-    """Whether the class provisions volumes, though not on this node."""
+    """True if the class provisions volumes, though not on this node."""
     topologies: tuple[tuple[Wanted, ...], ...] = ()
     """The topologies in which the class provisions volumes."""
 
