@@ -124,28 +124,31 @@ def declare_output_option(*names: str) -> object:
     return typer.Option("-o", "--output", metavar=metavar, parser=parse_format, help="Output format.")
 
 
+ColorOption = Annotated[
+    Color,
+    typer.Option(
+        "--color",
+        metavar="|".join(Color),
+        help="When to use colors; auto means on terminals, unless NO_COLOR is set.",
+    ),
+]
+VerboseOption = Annotated[
+    int,
+    typer.Option(
+        "-v", "--verbose", count=True, show_default=False, help="Log more details to stderr; -vv logs everything."
+    ),
+]
+QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Print only errors to stderr, no warnings or notes.")]
+
+
 @dataclass(frozen=True)
 class Output:
     """Options that choose how the answer is printed."""
 
     output: Annotated[OutputFormat, declare_output_option(*COMMON_FORMATS, "csv", "name")] = TABLE
-    color: Annotated[
-        Color,
-        typer.Option(
-            "--color",
-            metavar="|".join(Color),
-            help="When to use colors; auto means on terminals, unless NO_COLOR is set.",
-        ),
-    ] = Color.AUTO
-    verbose: Annotated[
-        int,
-        typer.Option(
-            "-v", "--verbose", count=True, show_default=False, help="Log more details to stderr; -vv logs everything."
-        ),
-    ] = 0
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print only errors to stderr, no warnings or notes.")] = (
-        False
-    )
+    color: ColorOption = Color.AUTO
+    verbose: VerboseOption = 0
+    quiet: QuietOption = False
     brief: Annotated[
         bool, typer.Option("--brief", help="Print at most 12 lines: the cause, warnings and the best fix.")
     ] = False
