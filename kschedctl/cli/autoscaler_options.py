@@ -54,7 +54,7 @@ class InstanceTypeInput:
         typer.Option(
             "--instance-types",
             metavar="FILE|DIR",
-            help="File or folder of instance types with their offerings and prices, in the format of kwok's "
+            help="File or folder with instance types, their offerings and prices, in the format of kwok's "
             "instance_types.json.",
             show_default=False,
         ),
@@ -82,7 +82,7 @@ class KarpenterInput(InstanceTypeInput):
         typer.Option(
             "--karpenter",
             metavar="SETTING=VALUE",
-            help="Setting of Karpenter: preferencePolicy, minValuesPolicy, maxInstanceTypes or a feature gate. "
+            help="Karpenter setting: preferencePolicy, minValuesPolicy, maxInstanceTypes or a feature gate. "
             "Repeatable.",
             show_default=False,
         ),
@@ -135,7 +135,7 @@ class NodeGroupInput:
         typer.Option(
             "--pool-label",
             metavar="KEY",
-            help="Node label whose value is the name of the node's pool.  [default: well-known labels]",
+            help="Node label that holds the name of the node's pool.  [default: well-known labels]",
             show_default=False,
         ),
     ] = ""

@@ -234,7 +234,8 @@ class View(Output):
     """Output options of an answer about single nodes."""
 
     each_node: Annotated[
-        bool, typer.Option("--each-node", help="List every node, instead of groups of nodes and the best few nodes.")
+        bool,
+        typer.Option("--each-node", help="List every node, instead of grouping nodes and listing only the best few."),
     ] = False
     nodes: Annotated[bool, typer.Option("--nodes", hidden=True)] = False
     """The former name of --each-node."""
@@ -278,7 +279,7 @@ class Tabled(Output):
 class Drawing(Output):
     """Output options of a command whose answer has plots."""
 
-    plot: Annotated[bool, typer.Option("--plot", help="Also draw plots in text characters below the tables.")] = False
+    plot: Annotated[bool, typer.Option("--plot", help="Also draw plots as text below the tables.")] = False
 
     def __post_init__(self) -> None:
         """Check the options before anything is read.

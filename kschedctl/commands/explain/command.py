@@ -56,19 +56,27 @@ class Supposed:
 
     priority: Annotated[
         int | None,
-        typer.Option("--as-if-priority", metavar="NUMBER", help="Priority with which to replay the pod."),
+        typer.Option(
+            "--as-if-priority",
+            metavar="NUMBER",
+            help="Replay the pod with this priority. Same as --as-if priority=NUMBER.",
+        ),
     ] = None
     priority_class: Annotated[
         str,
-        typer.Option("--as-if-priority-class", metavar="NAME", help="PriorityClass with which to replay the pod."),
+        typer.Option(
+            "--as-if-priority-class",
+            metavar="NAME",
+            help="Replay the pod with this PriorityClass. Same as --as-if class=NAME.",
+        ),
     ] = ""
     words: Annotated[
         list[str],
         typer.Option(
             "--as-if",
             metavar="NAME=VALUE",
-            help="Replay the pod with a change: priority=NUMBER, class=NAME, cpu=QUANTITY, memory=QUANTITY, "
-            "tolerate=KEY[=VALUE][:EFFECT] or node=NODE (adds a node like NODE). Repeatable.",
+            help="Replay the pod with one change: priority=NUMBER, class=PRIORITYCLASS, cpu=QUANTITY, "
+            "memory=QUANTITY, tolerate=KEY[=VALUE][:EFFECT], or node=NODE to add a copy of NODE. Repeatable.",
         ),
     ] = field(default_factory=list)
 
@@ -119,7 +127,9 @@ def explain(
     no_remedies: Annotated[bool, typer.Option("--no-remedies", help="Do not search for fixes.")] = False,
     watch: Annotated[
         bool,
-        typer.Option("-w", "--watch", help="Watch the live cluster and print the answer again whenever it changes."),
+        typer.Option(
+            "-w", "--watch", help="Watch the live cluster and print the answer again whenever the answer changes."
+        ),
     ] = False,
 ) -> Answer | int:
     """Why is this pod Pending? Replays kube-scheduler's scheduling cycle for it.
@@ -128,8 +138,8 @@ def explain(
     the manifests in the files as if they were created now. The cluster is the one in the files if they contain nodes,
     otherwise the one given by --snapshot or --demo, otherwise the live one. Without a pod, workload or -f, explains
     every pending pod of the namespace (-A: of all namespaces), grouped by cause. HTTP extenders are called only with
-    --call-extenders; otherwise the answer says what they might change. Extenders receive what plugins read, and the
-    annotations and volumes of a named pod, but never its environment.
+    --call-extenders; otherwise the answer says what they might change. Extenders receive the fields that plugins read,
+    and the annotations and volumes of a named pod, but never its environment variables.
     """
     if pods and scope.selector:
         raise UsageError("POD and -l cannot be combined", hint="use only one of them")

@@ -33,7 +33,7 @@ def help(
         str, typer.Argument(metavar="[COMMAND|TOPIC]", help="A command or a topic. [default: list all]")
     ] = "",
 ) -> int:
-    """The help of a command, or about a topic: sources, output, rights, ci …"""
+    """Show the help for a command, or for a topic such as sources, output, rights or ci."""
     root = context.find_root()
     if topic in (topics := read_topics()):
         _print_markdown(topics[topic])

@@ -129,26 +129,24 @@ class RuleOptions(LintFilters):
         typer.Option(
             "--profile",
             metavar="|".join(RuleProfile),
-            help="Rules to run: strict adds rules that many clusters do not follow; all also lists repeated "
+            help="Set of rules to run: strict adds rules that many clusters do not follow; all also lists repeated "
             "findings one by one.  [default: default]",
         ),
     ] = None
     select: Annotated[
         list[str],
-        typer.Option(
-            "--select", metavar="RULE,…", help="Rules to run, and no others; * matches any characters, as in pdb-*."
-        ),
+        typer.Option("--select", metavar="RULE,…", help="Run only these rules; * matches any characters, as in pdb-*."),
     ] = field(default_factory=list)
     ignore: Annotated[
         list[str],
-        typer.Option("--ignore", metavar="RULE,…", help="Rules not to run; * matches any characters, as in pdb-*."),
+        typer.Option("--ignore", metavar="RULE,…", help="Skip these rules; * matches any characters, as in pdb-*."),
     ] = field(default_factory=list)
     fail_on: Annotated[
         Severity | None,
         typer.Option(
             "--fail-on",
             metavar="error|warning|note",
-            help="Lowest severity of findings at which to exit with 1.  [default: warning]",
+            help="Exit with 1 if there are findings of this severity or higher.  [default: warning]",
         ),
     ] = None
     baseline: Annotated[
@@ -156,13 +154,13 @@ class RuleOptions(LintFilters):
         typer.Option(
             "--baseline",
             metavar="FILE",
-            help="File written by --write-baseline; report only findings that are not in it.",
+            help="Report only findings that are not in this file, which --write-baseline wrote earlier.",
         ),
     ] = None
     write_baseline: Annotated[
         str | None,
         typer.Option(
-            "--write-baseline", metavar="FILE", help="File to write all findings to, for later use with --baseline."
+            "--write-baseline", metavar="FILE", help="Write all findings to this file, for later use with --baseline."
         ),
     ] = None
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 2 if a file cannot be read.")] = False
@@ -250,9 +248,9 @@ def lint(
 ) -> Answer | int:
     """What would break scheduling in these manifests, or in this cluster?
 
-    With --with-cluster, --snapshot, --demo, --live or a context, the rules that need nodes and pods run too. Without
-    manifests, the rules are applied to the cluster itself. ``lint rules`` lists the rules, and ``lint explain RULE``
-    explains one of them. The annotation kschedctl/ignore: RULE reason exempts an object from a rule.
+    Rules that need nodes and pods run only with --with-cluster, --snapshot, --demo, --live or a context. Without
+    manifests, lints the cluster itself. ``lint rules`` lists the rules, and ``lint explain RULE`` explains one of them.
+    The annotation kschedctl/ignore: RULE reason exempts an object from a rule.
     """
     arguments = files or []
     if arguments == ["rules"]:

@@ -52,18 +52,18 @@ def sampling(
         typer.Option(
             "--max-loss",
             metavar="POINTS",
-            help="Largest loss of a percentage that may be recommended: by how many score points the chosen node is "
-            "behind the best one, on average.",
+            help="Recommend only percentages at which the chosen node is, on average, at most this many score points "
+            "behind the best node.",
         ),
     ] = MAX_LOSS,
 ) -> Answer:
     """What does percentageOfNodesToScore cost and save on this cluster?
 
     In a cluster of 100 nodes or more, kube-scheduler stops searching once enough nodes fit, and the next search starts
-    there. For one more pod of each kind, the search is replayed from every index. The report shows how many nodes are
-    filtered, and how many score points the chosen node is behind the best of all nodes. It recommends the smallest
-    percentage at which no kind loses more than --max-loss points on average. The pods are the named ones or those in
-    files, otherwise the pending pods, otherwise the most frequent running pods.
+    where the last one stopped. For one more pod of each kind, the search is replayed from every index. The report shows
+    how many nodes are filtered, and how many score points the chosen node is behind the best of all nodes. It
+    recommends the smallest percentage at which no kind loses more than --max-loss points on average. The pods are the
+    named ones or those in files, otherwise the pending pods, otherwise the most frequent running pods.
     """
     if kinds < 1:
         raise UsageError(f"--kinds {kinds}: must be 1 or more")

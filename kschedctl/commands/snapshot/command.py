@@ -68,13 +68,13 @@ def save(
         typer.Option(
             "--mapping",
             metavar="FILE",
-            help="With --anonymize: JSON file to write the original name of each pseudonym to.",
+            help="With --anonymize: write the original name of each pseudonym to this JSON file.",
         ),
     ] = None,
 ) -> Answer | int:
     """Save what matters for scheduling from a cluster, without env, secrets, config maps or unneeded annotations.
 
-    The file includes leases and scheduling events. The API server drops such events after an hour.
+    The file includes leases and scheduling events. The API server deletes events after an hour.
 
     To use the file later or elsewhere, pass it to any command with --snapshot FILE.
     """
