@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -43,7 +43,9 @@ def build_gate_findings(document: Document, command: str, places: Mapping[str, P
     problems = document.find_ci_gate_problems() if isinstance(document, PlainReport) else None
     if problems is None:
         return None
-    findings = [_build_finding(problem, places) for problem in (*problems, *_iter_undecided_problem(document))]
+    findings = [_build_finding(problem, places) for problem in problems]
+    if undecided_problem := _build_undecided_problem(document):
+        findings.append(_build_finding(undecided_problem, places))
     verdict = build_verdict(list(RULES.values()), findings)
     return Findings(
         checked=max(len(findings), 1),  # 0 would mean that there was nothing to check
@@ -54,11 +56,12 @@ def build_gate_findings(document: Document, command: str, places: Mapping[str, P
     )
 
 
-def _iter_undecided_problem(document: Document) -> Iterator[GateProblem]:
-    """Yield a problem if the report is undecided."""
-    if getattr(document, "undecided", False):
-        why = describe_unread_kinds(getattr(document, "unknown", ())) or "not everything that it depends on was read"
-        yield GateProblem("undecided", "Cluster", why)
+def _build_undecided_problem(document: Document) -> GateProblem | None:
+    """Build the problem that the report is undecided, or return None if it is decided."""
+    if not getattr(document, "undecided", False):
+        return None
+    why = describe_unread_kinds(getattr(document, "unknown", ())) or "not everything that it depends on was read"
+    return GateProblem("undecided", "Cluster", why)
 
 
 def _build_finding(problem: GateProblem, places: Mapping[str, Place]) -> Finding:

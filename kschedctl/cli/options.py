@@ -300,7 +300,7 @@ class Scope:
         return arguments
 
     def to_cli_options(self) -> list[str]:
-        """Return the command-line options that assume this scheduler name."""
+        """Return the command-line options that assume this scheduler name, or [] if none is assumed."""
         return ["--scheduler-name", self.scheduler_name] if self.scheduler_name else []
 
 

@@ -211,7 +211,7 @@ class Output:
 
     @property
     def max_matrices(self) -> int:
-        """The number of distinct kinds of pods to explain node by node: only HTML has room for that."""
+        """The number of distinct kinds of pods to explain node by node, which is 0 for all formats but HTML."""
         return MAX_HTML_MATRICES if self.output.name == "html" else 0
 
     def _is_colored(self) -> bool:

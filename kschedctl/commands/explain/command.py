@@ -388,7 +388,7 @@ def _log_caveats(report: Explanation | Explanations | PendingPods) -> None:
     for not_created in _list_creation_failures(report):
         log.warning("not created: %s: %s", not_created.workload, not_created.headline)
     for text in report.not_replayed:
-        log.warning("not replayed yet: %s", text)
+        log.warning("not replayed: %s", text)
     if report.ignored:
         log.warning("ignored: %s", "; ".join(report.ignored))
 

@@ -57,7 +57,7 @@ def test_nodes_that_are_not_ready_are_named_first() -> None:
     report = kschedctl.pending(
         kschedctl.Cluster.from_objects([{**NODE, "spec": {"taints": taints}}, small, pod("p", "2")])
     )
-    line = "1 pod pending in all namespaces, 1 cause; 1 node is not ready (n1)"
+    line = "1 pod pending across all namespaces, 1 cause; 1 node is not ready (n1)"
     assert str(report) == report.summary().headline == line
     assert report.unready_nodes == ("n1",)
     assert "not ready" not in str(kschedctl.pending(kschedctl.Cluster.from_objects([small, pod("p", "2")])))

@@ -101,7 +101,7 @@ def test_of_a_group_that_is_no_gang_each_pod_by_itself_is_what_does_not_fit(topo
     found["spec"]["schedulingPolicy"] = {"basic": {}}
     large = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "9"}}}]}
     report = explain([*NODES, found, member(1, **large)], TOPOLOGY_AWARE)
-    alone = "needs 9 CPUs, more than any node has, and the most free is 4, on n1 (rules out both nodes)"
+    alone = "needs 9 CPUs, but the largest node has only 4 (rules out both nodes)"
     assert report["headline"] == (f"no pod of its group train fits in any {ZONE}" if topology else alone)
 
 
