@@ -20,9 +20,14 @@ from kschedctl.api.resource_names import CPU, MEMORY, PODS
 from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn, NodeTrial
 from kschedctl.commands.audit.packing.report import EmptiedNode, KeptNode
 from kschedctl.replay.edits import is_recreated_elsewhere
-from kschedctl.replay.node_drain import KINDS_NOT_EVICTED, list_pods_asking_to_stay, list_pods_with_local_data
+from kschedctl.replay.node_drain import (
+    KINDS_NOT_EVICTED,
+    PodHomes,
+    iter_pod_homes,
+    list_pods_asking_to_stay,
+    list_pods_with_local_data,
+)
 from kschedctl.replay.parallel import Progress
-from kschedctl.replay.pod_homes import PodHomes, iter_pod_homes
 from kschedctl.replay.pools import Pools, find_unready_nodes, select_reported_amounts
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.replay.waiting_elsewhere import find_objects_waiting_elsewhere
