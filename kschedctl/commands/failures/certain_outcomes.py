@@ -87,7 +87,8 @@ def find_certain_outcomes(
             row_by_info[number] = row
         placed.append(Outcome(position, SCHEDULED, row=row_by_info[number]))
 
-    report_parts(len(placed))
+    for _ in placed:
+        report_parts(1)
     return placed + schedule_with_victims(simulation, rejected, report_parts)
 
 
