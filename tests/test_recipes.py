@@ -183,6 +183,7 @@ class NodeLegend(DeclaredPlugin):
     name = "NodeLegend"
     facts = (Legendary,)
     without = "pods are placed on nodes of legend"
+    fixes = "legends"
     reads = Reads.NODES
 
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
@@ -251,11 +252,9 @@ def add_plugin(copy: Path, plugin: str) -> None:
 
 def test_a_plugin_with_a_fact_a_remedy_and_a_wake(copy: Path) -> None:
     add_plugin(copy, PLUGIN)
-    ((ways, table),) = re.findall(
-        r"file of `(kschedctl/[\w/]+/)`.*`MODULES` in `([\w/]+\.py)`", recipe("A fix"), re.DOTALL
-    )
+    (ways,) = re.findall(r"file of `(kschedctl/[\w/]+/)`", recipe("A fix"))
+    assert "names that file in its `fixes`" in recipe("A fix")
     add(copy, f"{ways}legends.py", REMEDY)
-    add(copy, table, '    "NodeLegend": "legends",', after="MODULES: Mapping[str, str] = {")
     (copy / "cluster.yaml").write_text(LEGENDARY)
     pod = "shop/web -f cluster.yaml --assume-complete"
     lines = (f"explain {pod} -o json", f"explain {pod} -o wide", f"remedies {pod}", f"wakes {pod}")

@@ -15,7 +15,7 @@ from kschedctl.api.workloads import POD_TEMPLATE_PATHS
 
 LATEST_MINOR = 36
 Violation = tuple[str, str]
-"""What is forbidden, and which part of the pod has it."""
+"""A violation: the forbidden setting, and the part of the pod that has it."""
 DEFAULT_CAPABILITIES = frozenset(
     (
         *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE"),

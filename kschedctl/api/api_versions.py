@@ -31,7 +31,7 @@ class ApiVersion(NamedTuple):
     gate: str = ""
     """The feature gate for the kind."""
     same_fields: bool = True
-    """Whether objects have the fields of the newest version, and so can be read."""
+    """True if objects have the fields of the newest version, and so can be read."""
 
     @property
     def is_read(self) -> bool:

@@ -36,7 +36,7 @@ ENABLED, DISABLED = "enable-admission-plugins", "disable-admission-plugins"
 NOT_READY, UNREACHABLE = "default-not-ready-toleration-seconds", "default-unreachable-toleration-seconds"
 API_SERVER_FLAGS = frozenset((ENABLED, DISABLED, NOT_READY, UNREACHABLE))
 DEFAULT_TOLERATION_SECONDS = 300
-"""How long pods stay on a node that is not ready or unreachable by default."""
+"""The number of seconds for which pods stay on a node that is not ready or unreachable, by default."""
 MOST_PLUGINS = 100
 
 

@@ -78,7 +78,7 @@ class TypeMismatch(NamedTuple):
     path: tuple[str | int, ...]
     """The path of the value, or of the map that holds it if its key is not known."""
     text: str
-    """The same path as msgspec writes it, with the keys of maps in place of ``[...]`` if they are known."""
+    """This path in msgspec's notation, with the keys of maps in place of ``[...]`` if they are known."""
 
 
 def locate_mismatch(document: object, error: msgspec.ValidationError) -> TypeMismatch:

@@ -82,7 +82,7 @@ class DisruptionBudget(Struct, frozen=True):
     schedule: str | None = None
     """The cron schedule at which the budget starts to apply; None means always."""
     duration: str | None = None
-    """How long the budget applies from each start."""
+    """The duration for which the budget applies from each start."""
 
 
 class PoolDisruption(Struct, frozen=True):

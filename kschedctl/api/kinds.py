@@ -56,7 +56,7 @@ class ApiKind(NamedTuple):
     home: str
     """The namespace to read if listing all namespaces is forbidden."""
     watched_by_scheduler: bool
-    """Whether the scheduler is notified of changes."""
+    """True if the scheduler is notified of changes."""
     names: frozenset[str] = frozenset()
     """The only object names that are read; empty means all."""
 

@@ -100,7 +100,7 @@ class Selector:
 
     requirements: tuple[Requirement, ...] = ()
     matches_nothing: bool = False
-    """Whether the selector matches no labels at all."""
+    """True if the selector matches no labels at all."""
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -111,6 +111,8 @@ class PodAnnotations(Struct, frozen=True):
         name="descheduler.alpha.kubernetes.io/prefer-no-eviction", default=None
     )
     """Read by the descheduler."""
+    job_index_failure_count: str = msgspec.field(name="batch.kubernetes.io/job-index-failure-count", default="")
+    """Read by the Job controller."""
 
 
 class PodMeta(Struct, frozen=True):
@@ -621,6 +623,7 @@ class StoredJobSpec(Struct, frozen=True):
     template: PodTemplateSpec = PodTemplateSpec()
     backoff_limit: Int64 | None = None
     backoff_limit_per_index: Int64 | None = None
+    max_failed_indexes: Int64 | None = None
     pod_failure_policy: PodFailurePolicy | None = None
     pod_replacement_policy: str | None = None
 
@@ -628,6 +631,7 @@ class StoredJobSpec(Struct, frozen=True):
 class StoredJobStatus(Struct, frozen=True):
     succeeded: Int64 | None = None
     failed: Int64 | None = None
+    failed_indexes: str = ""
     conditions: tuple[Condition, ...] = ()
 
 
@@ -1333,7 +1337,7 @@ class VolcanoPodGroupSpec(Struct, frozen=True):
 
     min_member: Int64 = 0
     min_task_member: dict[str, Int64] = {}
-    """How many pods of each task have to run."""
+    """The number of pods of each task that have to run."""
     min_resources: Resources | None = None
     queue: str = ""
 

@@ -49,7 +49,7 @@ class OperatedPodSet(Struct, frozen=True):
     count: Int64
     template: PodTemplateSpec = PodTemplateSpec()
     has_indexes: bool = True
-    """Whether a label numbers the pods."""
+    """True if a label numbers the pods."""
 
 
 class OperatedPodSets(Struct, frozen=True):
@@ -62,7 +62,7 @@ class OperatedPodSets(Struct, frozen=True):
     priority_class_name: str = ""
     """The PriorityClass that precedes those of the pod templates, or ""."""
     problem: str = ""
-    """Why the pod sets are unknown although the operator is known, or ""."""
+    """The reason why the pod sets are unknown although the operator is known, or ""."""
 
 
 NO_POD_SETS = OperatedPodSets()

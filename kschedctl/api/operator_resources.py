@@ -72,7 +72,7 @@ class OperatorResource(Struct, frozen=True):
     expected_pods: Int64 | None = None
     """The number of pods that the resource asks for, or None if no field states it."""
     suspended: bool = False
-    """Whether the resource currently asks for no pods."""
+    """True if the resource currently asks for no pods."""
     phase: str = ""
     """The phase in the operator's words."""
     message: str = ""

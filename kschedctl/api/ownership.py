@@ -35,6 +35,13 @@ class Owner(NamedTuple):
         """Return the owner as ``Deployment shop/web``."""
         return f"{self.kind} {self.namespace}/{self.name}"
 
+    @classmethod
+    def parse(cls, title: str) -> Owner:
+        """Return the owner that ``str`` turned into this title. The namespace is empty for ``Node w1``."""
+        kind, _, key = title.partition(" ")
+        namespace, _, name = key.rpartition("/")
+        return cls(kind, namespace, name)
+
 
 def find_controller(metadata: ObjectMeta | PodMeta) -> OwnerReference | None:
     """Return the owner reference to the controller of an object, or None if it has no controller.

@@ -46,7 +46,7 @@ class Options(NamedTuple):
     non_missing: Mapping[str, Quantity] = {}
     """Container requests to assume for resources that a container does not name."""
     sidecar_ports: bool = True
-    """Whether host ports of restartable init containers count."""
+    """True if host ports of restartable init containers count."""
     compared: ComparedRequests = ComparedRequests.PER_CONTAINER
     """The value of COMPARED for the version."""
 

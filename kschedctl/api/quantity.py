@@ -65,7 +65,7 @@ class Quantity:
     scale: int = 0
     format: Format = Format.DECIMAL_SI
     big: bool = False
-    """Whether upstream stores the amount as a big decimal, which behaves differently beyond int64."""
+    """True if upstream stores the amount as a big decimal, which behaves differently beyond int64."""
     written: str = ""
     """The parsed string, if upstream prints the string unchanged."""
 

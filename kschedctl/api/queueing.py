@@ -54,7 +54,7 @@ class TopologyRequest(Struct, frozen=True):
     preferred: str | None = None
     """The level at which the pods should share a domain."""
     unconstrained: bool | None = None
-    """Whether any domains with room will do."""
+    """True if any domains with room will do."""
     pod_set_group_name: str | None = None
     """The pod sets with this name are placed together."""
     pod_set_slice_required_topology: str | None = None

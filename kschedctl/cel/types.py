@@ -18,7 +18,7 @@ class Type:
     name: str = ""
     parameters: tuple[Type, ...] = ()
     is_open: bool = field(default=False, compare=False)
-    """Whether it is or contains a type parameter."""
+    """True if it is or contains a type parameter."""
     size: int = field(default=1, compare=False)
     """The number of types that it consists of."""
 

@@ -119,7 +119,7 @@ class Opaque:
     wrapped: Value
     """The Python value."""
     computed: bool = False
-    """Whether the value is a quantity computed by arithmetic, which upstream cannot compare on the right of ``==``."""
+    """True if the value is a quantity computed by arithmetic, which upstream cannot compare on the right of ``==``."""
 
 
 class Map:

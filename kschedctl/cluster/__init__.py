@@ -79,7 +79,7 @@ class Gap(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def is_unrequested(self) -> bool:
-        """Whether the kind was not requested, rather than refused by the API server.
+        """True if the kind was not requested, rather than refused by the API server.
 
         A snapshot stores only the text of a gap, so the text decides.
         """
@@ -87,12 +87,12 @@ class Gap(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def is_not_given(self) -> bool:
-        """Whether the input files merely contain no objects of the kind. The text decides here too."""
+        """True if the input files merely contain no objects of the kind. The text decides here too."""
         return self.why.startswith(NOT_GIVEN)
 
     @property
     def is_not_listed(self) -> bool:
-        """Whether the kind was not requested from the API server. The text decides here too."""
+        """True if the kind was not requested from the API server. The text decides here too."""
         return self.why.startswith(NOT_LISTED)
 
 
@@ -135,7 +135,7 @@ class Provenance(msgspec.Struct, frozen=True, rename="camel"):
     leader: str = ""
     """The instance of kube-scheduler that leads."""
     configured_by: str = ""
-    """Where the scheduler's configuration was found."""
+    """The place at which the scheduler's configuration was found."""
     instances: tuple[SchedulerInstance, ...] = ()
     """The pods of kube-scheduler, if they may be read."""
 
@@ -175,7 +175,7 @@ class Cluster(Objects):
     kueue_version: str = ""
     """The release of Kueue to replay, or "" for that of its Deployment."""
     admit: bool = False
-    """Whether admission is replayed for unbound pods."""
+    """True if admission is replayed for unbound pods."""
     origins: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     """(kind, namespace, name) -> ``file`` or ``file, document 3``, for objects whose origin is known."""
     skipped: Mapping[str, int] = field(default_factory=dict)
@@ -187,7 +187,7 @@ class Cluster(Objects):
     warnings: tuple[str, ...] = ()
     """Warnings for those who provided the files."""
     other_builds: bool = True
-    """Whether unknown plugins of the configuration are assumed to be compiled into the scheduler."""
+    """True if unknown plugins of the configuration are assumed to be compiled into the scheduler."""
     listed: Mapping[str, Mapping[tuple[str, str], int]] = field(default_factory=dict)
     """The index of each node and pod among the objects, if they were given one by one."""
     autoscaler: AutoscalerInstance | None = None

@@ -67,7 +67,7 @@ class PluginArguments(Struct, frozen=True):
 
     @property
     def reads_containers(self) -> bool:
-        """Whether the arguments depend on container states. Most plugins' arguments do not."""
+        """True if the arguments depend on container states. Most plugins' arguments do not."""
         return False
 
 
@@ -357,7 +357,7 @@ class PodConditionFilter(Struct, frozen=True):
 
     @property
     def is_replayable(self) -> bool:
-        """Whether snapshots keep everything that the filter needs.
+        """True if snapshots keep everything that the filter needs.
 
         Snapshots keep the status of Ready and the conditions in KEPT_CONDITIONS, both without times.
         """
@@ -399,7 +399,7 @@ class PodLifeTimeArgs(SelectingArguments, frozen=True):
 
     @property
     def reads_containers(self) -> bool:
-        """Whether the arguments depend on container states."""
+        """True if the arguments depend on container states."""
         return bool(self.exit_codes) or any(state in CONTAINER_STATES for state in self.states)
 
     def iter_unreplayed_arguments(self) -> Iterator[str]:
@@ -445,7 +445,7 @@ class RemoveFailedPodsArgs(SelectingArguments, frozen=True):
 
     @property
     def reads_containers(self) -> bool:
-        """Whether the arguments depend on container states."""
+        """True if the arguments depend on container states."""
         return bool(self.reasons or self.exit_codes)
 
 

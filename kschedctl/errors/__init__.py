@@ -34,7 +34,11 @@ class UsageError(KschedctlError):
 
 
 class InputError(KschedctlError):
-    """An unusable file, document or field, which `where` names."""
+    """An unusable file, document or field, which `where` names, with its line in the file if it is known."""
+
+    def __init__(self, what: str, *, where: str = "", hint: str = "", line: int | None = None) -> None:
+        super().__init__(what, where=where, hint=hint)
+        self.line = line
 
 
 class ConfigurationError(KschedctlError):

@@ -56,7 +56,7 @@ def predict_new_node(
         return choose_autoscaler(cluster, now, user_groups, types, settings, limited=False)
 
     autoscaler = choose_autoscaler(cluster, now, user_groups, types, settings)
-    return add_queue_share(answer, cluster, target_pod.pod, autoscaler, build_unlimited_autoscaler)
+    return with_competing_pods(answer, cluster, target_pod.pod, autoscaler, build_unlimited_autoscaler)
 
 
 def predict_new_node_for_pod(
@@ -186,15 +186,15 @@ def get_node_groups(cluster: Cluster, user_groups: UserGroups) -> NodeGroups:
 
 
 MOST_LOOPS_FOR_POD = 10
-"""How many loops of the autoscaler are replayed for a single pod to find out how many nodes are enough."""
+"""The maximum number of autoscaler loops that are replayed to find how many nodes are enough for a single pod."""
 MOST_WAITING = 300
 """With more waiting pods than this, the queue is not replayed for a single pod."""
 
 
-def add_queue_share(
+def with_competing_pods(
     new_node: NewNode, cluster: Cluster, pod: Pod, autoscaler: Autoscaler, without_limits: Callable[[], Autoscaler]
 ) -> NewNode:
-    """Return the autoscaler's answer with its `queue` set: whether the pod gets a node when all waiting pods compete.
+    """Return the autoscaler's answer with `queue` set, which says whether the pod gets a node among all waiting pods.
 
     The autoscaler adds nodes for all waiting pods, and kube-scheduler places the pods in the order of its queue. If
     other pods take all new nodes, the autoscaler from `without_limits` shows how many would be enough. The answer is
@@ -269,7 +269,7 @@ def _find_other_pods_on_new_nodes(cluster: Cluster, pod: Pod, growth: NodeGrowth
 
 
 MAX_LOOPS = 100
-"""How many loops of the autoscaler are replayed for all waiting pods."""
+"""The maximum number of autoscaler loops that are replayed for all waiting pods."""
 UNFINISHED = "after {}, it is still adding nodes"
 """The doubt about a simulation that was stopped."""
 

@@ -21,38 +21,23 @@ from kschedctl.fixes.ways import new_nodes, scheduling
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework.declaration import PluginClass
 from kschedctl.scheduler.plugins.node_resources.fit import Insufficient
-
-MODULES: Mapping[str, str] = {
-    "NodeUnschedulable": "taints",
-    "TaintToleration": "taints",
-    "NodeAffinity": "node_affinity",
-    "NodePorts": "ports",
-    "NodeResourcesFit": "requests",
-    "VolumeRestrictions": "held_volumes",
-    "NodeVolumeLimits": "held_volumes",
-    "EBSLimits": "held_volumes",
-    "GCEPDLimits": "held_volumes",
-    "AzureDiskLimits": "held_volumes",
-    "CinderLimits": "held_volumes",
-    "VolumeBinding": "volumes",
-    "VolumeZone": "volumes",
-    "PodTopologySpread": "spread",
-    "InterPodAffinity": "pod_affinity",
-    "DynamicResources": "devices",
-    "CapacityScheduling": "elastic_quotas",
-}
-"""Plugin name -> the module of `ways` with its remedies, which is imported when the plugin first rejects a node."""
+from kschedctl.scheduler.registry.in_tree import IN_TREE
 
 
 @cache
 def get_plugin_remedies(plugin: str) -> PluginRemedies:
     """Return what the search knows about fixes for a plugin's rejections, or `NO_REMEDIES` if it knows nothing.
 
-    It comes from `REMEDIES` in the plugin's module of `kschedctl.fixes.ways`, which is imported on first use.
+    It comes from `REMEDIES` in the module that the plugin's `fixes` names, which is imported on first use.
     """
-    if plugin not in MODULES:
+    declaration = IN_TREE.get(plugin)
+    if declaration is None:
+        from kschedctl.scheduler.registry.third_party import SCHEDULER_PLUGINS  # noqa: PLC0415 - few profiles use them
+
+        declaration = SCHEDULER_PLUGINS.get(plugin)
+    if declaration is None or declaration.plugin is None or not declaration.plugin.fixes:
         return NO_REMEDIES
-    module = import_module(f"{ways.__name__}.{MODULES[plugin]}")
+    module = import_module(f"{ways.__name__}.{declaration.plugin.fixes}")
     by_class: Mapping[PluginClass, PluginRemedies] = module.REMEDIES
     return next(remedies for plugin_class, remedies in by_class.items() if plugin_class.name == plugin)
 

@@ -2,7 +2,7 @@
 
 If the unchanged cluster evicts no pod, only some pods are scheduled: those that get a node without the fix, and those
 that the fix may affect. A fix may affect pods that fit on a node that it adds or changes, that depend on an object that
-it edits, or on the places of other pods.
+it edits, or that select pods whose places may change.
 """
 
 from __future__ import annotations
@@ -13,23 +13,28 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kschedctl.api.arrays import Ints, Position
+from kschedctl.api.arrays import Amounts, Ints, Position
+from kschedctl.api.labels import SelectorError, selector_from_api
 from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Node, Pod
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.fixes.ranking import QueueResult
 from kschedctl.fixes.trial.changes import is_valid_update
-from kschedctl.fixes.trial.trials import RemedyTrial, apply_edits_to_cluster, change_replicas
+from kschedctl.fixes.trial.trials import RemedyTrial, apply_edits_to_cluster, build_changed_replicas, get_anti_affinity
 from kschedctl.replay.controllers.target_pod import find_groups
 from kschedctl.replay.edits import ObjectKey, add_pods, change_pods
 from kschedctl.replay.pending_pods import is_pending
 from kschedctl.replay.settling import enable_pod_recreation, find_pods_still_pending, schedule_victims
+from kschedctl.scheduler.engine.profile import FrameworkLike
+from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
+from kschedctl.scheduler.simulation.reused_answers import preempts_only_lower_priority
 from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import match_tolerations
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -40,7 +45,7 @@ class RunWithoutFix(NamedTuple):
     node_by_pod: dict[str, str]
     """Names of the nodes by the keys of the pods that get them. A key is `namespace/name`."""
     evicts_pods: bool
-    """Whether any pod is evicted."""
+    """True if any pod is evicted."""
 
 
 def replay_queue_without_fix(scheduler: Scheduler) -> RunWithoutFix:
@@ -108,7 +113,7 @@ def replay_queue_without_pods(scheduler: Scheduler, gone_pods: frozenset[str], p
 
 
 def find_node_once_others_are_gone(scheduler: Scheduler, gone_pods: frozenset[str], pod: Pod) -> str:
-    """Return the node that the waiting pod gets, tried before all other waiting pods, once the `gone_pods` are gone.
+    """Return the node that the waiting pod gets if it is tried first once the `gone_pods` are gone.
 
     Return an empty string if it gets none without preempting other pods.
     """
@@ -134,7 +139,7 @@ def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
     if target_key in trial.edits:
         pod_before = trial.edits[target_key].before
         assert isinstance(pod_before, Pod)
-        cluster = change_pods(cluster, change_replicas(cluster, pod_before, trial.authored_pod))
+        cluster = change_pods(cluster, build_changed_replicas(cluster, pod_before, trial.authored_pod))
     if target_key in trial.edits or not _is_in_cluster(trial):
         cluster = add_pods(cluster, [trial.authored_pod if trial.created else trial.pod])
     simulation, outcomes = _schedule_affected_pods(Scheduler(cluster, trial.scheduler.call_extender), trial, target_key)
@@ -185,6 +190,7 @@ def _schedule_affected_pods(
     """
     without_fix = replay_queue_without_fix(trial.scheduler)
     nodes_with_new_room = None if without_fix.evicts_pods else find_nodes_with_new_room(trial, target_key)
+    edits = EditedPodsAndNodes.of(trial, target_key)
     simulation = enable_pod_recreation(Simulation(scheduler))
     position = simulation.view.pods.find_position(trial.authored_pod.key)
     assert position is not None, trial.authored_pod.key
@@ -196,7 +202,7 @@ def _schedule_affected_pods(
 
     pods = simulation.view.pods.objects
     always_included = {position} | {other for other in waiting if pods[other].key in without_fix.node_by_pod}
-    affected = find_affected_pods(simulation, waiting, nodes_with_new_room, always_included)
+    affected = find_affected_pods(simulation, waiting, nodes_with_new_room, edits, always_included)
     outcomes = _schedule_until_stable(simulation, affected)
 
     # Pods that get other nodes than without the fix leave room, which may affect more pods.
@@ -205,7 +211,7 @@ def _schedule_affected_pods(
     leaves_room = any(pods[other].key in moved and _may_block_other_nodes(pods[other]) for other in affected)
     if moved and not leaves_room:
         nodes_with_room = nodes_with_new_room.union(moved.values())
-        leaves_room = find_affected_pods(simulation, waiting, nodes_with_room, always_included) != affected
+        leaves_room = find_affected_pods(simulation, waiting, nodes_with_room, edits, always_included) != affected
     if not leaves_room and not simulation.evictions:
         return simulation, outcomes
     simulation = enable_pod_recreation(Simulation(scheduler))
@@ -245,21 +251,24 @@ def _enters_queue_last(trial: RemedyTrial, target_key: ObjectKey) -> bool:
 
 SINGLE_NODE_KINDS = frozenset({"Node", "CSINode", "Pod"})
 """The kinds of objects whose edits matter for a single node, if other nodes do not count its pods."""
-PER_NODE_PLUGINS = frozenset({NodeAffinity.name, NodeResourcesFit.name, TaintToleration.name})
-"""The plugins whose filters judge a node without regard to pods on other nodes."""
 
 
 def find_nodes_with_new_room(trial: RemedyTrial, target_key: ObjectKey) -> frozenset[str] | None:
-    """Return the names of the nodes on which the fix makes room, or None if it may make room on other nodes, too.
+    """Return the names of the nodes on which the fix makes room, or None if it may make room on other nodes as well.
 
-    Edits of the target pod are ignored. The result is None if another edit changes the labels of a node, or edits a pod
-    that can block other nodes. It is also None for edits of kinds that are not in `SINGLE_NODE_KINDS`.
+    The result is None if an edit changes the labels of a node, or edits a pod that can block other nodes. It is also
+    None for edits of kinds that are not in `SINGLE_NODE_KINDS`. Edits of the target pod are ignored, unless they change
+    its required anti-affinity, which its running replicas may share.
     """
     names: set[str] = set()
     for key, edit in trial.edits.items():
-        if key == target_key:
-            continue
         before, after = edit.before, edit.after
+        if key == target_key:
+            assert isinstance(before, Pod)
+            assert isinstance(after, Pod)
+            if get_anti_affinity(before) != get_anti_affinity(after):
+                return None
+            continue
         if key.kind not in SINGLE_NODE_KINDS:
             return None
         if isinstance(before, Node) and isinstance(after, Node) and before.metadata.labels != after.metadata.labels:
@@ -274,13 +283,33 @@ def find_nodes_with_new_room(trial: RemedyTrial, target_key: ObjectKey) -> froze
 
 
 def _may_block_other_nodes(pod: Pod) -> bool:
-    """Return whether a running pod may keep pods off other nodes: it uses claims or has pod anti-affinity."""
+    """Return whether a running pod may keep pods off other nodes, because it uses claims or has pod anti-affinity."""
     uses_claims = any(volume.persistent_volume_claim or volume.ephemeral for volume in pod.spec.volumes)
     return uses_claims or bool(pod.spec.affinity and pod.spec.affinity.pod_anti_affinity)
 
 
+class EditedPodsAndNodes(NamedTuple):
+    """The pods and nodes that a fix edits, apart from the target pod."""
+
+    pods: tuple[Pod, ...]
+    """The edited pods as they were before and as they are afterwards."""
+    edits_nodes: bool
+    """Whether any node is edited or added."""
+
+    @classmethod
+    def of(cls, trial: RemedyTrial, target_key: ObjectKey) -> EditedPodsAndNodes:
+        """Collect the pods and nodes that the trial's fix edits."""
+        edits = {key: edit for key, edit in trial.edits.items() if key != target_key}
+        pods = tuple(pod for edit in edits.values() for pod in (edit.before, edit.after) if isinstance(pod, Pod))
+        return cls(pods, edits_nodes=any(key.kind != "Pod" for key in edits))
+
+
 def find_affected_pods(
-    simulation: Simulation, waiting: Sequence[Position], nodes: frozenset[str], always: Container[Position]
+    simulation: Simulation,
+    waiting: Sequence[Position],
+    nodes: frozenset[str],
+    edits: EditedPodsAndNodes,
+    always: Container[Position],
 ) -> list[Position]:
     """Return the positions of the waiting pods that may get a node thanks to the fix, in the order of `waiting`.
 
@@ -291,9 +320,15 @@ def find_affected_pods(
     rows_of_nominees, _ = view.nominations
     if len(rows_of_nominees):
         return list(waiting)  # a nominated pod that gets another node leaves room on its nominated node
-    rows = np.array([view.nodes.index[name] for name in sorted(nodes) if name in view.nodes.index], np.int32)
+    room = RoomOnNodes(simulation.scheduler.view, nodes)  # before any pod of the simulation is placed
     claim_users = Counter(claim for position in waiting for claim in _iter_shared_claims(view.pods.objects[position]))
+    pods_per_info = Counter(int(view.pods.info[position]) for position in waiting)
     may_get_node_by_info: dict[int, bool] = {}
+
+    def may_depend_on_other_pods(number: int) -> bool:
+        """Return whether the places of edited pods or of other waiting pods may matter to the pods of this info."""
+        others = (view.pods.infos[other].pod for other in pods_per_info if other != number or pods_per_info[other] > 1)
+        return _may_depend_on_places(view.pods.infos[number], (*edits.pods, *others), edits_nodes=edits.edits_nodes)
 
     def may_get_node(position: Position) -> bool:
         """Return whether the pod shares a claim with a waiting pod, depends on other pods, or may fit on a node."""
@@ -301,13 +336,43 @@ def find_affected_pods(
             return True
         number = int(view.pods.info[position])  # pods that are alike share an info
         if number not in may_get_node_by_info:
-            info = view.pods.infos[number]
-            may_get_node_by_info[number] = _depends_on_other_pods(info) or _may_fit_on_empty_node(
-                simulation, position, info, rows
-            )
+            framework, info = simulation.framework(position), view.pods.infos[number]
+            may_get_node_by_info[number] = may_depend_on_other_pods(number) or room.may_fit(framework, info)
         return may_get_node_by_info[number]
 
     return [position for position in waiting if position in always or may_get_node(position)]
+
+
+class RoomOnNodes:
+    """The room on some nodes of a view, which must not change: what each node offers beside pods that have to stay."""
+
+    def __init__(self, view: Fork, nodes: Iterable[str]) -> None:
+        self._view = view
+        rows = [view.nodes.index[name] for name in nodes if name in view.nodes.index]
+        self._rows = np.array(sorted(rows), np.int32)
+        self._free_by_priority: dict[int, Amounts] = {}
+
+    def may_fit(self, framework: FrameworkLike | None, info: PodInfo) -> bool:
+        """Return whether one of the nodes might accept the pod once all pods that it may preempt are gone.
+
+        Only the rules of `_may_accept` are checked.
+        """
+        if framework is not None and preempts_only_lower_priority(framework):
+            free = self._compute_free_amounts(info.priority)
+        else:
+            free = self._view.allocatable[self._rows]
+        return _may_accept(framework, info, self._view, self._rows, free)
+
+    def _compute_free_amounts(self, priority: int) -> Amounts:
+        """Return what each node (K, R) offers beside its pods of at least this priority, from a cache if possible."""
+        if priority not in self._free_by_priority:
+            view = self._view
+            positions = np.flatnonzero(np.isin(view.node, self._rows))
+            staying = positions[view.pods.get_priorities(positions) >= priority]
+            free = view.allocatable[self._rows]
+            np.subtract.at(free, np.searchsorted(self._rows, view.node[staying]), view.get_requests(staying))
+            self._free_by_priority[priority] = free
+        return self._free_by_priority[priority]
 
 
 def estimate_nodes_needed(trial: RemedyTrial) -> int:
@@ -334,7 +399,9 @@ def estimate_nodes_needed(trial: RemedyTrial) -> int:
     nodes = [free_on_new_node.copy()]
     for position in pods_ahead:
         number = int(view.pods.info[position])
-        if not _may_fit_on_empty_node(simulation, position, view.pods.infos[number], added_rows):
+        info = view.pods.infos[number]
+        framework = simulation.framework(position)
+        if not _may_accept(framework, info, view, added_rows, view.allocatable[added_rows]):
             continue
         if not _reserve_on_first_fit(nodes, view.requests[number]):
             nodes.append(free_on_new_node - view.requests[number])
@@ -354,15 +421,41 @@ def _reserve_on_first_fit(nodes: Iterable[Ints], requests: Ints) -> bool:
     return True
 
 
-def _depends_on_other_pods(info: PodInfo) -> bool:
-    """Return whether placing other pods may make a node feasible for the pod.
+def _may_depend_on_places(info: PodInfo, pods: Iterable[Pod], *, edits_nodes: bool) -> bool:
+    """Return whether a change of the places of `pods` may make a node feasible for the pod.
 
-    This holds for pods with pod affinity or anti-affinity, with a hard spread constraint, or in a group.
+    This may hold for a pod in a group, for a pod whose required terms or hard spread constraints select one of the
+    `pods`, and for a pod with hard spread constraints if nodes are edited, since they may add domains.
     """
-    affinity = info.spec.affinity and (info.spec.affinity.pod_affinity or info.spec.affinity.pod_anti_affinity)
-    constraints = info.spec.topology_spread_constraints
-    spread = any(constraint.when_unsatisfiable == "DoNotSchedule" for constraint in constraints)
-    return bool(spread or affinity or find_groups(info.pod))
+    if find_groups(info.pod) or info.affinity_errors:
+        return True
+    constraints = [
+        constraint
+        for constraint in info.spec.topology_spread_constraints
+        if constraint.when_unsatisfiable == "DoNotSchedule"
+    ]
+    if constraints and edits_nodes:
+        return True
+    try:
+        spread_selectors = [selector_from_api(constraint.label_selector) for constraint in constraints]
+    except SelectorError:
+        return True
+    terms = (*info.required_affinity, *info.required_anti_affinity)
+    if not spread_selectors and not terms:
+        return False
+
+    def is_selected(pod: Pod) -> bool:
+        """Return whether a term or constraint may select the pod. Labels of namespaces are assumed to match."""
+        namespace, labels = pod.metadata.namespace, pod.metadata.labels
+        if namespace == info.namespace and any(selector.matches(labels) for selector in spread_selectors):
+            return True
+        return any(
+            (namespace in term.namespaces or not term.namespace_selector.matches_nothing)
+            and term.selector.matches(labels)
+            for term in terms
+        )
+
+    return any(map(is_selected, pods))
 
 
 def _iter_shared_claims(pod: Pod) -> Iterator[tuple[str, str, str]]:
@@ -376,20 +469,40 @@ def _iter_shared_claims(pod: Pod) -> Iterator[tuple[str, str, str]]:
             yield "ResourceClaim", namespace, claim.resource_claim_name
 
 
-def _may_fit_on_empty_node(simulation: Simulation, position: Position, info: PodInfo, rows: Ints) -> bool:
-    """Return whether one of the nodes in these rows (K,) might accept the pod if the node ran no other pods.
+def _may_accept(framework: FrameworkLike | None, info: PodInfo, view: Fork, rows: Ints, free: Amounts) -> bool:
+    """Return whether one of the nodes in these rows (K,) might accept the pod if it had these amounts (K, R) free.
 
-    Only node affinity, taints and requests are checked. The result is True if the pod's profile lacks one of the
-    filters that check them.
+    Only pod affinity, node affinity, taints and requests are checked, as far as the pod's profile has the filters that
+    check them.
     """
-    framework = simulation.framework(position)
-    if framework is None or not {plugin.name for plugin in framework.plugins_at("filter")} >= PER_NODE_PLUGINS:
+    if framework is None:
         return True
-    view = simulation.view
-    accepting = view.nodes.match_required_affinity(compile_required_node_affinity(info.spec))[rows]
-    accepting &= match_tolerations(view.nodes, info.spec.tolerations, comparison_operators=True)[rows]
-    for resource, amount in info.incoming_requests.items():
-        column = view.resources.get(resource)
-        if column is not None and amount:
-            accepting &= view.allocatable[rows, column] >= amount
+    filters = {plugin.name: plugin for plugin in framework.plugins_at("filter")}
+    if InterPodAffinity.name in filters and not _can_satisfy_pod_affinity(info, view):
+        return False
+    accepting = np.ones(len(rows), np.bool_)
+    if NodeAffinity.name in filters:
+        accepting &= view.nodes.match_required_affinity(compile_required_node_affinity(info.spec))[rows]
+    if TaintToleration.name in filters:
+        accepting &= match_tolerations(view.nodes, info.spec.tolerations, comparison_operators=True)[rows]
+    fit_plugin = filters.get(NodeResourcesFit.name)
+    if isinstance(fit_plugin, NodeResourcesFit):
+        for resource, amount in info.incoming_requests.items():
+            column = view.resources.get(resource)
+            if column is not None and amount and fit_plugin.limits_resource(resource, view):
+                accepting &= free[:, column] >= amount
     return bool(accepting.any())
+
+
+def _can_satisfy_pod_affinity(info: PodInfo, view: Fork) -> bool:
+    """Return whether any pod, placed or not, may match all required pod affinity terms, or whether there are none.
+
+    Labels of namespaces are assumed to match.
+    """
+    matches = [
+        view.pods.distinct.match_infos(
+            term.selector, term.namespaces if term.namespace_selector.matches_nothing else None
+        )
+        for term in info.required_affinity
+    ]
+    return not matches or bool(np.logical_and.reduce(matches).any())

@@ -58,13 +58,13 @@ class _RankKey(NamedTuple):
     """The sort key of a trial, smallest for the best. Earlier fields decide before later ones."""
 
     needs_values: bool
-    """Whether the user has to fill in values before a fix can be applied."""
+    """True if the user has to fill in values before a fix can be applied."""
     prices: tuple[Price, ...]
     """The prices of the fixes in descending order, preceded by LOSS if the evictions lose something."""
     cost: float
     """The sum of the fixes' costs plus the number of evicted pods."""
     needs_operator: bool
-    """Whether a fix can only be made by the cluster's operator."""
+    """True if a fix can only be made by the cluster's operator."""
     fewer_nodes: int
     """Minus the number of nodes that are feasible after the fixes."""
     text: str
@@ -75,7 +75,7 @@ class QueueResult(NamedTuple):
     """The outcome of a fix once all waiting pods are scheduled in the queue's order."""
 
     holds: bool
-    """Whether the target pod has a node in the end."""
+    """True if the target pod has a node in the end."""
     rivals: tuple[str, ...] = ()
     """The pods that take the room that the fix makes, if the pod has no node in the end."""
     ahead: tuple[str, ...] = ()
@@ -95,7 +95,7 @@ class CheckedFix(NamedTuple):
 
     @property
     def fails(self) -> bool:
-        """Whether the pod still waits after all waiting pods are tried."""
+        """True if the pod still waits after all waiting pods are tried."""
         return self.result is not None and not self.result.holds
 
 
@@ -150,7 +150,7 @@ def gives_up_guarantees(trial: RemedyTrial) -> bool:
 
 
 def keeps_workload(trial: RemedyTrial) -> bool:
-    """Return whether the trial's changes ask for nothing less than before: they correct mistakes, wait or make room."""
+    """Return whether the changes only correct mistakes, wait or make room, so that the workload gives up nothing."""
     return all(fix.effective_price <= Price.ROOM for fix in trial.changes)
 
 

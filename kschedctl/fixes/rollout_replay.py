@@ -65,9 +65,9 @@ class RolloutResult(NamedTuple):
     victims: tuple[str, ...] = ()
     """Evicted pods of other owners."""
     harm: str = ""
-    """Why the rollout would do harm; empty if more pods of the workload get a node."""
+    """The harm that the rollout would do; empty if more pods of the workload get a node."""
     chain: EvictionChain | None = None
-    """What becomes of the victims, or None if there are none."""
+    """The chain of evictions that follows, or None without victims."""
 
 
 def replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResult | None:

@@ -47,7 +47,7 @@ class RemedyCriteria:
     max_changes: int = 3
     """The most changes in one set."""
     smallest: bool = False
-    """Whether to stop at the smallest size with a set that harms nobody. Corrections of the manifest are then still
+    """True to stop at the smallest size with a set that harms nobody. Corrections of the manifest are then still
     searched for.
     """
     by: str = ""
@@ -61,7 +61,7 @@ class RemedyCriteria:
 
     @property
     def is_restricted(self) -> bool:
-        """Whether some changes are left out by who makes them or by their kinds."""
+        """True if some changes are left out by who makes them or by their kinds."""
         return bool(self.by or self.only or self.without)
 
     def allows(self, fix: Fix) -> bool:
@@ -90,15 +90,15 @@ class RemedySearch:
     working_trials: list[RemedyTrial] = field(default_factory=list)
     """The trials of the minimal sets of changes that help."""
     is_exhaustive: bool = True
-    """Whether nothing was left out for lack of trials or time, because of too many node shapes or an interruption."""
+    """True if nothing was left out for lack of trials or time, because of too many node shapes or an interruption."""
     timed_out: bool = False
-    """Whether the deadline ended the search."""
+    """True if the deadline ended the search."""
     interrupted: bool = False
-    """Whether the user interrupted the search, so that only the trials until then are known."""
+    """True if the user interrupted the search, so that only the trials until then are known."""
     _has_tried_correction: bool = False
-    """Whether a correction of the manifest was tried."""
+    """True if a correction of the manifest was tried."""
     _only_corrections: bool = False
-    """Whether only sets with a correction of the manifest are still searched for."""
+    """True if only sets with a correction of the manifest are still searched for."""
     _proposals: dict[TrialPlace, tuple[Fix, ...]] = field(default_factory=dict)
     _nodes_to_try: dict[frozenset[Fix], tuple[TrialNode, ...]] = field(default_factory=dict)
 
@@ -351,7 +351,7 @@ def _is_compatible_with_trial(change: Fix, trial: RemedyTrial) -> bool:
 def _can_be_cleared(trial_node: TrialNode, remaining_changes: int) -> bool:
     """Return whether the remaining changes may be enough to clear the node's rejections.
 
-    They always may if the trial raises the pod's priority, since preemption may clear rejections, too.
+    They always may if the trial raises the pod's priority, since preemption may clear rejections as well.
     """
     return trial_node.trial.raises_priority or count_minimum_changes(trial_node.find_rejections()) <= remaining_changes
 
@@ -359,7 +359,7 @@ def _can_be_cleared(trial_node: TrialNode, remaining_changes: int) -> bool:
 def _may_change_help(change: Fix, trial_node: TrialNode, remaining_changes: int) -> bool:
     """Return whether the change can still help at the node with the remaining changes.
 
-    Lowering one resource as the last change does not help if another resource is insufficient, too.
+    Lowering one resource as the last change does not help if another resource is insufficient as well.
     """
     if change.kind not in REQUEST_KINDS or trial_node.row is None or trial_node.trial.raises_priority:
         return True

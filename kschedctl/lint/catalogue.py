@@ -113,7 +113,7 @@ IGNORE_FAULTY = Rule(
 EXAMPLES = Path(__file__).with_name("examples")
 TABLE = Path(__file__).with_name("RULES.md")
 PEERS = Path(__file__).with_name("PEERS.md")
-"""What other linters check about placement, with our rule for it or the reason why there is none."""
+"""The placement checks of other linters, each with our rule for it or the reason why there is none."""
 PARTS = ("cluster", "config", "version", "bad", "good")
 
 

@@ -48,7 +48,7 @@ class _CheckedProfile:
     mismatches: tuple[VersionMismatch, ...]
     """The fields and plugins of the document that only other versions of kube-scheduler have."""
     has_siblings: bool = False
-    """Whether the document has other profiles, so that messages have to name this one."""
+    """True if the document has other profiles, so that messages have to name this one."""
 
 
 def check_configuration(

@@ -89,9 +89,9 @@ class LintContext:
     passed_over: tuple[PassedOver, ...] = ()
     """Files that were skipped."""
     all_manifests_read: bool = True
-    """Whether no manifest was left out because it could not be read."""
+    """True if no manifest was left out because it could not be read."""
     is_self_described: bool = False
-    """Whether the cluster is described by the linted manifests themselves."""
+    """True if the cluster is described by the linted manifests themselves."""
     stored_manifests: Mapping[Owner, JsonObject] = field(default_factory=dict)
     """The manifests of the cluster's workloads in its files."""
     applied_sets: AppliedSets = field(default_factory=lambda: NO_SETS)

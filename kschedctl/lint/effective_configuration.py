@@ -33,7 +33,7 @@ class EffectivePlugin(Document, frozen=True):
 
     name: str
     origin: str
-    """Where the plugin is enabled: default, multiPoint, or the extension point."""
+    """The place at which the plugin is enabled: default, multiPoint, or the extension point."""
     weight: int | None = None
     """The weight of a Score plugin."""
 
@@ -50,7 +50,7 @@ class EffectiveArgs(Document, frozen=True):
 
     plugin: Annotated[str, Column(keep=True)]
     origin: Annotated[str, Column("given by")]
-    """Where the arguments come from: pluginConfig or default."""
+    """The source of the arguments: pluginConfig or default."""
     args: Annotated[Any, Column("arguments")]
 
 
@@ -74,7 +74,7 @@ class EffectiveConfiguration(Report, frozen=True):
     extenders: tuple[str, ...] = ()
     """The URLs of the extenders, in calling order."""
     configured_by: str = ""
-    """Where the configuration of a live cluster's scheduler was found."""
+    """The place at which the configuration of a live cluster's scheduler was found."""
     kube_version: str = ""
     """The version of kube-scheduler that reads the configuration."""
     ignored: tuple[str, ...] = ()

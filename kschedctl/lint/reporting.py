@@ -32,11 +32,11 @@ class Reporting:
     min_severity: Severity = Severity.NOTE
     """The lowest severity to report."""
     baseline: Counter[str] = field(default_factory=Counter)
-    """How often each fingerprint is in the baseline, whose findings are not reported."""
+    """The number of times that each fingerprint is in the baseline. Its findings are not reported."""
     path_ignores: PathIgnores = field(default_factory=PathIgnores)
     """Rules that are not reported for some files."""
     condensed: bool = False
-    """Whether repeated findings are reported once per object, namespace or variant."""
+    """True if repeated findings are reported once per object, namespace or variant."""
 
     def get_severity(self, rule: Rule) -> Severity:
         """Return the severity that the settings give a rule, or else the rule's own severity."""

@@ -127,23 +127,23 @@ class Rule:
     severity: Severity
     check: Check
     summary: str
-    """What the rule finds, in one line."""
+    """The problem that the rule finds, in one line."""
     why: str
-    """What goes wrong."""
+    """The consequence of the problem."""
     fix: str
     """The advice for problems that have none of their own."""
     source: str
     """The page or file of upstream that explains it."""
     needs_cluster: bool = False
-    """Whether the rule runs only if all nodes of a cluster are known."""
+    """True if the rule runs only if all nodes of a cluster are known."""
     advised_field: VersionedField | None = None
     """The field that ``fix`` suggests and that some versions of Kubernetes do not have."""
     profile: RuleProfile = RuleProfile.DEFAULT
     """The first profile with the rule."""
     once_per_namespace: bool = False
-    """Whether only the first finding of a namespace is reported, with the number of the others."""
+    """True if only the first finding of a namespace is reported, with the number of the others."""
     once_per_object: bool = False
-    """Whether only the first finding of an object is reported, with the number of the others."""
+    """True if only the first finding of an object is reported, with the number of the others."""
     safe_fix: SafeFix | None = None
     """Returns the edit that corrects a problem, or None if more than one correction is possible."""
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from kschedctl.api.ownership import Owner
 from kschedctl.render.markdown import render_markdown
 from kschedctl.render.page import (
     UNFOLDED,
@@ -56,11 +57,11 @@ class BriefText(NamedTuple):
     pasted.
     """
     is_entry: bool = False
-    """Whether the part is an entry of the list that ends with the number of entries that are left out."""
+    """True if the part is an entry of the list that ends with the number of entries that are left out."""
     is_warning: bool = False
-    """Whether the part is one of the warnings, which end with the number of warnings that are left out."""
+    """True if the part is one of the warnings, which end with the number of warnings that are left out."""
     needs_previous: bool = False
-    """Whether the part is left out if the part before it is left out."""
+    """True if the part is left out if the part before it is left out."""
     text_to_cut: str = ""
     """The text that is cut to the lines that are free if the part does not fit; empty if the part is then left out."""
 
@@ -162,11 +163,11 @@ def _choose_shown_parts(parts: list[BriefText], wrapped: list[list[str]], width:
 def _lengthen_cut_parts(
     parts: list[BriefText], wrapped: list[list[str]], shown: set[int], width: int, count_free_lines: Callable[[], int]
 ) -> None:
-    """Give cut parts the lines that they need, the most important ones first. Changes `wrapped` and `shown`.
+    """Give cut parts the lines that they need, the most important parts first. Changes `wrapped` and `shown`.
 
-    If too few lines are free, later parts of lists are left out, since their number is shown: for all parts but later
-    entries, entries after the first one, and for parts of no list then also warnings after the first one. A part that
-    still needs more lines gets those that are free.
+    If too few lines are free, later parts of lists are left out from the end, since a line says how many are left out.
+    First entries and first warnings always stay. Later entries displace nothing, and only parts that belong to no list
+    displace warnings. A part that still needs more lines gets those that are free.
     """
     for index in sorted(shown, key=lambda index: (parts[index].rank, index)):
         part = parts[index]
@@ -190,11 +191,12 @@ def _lengthen_cut_parts(
 def _add_left_out_count(
     parts: list[BriefText], wrapped: list[list[str]], shown: set[int], *, warnings: bool, total: int
 ) -> None:
-    """Add a line below the last shown entry or, with `warnings`, warning that says how many of `total` are left out.
+    """Append a line such as "and 3 more" to the last shown entry or, with `warnings`, to the last shown warning.
 
-    If the lines are not enough for both, the line replaces the last of several shown entries or, with `warnings`, the
-    last shown entry or the last of several shown warnings. It is omitted if it still does not fit, if no such part is
-    shown, or if none is left out. Changes `wrapped` and `shown`.
+    `total` is the number of all entries or warnings. If there is no room for the line, one shown part makes way for it:
+    the last entry or, if warnings are counted and no entry is shown, the last warning. The only shown part of the
+    counted kind never makes way. No line is added if nothing was left out, if no part of that kind is shown, or if
+    there is still no room. Changes `wrapped` and `shown`.
     """
     entries = [index for index, part in enumerate(parts) if part.is_entry and index in shown]
     listed = [index for index, part in enumerate(parts) if part.is_warning and index in shown] if warnings else entries
@@ -252,7 +254,7 @@ def _describe_entry_subject(summary: Summary, pods: ShortPods) -> str:
         return f"{counted(pods.pods, 'eviction')} of {pods.workload} held back"
     # A workload is named with its kind, such as "Deployment shop/web"; a lone Pod is not a workload
     begins_with_kind = pods.workload[:1].isupper()
-    is_workload = begins_with_kind and not pods.workload.startswith("Pod ")
+    is_workload = begins_with_kind and Owner.parse(pods.workload).kind != "Pod"
     if not is_workload:
         others = f" and {counted(pods.pods - 1, 'other pod')}" if pods.pods > 1 else ""
         return f"{pods.such_as or pods.workload}{others}"
@@ -313,10 +315,13 @@ def _iter_brief_parts(
     """Yield the parts of the brief form from top to bottom.
 
     These are the verdict, causes, doubts, warnings, the first fix with its commands, entries of the summary's list, and
-    how to see more. For this, `full_command` is the command line without `--brief`, or "" if it is not known.
-    `answer` is the headline after the subject and the verdict, or "" if the headline does not begin with them.
-    `entries` are the entries of the list, and `doubts` the doubts to show. `headline_lists_causes` says whether the
-    headline of an Explanation repeats its causes.
+    a line on how to see more.
+
+    - `answer`: the headline without the subject and verdict, or "" if the headline does not begin with them.
+    - `entries`: all entries of the summary's list.
+    - `doubts`: the doubts to show.
+    - `full_command`: the command line without `--brief`, or "" if it is unknown.
+    - `headline_lists_causes`: whether the headline of an Explanation repeats its causes.
     """
     if _is_about_pod(summary):
         yield from _iter_verdict_parts(summary)
@@ -328,10 +333,11 @@ def _iter_brief_parts(
         yield BriefText(f"{verdict}: {answer}" if answer else summary.headline, lines=3)
     yield from _iter_warning_parts(summary, doubts)
     yield from _iter_fix_parts(summary)
-    for entry in entries[: MAX_LINES if summary.summarizes in SUMMARIES_THAT_ARE_LISTS else MAX_ENTRIES]:
+    max_entries = MAX_LINES if summary.summarizes in SUMMARIES_THAT_ARE_LISTS else MAX_ENTRIES
+    for entry in entries[:max_entries]:
         yield BriefText(entry, lines=2, rank=3, is_entry=True)
-    is_undone = _is_about_pod(summary) or summary.summarizes == "Drain"
-    if is_undone and not summary.fixes and summary.advice:
+    can_have_fixes = _is_about_pod(summary) or summary.summarizes == "Drain"
+    if can_have_fixes and not summary.fixes and summary.advice:
         yield BriefText(f"next: {summary.advice[0]}", lines=2, rank=3)
     yield from _iter_more_parts(summary, full_command)
 
@@ -484,7 +490,7 @@ def _describe_costs(fix: ShortFix) -> str:
 
 
 LABEL_BY_SUMMARY = {"Drain": "next"}
-"""What comes before the first fix, if it is not a fix but what was asked about."""
+"""The label before the first entry of a summary whose entries are not fixes."""
 SUMMARIES_WITH_FURTHER_TABLES = ("Drain", "Failures", "WhatIf")
 """The kinds whose whole answer has tables, such as the pods that move, which the brief form always lacks."""
 SUMMARIES_THAT_ARE_LISTS = ("SnapshotDiff",)

@@ -57,7 +57,7 @@ class Verbatim(msgspec.Struct, frozen=True):
     """Lines to copy literally, such as a patch."""
 
     name: str
-    """What the lines are."""
+    """The name of the lines."""
     text: str
 
 
@@ -109,7 +109,7 @@ Page = tuple[Block, ...]
 
 
 Commands = Mapping[str, Sequence[str]]
-"""What the commands are about -> command lines."""
+"""Command lines by the subject that they concern."""
 NO_COMMANDS: Commands = {}
 
 
@@ -119,21 +119,21 @@ class Style(msgspec.Struct, frozen=True):
     width: int = 110
     color: bool = False
     wide: bool = False
-    """Whether all columns and rows are shown in full."""
+    """True if all columns and rows are shown in full."""
     all_nodes: bool = False
-    """Whether every node is listed, not only the nearest ones."""
+    """True if every node is listed, not only the nearest ones."""
     fixes: bool = False
-    """Whether the fix of each finding is shown."""
+    """True if the fix of each finding is shown."""
     patches: bool = False
-    """Whether remedies are shown with their patches."""
+    """True if remedies are shown with their patches."""
     answer_first: bool = False
-    """Whether the answer comes first even where a terminal would show it last, just above the prompt."""
+    """True if the answer comes first even where a terminal would show it last, just above the prompt."""
     template: str = ""
     """The template of `-o jsonpath=` or `-o custom-columns=`."""
     plots: bool = False
-    """Whether plots are drawn."""
+    """True if plots are drawn."""
     ascii_only: bool = False
-    """Whether the output may contain only ASCII."""
+    """True if the output may contain only ASCII."""
     commands: Commands = msgspec.field(default_factory=dict)
     """Commands to try next, by pod, cluster, section or fingerprint of a finding; "" for the whole report."""
     full_command: str = ""

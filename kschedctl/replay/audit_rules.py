@@ -24,9 +24,9 @@ class AuditRule:
     summary: str
     """One line."""
     why: str
-    """What goes wrong if the rule is violated."""
+    """The consequence of a violation of the rule."""
     fix: str
-    """What to do in general."""
+    """The usual correction."""
     source: str = ""
     """The place in upstream's documentation."""
 

@@ -85,9 +85,9 @@ def render_eviction(pod: Pod) -> str:
 
 
 MIN_WAIT_SECONDS = 300
-"""How long commands wait for a deletion at least."""
+"""The minimum time for which commands wait for a deletion."""
 MARGIN_SECONDS = 60
-"""How much longer commands wait than the grace period."""
+"""The time by which commands wait longer than the grace period."""
 DEFAULT_GRACE_SECONDS = 30
 """The grace period of a pod that sets none."""
 

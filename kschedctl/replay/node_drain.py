@@ -10,10 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import NamedTuple
 
-from kschedctl.api.arrays import Position
+import numpy as np
+
+from kschedctl.api.arrays import Bools, Position
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
+from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated_taint
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.eviction import Evictions
 from kschedctl.replay.parallel import compute_spreads
@@ -22,9 +26,8 @@ from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import BlockedPod, MovedPod, Spread, UnplacedPods
 from kschedctl.scheduler.engine.cycle import Cycle, mask_allowed_nodes
 from kschedctl.scheduler.engine.diagnosis import run_post_filter
+from kschedctl.scheduler.framework import can_more_pods_help, looks_at_cordons
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
-from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
-from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE, Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -59,9 +62,9 @@ class NodeDrain:
     lost: list[Position] = field(default_factory=list)
     """Evicted pods that no controller recreates."""
     staying_count: int = 0
-    """How many pods of DaemonSets and static pods stay."""
+    """The number of DaemonSet and static pods that stay."""
     daemon_count: int = 0
-    """How many of the staying pods belong to DaemonSets."""
+    """The number of staying pods that belong to DaemonSets."""
     outcomes: dict[Position, Outcome] = field(default_factory=dict)
     """Outcomes of the successors, also of pods that preemption displaced."""
     preemptions: list[Outcome] = field(default_factory=list)
@@ -289,8 +292,7 @@ def count_always_unplaced_pods(emptied: Simulation, outcomes: Iterable[Outcome])
     """Count, by workload, the unplaced pods that fit nowhere even if no other pod comes back.
 
     ``emptied`` is the simulation after the pods left their nodes and before any is placed. Other pods that come back
-    only take room away, unless the pod's affinity or spreading counts them. Rejections by these plugins therefore prove
-    nothing.
+    only take room away, unless a plugin such as PodTopologySpread counts them. Its rejections therefore prove nothing.
     """
     pods = emptied.view.pods
     unplaced = Counter[str]()
@@ -314,9 +316,8 @@ def _is_always_rejected(cycle: Cycle) -> bool:
     """
     if cycle.gated or cycle.error is not None or cycle.schedulable or run_post_filter(cycle).nominated_node:
         return False
-    satisfiable_by_pods = {PodTopologySpread.name}
-    if cycle.info.required_affinity:
-        satisfiable_by_pods.add(InterPodAffinity.name)
+    filters = cycle.framework.plugins_at("filter")
+    satisfiable_by_pods = {plugin.name for plugin in filters if can_more_pods_help(plugin, cycle.info)}
     if cycle.pre_filter.status.rejected:
         return cycle.pre_filter.plugin not in satisfiable_by_pods
     rejected = ~mask_allowed_nodes(cycle.pre_filter, cycle.view)
@@ -350,3 +351,67 @@ def list_pods_asking_to_stay(pods: Iterable[Pod]) -> tuple[str, ...]:
         for pod in pods
         if pod.metadata.annotations.safe_to_evict == "false" or pod.metadata.annotations.do_not_disrupt == "true"
     )
+
+
+class PodHomes(NamedTuple):
+    """The nodes where a pending pod can run, even if room is missing there now."""
+
+    pod: str
+    """The pod (`namespace/name`)."""
+    open: Bools
+    """The nodes that take the pod as soon as there is room, shape (N,)."""
+    cordoned: Bools
+    """The nodes that only their cordon closes to the pod, shape (N,)."""
+
+    def are_lost_without(self, removed: Bools) -> bool:
+        """Return whether the pod can run nowhere once the nodes in the mask `removed` (N,) are gone.
+
+        Return False if it could not run on any of them either. A cordoned node that remains is of no use to the pod.
+        """
+        return bool((self.open | self.cordoned)[removed].any()) and not self.open[~removed].any()
+
+
+def iter_pod_homes(simulation: Simulation, positions: Iterable[Position]) -> Iterator[PodHomes]:
+    """Yield the homes of the pending pods at these positions.
+
+    Pods of DaemonSets are left out. So are pods that no filter looks at, because they are gated, wait for a claim, or
+    have another scheduler.
+    """
+    # Pods with the same spec share a PodInfo, and so the answer
+    masks_by_template: dict[tuple[int, str], tuple[Bools, Bools] | None] = {}
+    view = simulation.view
+    for position in positions:
+        pod = view.pods.objects[position]
+        if find_owner(pod).kind == "DaemonSet":
+            continue
+        template = int(view.pods.info[position]), pod.spec.scheduler_name
+        if template not in masks_by_template:
+            masks_by_template[template] = _find_home_masks(simulation, position, pod)
+        if masks := masks_by_template[template]:
+            yield PodHomes(pod.key, *masks)
+
+
+def _find_home_masks(simulation: Simulation, position: Position, pod: Pod) -> tuple[Bools, Bools] | None:
+    """Return the masks (N,) of the nodes where the pod can run, and of those that only their cordon closes to it.
+
+    Return None if no filter looks at the pod.
+    """
+    if simulation.framework(position) is None:
+        return None
+    cycle = simulation.run_cycle(position)
+    if cycle.error is not None or cycle.gated or cycle.pre_filter.status.rejected:
+        return None
+    is_cordoned = cycle.considered & cycle.filter.unresolvable & simulation.view.nodes.unschedulable
+    for plugin in cycle.framework.plugins_at("filter"):
+        verdict = cycle.filter.verdicts.get(plugin.name)
+        if verdict is not None and not looks_at_cordons(plugin):
+            is_cordoned &= ~verdict.unresolvable
+    for row in np.flatnonzero(is_cordoned).tolist():
+        is_cordoned[row] = _tolerates_other_taints(simulation, pod, row)
+    return cycle.considered & ~cycle.filter.unresolvable, is_cordoned
+
+
+def _tolerates_other_taints(simulation: Simulation, pod: Pod, row: int) -> bool:
+    """Return whether the pod tolerates all taints of the node at `row` except the one of the cordon."""
+    taints = [taint for taint in simulation.view.nodes.objects[row].spec.taints if taint.key != UNSCHEDULABLE_TAINT.key]
+    return find_untolerated_taint(taints, pod.spec.tolerations, HARD_EFFECTS) is None

@@ -50,11 +50,11 @@ class NoProgress:
 
 NO_PROGRESS = NoProgress()
 PARENT_CHECK_SECONDS = 0.5
-"""How often a worker checks that its parent still exists."""
+"""The interval at which a worker checks that its parent still exists."""
 UNKNOWN_PARTS = -1
 """The number of parts of a task if nobody knows it. All parts that the task reports are counted then."""
 PROGRESS_SECONDS = 0.2
-"""How often the progress inside the tasks of local workers is shown."""
+"""The interval at which the progress inside the tasks of local workers is shown."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Results(Generic[Result]):
 
     @property
     def interrupted(self) -> bool:
-        """Whether results are missing, because the user interrupted."""
+        """True if results are missing, because the user interrupted."""
         return len(self.completed) < len(self.by_task)
 
 
@@ -196,7 +196,7 @@ class WorkerPool(Generic[Task, Result]):
     """Workers that run tasks in rounds and keep their caches between rounds."""
 
     size: int
-    """How many tasks run at once."""
+    """The number of tasks that run at once."""
     submit: Callable[[Task], Any]
     """Submits a task and returns its future."""
 

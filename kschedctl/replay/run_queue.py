@@ -220,7 +220,7 @@ class TriedMember(Document, frozen=True):
     node: str = ""
     """The node where the pod fits, or would fit after preemption."""
     feasible: int = 0
-    """How many of the evaluated nodes fit."""
+    """The number of evaluated nodes that fit."""
     evaluated: int = 0
     message: str = ""
     permit: str = ""
@@ -239,11 +239,11 @@ class QueueCycle(Document, frozen=True, omit_defaults=True):
     victims: tuple[str, ...] = ()
     """Pods that are preempted."""
     feasible: int | None = None
-    """How many nodes fit a single pod that was placed."""
+    """The number of nodes that fit a single pod that was placed."""
     evaluated: int | None = None
-    """How many nodes were evaluated for a single pod that was placed."""
+    """The number of nodes that were evaluated for a single pod that was placed."""
     batched: bool = False
-    """Whether the pod got the node that the cycle of an identical pod found next best."""
+    """True if the pod got the node that the cycle of an identical pod found next best."""
     waiting: dict[str, str] = {}
     """Pod -> node on which Permit lets it wait; a later cycle binds it or lets it fail."""
     nominations_cleared: tuple[str, ...] = ()

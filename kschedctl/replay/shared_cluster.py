@@ -32,9 +32,9 @@ class SharedCluster:
 
     cluster: Cluster
     sampling: SampledFrom | None = None
-    """Which nodes the scheduler looks at, if only a part; None for all."""
+    """The sampling of nodes, or None if all nodes are examined."""
     call_extender: CallExtender | None = None
-    """How extenders are called, if there are any; then the cluster stays in its process."""
+    """The function that calls extenders, if there are any. The cluster then stays in its process."""
     cache: dict[object, object] = field(default_factory=dict)
 
     def __getstate__(self) -> Mapping[str, object]:

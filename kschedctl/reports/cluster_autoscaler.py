@@ -169,7 +169,7 @@ class ScaleUp(Report, frozen=True):
     details: dict[str, dict[str, str]] = {}
     """Pod -> node group -> the figures behind a refusal, for pods of up to 50 kinds that remain."""
     template_gaps: tuple[TemplateGap, ...] = ()
-    """What keeps groups without nodes from growing for the pods that remain."""
+    """The reasons why groups without nodes do not grow for the pods that remain."""
     templates: dict[str, GroupTemplate] = {}
     events: tuple[AutoscalerEvent, ...] = ()
     still_pending: dict[str, str] = {}
@@ -177,13 +177,13 @@ class ScaleUp(Report, frozen=True):
     rivals: tuple[str, ...] = ()
     """Waiting pods for which no group grows now, and that take room on the new nodes."""
     enough: int | None = None
-    """How many new nodes would be enough, if pods are still pending; None if none that further loops add is."""
+    """The number of new nodes that would be enough for the pods still pending; None if further loops do not help."""
     seen_groups: bool = False
-    """Whether node groups are only known from labels, so that their limits are not known."""
+    """True if node groups are only known from labels, so that their limits are not known."""
     sources: tuple[str, ...] = ()
-    """Where node groups and flags were read."""
+    """The places at which node groups and flags were read."""
     doubts: tuple[str, ...] = ()
-    """What is not certain about groups and flags."""
+    """Uncertainties about groups and flags."""
     unknown_groups: tuple[str, ...] = ()
     """The groups whose new nodes nobody can describe."""
     faults: tuple[str, ...] = ()
@@ -372,7 +372,7 @@ class NodeKeepers(Document, frozen=True):
     keepers: tuple[BlockingPod, ...] = ()
     """All pods that keep it. A pod is listed once for each of its reasons."""
     then: str = ""
-    """Why the node stays even if these pods may move; empty if it would be removed."""
+    """The reason why the node stays even if these pods may move; empty if it would be removed."""
 
 
 class NodeRemoval(Document, frozen=True):
@@ -435,7 +435,7 @@ class ScaleDown(Report, frozen=True):
     cluster_healthy: bool = True
     loop_error: str | None = None
     planned: bool = False
-    """Whether the loop reached scale-down. Otherwise, the fields below are empty."""
+    """True if the loop reached scale-down. Otherwise, the fields below are empty."""
     candidates: tuple[str, ...] = ()
     """The nodes that are examined, in order."""
     unneeded: tuple[str, ...] = ()
@@ -461,11 +461,11 @@ class ScaleDown(Report, frozen=True):
     increases: tuple[GroupIncrease, ...] = ()
     """The node groups that grow in the same loop."""
     seen_groups: bool = False
-    """Whether node groups are only known from labels, so that their limits are not known."""
+    """True if node groups are only known from labels, so that their limits are not known."""
     sources: tuple[str, ...] = ()
-    """Where node groups and flags were read."""
+    """The places at which node groups and flags were read."""
     doubts: tuple[str, ...] = ()
-    """What is not certain about groups and flags."""
+    """Uncertainties about groups and flags."""
     waits: dict[str, str] = {}
     """Flag -> how long a node waits before it is removed."""
     marked_since: dict[str, str] = {}
@@ -519,7 +519,7 @@ class ScaleDown(Report, frozen=True):
         return replace(summary, warnings=((lost,) if lost else ()) + staying, victims=self.lost_pods)
 
     def describe_staying_node(self, name: str) -> str:
-        """Describe why a node stays and, if this is known, what would have to change so that it is removed.
+        """Describe why a node stays and, if this is known, what would have to change for it to be removed.
 
         Return an empty string if nothing is known.
         """
@@ -530,17 +530,16 @@ class ScaleDown(Report, frozen=True):
                 return "it belongs to no node group"
             minimum = self.minimums.get(name)
             return "" if minimum is None else f"its group is at its minimum of {counted(minimum, 'node')}"
+        node_reason = self._describe_node_reason(name)
         if node.blocking_pod is not None:
-            blocking = node.blocking_pod
-            code_text = POD_REASONS.get(blocking.reason)
-            reason = (
-                f"kept by {blocking.pod}: {_add_code(code_text, blocking.reason) if code_text else blocking.reason}"
-            )
-            reason += _describe_changes_that_free_node(self.kept.get(name))
-            return reason if code == BLOCKED else f"{self._describe_node_reason(name)}; {reason}"
-        is_removable_alone = code == NO_PLACE and node.alone is not None and node.alone.removable
-        reason = self._describe_node_reason(name)
-        return f"{reason}; could be deleted if it were the only node to delete" if is_removable_alone else reason
+            pod_code = node.blocking_pod.reason
+            pod_reason = _add_code(POD_REASONS[pod_code], pod_code) if pod_code in POD_REASONS else pod_code
+            kept_by_pod = f"kept by {node.blocking_pod.pod}: {pod_reason}"
+            kept_by_pod += _describe_changes_that_free_node(self.kept.get(name))
+            return kept_by_pod if code == BLOCKED else f"{node_reason}; {kept_by_pod}"
+        if code == NO_PLACE and node.alone is not None and node.alone.removable:
+            return f"{node_reason}; could be deleted if it were the only node to delete"
+        return node_reason
 
     def _describe_node_reason(self, name: str) -> str:
         """Return the autoscaler's reason to keep a node in plain words, followed by its own name for it.

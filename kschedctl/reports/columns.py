@@ -35,21 +35,21 @@ class Column(msgspec.Struct, frozen=True):
     name: str = ""
     """The heading; the field's name if empty, no heading if blank."""
     right: bool = False
-    """Whether the column is aligned to the right; numbers are anyway."""
+    """True if the column is aligned to the right; numbers are anyway."""
     keep: bool = False
-    """Whether cells should not be wrapped, such as names."""
+    """True if cells should not be wrapped, such as names."""
     beneath: str = ""
     """The word before the cell where a narrow table shows it beneath the cell at its left."""
     verbatim: bool = False
-    """Whether the heading is somebody's own name, whose case stays as it is."""
+    """True if the heading is somebody's own name, whose case stays as it is."""
     form: str = ","
     """The format of numbers."""
     every: bool = False
-    """Whether all entries of a tuple are shown instead of the first few."""
+    """True if all entries of a tuple are shown instead of the first few."""
     lines: bool = False
-    """Whether the entries of a tuple stand one beneath the other."""
+    """True if the entries of a tuple stand one beneath the other."""
     counted: bool = False
-    """Whether a tuple is shown as the number of its entries."""
+    """True if a tuple is shown as the number of its entries."""
     above: float | None = None
     """Numbers up to this one are left out."""
     words: Mapping[str, str] = msgspec.field(default_factory=dict)
@@ -61,11 +61,11 @@ class Column(msgspec.Struct, frozen=True):
     place: int = 0
     """Columns with a smaller place stand more to the left; otherwise the order of the fields decides."""
     narrow: bool = False
-    """Whether narrow terminals show the cell beneath the first one."""
+    """True if narrow terminals show the cell beneath the first one."""
     csv: str = ""
     """The heading in CSV, if it differs."""
     csv_only: bool = False
-    """Whether the column is only in CSV."""
+    """True if the column is only in CSV."""
 
 
 class CsvTable(NamedTuple):

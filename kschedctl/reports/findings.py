@@ -37,7 +37,7 @@ class FoundRule(Document, frozen=True):
     severity: str
     summary: str
     why: str
-    """What goes wrong if the finding is ignored."""
+    """The consequence of ignoring the finding."""
     fix: str
     source: str
 
@@ -99,11 +99,11 @@ class PassedOver(Document, frozen=True):
     """Content of files that was not linted."""
 
     what: str
-    """What was not linted."""
+    """The object or file that was not linted."""
     where: tuple[str, ...]
     """The files, or documents in them."""
     hint: str = ""
-    """What to do so that it is linted."""
+    """The step after which it is linted."""
 
 
 class Findings(Report, frozen=True):
@@ -211,7 +211,7 @@ class RuleReport(RootDocument, frozen=True):
     profile: str = "default"
     """The smallest profile that contains the rule."""
     once: bool = False
-    """Whether the rule reports once per namespace, except in the profile `all`."""
+    """True if the rule reports once per namespace, except in the profile `all`."""
     kind: str = "LintRule"
 
 

@@ -118,7 +118,7 @@ class PoolAnswer(Document, frozen=True, omit_defaults=True):
     relaxations: tuple[str, ...] = ()
     """The preferences that were dropped."""
     skipped: bool = False
-    """Whether the pool takes no part at all."""
+    """True if the pool takes no part at all."""
 
     def describe(self, *, in_full: bool = False) -> str:
         """Describe the pool's answer in a sentence. Lists in Karpenter's errors are shortened unless `in_full`."""
@@ -182,7 +182,7 @@ class Provisioning(Report, frozen=True):
     rivals: tuple[str, ...] = ()
     """Waiting pods for which no node is launched, and that take room on the new nodes."""
     enough: int | None = None
-    """How many new nodes would be enough, if pods are still pending; None if none that further runs add is."""
+    """The number of new nodes that would be enough for the pods still pending; None if further runs do not help."""
     node_classes: dict[str, str] = {}
     """NodePool -> why its node class is not ready or was not read. Its zones, pod limit and disk are then not known."""
     unknown: tuple[UnknownKind, ...] = ()
@@ -292,7 +292,7 @@ class DisruptionCommand(Document, frozen=True):
     candidates: tuple[str, ...]
     """The nodes that are removed."""
     savings: float
-    """What the decision saves per hour."""
+    """The savings of the decision per hour."""
     existing_nodes: tuple[NominatedNode, ...]
     """The nodes to which the pods move."""
     replacements: tuple[LaunchedClaim, ...]
@@ -335,7 +335,7 @@ class SoftConstraints(Document, frozen=True):
     pods: dict[str, tuple[str, ...]]
     """Pod -> what its soft constraints are."""
     otherwise: str
-    """What Karpenter would do with the node with preferencePolicy=Ignore: delete or replace."""
+    """Karpenter's decision about the node with preferencePolicy=Ignore: delete or replace."""
 
     @property
     def sentence(self) -> str:
@@ -359,9 +359,9 @@ class NodeFate(Document, frozen=True):
     pods: Annotated[int | None, Column("pods")] = None
     """The number of pods that would have to move."""
     why: Annotated[str, Column("reason")] = ""
-    """Why the node stays, in Karpenter's words."""
+    """The reason why the node stays, in Karpenter's words."""
     cause: Annotated[str, Column("underlying cause")] = ""
-    """Which pod or constraint is behind ``why``, in our words; empty if ``why`` says it all."""
+    """The pod or constraint behind ``why``, in our words; empty if ``why`` says it all."""
     unhealthy: tuple[str, ...] = ()
     """Unhealthy pods that use up the PodDisruptionBudget which keeps the node."""
     soft_constraints: SoftConstraints | None = None

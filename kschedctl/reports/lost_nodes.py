@@ -10,7 +10,7 @@ from kschedctl.text.counts import first_few
 
 
 class WaitingRule(StrEnum):
-    """Why pods fit nowhere as long as lost nodes are not deleted."""
+    """A rule by which pods fit nowhere as long as lost nodes are not deleted."""
 
     SPREAD = "Spread"
     """Unreachable nodes count as empty domains for spread constraints."""
@@ -27,29 +27,28 @@ class WaitingRule(StrEnum):
 
     def describe(self, pods: str, *, single: bool) -> str:
         """Return a clause that says why the pods wait, and until when. `single` says whether it is one pod."""
-        waiting = f"{pods} {'waits' if single else 'wait'} until the lost nodes are deleted"
+        return f"{pods} {'waits' if single else 'wait'} until the lost nodes are deleted, since {self.reason}"
+
+    @property
+    def reason(self) -> str:
+        """The clause that says why pods wait."""
         match self:
             case WaitingRule.SPREAD:
                 return (
-                    f"{waiting}, since unreachable nodes count as empty domains for spread constraints (unless "
-                    "nodeTaintsPolicy is Honor)"
+                    "unreachable nodes count as empty domains for spread constraints (unless nodeTaintsPolicy is Honor)"
                 )
             case WaitingRule.LATE_PODS:
                 return (
-                    f"{waiting}, since other pods are not replaced before, and their domains have too few pods for the "
-                    "spread constraints"
+                    "other pods are not replaced before, and their domains have too few pods for the spread constraints"
                 )
             case WaitingRule.AFFINITY:
-                return (
-                    f"{waiting}, since pods that stay Terminating on these nodes count for required pod affinity and "
-                    "anti-affinity"
-                )
+                return "pods that stay Terminating on these nodes count for required pod affinity and anti-affinity"
             case WaitingRule.CLAIM_IN_USE:
-                return f"{waiting}, since a pod that stays Terminating there uses the same ReadWriteOncePod claim"
+                return "a pod that stays Terminating there uses the same ReadWriteOncePod claim"
             case WaitingRule.DEVICE_IN_USE:
-                return f"{waiting}, since the device claims of pods that stay Terminating on these nodes stay allocated"
+                return "the device claims of pods that stay Terminating on these nodes stay allocated"
             case _:
-                return f"{waiting}, since until then other pods take the capacity that is left"
+                return "until then other pods take the capacity that is left"
 
 
 class PodsWaitingForDeletion(Document, frozen=True):
@@ -60,7 +59,7 @@ class PodsWaitingForDeletion(Document, frozen=True):
 
 
 class LateReason(StrEnum):
-    """Why pods with a place to go run again only once the lost nodes are deleted."""
+    """A reason why pods that have a node run again only once the lost nodes are deleted."""
 
     CONTROLLER_WAITS = "ControllerWaits"
     """The controller (of a StatefulSet, or of a Job with podReplacementPolicy Failed) waits for the pod's end."""

@@ -21,7 +21,7 @@ class PoolVerdict(Document, frozen=True, omit_defaults=True):
     missing: Annotated[tuple[str, ...], Column("what prevents it", lines=True)] = ()
     """Everything that keeps the pool from taking the pod, the closest instance type last."""
     would_take: bool = False
-    """Whether one more node of the pool would take the pod, if the pool could grow."""
+    """True if one more node of the pool would take the pod, if the pool could grow."""
     sufficient_limits: dict[str, str] = {}
     """Resource -> the higher limit of a NodePool with which it would launch a node, if limits are the only obstacle."""
     plugin: str = ""
@@ -34,20 +34,20 @@ class LastAutoscalerEvent(Document, frozen=True):
     message: str
     at: str = ""
     agrees: bool = True
-    """Whether the replay comes to the same answer."""
+    """True if the replay comes to the same answer."""
 
 
 class QueueShare(Document, frozen=True):
     """The result of the competition among all waiting pods for the nodes that an autoscaler adds."""
 
     nodes: int
-    """How many nodes come for all waiting pods."""
+    """The number of nodes that are added for all waiting pods."""
     rivals: tuple[str, ...]
     """The other waiting pods that get a place on the new nodes."""
     placed: bool
-    """Whether the pod gets a node in the end."""
+    """True if the pod gets a node in the end."""
     enough: int | None = None
-    """How many new nodes would be enough for all, the pod among them; None if no number is."""
+    """The number of new nodes that would be enough for all pods, including this pod; None if no number is."""
     growth: str = ""
     """The new nodes by pool, in words."""
 
@@ -68,15 +68,15 @@ class NewNode(Document, frozen=True):
     said: LastAutoscalerEvent | None = None
     """The autoscaler's own event, if events were read."""
     sources: tuple[str, ...] = ()
-    """Where node groups and flags were read."""
+    """The places at which node groups and flags were read."""
     doubts: tuple[str, ...] = ()
-    """What is not certain about groups and flags."""
+    """Uncertainties about groups and flags."""
     differences: tuple[str, ...] = ()
-    """Where the autoscaler treats this pod otherwise than kube-scheduler."""
+    """Ways in which the autoscaler treats this pod differently from kube-scheduler."""
     ignored_because: str = ""
-    """Why the autoscaler ignores the pod; empty if it does not."""
+    """The reason why the autoscaler ignores the pod; empty if it does not."""
     queue: QueueShare | None = None
-    """How other waiting pods change the answer, if there are any and a node would be added for only this pod."""
+    """The effect of other waiting pods, if there are any and a node would be added for this pod alone."""
 
     @property
     def would_launch(self) -> bool:
@@ -127,7 +127,7 @@ class NewNode(Document, frozen=True):
 
     @property
     def closest(self) -> str:
-        """The pool for which the fewest things keep it from taking the pod.
+        """The pool that lacks the fewest things to take the pod.
 
         It is "" if a pool takes the pod, or if fewer than two pools lack something.
         """
@@ -153,9 +153,9 @@ class NeverScheduled(Document, frozen=True):
     message: Annotated[str, Column(tone=Tone.VERBATIM)]
     """kube-scheduler's message."""
     autoscaler: Annotated[str, Column(tone=Tone.VERBATIM)]
-    """Why no node comes for them, in the autoscaler's words."""
+    """The reason why no node is added for them, in the autoscaler's words."""
     causes: Annotated[tuple[str, ...], Column("what stops it", lines=True)] = ()
-    """What keeps node groups or NodePools from making a node for these pods, in our words."""
+    """The reasons why node groups or NodePools do not add a node for these pods, in our words."""
 
 
 class NodeGrowth(Document, frozen=True):
@@ -174,9 +174,9 @@ class NodeGrowth(Document, frozen=True):
     evicted: int = 0
     """The number of pods that were preempted."""
     sources: tuple[str, ...] = ()
-    """Where node groups and flags were read."""
+    """The places at which node groups and flags were read."""
     doubts: tuple[str, ...] = ()
-    """What is not certain about groups and flags."""
+    """Uncertainties about groups and flags."""
 
     @property
     def unplaced_count(self) -> int:

@@ -19,13 +19,13 @@ class CreationFailure(Document, frozen=True):
     message: str
     """The API server's message."""
     by: str
-    """What reports it, such as `event FailedCreate of ReplicaSet d/w`."""
+    """The source of the report, such as `event FailedCreate of ReplicaSet d/w`."""
     last: str = ""
     """When it was last reported."""
     age: str = ""
-    """How long ago that was."""
+    """The age of the report."""
     times: int = 0
-    """How often events report it."""
+    """The number of times that events report it."""
 
 
 class CreationFix(Document, frozen=True):
@@ -41,7 +41,7 @@ class CreationFix(Document, frozen=True):
     kinds: tuple[str, ...] = ()
     weakens: str = ""
     then: str = ""
-    """Why no node takes the created pods, in kube-scheduler's words."""
+    """The reason why no node takes the created pods, in kube-scheduler's words."""
     opens: tuple[str, ...] = ()
     """The nodes that then take a pod."""
     changes: tuple[JsonDict, ...] = ()
@@ -101,11 +101,11 @@ class NotCreated(Document, frozen=True):
     replayed changes.
     """
     object: str = "Pod"
-    """What could not be created: Pod, or the ReplicaSet or Job that was to create pods."""
+    """The kind that could not be created: Pod, or the ReplicaSet or Job that was to create pods."""
     defaults: tuple[str, ...] = ()
     """The requests and limits that LimitRanges set in the denied pods, with the LimitRange."""
     past: bool = False
-    """Whether pods were created since, or all exist."""
+    """True if pods were created since, or all exist."""
     fixes: tuple[CreationFix, ...] = ()
     """Changes that would let the pods be created."""
 

@@ -34,7 +34,7 @@ class ExtenderCallReport(Document, frozen=True):
     nodes: tuple[str, ...]
     """The nodes in the request."""
     full: bool = False
-    """Whether the nodes were sent as whole objects instead of names."""
+    """True if the nodes were sent as whole objects instead of names."""
 
 
 class ExtenderErrorReport(Document, frozen=True):
@@ -52,7 +52,7 @@ class SearchStart(Document, frozen=True):
     index: int
     """The index in the scheduler's order of nodes."""
     known: bool
-    """Whether the index was given. Otherwise only the scheduler knows it."""
+    """True if the index was given. Otherwise only the scheduler knows it."""
 
 
 class SearchedNodes(Document, frozen=True):
@@ -82,9 +82,9 @@ class ExtenderAnswer(Document, frozen=True):
     body: Any = None
     """The decoded JSON of a response with status 200."""
     error: str = ""
-    """Why the call failed, in kube-scheduler's words."""
+    """The reason why the call failed, in kube-scheduler's words."""
     whole: bool = False
-    """Whether the pod was sent with its annotations and volumes, which are not recorded."""
+    """True if the pod was sent with its annotations and volumes, which are not recorded."""
 
 
 class ExtenderAnswers(RootDocument, frozen=True):

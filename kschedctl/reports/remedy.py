@@ -52,9 +52,9 @@ class Remedy(Document, frozen=True):
     "neighbour", "wish", "guarantee" or "loss".
     """
     chain: EvictionChain | None = None
-    """What becomes of the victims once their controllers recreate them; None without victims."""
+    """The chain of evictions once the victims' controllers recreate them; None without victims."""
     holds: bool | None = None
-    """Whether the pod gets a node when, after the fix, all waiting pods are tried in the queue's order; None if this
+    """True if the pod gets a node when, after the fix, all waiting pods are tried in the queue's order; None if this
     was not replayed."""
     rivals: tuple[str, ...] = ()
     """The waiting pods that take the room that the fix makes, so that the pod still waits; empty if the fix holds."""
@@ -102,7 +102,7 @@ class Remedy(Document, frozen=True):
 
     @property
     def costs_more_pods_than_it_places(self) -> bool:
-        """Whether the fix places the pod, but more evicted pods stay without a node than waiting pods get one."""
+        """True if the fix places the pod, but more evicted pods stay without a node than waiting pods get one."""
         return bool(self.holds) and self._homeless_pods > self._placed_pods
 
     @property
@@ -136,7 +136,7 @@ class Remedy(Document, frozen=True):
         if not self.also_places:
             return ""
         pods = len(self.also_places)
-        return f"{counted(pods, 'other pending pod')} {agreeing(pods, 'gets', 'get')} a node"
+        return f"{counted(pods, 'other pending pod')} {agreeing(pods, 'gets', 'get')} a node, too"
 
     def to_short_fix(self, clears: int = 0) -> ShortFix:
         """Return the fix as a summary shows it. `clears` is the number of pods that it lets schedule.

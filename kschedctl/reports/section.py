@@ -39,13 +39,13 @@ class Section(Report, frozen=True, kw_only=True, tag_field="name"):
     unknown: tuple[UnknownKind, ...] = ()
     """The kinds of objects that were not read."""
     not_replayed: tuple[str, ...] = ()
-    """What could change the answer and is not replayed."""
+    """The things that are not replayed and could change the answer."""
     nothing_judged: bool = False
-    """Whether there was nothing to judge, so that "sound" says nothing."""
+    """True if there was nothing to judge, so that "sound" says nothing."""
     undecided: bool = False
-    """Whether what was not read could change the state, also where something was found."""
+    """True if what was not read could change the state, also where something was found."""
     interrupted: bool = False
-    """Whether the user interrupted the section, so that it is partial."""
+    """True if the user interrupted the section, so that it is partial."""
     kind: str = "AuditSection"
 
     @property

@@ -95,7 +95,7 @@ class ShortFix(Document, frozen=True):
     also_places: int = 0
     """The number of other waiting pods that get a node with the fix, and get none without it."""
     costs_more_pods: bool = False
-    """Whether more evicted pods stay without a node than waiting pods get one, so that the fix is not worth it."""
+    """True if more evicted pods stay without a node than waiting pods get one, so that the fix is not worth it."""
     costs: tuple[FixCost, ...] = ()
     """The costs of the fix. No form of an answer shows its commands without them."""
 
@@ -125,14 +125,14 @@ class Summary(RootDocument, frozen=True):
     """The first line of the full document."""
     message: str = ""
     as_if: str = ""
-    """How the explained pod differs from the pod that was asked about, such as `cpu=500m`; usually empty."""
+    """The difference between the explained pod and the requested one, such as `cpu=500m`; usually empty."""
     stands_for: str = ""
-    """How the explained pod stands for a workload, such as `one more pod of Deployment d`; usually empty."""
+    """The pod of a workload that the explained pod stands for, such as `one more pod of Deployment d`."""
     replicas: str = ""
-    """How many pods of its workload get a node and which pods they evict; empty if all get one without evictions."""
+    """The number of the workload's pods that get a node, and their victims; empty if all fit without evictions."""
     undecided: bool = False
     causes: tuple[ShortCause, ...] = ()
-    """What stands against the pod, or why nodes are rejected."""
+    """The obstacles to the pod, or the reasons why nodes are rejected."""
     closest: tuple[ShortNodes, ...] = ()
     """The rejected nodes that are closest to fitting."""
     best: dict[str, int] = {}
@@ -142,16 +142,16 @@ class Summary(RootDocument, frozen=True):
     victims: tuple[str, ...] = ()
     """The pods that are evicted, in an explanation those that preemption would evict there."""
     warnings: tuple[str, ...] = ()
-    """What the answer costs: which pods are evicted, which data is lost, which budgets are violated."""
+    """The costs of the answer: evicted pods, lost data and violated budgets."""
     pods: tuple[ShortPods, ...] = ()
     fixes: tuple[ShortFix, ...] = ()
     advice: tuple[str, ...] = ()
     preemption: str = ""
-    """Why preemption cannot help, if it is because of the priorities of the pods."""
+    """The reason why preemption cannot help, if it is because of the priorities of the pods."""
     figures: dict[str, int] = {}
     """Name -> number."""
     doubts: tuple[str, ...] = ()
-    """What was not read or is not replayed."""
+    """The data that was not read, and the rules that are not replayed."""
     next: tuple[str, ...] = ()
     """Command lines to continue with."""
     left_out: dict[str, int] = {}

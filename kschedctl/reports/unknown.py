@@ -13,7 +13,13 @@ from kschedctl.text.counts import capitalize, join_words
 
 VERDICT = "verdict"
 INSTANCE_TYPES = "InstanceType"
-PLURALS: Mapping[str, str] = {"Age": "ages", "ReleaseNote": "release notes", INSTANCE_TYPES: "instance types"}
+PLURALS: Mapping[str, str] = {
+    "Age": "ages",
+    "ReleaseNote": "release notes",
+    INSTANCE_TYPES: "instance types",
+    "AdmissionWebhook": "admission webhooks",
+    "AdmissionPolicy": "admission policies",
+}
 """Plurals of names that are no kinds of objects."""
 READ_THEM: Mapping[str, str] = {
     "were not among the files": "add them, or specify --assume-complete if there are none",
@@ -21,7 +27,7 @@ READ_THEM: Mapping[str, str] = {
     "are not in snapshots of that version": "save a new snapshot",
     "were not called": "specify --call-extenders",
 }
-"""Why a kind was not read -> what makes the answer certain, where an option or a file does."""
+"""The step that makes the answer certain, if an option or a file does, by the reason why a kind was not read."""
 NO_LISTS: Mapping[str, str] = {
     "were not among the files": "the files contain no list of",
     "were not among the objects": "the objects include no list of",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated
 
+from kschedctl.api.ownership import Owner
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
 from kschedctl.reports.remedy import Remedy
@@ -52,7 +53,7 @@ class WaitingElsewhere(Document, frozen=True):
     """Kind, namespace and name."""
     state: Annotated[WaitingState, Column(tone=Tone.WARNING)]
     headline: Annotated[str, Column()]
-    """What the object waits for, in one line."""
+    """The event for which the object waits, in one line."""
     pods: Annotated[int | None, Column(place=-1)] = None
     """The number of pods that it would have; None if it is not known."""
     decides: str = ""
@@ -72,16 +73,16 @@ class WaitingElsewhere(Document, frozen=True):
     created: str = ""
     age: str = ""
     exists: bool = True
-    """Whether the cluster has the object, judged by its UID."""
+    """True if the cluster has the object, judged by its UID."""
     replayed: bool = False
-    """Whether a replay of the queues decided if the object may start."""
+    """True if a replay of the queues decided if the object may start."""
     names_holder: bool = False
-    """Whether the headline already names the holder, which is then the only one."""
+    """True if the headline already names the holder, which is then the only one."""
 
     @property
     def kind(self) -> str:
         """The kind of the object, as its API calls it."""
-        return self.resource.partition(" ")[0]
+        return Owner.parse(self.resource).kind
 
     @property
     def unnamed_holders(self) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ class Fork:
         self.touched = np.zeros(len(self.nodes), np.int64)
         """The length of the trail after the last move to or from each node (N,)."""
         self.time_passes = True
-        """Whether each comparison of pods that have not started reads a later time."""
+        """True if each comparison of pods that have not started reads a later time."""
         self.preempting: set[str] = set()
         """The pods, as `namespace/name`, whose victims are being evicted."""
         self.absent: Bools | None = None

@@ -72,7 +72,7 @@ class ClusterObjects:
         self._derived_values: dict[Hashable, AnyObject] = {}
         self._derived_values_by_kind: dict[str, list[Maintained]] = {}
         self.replaced_count = 0
-        """How many objects were replaced so far."""
+        """The number of objects that were replaced so far."""
 
     @property
     def cluster(self) -> Cluster:

@@ -135,11 +135,11 @@ class Settings(NamedTuple):
     held_back: Callable[[PodInfo, Any], bool] | None = None
     """Returns whether a pod of a Fork does not enter the queue, or None if that does not matter."""
     groups_of_groups: bool = False
-    """Whether CompositePodGroups count."""
+    """True if CompositePodGroups count."""
     policies_of_groups: bool = False
-    """Whether the preemptionPolicy of groups counts."""
+    """True if the preemptionPolicy of groups counts."""
     ended: bool = False
-    """Whether the snapshot has the pods that have ended, instead of all others."""
+    """True if the snapshot has the pods that have ended, instead of all others."""
 
     def merge_label_keys(self, pod: Pod) -> Pod:
         """Return the pod with its label keys merged into its selectors, as the API server stores it."""

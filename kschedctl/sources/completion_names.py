@@ -28,7 +28,7 @@ class ObjectName(NamedTuple):
     namespace: str
     name: str
     pending: bool = False
-    """Whether it is a pod that waits for a node."""
+    """True if it is a pod that waits for a node."""
 
 
 class Meta(msgspec.Struct):

@@ -42,7 +42,6 @@ HINTS = {SkipReason.CHART: "--helm renders them"}
 """The way to lint skipped documents, by the reason why they were skipped."""
 
 
-_LINE = re.compile(r"line (\d+)")
 _API_VERSION_FIELD = re.compile(r"^[ \t]*+(?:apiVersion|\"apiVersion\")\s*+:", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\{\{|\$\{[A-Za-z_]|<%")
 _VARIABLE = re.compile(r"\$\([A-Za-z_]|\(\$[A-Za-z_]")
@@ -152,10 +151,7 @@ class _RepositoryReader:
         elif text is not None and not _API_VERSION_FIELD.search(text):
             self._record_skip(SkipReason.FOREIGN, name)
         else:
-            place_in_file = error.where.rpartition(": ")[2]  # of "path: document 2, line 7"
-            line_match = _LINE.search(place_in_file)
-            line = int(line_match[1]) if line_match else 1
-            self.broken.append(BrokenFile(name, line, error.what))
+            self.broken.append(BrokenFile(name, error.line or 1, error.what))
 
     def _collect_objects(self, file: str, name: str, content: Content) -> None:
         """Collect the objects of a file, and record why its other documents and objects are skipped.

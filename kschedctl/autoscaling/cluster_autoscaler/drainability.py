@@ -36,7 +36,7 @@ LOCAL_STORAGE, NOT_ENOUGH_BUDGET = "LocalStorageRequested", "NotEnoughPdb"
 
 
 class DrainAction(Enum):
-    """What happens to a pod that does not block the removal of its node."""
+    """The fate of a pod that does not block the removal of its node."""
 
     IGNORED = "left"
     MOVES = "moves"
@@ -58,7 +58,7 @@ class Drainability:
     now: int
     """Microseconds since 1970."""
     checks_controllers: bool = True
-    """Whether the controllers of pods are looked up."""
+    """True if the controllers of pods are looked up."""
     lifted: set[tuple[str, str]] = field(default_factory=set)
     """Key of a pod and reason why it would block a removal, for obstacles that are treated as removed."""
 

@@ -148,7 +148,7 @@ class AutoscalerLoop:
 
     @cached_property
     def ends_immediately(self) -> bool:
-        """Whether the loop ends immediately because no node is ready and scaling up from zero is off."""
+        """True if the loop ends immediately because no node is ready and scaling up from zero is off."""
         return not self.options.scale_up_from_zero and (not self.nodes or not self.ready_count)
 
     def place_waiting_pods(self) -> list[Pod]:

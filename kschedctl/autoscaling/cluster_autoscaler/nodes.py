@@ -193,7 +193,7 @@ class ClusterHealth:
 
     @property
     def cluster_is_healthy(self) -> bool:
-        """Whether so few of all nodes are unready that the autoscaler acts at all."""
+        """True if so few of all nodes are unready that the autoscaler acts at all."""
         return not _are_too_many_unready(len(self.total.unready), self.total.registered)
 
     def is_group_healthy(self, group: AutoscaledGroup) -> bool:

@@ -88,13 +88,13 @@ class AutoscaledGroup(Struct, frozen=True):
     """The node that the group would add, or None if the provider does not know it."""
     options: GroupOptions = GroupOptions()
     template_unknown: bool = False
-    """Whether the provider knows the template but it was not given."""
+    """True if the provider knows the template but it was not given."""
     template_pods: tuple[Pod, ...] = ()
     """Pods that run on each new node according to the provider."""
     back_off: str | None = None
     """The autoscaler's message if it backs off, otherwise None."""
     unhealthy: bool = False
-    """Whether the autoscaler reported the group as unhealthy."""
+    """True if the autoscaler reported the group as unhealthy."""
 
     @property
     def headroom(self) -> int:

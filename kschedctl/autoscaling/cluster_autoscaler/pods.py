@@ -19,7 +19,7 @@ from kschedctl.cel.library.times import parse_go_duration
 from kschedctl.errors import InputError
 
 ALL_NEW, GPU_NEW = 2 * 10**6, 30 * 10**6
-"""How long to wait for further pods after the first, in microseconds: in general, and for pods with GPUs."""
+"""The wait for further pods after the first one, in microseconds: in general, and for pods with GPUs."""
 
 
 class CountedPod(NamedTuple):
@@ -29,9 +29,9 @@ class CountedPod(NamedTuple):
     """Its row in the pod table."""
     node: str
     bound: bool
-    """Whether the pod is bound rather than nominated."""
+    """True if the pod is bound rather than nominated."""
     counts: bool
-    """Whether the autoscaler takes the pod into account."""
+    """True if the autoscaler takes the pod into account."""
 
 
 class PodLists(NamedTuple):

@@ -44,7 +44,7 @@ class Removal:
 
     moves: DrainPlan
     reason: str = ""
-    """Why the node has to stay, or "" if it can be removed."""
+    """The reason why the node has to stay, or "" if it can be removed."""
     placed: dict[str, Row] = field(default_factory=dict)
     """The row to which each pod moves."""
 

@@ -163,7 +163,7 @@ class ScaleUpRun:
 
     loop: AutoscalerLoop
     begun: bool = False
-    """Whether the loop looked at pods."""
+    """True if the loop looked at pods."""
     result: str | None = None
     error: str | None = None
     filtered_out: list[Pod] = field(default_factory=list)

@@ -70,7 +70,7 @@ class NodeCandidate:
 
     @property
     def is_empty(self) -> bool:
-        """Whether moving the node costs no more than moving a node without pods."""
+        """True if moving the node costs no more than moving a node without pods."""
         return self.move_cost <= BASE_COST
 
     def find_condition(self, type: str) -> Condition | None:
@@ -89,7 +89,7 @@ class CandidateSearch:
     setting: KarpenterSetting
     log: EventLog
     eventual: bool = False
-    """Whether a terminationGracePeriod overrides pods and budgets that block disruption."""
+    """True if a terminationGracePeriod overrides pods and budgets that block disruption."""
     blocking_budgets: dict[str, str] = field(default_factory=dict)
     """Node -> the PodDisruptionBudget that allows no disruption of one of its pods."""
 
@@ -284,7 +284,7 @@ class MoveScore(NamedTuple):
 
     @property
     def is_approved(self) -> bool:
-        """Whether the score reaches the threshold."""
+        """True if the score reaches the threshold."""
         return self.score >= _THRESHOLD
 
     def __str__(self) -> str:

@@ -60,7 +60,7 @@ class ClaimRefusal:
 
     reason: str
     final: bool = False
-    """Whether the pod waits for reserved capacity, so that relaxing it does not help."""
+    """True if the pod waits for reserved capacity, so that relaxing it does not help."""
     requirements: Requirements | None = None
     """The requirements that no instance type met, if that is the reason."""
     empty_label: str = ""
@@ -85,11 +85,11 @@ class RunSettings:
     reservations: Reservations
     reserved_capacity: bool
     strict_reservations: bool
-    """Whether a pod must not fall back to other capacity when reservations are exhausted."""
+    """True if a pod must not fall back to other capacity when reservations are exhausted."""
     ignores_preferences: bool
     relaxes_min_values: bool
     tolerates_prefer_no_schedule: bool
-    """Whether relaxed pods finally tolerate PreferNoSchedule taints."""
+    """True if relaxed pods finally tolerate PreferNoSchedule taints."""
 
 
 @dataclass(eq=False)
@@ -335,15 +335,15 @@ class _OptionFilter:
     remaining: Bools = field(init=False)
     """(T,) the instance types that meet everything."""
     any_compatible: bool = False
-    """Whether any type so far met the requirements."""
+    """True if any type so far met the requirements."""
     any_fits: bool = False
-    """Whether any type so far was offered and had enough resources."""
+    """True if any type so far was offered and had enough resources."""
     any_offered: bool = False
-    """Whether any type so far was offered."""
+    """True if any type so far was offered."""
     any_only_incompatible: bool = False
-    """Whether any type so far failed only because of the requirements."""
+    """True if any type so far failed only because of the requirements."""
     any_only_too_small: bool = False
-    """Whether any type so far failed only because of its resources."""
+    """True if any type so far failed only because of its resources."""
     overheads: list[Quantities] = field(default_factory=list)
     """Overhead of each DaemonGroup that has some."""
 

@@ -43,7 +43,7 @@ class RemovalOutcome:
     claims: list[NewClaim]
     """NodeClaims that would be launched."""
     fault: str
-    """Why some pods cannot be rescheduled, or ""."""
+    """The reason why some pods cannot be rescheduled, or ""."""
 
 
 @dataclass(eq=False)
@@ -127,7 +127,7 @@ class PlannedRemoval:
 
     @property
     def decision(self) -> str:
-        """What happens to the candidates: "delete" or, if there is a replacement, "replace"."""
+        """The decision about the candidates: "delete" or, if there is a replacement, "replace"."""
         return REPLACE if self.replacements else DELETE
 
     @property

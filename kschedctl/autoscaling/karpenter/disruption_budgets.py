@@ -137,7 +137,7 @@ class _CronSchedule(NamedTuple):
     weekdays: frozenset[int]
     """Days of the week, with 0 for Sunday."""
     needs_both_days: bool
-    """Whether both day fields have to match, because one of them allows any day."""
+    """True if both day fields have to match, because one of them allows any day."""
 
     @classmethod
     def parse(cls, schedule: str) -> _CronSchedule:

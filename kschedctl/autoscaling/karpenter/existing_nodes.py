@@ -185,7 +185,7 @@ class ExistingNode:
     """CSI driver -> maximum number of volumes."""
     volumes: DriverVolumes
     settling: bool = False
-    """Whether the node may not take pods from other nodes yet."""
+    """True if the node may not take pods from other nodes yet."""
 
     @classmethod
     def from_state(

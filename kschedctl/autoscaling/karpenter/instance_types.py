@@ -71,7 +71,7 @@ class Offering:
     available: bool
     reservation_capacity: int = 0
     overlaid: bool = False
-    """Whether a NodeOverlay set its price."""
+    """True if a NodeOverlay set its price."""
 
     @property
     def zone(self) -> str:
@@ -99,7 +99,7 @@ class InstanceType:
     capacity: Quantities
     overhead: Quantities
     overlaid: bool = False
-    """Whether a NodeOverlay added resources."""
+    """True if a NodeOverlay added resources."""
 
     @property
     def allocatable(self) -> Quantities:

@@ -39,7 +39,7 @@ class LabelRequirement:
 
     key: str
     complement: bool = True
-    """Whether ``values`` are excluded rather than allowed."""
+    """True if ``values`` are excluded rather than allowed."""
     values: frozenset[str] = NONE
     minimum: int | None = None
     """Smallest allowed integer."""
@@ -77,7 +77,7 @@ class LabelRequirement:
 
     @property
     def negative(self) -> bool:
-        """Whether a node without the label meets the requirement."""
+        """True if a node without the label meets the requirement."""
         return bool(self.values) if self.complement else not self.values
 
     def allows_value(self, value: str) -> bool:
@@ -252,7 +252,7 @@ class Requirements(dict[str, LabelRequirement]):
 
     @property
     def have_min_values(self) -> bool:
-        """Whether any requirement has minValues."""
+        """True if any requirement has minValues."""
         return any(requirement.min_values is not None for requirement in self.values())
 
     def set_min_values(self, key: str, count: int) -> None:

@@ -74,12 +74,12 @@ class KarpenterOptions(Struct, frozen=True):
 
     @property
     def ignores_preferences(self) -> bool:
-        """Whether soft constraints of pods are ignored."""
+        """True if soft constraints of pods are ignored."""
         return self.preference_policy == "Ignore"
 
     @property
     def relaxes_min_values(self) -> bool:
-        """Whether minValues that cannot be met are lowered."""
+        """True if minValues that cannot be met are lowered."""
         return self.min_values_policy == "BestEffort"
 
 
@@ -157,7 +157,7 @@ class UsablePools:
 
     @property
     def has_soft_taints(self) -> bool:
-        """Whether any pool has a PreferNoSchedule taint."""
+        """True if any pool has a PreferNoSchedule taint."""
         return any(
             taint.effect == "PreferNoSchedule" for pool in self.pools for taint in pool.spec.template.spec.taints
         )

@@ -62,17 +62,17 @@ class StateNode:
 
     @property
     def managed(self) -> bool:
-        """Whether the node has a NodeClaim."""
+        """True if the node has a NodeClaim."""
         return self.claim is not None
 
     @cached_property
     def registered(self) -> bool:
-        """Whether the node has registered. Nodes without a NodeClaim count as registered."""
+        """True if the node has registered. Nodes without a NodeClaim count as registered."""
         return not self.managed or _has_true_label(self.node, REGISTERED)
 
     @cached_property
     def initialized(self) -> bool:
-        """Whether the node is initialized. Nodes without a NodeClaim count as initialized."""
+        """True if the node is initialized. Nodes without a NodeClaim count as initialized."""
         return not self.managed or _has_true_label(self.node, INITIALIZED)
 
     @cached_property
@@ -170,7 +170,7 @@ class StateNode:
 
     @cached_property
     def deleting(self) -> bool:
-        """Whether the node is being deleted or its instance is terminating."""
+        """True if the node is being deleted or its instance is terminating."""
         if self.claim is not None:
             conditions = self.claim.status.conditions
             is_terminating = any(

@@ -96,7 +96,7 @@ class RunTopology:
     """Pods to be placed, by key. They do not count on their present nodes."""
     namespaces: NamespaceLabels
     ignores_preferences: bool
-    """Whether soft constraints are ignored."""
+    """True if soft constraints are ignored."""
     groups: dict[Hashable, TopologyGroup] = field(default_factory=dict)
     """Groups of the constraints of pods to be placed, by identity."""
     inverse: dict[Hashable, TopologyGroup] = field(default_factory=dict)

@@ -63,7 +63,7 @@ class NodeGroups:
     sources: tuple[str, ...]
     """Descriptions of where groups and flags come from."""
     limits_known: bool
-    """Whether the groups come from a source other than labels."""
+    """True if the groups come from a source other than labels."""
     doubts: tuple[str, ...]
     """Descriptions of what is uncertain."""
     faults: tuple[str, ...]
@@ -78,7 +78,7 @@ class NodeGroups:
 
     @property
     def are_certain(self) -> bool:
-        """Whether the groups are certainly complete and have the right limits."""
+        """True if the groups are certainly complete and have the right limits."""
         return self.limits_known and not self.faults and not self.doubts
 
 

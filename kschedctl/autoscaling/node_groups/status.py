@@ -40,7 +40,7 @@ class NodeGroupStatus(NamedTuple):
     scale_up: str
     """NoActivity, InProgress, Backoff or Unhealthy."""
     backoff_reason: str = ""
-    """Why the group backs off, or "" if it does not."""
+    """The reason why the group backs off, or "" if it does not."""
 
 
 class AutoscalerStatus(NamedTuple):

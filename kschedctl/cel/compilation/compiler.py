@@ -47,7 +47,7 @@ class Program:
     size: int
     """The number of slots of a frame."""
     deep: bool
-    """Whether the evaluation may need more nested calls than Python allows by default."""
+    """True if the evaluation may need more nested calls than Python allows by default."""
     unsupported_patterns: tuple[str, ...] = ()
     """Regular expressions that need google-re2."""
     cost: int = 0

@@ -174,9 +174,9 @@ class Computation:
 
     run: Run
     constant: bool = False
-    """Whether the value is always the same."""
+    """True if the value is always the same."""
     attribute: bool = False
-    """Whether selections from the value count as one."""
+    """True if selections from the value count as one."""
 
 
 _SELF_CHECKING = frozenset([*operators.FUNCTIONS.values(), lists.flatten])

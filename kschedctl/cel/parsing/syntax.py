@@ -43,7 +43,7 @@ class Select(SyntaxNode):
     operand: SyntaxNode
     field: str
     tests_presence: bool = False
-    """Whether the result is whether the field is present, not its value."""
+    """True if the result is whether the field is present, not its value."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,7 @@ from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.metrics.catalogue import MetricsReading
 
-NO_TIMES = UnknownKind("Age", "cannot be computed without the time of the cluster (--now TIME)", VERDICT)
+NO_TIMES = UnknownKind("Age", "are unknown without the time of the cluster (specify --now TIME)", VERDICT)
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class AuditedCluster(ReplayedCluster):
 
     thresholds: Thresholds = field(default_factory=Thresholds)
     earlier: Scheduler | None = None
-    """The same cluster at an earlier time, if given."""
+    """This cluster at an earlier time, if given."""
     measured: MetricsReading | None = None
     """kube-scheduler's own metrics, if given."""
 

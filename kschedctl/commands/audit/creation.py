@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
+from kschedctl.api.ownership import Owner
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.report import CreationSection
 from kschedctl.replay.audit_rules import ERROR, AuditRule, build_verdict
@@ -47,8 +48,7 @@ def _iter_unread_kinds(audited: AuditedCluster) -> Iterator[UnknownKind]:
 
 def _build_finding(not_created: NotCreated) -> Finding:
     """Build the finding about a workload whose pods are not created."""
-    _, _, name = not_created.workload.partition(" ")
-    namespace, _, _ = name.partition("/")
+    namespace = Owner.parse(not_created.workload).namespace
     return REFUSED.build_finding(not_created.workload, not_created.headline, namespace=namespace)
 
 
@@ -58,7 +58,7 @@ def _build_headline(workloads: Sequence[NotCreated]) -> str:
     The number of pods is left out or called a minimum if it is unknown for some workloads.
     """
     if not workloads:
-        return "no pod creation failures"
+        return "no pod creation failure found"
     missing_pods = sum(workload.missing or 0 for workload in workloads)
     has_unknown_number = any(workload.missing is None for workload in workloads)
     if not missing_pods:

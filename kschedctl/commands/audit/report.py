@@ -55,11 +55,11 @@ class Audit(Report, frozen=True, kw_only=True):
     pods: int = 0
     kube_version: str = ""
     undecided: bool = False
-    """Whether data that was not read could change the state of a section."""
+    """True if data that was not read could change the state of a section."""
     not_asked: dict[str, str] = {}
     """The sections that were left out, with the option that each needs."""
     interrupted: bool = False
-    """Whether the user interrupted the audit, so that sections are partial or missing."""
+    """True if the user interrupted the audit, so that sections are partial or missing."""
     not_reached: tuple[str, ...] = ()
     """The sections that are missing because the user interrupted."""
     kind: str = "Audit"
@@ -102,7 +102,7 @@ class Audit(Report, frozen=True, kw_only=True):
         return any(section.has_at_least(severity) for section in self.sections)
 
     def describe_sections(self) -> dict[str, str]:
-        """Return the state of each section; the headlines stand in the table above."""
+        """Return the state of each section by title. The headlines are in the table above the sections."""
         return {section.title: section.describe_state() for section in self.sections}
 
     def list_open_sections(self) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ class Audit(Report, frozen=True, kw_only=True):
         return tuple(section.title for section in self.sections if section.state == FINDINGS)
 
     def describe_interruption(self) -> str:
-        """Return which sections an interruption left out as text."""
+        """Describe which sections an interruption left out, or that it only cut the last section short."""
         if not self.not_reached:
             return "the last section is incomplete"
         return f"not audited: {', '.join(self.not_reached)}"
@@ -203,12 +203,12 @@ class BlockedDrains(Document, frozen=True, kw_only=True):
     budgets: tuple[str, ...]
     """The PodDisruptionBudgets that select the pods, as namespace/name. More than one deny every eviction."""
     reason: str
-    """Why the budget denies an eviction; empty if there are several budgets."""
+    """The reason why the budget denies an eviction; empty if there are several budgets."""
     pods: tuple[str, ...]
     nodes: tuple[str, ...]
     """The nodes that cannot be drained because of these pods, by name."""
     fix: str
-    """What lets a drain of these nodes go on."""
+    """The change that lets a drain of these nodes go on."""
 
 
 class QueueSection(Section, frozen=True, kw_only=True, tag="queue"):

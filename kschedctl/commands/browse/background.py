@@ -55,7 +55,7 @@ class QuestionQueue:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a question is waiting or being answered."""
+        """True if a question is waiting or being answered."""
         with self._changed:
             return bool(self._waiting or self._working)
 

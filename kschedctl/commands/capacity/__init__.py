@@ -80,7 +80,7 @@ class PodShapes(SharedCluster):
     pods: Sequence[Sequence[str]] = ()
     """The keys of the pods of each shape. One pod without own claims stands for any number."""
     repeated: Sequence[bool] = ()
-    """Whether the shape's only pod is cloned."""
+    """For each shape, True if its only pod is cloned."""
     limit: int | None = None
     """The maximum number of pods to try; None is MAX_PODS."""
     admitted: Sequence[AdmittedPods] = ()
@@ -462,7 +462,10 @@ def _iter_curve_points(feasible_counts: Sequence[int], ended: bool) -> Iterator[
 
 
 def _find_preempted_pods(shared: PodShapes, trial: Trial, view: Fork, position: Position) -> tuple[str, ...]:
-    """Find the pods that the pod at the position would preempt. The view must not be used afterwards."""
+    """Return the pods that the pod at the position would preempt, or () if it preempts none.
+
+    The view must not be used afterwards.
+    """
     outcome = Simulation(shared.scheduler, view, seed=trial.seed).attempt_pod(position)
     return tuple(view.pods.objects[victim].key for victim in outcome.victims) if outcome else ()
 

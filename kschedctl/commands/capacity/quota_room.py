@@ -20,7 +20,7 @@ class QuotaRoom(NamedTuple):
     flavors: str
     """The flavors of the first pod, such as ``flavor spot``, or "" if there is no quota for it."""
     reason: str
-    """Why one more pod does not get quota, or "" if all pods that were tried do."""
+    """The reason why one more pod does not get quota, or "" if all pods that were tried do."""
 
 
 def add_flavors_of_queue(cluster: Cluster, workload: Struct, pods: list[Pod]) -> list[Pod]:

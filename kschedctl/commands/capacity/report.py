@@ -51,7 +51,7 @@ class ShapeCapacity(Document, frozen=True):
     fits: int
     """The number of pods that get a node, regardless of quotas."""
     limited: bool
-    """Whether all pods that were tried fit, so that more might."""
+    """True if all pods that were tried fit, so that more might."""
     nodes: dict[str, int] = msgspec.field(default_factory=dict)
     """New pods by node."""
     domains: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
@@ -78,7 +78,7 @@ class ShapeCapacity(Document, frozen=True):
     flavors: str = ""
     """The flavors in which Kueue admits them, such as ``flavor spot``."""
     beyond_quota: str = ""
-    """Why Kueue does not admit one more, or ""."""
+    """The reason why Kueue does not admit one more, or ""."""
     ahead: tuple[str, ...] = ()
     """Waiting pods that are ahead in the queue and got a node before these."""
     cause: str = ""
@@ -86,7 +86,7 @@ class ShapeCapacity(Document, frozen=True):
     exceeded_storage: tuple[str, ...] = ()
     """Sentences about storage of which the pods that fit need more in total than its driver published."""
     requests_nothing: bool = False
-    """Whether a pod requests neither CPU nor memory nor any other resource."""
+    """True if a pod requests neither CPU nor memory nor any other resource."""
 
     @property
     def most(self) -> int:
@@ -204,7 +204,7 @@ class Capacity(Report, frozen=True):
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False
-    """Whether the user stopped the run, so that the report is incomplete."""
+    """True if the user stopped the run, so that the report is incomplete."""
     search_start: SearchStart | None = None
     missing_namespaces: dict[str, str] = msgspec.field(default_factory=dict)
     """The namespaces that are assumed to be created first, each with a similar existing name or an empty string."""

@@ -36,7 +36,7 @@ class AutoscalerVerdicts:
     verdicts: Mapping[str, str] = field(default_factory=dict)
     """The verdict on each node in the autoscaler's words."""
     certain: bool = True
-    """Whether the verdicts depend on no unread data."""
+    """True if the verdicts depend on no unread data."""
     causes: Mapping[str, str] = field(default_factory=dict)
     """The pod or constraint behind the verdict on each node, in our words."""
     ended_pods: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class AutoscalerVerdicts:
     lost_pods: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The pods without a controller that its next round evicts, by node."""
     savings: float | None = None
-    """What its next round saves per hour, None if unknown."""
+    """The savings per hour of its next round, or None if unknown."""
 
     def describe_node(self, node: str) -> str:
         """Return the autoscaler's verdict on a node and the cause, or "" if there is no autoscaler."""

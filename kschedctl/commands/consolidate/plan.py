@@ -58,7 +58,7 @@ from kschedctl.snapshot.fork import Fork
 
 SEARCH_BUDGET = 150_000
 """The replays of a pod's cycle that the search may cost, as `count_affordable_replays` counts them: a few minutes."""
-CORDONED, OF_ANOTHER_POOL = "cordoned already", "of another pool"
+CORDONED, OF_ANOTHER_POOL = "already cordoned", "of another pool"
 """Two of the reasons why nodes are no candidates."""
 NO_MOVES: Ints = np.empty((0, 3), np.int32)
 """An empty table of moves, shape (0, 3).
@@ -149,9 +149,9 @@ class ConsolidationRun:
     pending: Sequence[Position]
     """The pending pods, some of which are placed before the first drain. Without those of --headroom-for."""
     ready_workers: Bools
-    """Whether each node is a worker that is ready, shape (N,)."""
+    """A mask (N,) of the ready workers."""
     remaining: Bools
-    """Whether each ready worker is still there, shape (N,)."""
+    """A mask (N,) of the ready workers that remain."""
     removable: list[RemovableNode] = field(default_factory=list)
     staying: list[StayingNode] = field(default_factory=list)
     zones: list[ZoneLoss] = field(default_factory=list)

@@ -76,7 +76,7 @@ class _Gang(NamedTuple):
     ended: EndedPods
     """The pods that have ended."""
     bound_together: bool
-    """Whether the replayed scheduler waits for all pods of the gang."""
+    """True if the replayed scheduler waits for all pods of the gang."""
 
     @property
     def succeeded_count(self) -> int:

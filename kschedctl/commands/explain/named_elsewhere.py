@@ -191,7 +191,4 @@ def _find_waiting_foreign_job(
 def _iter_waiting_objects_and_parents(waiting: Iterable[WaitingElsewhere]) -> Iterator[Owner]:
     """Yield the identity of each waiting object, followed by the identities of the objects that it is part of."""
     for entry in waiting:
-        for title in (entry.resource, *entry.part_of):  # such as "Job batch/train"
-            kind, _, key = title.partition(" ")
-            namespace, _, name = key.partition("/")
-            yield Owner(kind, namespace, name)
+        yield from map(Owner.parse, (entry.resource, *entry.part_of))

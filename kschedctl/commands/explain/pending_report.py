@@ -19,7 +19,7 @@ from kschedctl.reports.waiting_elsewhere import (
     list_fixes,
 )
 from kschedctl.text.counts import agreeing, capitalize, counted, first_few, negate_scope
-from kschedctl.text.printable import describe_shared_reason
+from kschedctl.text.printable import put_reason_in_plain_words
 
 
 class PendingPod(Document, frozen=True):
@@ -68,7 +68,7 @@ class PendingGroup(Document, frozen=True):
         A single pod has its own figures. The workload is named if all pods belong to the same one.
         """
         workload = self.workloads[0] if len(self.workloads) == 1 else ""
-        reason = self.members[0].headline if len(self.members) == 1 else describe_shared_reason(self.cause)
+        reason = self.members[0].headline if len(self.members) == 1 else put_reason_in_plain_words(self.cause)
         return ShortPods(len(self.pods), self.pods[0], workload, f"{self.verdict}: {reason}")
 
 
@@ -90,17 +90,17 @@ class PendingPods(Report, frozen=True):
     elsewhere: int = 0
     """The number of pods that are pending outside the scope, if none is pending inside."""
     not_replayed: tuple[str, ...] = ()
-    """What could change an answer and is not replayed."""
+    """The things that are not replayed and could change an answer."""
     ignored: tuple[str, ...] = ()
     """Input that the replayed version drops, ignores or rejects."""
     extended: tuple[str, ...] = ()
-    """What extenders got to know."""
+    """The data that extenders received."""
     upstream_faults: tuple[str, ...] = ()
     """Bugs of kube-scheduler that decide an answer."""
     unknown: tuple[UnknownKind, ...] = ()
     """The kinds of objects that an answer depends on and that were not read."""
     undecided: bool = False
-    """Whether what was not read could change the verdict."""
+    """True if what was not read could change the verdict."""
     explained: tuple[ExplainedPods, ...] = ()
     """Some pods node by node, on request."""
     growth: NodeGrowth | None = None
@@ -112,12 +112,12 @@ class PendingPods(Report, frozen=True):
     unready_nodes: tuple[str, ...] = ()
     """The nodes that are unreachable, not ready or not initialized, so that no pending pod gets them."""
     aged_until_now: bool = False
-    """Whether the ages extend to the present time, because it is not known when the cluster was read."""
+    """True if the ages extend to the present time, because it is not known when the cluster was read."""
     kind: str = "PendingPods"
 
     @property
     def has_uncertain_ages(self) -> bool:
-        """Whether ages are shown that extend to the present time instead of the time of the cluster."""
+        """True if ages are shown that extend to the present time instead of the time of the cluster."""
         return self.aged_until_now and any(group.age for group in self.groups)
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -250,7 +250,7 @@ class LastWords(Document, frozen=True, kw_only=True):
     """The time of the message; for a condition, the time of the first rejection."""
     age: str = ""
     source: str = ""
-    """Where the message is from: an event, or the pod's condition."""
+    """The source of the message: an event, or the pod's condition."""
     attempts: int = 0
     """The number of known rejections, 0 if unknown. Events expire within the hour, and several may be merged into
     one.

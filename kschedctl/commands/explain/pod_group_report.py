@@ -18,7 +18,7 @@ class MemberReport(Document, frozen=True):
     """
     node: str = ""
     message: str = ""
-    """Why the pod is not placed, in kube-scheduler's words."""
+    """The reason why the pod is not placed, in kube-scheduler's words."""
 
 
 class PlacementReport(Document, frozen=True):
@@ -30,11 +30,11 @@ class PlacementReport(Document, frozen=True):
     pods: int
     """The number of the group's pods that fit there."""
     fits: bool
-    """Whether that is enough."""
+    """True if that is enough."""
     blocking: str = ""
     """The first pod that did not fit."""
     message: str = ""
-    """Why the blocking pod did not fit."""
+    """The reason why the blocking pod did not fit."""
     score: int | None = None
     """The score of the domain; the highest one is chosen."""
 
@@ -80,9 +80,9 @@ class GroupTreeReport(Document, frozen=True):
     victims: tuple[str, ...] = ()
     """The pods that would be preempted."""
     by_chance: bool = False
-    """Whether the outcome for the pod depends on the random order in which groups are tried."""
+    """True if the outcome for the pod depends on the random order in which groups are tried."""
     all_orders: bool = True
-    """Whether all orders were tried here."""
+    """True if all orders were tried here."""
 
 
 class PodGroupReport(Document, frozen=True):
@@ -133,7 +133,7 @@ class PodGroupReport(Document, frozen=True):
     ended: int = 0
     """The number of succeeded pods. Volcano and Kueue count them as if they had a node."""
     problem: str = ""
-    """Why the required number of pods is not known."""
+    """The reason why the required number of pods is not known."""
     tasks: tuple[GangTask, ...] = ()
     """The tasks of a Volcano gang."""
     queue: str = ""

@@ -46,14 +46,14 @@ class Obstacle(NamedTuple):
     mask: Bools
     """The nodes (N,) that the reason rejects."""
     level: Levels
-    """How far the reason puts each node (N,) out of reach: NEAR, KEPT_AWAY or OUT_OF_REACH."""
+    """The level at which the reason puts each node (N,) out of reach: NEAR, KEPT_AWAY or OUT_OF_REACH."""
     reported: Bools
     """The nodes (N,) for which kube-scheduler reports this reason."""
     fact: FindFact | None = None
     distance: Distances | None = None
-    """How far each node (N,) is from passing, in a unit that depends on the plugin."""
+    """The distance of each node (N,) from passing, in a unit that depends on the plugin."""
     looked_at: bool = True
-    """Whether kube-scheduler examined these nodes."""
+    """True if kube-scheduler examined these nodes."""
 
 
 ENOUGH_FOUND = "enough feasible nodes had already been found"
@@ -301,11 +301,11 @@ class NodeCloseness(NamedTuple):
     """The closeness of each node to fitting the pod, as arrays of shape (N,)."""
 
     level: Levels
-    """How far the node is out of reach: NEAR, KEPT_AWAY or OUT_OF_REACH."""
+    """The level at which the node is out of reach: NEAR, KEPT_AWAY or OUT_OF_REACH."""
     obstacle_count: npt.NDArray[np.int64]
     """The number of obstacles."""
     distance: Distances
-    """How far the node is from passing the reported reason."""
+    """The distance of the node from passing the reported reason."""
 
     def sort_by_closeness(self, mask: Bools, distance: Distances | None = None) -> npt.NDArray[np.int64]:
         """Return the rows in the mask (N,), closest to fitting first. `distance` (N,) overrides the field."""

@@ -16,6 +16,7 @@ from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.not_created import NOT_CREATED, CreationFix, NotCreated, OnceCreated
+from kschedctl.reports.placements import FailedJob, describe_failing_jobs
 from kschedctl.reports.plugin_answers import (
     ExtenderCallReport,
     ExtenderErrorReport,
@@ -116,7 +117,7 @@ class NodeGroup(Document, frozen=True):
     such_as: tuple[str, ...]
     """Two of the nodes, closest to fitting first."""
     refusals: tuple[Refusal, ...]
-    """What rejects the first of these."""
+    """The rejections of the first of these."""
 
     @property
     def short_form(self) -> ShortNodes:
@@ -128,8 +129,8 @@ class NodeGroup(Document, frozen=True):
 class Cause(Document, frozen=True):
     """A reason that keeps the pod off some of its eligible nodes.
 
-    Eligible are the nodes that satisfy the pod's own constraints, its volumes and its devices. If possible, nodes with
-    an untolerated taint or a cordon are left out, too.
+    A node is eligible if it satisfies the pod's own constraints, its volumes and its devices. If possible, nodes with
+    an untolerated taint or a cordon are left out as well.
     """
 
     plugin: str
@@ -151,7 +152,7 @@ class Cause(Document, frozen=True):
 
     @property
     def quotes_reason(self) -> bool:
-        """Whether the sentence has kube-scheduler's reason itself, for lack of figures or of a node to name."""
+        """True if the sentence has kube-scheduler's reason itself, for lack of figures or of a node to name."""
         return not (self.fact and self.nearest)
 
     @property
@@ -174,7 +175,7 @@ class Cause(Document, frozen=True):
         `nodes` is the number of nodes in the cluster. The texts are empty if the cause is not about nodes.
 
         >>> Cause("", "Insufficient cpu", 9, 9, "w4").build_scope(12).text
-        ' (rules out all 9 eligible nodes; closest: w4)'
+        ' (rules out all 9 eligible nodes; closest to fitting: w4)'
         """
         if not self.nearest:
             return CauseScope("", "", "")
@@ -183,11 +184,21 @@ class Cause(Document, frozen=True):
             text = f"rules out the only node, {self.nearest}"
         elif self.within == self.nodes == 1:
             text = f"rules out {share}, {self.nearest}"
+        elif self.fact_data is not None and self.fact_data.is_same_on_all_nodes:
+            text = f"rules out {share}"
         else:
-            named = f"; closest: {self.nearest}" if self.within else f", for example {self.nearest}"
+            named = f"; closest to fitting: {self.nearest}" if self.within else f", for example {self.nearest}"
             text = f"rules out {share}{named}"
         share_text = f" (rules out {share})" if share else ""
-        return CauseScope(self.nearest, f" ({text})", share_text, not self.within, is_only_node=nodes == 1)
+        return CauseScope(
+            self.nearest,
+            f" ({text})",
+            share_text,
+            not self.within,
+            is_only_node=nodes == 1,
+            nodes=share,
+            is_single=self.nodes == 1,
+        )
 
 
 class Advice(Document, frozen=True):
@@ -268,11 +279,11 @@ class NoLowerPriority(Document, frozen=True):
         >>> NoLowerPriority(0, 0, 0, 1, "w2").sentence
         'preemption cannot help: every pod on w2 has the same priority as this pod (0)'
         >>> NoLowerPriority(0, 0, 1000, 3, "w2").sentence
-        'preemption cannot help: no pod on the 3 nodes it could free has a lower priority than this pod (0)'
+        'preemption cannot help: no pod on the 3 candidate nodes has a lower priority than this pod (0)'
         >>> NoLowerPriority(0, 10, 1000, 1, "w2").sentence
         'preemption cannot help: every pod on w2 has a higher priority (10 or more) than this pod (0)'
         """
-        where = self.such_as if self.nodes == 1 else f"the {self.nodes:,} nodes it could free"
+        where = self.such_as if self.nodes == 1 else f"the {self.nodes:,} candidate nodes"
         this_pod = f"this pod ({self.priority:,})"
         if self.lowest > self.priority:
             comparison = f"every pod on {where} has a higher priority ({self.lowest:,} or more) than {this_pod}"
@@ -287,9 +298,9 @@ class PreemptionReport(Document, frozen=True):
     """The effect of preemption for the pod."""
 
     asked: bool
-    """Whether the scheduler runs preemption here. If not, this is what it would find."""
+    """True if the scheduler runs preemption here. If not, this is what it would find."""
     eligible: bool
-    """Whether the pod may preempt others."""
+    """True if the pod may preempt others."""
     why: str = ""
     """The reason why the pod may not preempt others, or why preemption does not help."""
     candidates: dict[str, CandidateReport] = {}
@@ -322,6 +333,8 @@ class PreemptionReport(Document, frozen=True):
     """The pods that get no other node once the chosen victims are evicted, recreated and scheduled, or that no
     controller recreates. None if this was not replayed.
     """
+    failed_jobs: tuple[FailedJob, ...] = ()
+    """The Jobs that fail because the victims on the chosen node are evicted."""
 
     @property
     def chosen_by_scheduler(self) -> str:
@@ -361,6 +374,7 @@ class PreemptionReport(Document, frozen=True):
         if in_turn:
             have = agreeing(len(in_turn), "is evicted in turn and gets", "are evicted in turn and get")
             lines.append(f"{first_few(in_turn)} {have} no other node")
+        lines += [job.describe() for job in self.failed_jobs]
         budgets = tuple(dict.fromkeys(budget for victim in candidate.details for budget in victim.budgets))
         if budgets:
             lines.append(f"violates PodDisruptionBudget {first_few(budgets)}")
@@ -380,13 +394,14 @@ class PreemptionReport(Document, frozen=True):
     def preemption_clause(self) -> str:
         """A clause such as ", would preempt 1 pod on n1", or an empty string if nothing is preempted.
 
-        It says how many of the pods get no other node, if this was replayed.
+        It says how many of the pods get no other node, if this was replayed, and which Jobs fail.
         """
         if not self.chosen_victims:
             return ""
         where = self.chosen if len(self.tied) < 2 else f"one of {len(self.tied):,} nodes"
         fate = f"{self._fate_clause}," if self._fate_clause else ""
-        return f", would preempt {counted(len(self.chosen_victims), 'pod')}{fate} on {where}"
+        failure = f", so that {describe_failing_jobs(self.failed_jobs)}" if self.failed_jobs else ""
+        return f", would preempt {counted(len(self.chosen_victims), 'pod')}{fate} on {where}{failure}"
 
 
 def describe_rivals(rivals: Sequence[str]) -> str:
@@ -431,12 +446,14 @@ class ReplicaCount(Document, frozen=True):
     """The running pods of other workloads that are evicted for those that get a node."""
     victims_without_node: tuple[str, ...] = ()
     """The victims that get no other node, or that no controller recreates."""
+    failed_jobs: tuple[FailedJob, ...] = ()
+    """The Jobs that fail because the victims are evicted."""
     rollout: str = ""
     """The state of the rollout that replaces the workload's old pods, such as `stuck: …`; empty if it is not stuck."""
 
     @property
     def are_all_placed(self) -> bool:
-        """Whether all pods of the workload get a node."""
+        """True if all pods of the workload get a node."""
         return self.placed == self.total
 
     @property
@@ -476,7 +493,9 @@ class ReplicaCount(Document, frozen=True):
         names = first_few(self.victims)
         victims = names if evicted == 1 else f"{evicted:,} running pods ({names})"
         text = f"{victims}, {_describe_fate(evicted, homeless)}"
-        return f"{text} ({first_few(self.victims_without_node)})" if 0 < homeless < evicted else text
+        if 0 < homeless < evicted:
+            text = f"{text} ({first_few(self.victims_without_node)})"
+        return f"{text}, so that {describe_failing_jobs(self.failed_jobs)}" if self.failed_jobs else text
 
 
 def _describe_fate(evicted: int, homeless: int) -> str:
@@ -507,7 +526,7 @@ class _VerdictPart(Report, frozen=True):
     headline: str
     """The answer in one line."""
     as_if: str = ""
-    """How the explained pod differs from the pod in the cluster or manifest, such as `cpu=500m`; usually empty."""
+    """The difference between the explained pod and the stored one, such as `cpu=500m`; usually empty."""
     stands_for: str = ""
     """The workload that the question is about, if the pod only stands for it; empty otherwise."""
     workload: str = ""
@@ -522,28 +541,28 @@ class _VerdictPart(Report, frozen=True):
     once_created: OnceCreated | None = None
     """The answer of scheduling if the pod were created; set with the verdict NotCreated."""
     fewer_pods: tuple[str, ...] = ()
-    """Why the workload has no more pods."""
+    """The reasons why the workload has no more pods."""
     message: str | None = None
     """The message of kube-scheduler's event. For a gated pod, the message once the gates are removed."""
     advice: tuple[Advice, ...] = ()
-    """What to look at next."""
+    """Advice on the next steps."""
 
 
 class _DoubtsPart(_VerdictPart, frozen=True):
     """The part of an explanation about what the answer leaves out or could not take into account."""
 
     not_replayed: tuple[str, ...] = ()
-    """What could change the answer and is not replayed."""
+    """The things that are not replayed and could change the answer."""
     upstream_faults: tuple[str, ...] = ()
     """Bugs of kube-scheduler that decide the answer, and the answer without them."""
     ignored: tuple[str, ...] = ()
     """Input that the replayed version drops from new objects, ignores or rejects."""
     extended: tuple[str, ...] = ()
-    """What extenders got to know."""
+    """The data that extenders received."""
     unknown: tuple[UnknownKind, ...] = ()
     """The kinds of objects that the answer depends on and that were not read."""
     undecided: bool = False
-    """Whether what was not read could change the verdict."""
+    """True if what was not read could change the verdict."""
     scheduler_name: str = ""
     kube_version: str = ""
 
@@ -586,7 +605,7 @@ class _RejectionPart(_ScorePart, frozen=True):
     """The part of an explanation about the nodes that are rejected, by reason and by node."""
 
     causes: tuple[Cause, ...] = ()
-    """What keeps an unschedulable pod from the nodes within its reach."""
+    """The causes that keep an unschedulable pod off the nodes within its reach."""
     eliminations: tuple[Elimination, ...] = ()
     """The rejected nodes by the reason that kube-scheduler reports."""
     nodes: tuple[NodeReport, ...] = ()
@@ -603,7 +622,7 @@ class _PlacementPart(_RejectionPart, frozen=True):
     allocations: dict[str, dict[str, tuple[DeviceReport, ...]]] = {}
     """Feasible node -> ResourceClaim -> the devices that would be allocated there."""
     preemption: PreemptionReport | None = None
-    """What preemption could do, before extenders have their say."""
+    """The result of preemption, before extenders are called."""
     post_filter: PostFilterReport | None = None
     """The answer of the PostFilter plugins, after extenders had their say."""
     permit: dict[str, FirstFailReport] = {}
@@ -641,9 +660,9 @@ class Explanation(_ExtenderPart, frozen=True):
     pod_group: PodGroupReport | None = None
     """The group of a pod that is placed with others. Answers about nodes are about the pod by itself."""
     new_node: NewNode | None = None
-    """Whether the cluster's autoscaler would launch a node for the unschedulable pod."""
+    """True if the cluster's autoscaler would launch a node for the unschedulable pod."""
     searched: SearchedNodes | None = None
-    """How nodes were searched, if only a part of them was; `feasible` lists nodes of that part."""
+    """The search for nodes, if only a part of them was searched; `feasible` then lists nodes of that part."""
     remedies: tuple[Remedy, ...] = ()
     """The best changes that let an unschedulable pod schedule, each verified by replay. Only on request."""
     impossible: tuple[str, ...] = ()
@@ -653,7 +672,7 @@ class Explanation(_ExtenderPart, frozen=True):
     missing_class: str = ""
     """The StorageClass that a claim of the unschedulable pod names and that does not exist, unless a cause names it."""
     kubelet_rejection: str = ""
-    """Why the kubelet of the new pod's spec.nodeName would reject it; empty if it would not."""
+    """The reason why the kubelet of the new pod's spec.nodeName would reject it; empty if it would not."""
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
     """Objects that wait for another controller before any pod of the workload is created."""
     rivals: tuple[str, ...] = ()
@@ -667,12 +686,12 @@ class Explanation(_ExtenderPart, frozen=True):
 
     @property
     def leaves_victims_without_node(self) -> bool:
-        """Whether the workload's pods evict running pods that get no other node."""
+        """True if the workload's pods evict running pods that get no other node."""
         return self.replicas is not None and bool(self.replicas.victims_without_node)
 
     @property
     def group_failure(self) -> str:
-        """Why the pod's group is not placed, in words; empty if the pod has no group or if it is not to blame."""
+        """A text that says why the pod's group is not placed, or "" if there is no group or it is not to blame."""
         if self.pod_group is None:
             return ""
         is_rejected_early = any(answer.code not in PASSED for answer in self.pre_filter.values())
@@ -680,7 +699,7 @@ class Explanation(_ExtenderPart, frozen=True):
 
     @property
     def headline_lists_causes(self) -> bool:
-        """Whether the headline is just the list of causes, so that a page may show the causes one by one instead.
+        """True if the headline is just the list of causes, so that a page may show the causes one by one instead.
 
         A headline about the pod's group, preemption under way or a missing StorageClass is not.
         """
@@ -759,7 +778,7 @@ class Explanation(_ExtenderPart, frozen=True):
 
     @property
     def gets_new_node(self) -> bool:
-        """Whether an autoscaler would launch a node for the pod, so that waiting is enough."""
+        """True if an autoscaler would launch a node for the pod, so that waiting is enough."""
         return self.new_node is not None and self.new_node.gets_node
 
     @property
@@ -821,13 +840,13 @@ class Explanations(Report, frozen=True):
 
     explanations: tuple[Explanation, ...]
     not_replayed: tuple[str, ...] = ()
-    """What could change an answer and is not replayed."""
+    """The things that are not replayed and could change an answer."""
     ignored: tuple[str, ...] = ()
     extended: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     """The kinds of objects that an answer depends on and that were not read."""
     undecided: bool = False
-    """Whether the answer that all pods are fine depends on what was not read."""
+    """True if the answer that all pods are fine depends on what was not read."""
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
     """The objects of the files whose pods kube-scheduler does not see yet, such as custom resources."""
     kind: str = "Explanations"

@@ -63,7 +63,12 @@ from kschedctl.replay.placements import (
     report_evictions,
 )
 from kschedctl.replay.pools import find_unready_nodes
-from kschedctl.replay.settling import find_pending_left_out, remove_pods_of_failed_jobs, schedule_with_victims
+from kschedctl.replay.settling import (
+    find_ended_pods,
+    find_pending_left_out,
+    remove_pods_of_failed_jobs,
+    schedule_with_victims,
+)
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.replay.volume_places import find_pinned_volumes
@@ -154,9 +159,9 @@ class Loss:
     nodes: tuple[str, ...]
     seed: int = 0
     shuffled: bool = False
-    """Whether pods come back in random order."""
+    """True if pods come back in random order."""
     needs_places: bool = False
-    """Whether the pods have to be replayed even if it is certain without a replay which of them get a node."""
+    """True if the pods are replayed even if it is certain without a replay which of them get a node."""
 
 
 def list_losses(cluster: Cluster, unit: str, pairs: bool = False) -> list[Loss]:
@@ -342,7 +347,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
         outcomes = certain_outcomes
     if simulation.interrupted:
         raise KeyboardInterrupt
-    ended |= dict.fromkeys(remove_pods_of_failed_jobs(simulation))
+    ended |= dict.fromkeys(find_ended_pods(simulation))
     outcomes = [outcome for outcome in outcomes if outcome.position not in ended]
 
     # The time before the nodes are deleted

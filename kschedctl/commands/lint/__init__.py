@@ -169,7 +169,7 @@ class DescribedCluster(NamedTuple):
     problems: tuple[Problem, ...] = ()
     """Problems of kinds for which lint itself has no rules."""
     is_self_described: bool = False
-    """Whether the linted manifests describe the cluster."""
+    """True if the linted manifests describe the cluster."""
     stored_manifests: Mapping[Owner, JsonObject] = MappingProxyType({})
     """The manifests of the cluster's workloads in its files."""
 

@@ -63,7 +63,7 @@ class Rehearsal:
     waiting: tuple[Position, ...] = ()
     """Pods that are tried whenever something has changed."""
     waiting_first: bool = False
-    """Whether waiting pods are tried before the replacement."""
+    """True if waiting pods are tried before the replacement."""
     lingering: Mapping[Position, Position] = field(default_factory=dict)
     """Pods that terminate slowly -> the position that each has while it terminates."""
 
@@ -211,11 +211,11 @@ class StageBeforeMoves(NamedTuple):
 
     stage: Rehearsal
     no_waiting_pod_fits: bool
-    """Whether no waiting pod fits in this stage."""
+    """True if no waiting pod fits in this stage."""
 
 
 MAX_CACHED_PODS = 4_000_000
-"""How many pods all cached stages together have, which limits memory."""
+"""The maximum number of pods in all cached stages together, which limits memory."""
 MIN_CACHED_STAGES = 8
 
 

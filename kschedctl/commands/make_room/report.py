@@ -31,9 +31,9 @@ class PodMove(Document, frozen=True):
     budgets: Annotated[tuple[str, ...], Column("budgets")] = ()
     """PodDisruptionBudgets that select the pod and allow its eviction at this step."""
     loses: Annotated[str, Column("loses")] = ""
-    """What is lost when the pod moves."""
+    """The data that is lost when the pod moves."""
     is_only_pod: bool = False
-    """Whether no other pod of the workload has a node, so that none runs until the replacement does."""
+    """True if no other pod of the workload has a node, so that none runs until the replacement does."""
 
     @property
     def outage_sentence(self) -> str:
@@ -122,7 +122,7 @@ class ProposedNodes(Document, frozen=True):
     count: int
     """The number of copies of each of these nodes."""
     enough: bool = True
-    """Whether a replay shows that all pods fit without moves. Otherwise, the number is a lower bound."""
+    """True if a replay shows that all pods fit without moves. Otherwise, the number is a lower bound."""
 
     def describe(self, pods: int) -> str:
         """Describe the new nodes and whether they are enough, such as "with 2 more nodes like n1, it fits"."""
@@ -152,9 +152,9 @@ class SearchedPlans(Document, frozen=True):
     movable: int
     """The number of pods that may be moved."""
     complete: bool = True
-    """Whether no plan can have been missed. It is always false for several pods."""
+    """True if no plan can have been missed. It is always false for several pods."""
     timed_out: bool = False
-    """Whether the search ended at its limit: a number of replays or, if one was given, the time limit."""
+    """True if the search ended at its limit: a number of replays or, if one was given, the time limit."""
     seconds: float | None = None
     """The time limit of the search for all pods, in seconds, if one was given; otherwise, replays are limited."""
 
@@ -177,7 +177,7 @@ class MakeRoom(Report, frozen=True):
 
     pods: tuple[str, ...]
     fits: bool
-    """Whether all pods fit, with the moves if there are any."""
+    """True if all pods fit, with the moves if there are any."""
     moves: tuple[PodMove, ...] = ()
     placed: tuple[PlacedPod, ...] = ()
     """The pods with their nodes in the end."""
@@ -308,13 +308,13 @@ class MakeRoom(Report, frozen=True):
 
     @property
     def _is_hopeless(self) -> bool:
-        """Whether a single pod fits on no node even without the pods that may be moved."""
+        """True if a single pod fits on no node even without the pods that may be moved."""
         searched = self.searched
         return len(self.pods) == 1 and searched is not None and not (searched.nodes or searched.plans)
 
     @property
     def ended_at_limit(self) -> bool:
-        """Whether pods do not fit, and a longer search could find a plan."""
+        """True if pods do not fit, and a longer search could find a plan."""
         return not self.fits and not self.shortages and self.searched is not None and self.searched.timed_out
 
     @property

@@ -43,7 +43,7 @@ Plan = tuple[Position, ...]
 MAX_SEQUENCES = 1_000
 """All sequences of moves of one length are tried if there are at most this many."""
 SEQUENCES_PER_TASK = 16
-"""How many sequences of moves a worker judges at once. Many of them begin alike, and share the replay of that."""
+"""The number of move sequences that a worker judges at once. Many begin alike and share the replay of that part."""
 SEARCH_BUDGET = 3000
 """The replays of a pod's cycle that the search for all pods may cost: several seconds, see `count_affordable_replays`.
 
@@ -126,18 +126,18 @@ class PlanSearch:
     replays: int = 0
     """The number of replays of a pod's cycle so far."""
     limit_reached: bool = False
-    """Whether the search ended because its replays were used up or its time had passed."""
+    """True if the search ended because its replays were used up or its time had passed."""
     interrupted: bool = False
     tried_all_sequences: bool = True
-    """Whether all sequences of moves were tried, where likely plans may not be enough."""
+    """True if all sequences of moves were tried, where likely plans may not be enough."""
     depends_on_other_nodes: bool = False
-    """Whether a node is rejected because of pods on other nodes."""
+    """True if a node is rejected because of pods on other nodes."""
     lacks_held_resources: bool = False
-    """Whether what the pod lacks, such as devices, may be held by pods on other nodes."""
+    """True if what the pod lacks, such as devices, may be held by pods on other nodes."""
     best: Plan | None = None
     """The best plan so far."""
     may_have_sets: bool = False
-    """Whether the pod may fit on some node without as many of the pods there as are moved."""
+    """True if the pod may fit on some node without as many of the pods there as are moved."""
     helped: Bools | None = None
     """The mask (N,) of nodes on which the pod fits without the movable pods."""
     eligible: Bools | None = None
@@ -224,14 +224,14 @@ class PlanSearch:
 
     @property
     def complete(self) -> bool:
-        """Whether the search cannot have missed a plan."""
+        """True if the search cannot have missed a plan."""
         if self.limit_reached or self.interrupted:
             return False
         return self._is_hopeless or self.tried_all_sequences
 
     @property
     def _is_hopeless(self) -> bool:
-        """Whether the pod fits nowhere even without all movable pods, and their new nodes make no difference."""
+        """True if the pod fits nowhere even without all movable pods, and their new nodes make no difference."""
         return self.helped is not None and not self.helped.any() and not self.depends_on_other_nodes
 
     def _iter_all_sequences(self, moves: int) -> Iterator[Plan]:

@@ -136,7 +136,7 @@ def releases_resources_on_exit(simulation: Simulation, position: Position) -> bo
 Sets = npt.NDArray[np.int64]
 """Sets of K pods each as positions, shape (S, K). The pods of one set are on one node."""
 JUDGED_AT_ONCE, JUDGED_WITH_OBJECTS = 2_048, 256
-"""How many sets are judged at once, and how many if pods also release what they hold in other objects."""
+"""The number of sets judged at once: in general, and if pods also release other objects."""
 MAX_PODS_PER_NODE = {1: 256, 2: 96, 3: 24}
 """Size of a set -> the number of distinct pods per node, cheapest first, that such sets are made of."""
 
@@ -149,7 +149,7 @@ class SetsOnNodes:
     """Sets of movable pods whose removal from their node makes room for an incoming pod."""
 
     truncated = False
-    """Whether some node has too many pods to look at all sets."""
+    """True if some node has too many pods to look at all sets."""
 
     def __init__(self, cycle: Cycle, movable: MovablePods, pods: Rows, among: Bools) -> None:
         self.cycle, self.movable, self.view = cycle, movable, cycle.view

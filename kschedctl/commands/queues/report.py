@@ -89,7 +89,7 @@ class QueuedWorkload(Document, frozen=True):
     priority: Annotated[int, Column(beneath="priority")]
     pods: Annotated[int, Column(beneath="pods")]
     waits: Annotated[str, Column("reason")]
-    """What it waits for, in one line."""
+    """The reason why it waits, in one line."""
     flavors: Annotated[tuple[str, ...], Column("would get", beneath="would get")] = ()
     """The flavors in which Kueue would admit it, if nothing else changes."""
     victims: Annotated[tuple[str, ...], Column("preempts", beneath="preempts")] = ()

@@ -134,12 +134,12 @@ class _DeschedulerReplay:
     placements: set[int] = field(default_factory=set)
     """Hashes of all placements so far."""
     has_recurred: bool = False
-    """Whether a placement recurred."""
+    """True if a placement recurred."""
     interrupted: bool = False
 
     @property
     def is_quiet(self) -> bool:
-        """Whether the last round was complete and evicted no pod."""
+        """True if the last round was complete and evicted no pod."""
         return bool(self.evicted_per_round) and not self.evicted_per_round[-1] and not self.interrupted
 
     def run_rounds(self, rounds: int, progress: Progress) -> None:
@@ -316,7 +316,7 @@ class _TerminatedPods:
 
     view: Fork
     is_deleted: Bools
-    """Whether each pod was deleted, shape (P,)."""
+    """A mask (P,) of the deleted pods."""
     deletions: list[_DeletedPod] = field(default_factory=list)
     """The deletions in order."""
     denied: list[list[DeniedEviction]] = field(default_factory=list)

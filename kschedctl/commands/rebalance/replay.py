@@ -38,7 +38,7 @@ class EvictionHarm(StrEnum):
     """A harm of an eviction that the descheduler accepts but a plan must not do."""
 
     LOST = "nothing recreates it"
-    ENDS_JOB = "its Job allows no more failed pods (backoffLimit)"
+    ENDS_JOB = "its Job allows no more failed pods"
     HOMELESS = "it fits nowhere else"
 
 
@@ -58,7 +58,7 @@ class PlayedEviction(NamedTuple):
     tied: int
     """The number of equally good targets."""
     again: bool
-    """Whether an earlier eviction of the plan had brought the pod to `source`."""
+    """True if an earlier eviction of the plan had brought the pod to `source`."""
 
 
 @dataclass
@@ -67,7 +67,7 @@ class EvictionReplay:
 
     simulation: Simulation
     was_moved: Bools
-    """Whether each pod came to its node by an eviction, shape (P,)."""
+    """A mask (P,) of the pods that came to their nodes by an eviction."""
     evictions: Evictions
     lingering: LingeringPods
     view_at_start: Fork
@@ -118,7 +118,7 @@ class EvictionReplay:
             return denial
         if not is_recreated(pod):
             return EvictionHarm.LOST
-        if JobFailures.of(view.objects).would_fail_job(pod):
+        if JobFailures.of(view.objects).would_fail_job_or_index(pod):
             return EvictionHarm.ENDS_JOB
 
         source = Row(int(view.node[position]))

@@ -30,13 +30,13 @@ class RebalancingStep(Document, frozen=True):
     budgets: Annotated[tuple[str, ...], Column("budgets")] = ()
     """The PDBs that select the pod and allow its eviction at this step."""
     again: bool = False
-    """Whether an earlier step had brought the pod to `source`."""
+    """True if an earlier step had brought the pod to `source`."""
     stays: bool = False
-    """Whether the replacement is placed on the same node."""
+    """True if the replacement is placed on the same node."""
 
     @property
     def helps(self) -> bool:
-        """Whether the pod leaves its node for good, according to the replay."""
+        """True if the pod leaves its node for good, according to the replay."""
         return not (self.again or self.stays)
 
 
@@ -83,9 +83,9 @@ class Rebalancing(Report, frozen=True):
     held: tuple[HeldBack, ...] = ()
     """Evictions that the descheduler requests but that are not replayed."""
     quiet: bool = True
-    """Whether the last round evicts no pod."""
+    """True if the last round evicts no pod."""
     loops: bool = False
-    """Whether a placement recurs."""
+    """True if a placement recurs."""
     unsafe: int = 0
     """The number of held-back evictions that would lose a pod or leave it without a node, though the API server
     allows them.

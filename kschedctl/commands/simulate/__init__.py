@@ -31,6 +31,7 @@ from kschedctl.commands.simulate.report import SimulationReport
 from kschedctl.fixes.new_node import simulate_growth
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
 from kschedctl.replay.controllers.creation import Creation, create_objects
+from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_manifests
 from kschedctl.replay.controllers.plan_change import ExistingPods, plan_change
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
@@ -60,8 +61,8 @@ from kschedctl.replay.placements import (
 )
 from kschedctl.replay.settling import (
     build_resulting_cluster,
-    describe_victims,
     enable_pod_recreation,
+    list_victims,
     recreate_gone_pods,
 )
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
@@ -120,7 +121,7 @@ class PreparedCluster(SharedCluster):
     suspended_jobs: Sequence[StoredJob] = ()
     """The Jobs of the manifests that create no pods until they are resumed."""
     queued: Sequence[WaitingElsewhere] = ()
-    """What Kueue does with the jobs that name a queue."""
+    """Kueue's decisions about the jobs that name a queue."""
     flavors: Mapping[str, str] = field(default_factory=dict)
     """The flavors in which Kueue admits jobs and Workloads, such as ``flavor spot``, by title."""
 
@@ -279,6 +280,7 @@ def run_once(
         exceeded_storage=describe_exceeded_storage(view, [outcome.position for outcome in placed.values()]),
         violated_budgets=_find_violated_budgets(shared.cluster, evicted),
         outages=() if simulation.interrupted else tuple(_iter_workload_outages(simulation, evicted)),
+        failed_jobs=JobFailures.of(view.objects).report_failed_jobs(view.cluster),
         left_out=len(shared.left_out),
         waiting_placed=len(waiting_pods & placed.keys()),
         still_waiting=tuple(sorted(waiting_pods & (all_pods - placed.keys()))),
@@ -326,7 +328,7 @@ def _iter_workload_outages(simulation: Simulation, evicted: Iterable[EvictedPod]
     Pods that were already being deleted do not count as lost. Pods without a workload are left out.
     """
     displaced_pods = select_displaced_pods(evicted)
-    affected = {eviction.workload for eviction in displaced_pods if not eviction.workload.startswith("Pod ")}
+    affected = {eviction.workload for eviction in displaced_pods if Owner.parse(eviction.workload).kind != "Pod"}
     if not affected:
         return
     view = simulation.view
@@ -434,7 +436,7 @@ def carry_out_changes(
     enable_pod_recreation(simulation, scaled_down)
     outcomes = roll_out(rollouts, simulation, [position_by_key[key] for key in shared.pending_pods], done)
     if not simulation.interrupted:  # members of gangs come back once nothing else moves
-        victims = [victim for victim in describe_victims(outcomes) if victim not in scaled_down]
+        victims = [victim for victim in list_victims(outcomes) if victim not in scaled_down]
         outcomes += simulation.schedule(recreate_gone_pods(simulation, victims))
     return CarriedOutChanges(simulation, rollouts, outcomes)
 
@@ -614,7 +616,7 @@ class _QueuedWorkloads(NamedTuple):
     """Without the pods that Kueue preempts, and with those that it starts."""
     workloads: list[Struct]
     outlooks: Mapping[Owner, JobOutlook] = MappingProxyType({})
-    """What Kueue does with the jobs without a Workload."""
+    """Kueue's predicted decisions about the jobs without a Workload."""
     entries: tuple[WaitingElsewhere, ...] = ()
     """The reports on these jobs, and on the Workloads that wait already."""
     flavors: Mapping[str, str] = MappingProxyType({})

@@ -39,7 +39,7 @@ class FollowedStep(Document, frozen=True, omit_defaults=True):
     gated: str = ""
     """The plugin that gates the pod."""
     gone: bool = False
-    """Whether the pod was preempted before its turn."""
+    """True if the pod was preempted before its turn."""
     error: str = ""
     """The error of a plugin, or that no profile serves the pod."""
 
@@ -133,7 +133,7 @@ class FollowedRollout(Report, frozen=True):
     extended: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
-    """Whether unread data could change the answer, or no placement could be compared."""
+    """True if unread data could change the answer, or no placement could be compared."""
     interrupted: bool = False
     search_start: SearchStart | None = None
     kind: str = "FollowedRollout"

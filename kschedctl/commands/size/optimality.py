@@ -37,7 +37,7 @@ class TriedSet(NamedTuple):
 
     counts: Counts
     takes_all: bool | None
-    """Whether all pods got a node; None if there was no time left."""
+    """True if all pods got a node; None if there was no time left."""
 
 
 def try_set(search: SetSearch, task: SearchTask) -> TriedSet:
@@ -70,7 +70,7 @@ class OptimalityCheck:
 
     @property
     def has_refuted_all(self) -> bool:
-        """Whether no set that costs less than the best one takes all pods."""
+        """True if no set that costs less than the best one takes all pods."""
         return self.first_open == self._end
 
     def refute_cheaper_sets(self) -> None:

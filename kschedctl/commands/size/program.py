@@ -41,7 +41,7 @@ PER_POD_LABELS = (
 
 
 class Cut(NamedTuple):
-    """A condition that every set of nodes satisfies: its nodes must together be worth enough."""
+    """A condition that every set of nodes satisfies: the total worth of its nodes reaches a minimum."""
 
     worth: Table
     """The worth of a node of each shape, (S,)."""
@@ -78,9 +78,9 @@ class PackingProgram:
     requested: npt.NDArray[np.int64]
     """The amounts that a pod requests, (G, R)."""
     takes: Bools
-    """Whether each shape takes a pod of each group, (G, S)."""
+    """A mask (G, S): True if the node shape takes a pod of the group."""
     apart: Bools
-    """Whether no two pods of a group may share a node, (G,)."""
+    """A mask (G,) of the groups of which no two pods may share a node."""
     group_of: Mapping[str, int]
     """The group of each pod."""
     always_requested: Sequence[int] = ()

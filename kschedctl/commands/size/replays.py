@@ -47,7 +47,7 @@ class NodeSets:
     """The cluster without nodes, with all pods to place."""
     shapes: Mapping[str, NodeShape]
     zone_loss: bool = False
-    """Whether sets are also replayed after the loss of each zone."""
+    """True if sets are also replayed after the loss of each zone."""
     unknown: Sequence[UnknownKind] = ()
     """Unread kinds that the latest replay depends on."""
     _replayed: dict[FrozenCounts, WaitingPods] = field(default_factory=dict)

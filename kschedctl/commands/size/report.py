@@ -68,7 +68,7 @@ class NodeSizing(Report, frozen=True):
     proven: float = 0
     """A higher lower bound, proved by replays of all cheaper sets."""
     cheapest: bool = False
-    """Whether replays proved that no cheaper set takes all pods, with the nodes of a shape alternating between
+    """True if replays proved that no cheaper set takes all pods, with the nodes of a shape alternating between
     zones.
     """
     refuted: int = 0
@@ -86,7 +86,7 @@ class NodeSizing(Report, frozen=True):
     nodes_to_keep: dict[str, tuple[str, ...]] = {}
     """Node of the cluster -> pods in `loses_node` that are bound to it by its hostname, such as by a local volume."""
     hints: tuple[str, ...] = ()
-    """What the nodes of instance types lack for the pods that get no node."""
+    """The resources or labels that nodes of instance types lack for the pods that get no node."""
     not_created: tuple[NotCreated, ...] = ()
     """Pods of manifests that the API server would deny."""
     tried: int = 0
@@ -94,11 +94,11 @@ class NodeSizing(Report, frozen=True):
     candidates: int = 0
     """The number of starting sets."""
     complete: bool = True
-    """Whether all starting sets were searched to the end."""
+    """True if all starting sets were searched to the end."""
     solver: bool = False
-    """Whether a solver proposed the sets."""
+    """True if a solver proposed the sets."""
     zone_loss: bool = False
-    """Whether all pods also get nodes after the loss of any zone."""
+    """True if all pods also get nodes after the loss of any zone."""
     scale: float = 1
     doubts: tuple[str, ...] = ()
     not_replayed: tuple[str, ...] = ()
@@ -116,7 +116,7 @@ class NodeSizing(Report, frozen=True):
 
     @property
     def good(self) -> bool:
-        """Whether all pods are created and get a node."""
+        """True if all pods are created and get a node."""
         has_failures = bool(self.never or self.not_created)
         has_enough_nodes = bool(self.nodes) or not self.pods
         return has_enough_nodes and not has_failures
@@ -151,19 +151,18 @@ class NodeSizing(Report, frozen=True):
         else:
             cost = f" for {format_price(self.price)} an hour"
             lower_bound = format_price(self.bound)
-        takes = "takes" if self.nodes == 1 else "take"
         if self.homeless:
             taken_pods = f"{self.pods - self.homeless:,} of {counted(self.pods, 'pod')}"
-        node_set = f"{counted(self.nodes, 'node')}{cost} {takes} {taken_pods}"
+        node_set = f"{counted(self.nodes, 'node')}{cost} can run {taken_pods}"
         if self.leaves_out_placeable_pods:  # the bound is for more pods, so that the set may be below it
             minimum = counted(int(self.bound), "node") if self.price is None else f"{lower_bound} an hour"
             fitting_pods = f"the {counted(self.bound_pods, 'pod')} that fit on an empty node"
-            return f"{node_set}; {fitting_pods} need at least {minimum}, judged by requests alone"
-        return f"{node_set}; at least {lower_bound}, judged by requests alone{self._describe_gap_to_bound()}"
+            return f"{node_set}; by their requests alone, {fitting_pods} need at least {minimum}"
+        return f"{node_set}; their requests alone need at least {lower_bound}{self._describe_gap_to_bound()}"
 
     @property
     def leaves_out_placeable_pods(self) -> bool:
-        """Whether the best set leaves out pods that would fit on some node, because the search ended early."""
+        """True if the best set leaves out pods that would fit on some node, because the search ended early."""
         return self.pods - self.homeless < self.bound_pods
 
     @property

@@ -51,7 +51,7 @@ class SearchTask(NamedTuple):
 
     @property
     def is_late(self) -> bool:
-        """Whether the time is up."""
+        """True if the time is up."""
         return time.time() > self.until
 
 
@@ -62,7 +62,7 @@ class SearchedSet(NamedTuple):
     homeless: Mapping[str, str] | None = None
     """The pods without a node and kube-scheduler's messages, None if there was no time to place all other pods."""
     complete: bool = True
-    """Whether the search had time to finish."""
+    """True if the search had time to finish."""
     unknown: Unknown = ()
     grown_from: Counts | None = None
     """The starting set."""

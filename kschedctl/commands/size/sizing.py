@@ -172,7 +172,7 @@ class _Sizing:
     proven: float = 0.0
     """A lower bound on the cost of any set, from replays."""
     is_optimal: bool = False
-    """Whether replays refuted all cheaper sets."""
+    """True if replays refuted all cheaper sets."""
     refuted: int = 0
     """The number of refuted sets."""
     starts: int = 0
@@ -197,7 +197,7 @@ class _Sizing:
 
     @property
     def uses_prices(self) -> bool:
-        """Whether sets are compared by price: all prices are known and the user did not ask for the fewest nodes."""
+        """True if sets are compared by price: all prices are known and the user did not ask for the fewest nodes."""
         if self.criteria.by_nodes:
             return False
         return all(price is not None for shape in self.shapes.values() for price in shape.prices.values())

@@ -32,7 +32,7 @@ class SnapshotReport(RootDocument, frozen=True):
     """Names that an anonymized snapshot keeps."""
     feature_gates: dict[str, bool] = msgspec.field(default_factory=dict)
     configured: bool = False
-    """Whether the snapshot contains a scheduler configuration."""
+    """True if the snapshot contains a scheduler configuration."""
     unread: dict[str, str] = msgspec.field(default_factory=dict)
     """Kind that could not be read -> the reason."""
     server: str = ""

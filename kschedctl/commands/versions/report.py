@@ -43,11 +43,11 @@ class VersionChange(Document, frozen=True):
     opposite. None for other changes.
     """
     is_removed: bool = False
-    """Whether the feature gate no longer exists, so that a configuration that names it is rejected."""
+    """True if the feature gate no longer exists, so that a configuration that names it is rejected."""
     upstream: str = ""
     """Upstream's change, if it is known."""
     basis: Basis = "answers"
-    """How the change is known: from answers of real schedulers, from source code or from release notes."""
+    """The evidence for the change: answers of real schedulers, source code or release notes."""
 
 
 class VersionChanges(Report, frozen=True):
@@ -108,7 +108,10 @@ class VersionChanges(Report, frozen=True):
         return tuple(f"{_name_switch(change)} ({change.switched})" for change in switched)
 
     def iter_consequences(self) -> Iterator[str]:
-        """Yield the consequences of an upgrade between the compared versions, the most important first."""
+        """Yield sentences on what an upgrade between the versions changes, the most important first.
+
+        These are features switched by default, removed gates, and changed rules. Kinds without changes are left out.
+        """
         for on, word in ((True, "on"), (False, "off")):
             switched = self.list_switched_features(on=on)
             if switched:

@@ -231,7 +231,7 @@ class LaterState(NamedTuple):
     """The state of a pod at the second moment."""
 
     ended: str
-    """Why the pod no longer waits, or an empty string."""
+    """The reason why the pod no longer waits, or an empty string."""
     tried: RejectedPod | None = None
     """The attempt to schedule the pod if it still waits."""
     fits: tuple[str, ...] = ()

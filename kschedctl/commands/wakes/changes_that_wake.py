@@ -159,7 +159,7 @@ class WakeQuery(NamedTuple):
     view: Fork
     gates: FeatureGates
     gated: bool = False
-    """Whether the plugin gates the pod, so that the pod is not tried at all."""
+    """True if the plugin gates the pod, so that the pod is not tried at all."""
 
 
 FREEING = {NODE: ActionType.DELETE, POD: ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN}

@@ -53,7 +53,7 @@ POP_FROM_BACKOFF_GATE = "SchedulerPopFromBackoffQ"
 UNSCHEDULABLE, BACKOFF, ACTIVE, NONE = "unschedulable", "backoff", "active", ""
 """The queues of the scheduler. A pod that fits soon leaves them, so that it counts as being in none."""
 EFFECTS_WHEN_FITTING = {effect: affects for effect, affects in WHEN_SCHEDULABLE.items() if affects == VERDICT}
-"""How unread kinds affect the answer about a pod that fits. Which node is best does not matter."""
+"""The effects of unread kinds on the answer about a pod that fits. Which node is best does not matter."""
 
 
 class RejectedPod(NamedTuple):
@@ -71,7 +71,7 @@ class RejectedPod(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """Whether the pod gets a node, together with the pods of its group if it has one."""
+        """True if the pod gets a node, together with the pods of its group if it has one."""
         if self.pod_group is not None:
             return is_placed(self.pod_group, self.info.pod)
         cycle = self.attempt.cycle

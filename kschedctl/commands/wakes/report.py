@@ -20,7 +20,7 @@ from kschedctl.scheduler.framework.events import join_words
 from kschedctl.text.counts import agreeing, counted, negate_scope
 
 FLUSH = "otherwise it is retried after five minutes (podMaxInUnschedulablePodsDuration)"
-NO_FLUSH = "otherwise it is never tried"
+NO_FLUSH = "until then, the scheduler does not try the pod"
 UNSCHEDULABLE = "unschedulable"
 """The part of the queue in which pods wait for an event."""
 
@@ -114,7 +114,7 @@ class WakeUpsOfMany(Report, frozen=True):
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False
-    """Whether the user interrupted, so that pods are missing."""
+    """True if the user interrupted, so that pods are missing."""
     kind: str = "WakeUpsOfMany"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -163,7 +163,7 @@ class Wakes(Report, frozen=True):
     after: str
     """The pod's queue after the change; also empty if the change deletes the pod."""
     moved: bool
-    """Whether the pod left its queue."""
+    """True if the pod left its queue."""
     change: str = ""
     """A description of the change."""
     message: str | None = None
@@ -181,7 +181,7 @@ class Wakes(Report, frozen=True):
 
     @property
     def woken(self) -> bool:
-        """Whether the scheduler retries the pod."""
+        """True if the scheduler retries the pod."""
         return self.moved and bool(self.after)
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -221,7 +221,7 @@ class WakesOfMany(Report, frozen=True):
     not_created: tuple[NotCreated, ...] = ()
     """Workloads whose pods cannot be created, so that no scheduler sees them."""
     interrupted: bool = False
-    """Whether the user interrupted, so that answers are missing."""
+    """True if the user interrupted, so that answers are missing."""
     kind: str = "WakesOfMany"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -267,7 +267,7 @@ class PodBetween(Document, frozen=True):
     fits: tuple[str, ...] = ()
     """The nodes on which the pod fits at the second moment."""
     missed: bool = False
-    """Whether the pod fits but no change woke it, so that it waits for the flush of unschedulable pods."""
+    """True if the pod fits but no change woke it, so that it waits for the flush of unschedulable pods."""
     ended: str = ""
     """The reason why the pod no longer waits at the second moment."""
     waking_changes: int = 0

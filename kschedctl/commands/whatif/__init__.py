@@ -154,7 +154,7 @@ class ScenarioRun:
     admitted: set[str] = field(default_factory=set)
     """Recreated pods that went through admission."""
     replays_time_before_deletion: bool = True
-    """Whether to find the pods that wait or run late until failed nodes are deleted."""
+    """True to find the pods that wait or run late until failed nodes are deleted."""
     restarted: set[str] = field(default_factory=set)
     """The pods that were displaced or preempted in some step and recreated."""
     unplaced_by_step: list[list[str]] = field(default_factory=list)
@@ -428,7 +428,10 @@ class ScenarioRun:
 
 
 def _add_cause(change: PodChange, view: Fork) -> PodChange:
-    """Add to the change of a newly pending pod that one of its volumes can be used only from some nodes."""
+    """Return the change with a cause if one of the pod's volumes can be used only from some nodes.
+
+    Only the change of a newly pending pod gets a cause.
+    """
     if change.change != "NewlyPending":
         return change
     pod = view.pods.objects[view.pods.index[change.pod]]
@@ -472,11 +475,11 @@ class Question:
     in_full: Mapping[int, int] = field(default_factory=dict)
     """Seed -> the number of kinds of newly pending pods that are explained node by node."""
     replays_time_before_deletion: bool = True
-    """Whether to find the pods that wait or run late until failed nodes are deleted."""
+    """True to find the pods that wait or run late until failed nodes are deleted."""
 
     @property
     def compares_versions(self) -> bool:
-        """Whether two versions of kube-scheduler are compared."""
+        """True if two versions of kube-scheduler are compared."""
         return any("kube_version" in settings for settings in self.settings.values())
 
     def build_clusters(self) -> list[Cluster]:

@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 from msgspec.structs import replace
 
+from kschedctl.api.ownership import Owner
 from kschedctl.commands.explain.pending_report import ExplainedPods
 from kschedctl.reports.columns import Column, CsvTable, to_csv_table
 from kschedctl.reports.document import Document
@@ -48,7 +49,7 @@ _FATES: Mapping[str, str] = {
     EvictionFate.PENDING: "then pending",
     EvictionFate.LOST: "lost for good",
 }
-"""What happens to a pod that is preempted before the first step, in words."""
+"""The fate of a pod that is preempted before the first step, in words."""
 BLOCKED = "Blocked"
 """The verdict if a drain cannot be completed, and the key of the number of pods that do not leave."""
 NUMBERS_OVER_RUNS = {BLOCKED: "cannot leave drained nodes", **CHANGES}
@@ -97,11 +98,11 @@ class PodChange(Document, frozen=True):
     message: Annotated[str, Column(csv_only=True)] = ""
     """The scheduler's message if the pod waits."""
     cause: Annotated[str, Column(csv_only=True)] = ""
-    """What the message of a newly pending pod does not name, such as a volume that can be used only in one zone."""
+    """A cause that a newly pending pod's message does not name, such as a volume that one zone only can use."""
     because: Annotated[tuple[str, ...], Column("because of", every=True)] = ()
     """The version changes that cause the change."""
     lost: Annotated[bool, Column(csv_only=True)] = False
-    """Whether the pod is gone for good: no controller recreates it, and it was not being deleted anyway."""
+    """True if the pod is gone for good: no controller recreates it, and it was not being deleted anyway."""
 
     @property
     def outcome(self) -> str:
@@ -222,7 +223,7 @@ class WhatIf(Report, frozen=True):
     steps_before: tuple[StepReport, ...] = ()
     """The steps under the first of the two schedulers, if two are compared. `steps` are under the second."""
     unverified: str = ""
-    """Which compared version is replayed from its sources only, and how many of its changes are not replayed."""
+    """The compared version that is replayed from its sources only, with the number of its changes not replayed."""
     down_nodes: tuple[DownNode, ...] = ()
     """The drained nodes that are unreachable or not ready, and whose pods stay Terminating."""
     pinned_volumes: tuple[PinnedVolume, ...] = ()
@@ -385,9 +386,12 @@ class WhatIf(Report, frozen=True):
         )
 
     def _describe_restarted_pods(self) -> tuple[str, ...]:
-        """Return a text that names the pods that are restarted on the same node, those of StatefulSets first."""
+        """Return a text that names the pods that are restarted on the same node, those of StatefulSets first.
+
+        Return () if no pod is restarted.
+        """
         restarted = [change for change in self.changes if change.change == "Restarted"]
-        restarted.sort(key=lambda change: not change.workload.startswith("StatefulSet "))
+        restarted.sort(key=lambda change: Owner.parse(change.workload).kind != "StatefulSet")
         pods = first_few([change.pod for change in restarted])
         return (f"restarted on the same node: {pods}",) if restarted else ()
 

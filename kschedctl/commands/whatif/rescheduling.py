@@ -134,7 +134,7 @@ class ChangeAttribution:
     version_changes: tuple[VersionChange, ...]
     progress: Progress
     skip_search: bool
-    """Whether to skip the search for causes."""
+    """True to skip the search for causes."""
     interrupted: bool = False
     _known_sets: list[Names] = field(default_factory=list)
     _probes: dict[Names, _SchedulerProbe] = field(default_factory=dict)

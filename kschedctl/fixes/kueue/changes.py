@@ -29,7 +29,7 @@ class ObjectPatch(NamedTuple):
     """The object; its namespace is empty if the kind has none."""
     operations: tuple[Operation, ...]
     anew: bool = False
-    """Whether the object has to be deleted and created again, because the changed field is immutable."""
+    """True if the object has to be deleted and created again, because the changed field is immutable."""
 
     @property
     def command(self) -> str:
@@ -117,7 +117,7 @@ def build_metadata_patch(owner: Owner, field: str, key: str, value: str) -> Obje
 
 
 def build_workload_target(workload: KueueWorkload) -> Owner:
-    """Return the reference to a Workload of Kueue that patches of it have as their target."""
+    """Return the reference by which patches name a Workload of Kueue as their target."""
     return Owner(WORKLOAD, workload.metadata.namespace, workload.metadata.name)
 
 

@@ -59,7 +59,7 @@ class Fix:
 
     kind: FixKind
     target: Hashable
-    """What is changed and to what; changes of the same kind and target are equal."""
+    """The changed object or field, with its new value. Changes of one kind with equal targets are equal."""
     text: str
     """The change as an imperative clause."""
     by: By
@@ -77,7 +77,7 @@ class Fix:
     cordoned_node: str = ""
     """The node that the commands cordon while a pod leaves, and uncordon at their end; empty if there is none."""
     price: Price | None = None
-    """What the change costs those concerned; None for the price of its kind."""
+    """The cost of the change for those affected; None for the usual price of its kind."""
     with_node_count: Callable[[int], Fix] | None = None
     """Returns the fix with this number of nodes instead of one, if it adds a node."""
     needs_special_node: Callable[[PodInfo], bool] | None = None
@@ -85,7 +85,7 @@ class Fix:
     have devices that most nodes lack. None for other fixes.
     """
     larger_amounts: Mapping[str, int] = field(default_factory=dict)
-    """What each added node offers of the resources of which its model has too little, in milli-CPUs for cpu."""
+    """Each added node's amounts of the resources that its model is short of, in milli-CPUs for cpu."""
     with_room_for: Callable[[Sequence[PodInfo]], Fix | None] | None = None
     """Returns the fix with a node that is large enough for these pods, too, or None if no machine is so large. None
     unless the fix adds a larger node.
@@ -93,9 +93,9 @@ class Fix:
     remaining_replicas: int | None = None
     """The number of replicas that the workload keeps, if the fix scales it down."""
     deletes_claims: bool | None = False
-    """Whether the claims of the replicas that the fix removes are deleted with them; None if this is not known."""
+    """True if the claims of the replicas that the fix removes are deleted with them; None if this is not known."""
     check_first: str = ""
-    """What to find out before running the commands, as a clause; empty if there is nothing."""
+    """A clause about what to find out before running the commands; empty if there is nothing."""
     needs_values: tuple[str, ...] = ()
     """Names of the fields whose values only the user knows."""
     manifests: tuple[JsonObject, ...] = ()

@@ -140,11 +140,11 @@ class PluginRemedies(NamedTuple):
     clears_with: str = ""
     """A word shared by plugins whose rejections one change may clear together; empty for this plugin alone."""
     indirect: bool = False
-    """Whether changes for other plugins may also clear its rejections."""
+    """True if changes for other plugins may also clear its rejections."""
     facts_reveal_every_effect: bool = False
-    """Whether an unchanged fact shows that a change had no effect."""
+    """True if an unchanged fact shows that a change had no effect."""
     columns: Callable[[Cycle], Iterable[Ints]] = _iter_no_columns
-    """Yields columns (N,) that tell rejected nodes apart beyond the reasons."""
+    """Returns columns (N,) that tell rejected nodes apart beyond the reasons."""
 
 
 NO_REMEDIES = PluginRemedies()

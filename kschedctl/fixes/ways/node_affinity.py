@@ -57,7 +57,7 @@ class LocatedRequirement(NamedTuple):
     term: int
     """The index of the required term that contains it."""
     field: bool
-    """Whether it is one of the term's matchFields rather than its matchExpressions."""
+    """True if it is one of the term's matchFields rather than its matchExpressions."""
     requirement: SelectorRequirement
     """The requirement as the pod's spec has it."""
 

@@ -38,7 +38,7 @@ TOPOLOGIES = ("topology.kubernetes.io/zone", HOSTNAME)
 ROLE_VALUES = ("", "true", "yes", "enabled")
 """Values of labels that give nodes a role. Labels with other values describe a node."""
 KEY_SIMILARITY = 0.8
-"""How similar a label key must be to stand for an unknown one, from 0 to 1. Keys are longer than values."""
+"""The minimum similarity (0 to 1) at which a label key stands for an unknown key. Keys are longer than values."""
 MIN_LENGTH = 3
 """Minimum length of a word that may be an abbreviation or have swapped letters."""
 ANYWHERE = "the pod may be placed on nodes that its current rules exclude"

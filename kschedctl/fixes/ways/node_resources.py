@@ -197,7 +197,7 @@ def iter_max_pods_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iter
 REVERT = 5
 """The cost of reverting a resize."""
 MOST_REVERTED = 3
-"""How many resizes on a node are proposed for reverting."""
+"""The maximum number of resizes on a node that are proposed for reverting."""
 
 
 def iter_resize_revert_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iterator[Fix]:

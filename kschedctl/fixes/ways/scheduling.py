@@ -23,7 +23,7 @@ AGENT_CLASS_NAME, AGENT_CLASS_VALUE = "node-agents", 1_000_000
 OUTRANKS = "the pod may preempt pods of lower priority"
 SYSTEM_PREFIX = "system-"
 COST_PER_RANK = 5
-"""How much more a PriorityClass costs than the next lower one."""
+"""The additional cost of a PriorityClass compared with the next lower one."""
 
 
 def iter_scheduler_name_fixes(trial_node: TrialNode) -> Iterator[Fix]:

@@ -404,9 +404,9 @@ class PlacementResult(NamedTuple):
     number: int
     """The number of pods that found a node."""
     shortage: str = ""
-    """Why usable nodes do not take the next pod, or "" if none of them rejects it only for its requests."""
+    """The reason why usable nodes do not take the next pod, or "" if none rejects it only for its requests."""
     preempts: bool = False
-    """Whether the next pod could be placed by preemption."""
+    """True if the next pod could be placed by preemption."""
 
 
 def place_additional_pods(facts: ClusterFacts, pod_counts: Mapping[Workload, int]) -> dict[Workload, PlacementResult]:

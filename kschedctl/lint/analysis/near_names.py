@@ -24,7 +24,7 @@ _WORDS = frozenset(_COMMON_WORDS.split())
 """Common words that differ from others in few letters, and so are meant if they are written."""
 _SEPARATORS = re.compile("[-._/]")
 _MAX_SLIPS = 2
-"""How many letters longer or shorter a name may be. Up to twice as many letters may occur in only one of two names."""
+"""The maximum difference of names in length. Twice as many letters may occur in only one of two names."""
 _MIN_LENGTH = 3
 """Shorter words do not count as misspelt."""
 _SHORT_WORD = 4

@@ -46,7 +46,7 @@ class AllowedValues:
     excluded: frozenset[str] = frozenset()
     """Values that are not allowed."""
     present: bool | None = None
-    """Whether the label must exist (True) or must not exist (False)."""
+    """True if the label must exist, False if it must not."""
     above: int | None = None
     """The exclusive lower bound."""
     below: int | None = None

@@ -63,9 +63,9 @@ class RequiredTerm(NamedTuple):
     """The namespaces that the term names, or else the workload's own."""
     namespace_selector: Selector
     selects_itself: bool
-    """Whether the term matches the workload's own pods."""
+    """True if the term matches the workload's own pods."""
     matches_all_revisions: bool
-    """Whether the term matches the pods of all revisions of the workload."""
+    """True if the term matches the pods of all revisions of the workload."""
 
     def list_namespaces(self, labels_by_namespace: Mapping[str, Mapping[str, str]]) -> frozenset[str]:
         """Return the namespaces named by the term or matched by its namespaceSelector.
@@ -206,7 +206,7 @@ class ClaimSpec(NamedTuple):
     path: Path
     """The path of the spec in the object."""
     is_class_given: bool
-    """Whether the spec has a storageClassName, which may be empty."""
+    """True if the spec has a storageClassName, which may be empty."""
 
 
 def iter_unbound_claim_specs(

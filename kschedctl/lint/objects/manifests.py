@@ -46,7 +46,7 @@ class TypedObject(NamedTuple, Generic[T]):
     """An object with its typed fields."""
 
     subject: Subject
-    """What a problem with the object refers to."""
+    """The subject to which problems with the object refer."""
     value: T
     """The object as a struct."""
 

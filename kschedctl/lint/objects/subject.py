@@ -48,7 +48,7 @@ class Subject:
     document: JsonObject = field(default_factory=dict)
     """The manifest; empty for an object read from a cluster."""
     location: Location | None = None
-    """Where the manifest was read; None for an object read from a cluster."""
+    """The place at which the manifest was read; None for an object read from a cluster."""
 
     def __str__(self) -> str:
         name = f"{self.namespace}/{self.name}" if self.namespace else self.name

@@ -43,9 +43,9 @@ class AppliedSet(NamedTuple):
 
     name: str
     closed: bool = False
-    """Whether the set is a complete list of objects, none of which is an alternative of another one."""
+    """True if the set is a complete list of objects, none of which is an alternative of another one."""
     loose: bool = False
-    """Whether the set is only a guess.
+    """True if the set is only a guess.
 
     Two folders side by side then go together only if objects of both name a namespace.
     """

@@ -76,11 +76,11 @@ class Workload:
     """Path of the pod template in the object."""
     annotations: JsonObject = field(default_factory=dict)
     owned: bool = False
-    """Whether a controller owns the object."""
+    """True if a controller owns the object."""
     disk_volumes: Mapping[int, str] = field(default_factory=dict)
     """Index -> name of each emptyDir volume that is not in memory."""
     strategy: UpdateStrategy = field(default_factory=UpdateStrategy)
-    """How a Deployment replaces its pods."""
+    """A Deployment's strategy for replacing its pods."""
     spec_path: Path | None = None
     """Path of the pod's spec in a custom resource without a pod template."""
     custom_kind: str = ""
@@ -279,7 +279,7 @@ class InvalidFieldError(Exception):
         super().__init__(f"{format_path(path)}: {what}" if path else what)
         self.path, self.what = path, what
         self.fix = fix
-        """How to correct the field; empty if only the message says it."""
+        """The correction of the field; empty if only the message says it."""
 
 
 def convert_field(base_path: Path, value: object, into: type[T]) -> T:

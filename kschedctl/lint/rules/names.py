@@ -33,7 +33,7 @@ _BUILTIN_NAMES = {
 _MAX_COMPARED = 500
 """With more names of one kind, no misspellings are searched for."""
 _WHY_PENDING = "The pods stay Pending until the object is created."
-_WHY_DENIED = "Admission denies the pods: the controller keeps retrying, and no pod starts."
+_WHY_DENIED = "The API server denies the pods: the controller keeps retrying, and no pod starts."
 _CORRECT_NAME = "Correct the name"
 
 
@@ -353,7 +353,7 @@ class _NamespaceReference(NamedTuple):
     path: Path
     name: str
     is_needed: bool
-    """Whether pods are not created or not scheduled unless the namespace exists."""
+    """True if pods are not created or not scheduled unless the namespace exists."""
 
 
 def find_uncreated_namespaces(context: LintContext) -> Iterator[Problem]:

@@ -113,7 +113,7 @@ class FlavorAttempt:
     reasons: list[str] = field(default_factory=list)
     borrowing: int = 0
     preemption: PreemptionMode | None = None
-    """What preemption would do, or None if the flavor fits or cannot fit."""
+    """The mode in which preemption would run, or None if the flavor fits or cannot fit."""
     no_fit_reason: NoFitReason = NoFitReason.NONE
 
     def __str__(self) -> str:

@@ -55,7 +55,7 @@ class ClusterQueueSettings:
     """The flavors for which each admission check is required."""
     is_stopped: bool
     is_strict: bool
-    """Whether the queueing strategy is StrictFIFO."""
+    """True if the queueing strategy is StrictFIFO."""
     weight: float
 
     def find_resource_group(self, resource: str) -> ResourceGroup | None:

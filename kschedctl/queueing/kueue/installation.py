@@ -29,7 +29,7 @@ class KueueInstallation(NamedTuple):
     configuration: JsonObject = {}  # noqa: RUF012 - never changed
     """Kueue's Configuration, empty for the defaults."""
     doubt: str = ""
-    """How the cluster's Kueue differs from the replayed one, or ""."""
+    """The difference between the cluster's Kueue and the replayed one, or ""."""
 
 
 def detect_installation(cluster: Cluster) -> KueueInstallation:

@@ -75,9 +75,9 @@ class PriorityClasses:
     workload_classes: Sequence[WorkloadPriorityClass] = ()
     pod_classes: Sequence[PriorityClass] = ()
     uses_default_workload_class: bool = True
-    """Whether the WorkloadPriorityClass ``default`` is the class of jobs that name none."""
+    """True if the WorkloadPriorityClass ``default`` is the class of jobs that name none."""
     are_pod_classes_known: bool = True
-    """Whether all PriorityClasses were read. An unknown class counts as priority 0 if they were not."""
+    """True if all PriorityClasses were read. An unknown class counts as priority 0 if they were not."""
 
     @classmethod
     def from_cluster(cls, cluster: Cluster, gates: FeatureGates) -> PriorityClasses:

@@ -59,7 +59,7 @@ class FlavorQuota(NamedTuple):
 
     free: int
     capacity: int
-    """What could be used if nothing else was."""
+    """The amount that could be used if nothing else were used."""
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class WorkloadOutlook:
     position: QueuePosition | None = None
     """None if it is in no queue."""
     message: str = ""
-    """What Kueue's scheduler says when it first tries the Workload, or ""."""
+    """The message of Kueue's scheduler when it first tries the Workload, or ""."""
     victims: list[str] = field(default_factory=list)
     """The Workloads that are preempted for it."""
     admission: QuotaAdmission | None = None
@@ -78,7 +78,7 @@ class WorkloadOutlook:
     admitted_in: int = 0
     """The number of the cycle in which it gets quota, 0 for none."""
     is_undecided: bool = False
-    """Whether the replay stopped early, before it was known whether the Workload gets quota."""
+    """True if the replay stopped early, before it was known whether the Workload gets quota."""
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from enum import Enum
 from kschedctl.queueing.kueue.cluster_queues import ClusterQueueSettings
 from kschedctl.queueing.kueue.conditions import ConditionType
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
-from kschedctl.queueing.kueue.workloads import WorkloadInfo, WorkloadState, get_queue_time
+from kschedctl.queueing.kueue.workloads import WorkloadInfo, WorkloadState, get_queue_order_time
 
 
 class RequeueReason(Enum):
@@ -48,7 +48,7 @@ class PendingQueue:
         self.preemptor = ""
         """The Workload that waits for its own preemptions, or ""."""
         self._pop_cycle = 0
-        """How often ``pop_next_workload`` was called, which is once in each cycle."""
+        """The number of calls of ``pop_next_workload``, one in each cycle."""
         self._moved_in_cycle = -1
         """The value of ``_pop_cycle`` when inadmissible Workloads were last moved back, or -1."""
 
@@ -67,7 +67,7 @@ class PendingQueue:
         return (
             not waits_for_own_preemptions,
             -workload.priority,
-            get_queue_time(workload, self.gates),
+            get_queue_order_time(workload, self.gates),
             workload.uid,
         )
 

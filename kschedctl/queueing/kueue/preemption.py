@@ -157,7 +157,7 @@ class _Origin(NamedTuple):
     ancestor: CohortNode
     """The lowest cohort that the two share."""
     has_advantage: bool
-    """Whether the quota of the preemptor's branch below the cohort covers the request."""
+    """True if the quota of the preemptor's branch below the cohort covers the request."""
 
 
 class _CandidateList:

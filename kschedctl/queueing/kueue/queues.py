@@ -45,7 +45,7 @@ class ReplaySettings:
     fair_strategies: Sequence[str] | None
     """The preemption strategies of fair sharing, or None without fair sharing."""
     keeps_former_admission: bool
-    """Whether an evicted Workload keeps its former admission, as with the fake API server of upstream's tests.
+    """True if an evicted Workload keeps its former admission, as with the fake API server of upstream's tests.
 
     The scheduler then tries the same flavors again without looking at their quota. A real API server removes it.
     """
@@ -122,7 +122,7 @@ class Queues:
     _infos: dict[str, WorkloadInfo] = field(default_factory=dict)
     """The last WorkloadInfo that was built for each Workload, with its requests and usage."""
     _pod_set_errors: dict[tuple[str, bool], _PodSetError] = field(default_factory=dict)
-    """What makes each Workload's pod sets inadmissible, by namespace and name and whether they are adjusted."""
+    """The errors that make Workloads' pod sets inadmissible, by key and by whether the pod sets are adjusted."""
     _released: dict[str, None] = field(default_factory=dict)
     """ClusterQueues in whose cohorts quota was released."""
 

@@ -42,13 +42,13 @@ class KueueCycle(Document, frozen=True):
     order: list[str]
     """The Workloads in the order in which they were processed."""
     requeued: dict[str, dict[str, Any]]
-    """How each Workload that was not admitted went back into its queue."""
+    """The reason with which each Workload that was not admitted went back into its queue."""
     workloads: dict[str, dict[str, Any]]
     """The state of each Workload that the scheduler changed."""
     events: dict[str, list[dict[str, str]]]
-    """What the scheduler recorded."""
+    """The events that the scheduler recorded."""
     controller_events: dict[str, list[dict[str, str]]]
-    """What the Workload controller recorded afterwards."""
+    """The events that the Workload controller recorded afterwards."""
     heap: dict[str, list[str]]
     """The Workloads that will be tried, by ClusterQueue."""
     inadmissible: dict[str, list[str]]
@@ -72,7 +72,7 @@ class KueueFinal(Document, frozen=True):
     heap: dict[str, list[str]]
     inadmissible: dict[str, list[str]]
     more_heads: bool
-    """Whether Workloads are left that further cycles would try."""
+    """True if Workloads are left that further cycles would try."""
 
 
 class KueueAdmissionReport(PlainReport, frozen=True):

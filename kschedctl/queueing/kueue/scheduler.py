@@ -36,7 +36,7 @@ from kschedctl.queueing.kueue.workloads import (
     WorkloadInfo,
     WorkloadState,
     WorkloadUsage,
-    get_queue_time,
+    get_queue_order_time,
     get_wait_start,
     mark_workload_evicted,
     release_quota,
@@ -106,7 +106,7 @@ class _Head(NamedTuple):
 
     info: WorkloadInfo
     is_preemptor: bool
-    """Whether the Workload waits for preemptions that it requested."""
+    """True if the Workload waits for preemptions that it requested."""
 
 
 class _Rejection(NamedTuple):
@@ -404,7 +404,7 @@ class AdmissionScheduler:
             prefers_preemptors and not entry.is_preemptor,
             entry.assignment.borrowing,
             -entry.workload.priority if by_priority else 0,
-            get_queue_time(entry.workload, self._gates),
+            get_queue_order_time(entry.workload, self._gates),
         )
 
     def is_entry_before(self, a: _Entry, b: _Entry) -> bool:
@@ -414,7 +414,7 @@ class AdmissionScheduler:
         """
         if Gate.PRIORITY_SORTING_WITHIN_COHORT in self._gates and a.workload.priority != b.workload.priority:
             return a.workload.priority > b.workload.priority
-        return get_queue_time(a.workload, self._gates) < get_queue_time(b.workload, self._gates)
+        return get_queue_order_time(a.workload, self._gates) < get_queue_order_time(b.workload, self._gates)
 
     def compute_usage(self, entry: _Entry) -> WorkloadUsage:
         """Return the quota and the topology capacity that an entry would use if it was admitted."""
@@ -730,7 +730,7 @@ class _Tournament:
         self._shares: dict[tuple[str, str], DominantShare] = {}
         """The share of the node below each cohort, with the entry's usage added, by cohort and Workload."""
         self._requests: dict[str, Usage] = {}
-        """What each Workload requests."""
+        """The requests of each Workload."""
         for node in root.iter_queues():
             if node.name in entries:
                 self._record_shares(entries[node.name])

@@ -101,7 +101,7 @@ class WorkloadState:
     job_uid: str
     """The UID of the job that it stands for, or ""."""
     is_owned: bool
-    """Whether an object owns it."""
+    """True if an object owns it."""
     queue_name: str
     priority: int
     created: int
@@ -326,7 +326,7 @@ class DomainRequests:
 
     values: tuple[str, ...]
     pod_requests: Requests
-    """What one pod requests."""
+    """The requests of one pod."""
     count: int
 
 
@@ -558,7 +558,7 @@ def build_shape_key(workload: WorkloadState, pod_sets: Sequence[PodSetRequests])
     return msgspec.json.encode((pod_set_keys, workload.priority), order="sorted")
 
 
-def get_queue_time(workload: WorkloadState, gates: FeatureGates) -> int:
+def get_queue_order_time(workload: WorkloadState, gates: FeatureGates) -> int:
     """Return the time that determines a Workload's place in its queue, in microseconds since 1970.
 
     It is usually the creation time. For a Workload evicted by its admission checks or by the timeout for ready pods, it

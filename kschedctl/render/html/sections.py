@@ -73,7 +73,7 @@ class GridColumn(NamedTuple):
     heading: str
     has_numbers: bool = False
     keep: bool = False
-    """Whether cells must not be wrapped."""
+    """True if cells must not be wrapped."""
 
 
 @dataclass(frozen=True)
@@ -124,9 +124,9 @@ class HtmlSection:
     parts: list[HtmlSection] = field(default_factory=list)
     """Subsections."""
     folded: bool = False
-    """Whether the section can be folded to its title and `state`."""
+    """True if the section can be folded to its title and `state`."""
     opened: bool = False
-    """Whether a section that can be folded is unfolded at first."""
+    """True if a section that can be folded is unfolded at first."""
     tone: str = ""
     """The CSS class that colors the answer."""
     state: str = ""
@@ -330,7 +330,7 @@ class _Bar:
     y: int
     pieces: tuple[_BarPiece, ...]
     end: float
-    """Where the bar ends, in percent."""
+    """The end of the bar, in percent."""
     total: str
 
 

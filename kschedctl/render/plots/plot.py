@@ -36,7 +36,7 @@ class Axis(msgspec.Struct, frozen=True):
     title: str
     """The title, with the unit."""
     decades: bool = False
-    """Whether the axis is logarithmic, for values above 0."""
+    """True if the axis is logarithmic, for values above 0."""
 
 
 class Series(msgspec.Struct, frozen=True):

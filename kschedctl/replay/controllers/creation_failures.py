@@ -59,7 +59,7 @@ class _FailedCreator(NamedTuple):
     """The kind that could not be created."""
     failures: tuple[CreationFailure, ...]
     past: bool
-    """Whether the failure is past."""
+    """True if the failure is past."""
 
 
 class CreationFailures:
@@ -353,7 +353,7 @@ def _describe_what_is_missing(not_created: NotCreated) -> str:
 
     Examples are `3 of 5 pods (5 wanted, 2 exist)`, `its next Job` and `pods (2 exist, the wanted number is unknown)`.
     """
-    kind, _, _ = not_created.workload.partition(" ")
+    kind = Owner.parse(not_created.workload).kind
     exist_verb = agreeing(not_created.there, "exists", "exist")
     if kind in KINDS_WITHOUT_PODS:
         return f"the {KINDS_WITHOUT_PODS[kind]} itself"

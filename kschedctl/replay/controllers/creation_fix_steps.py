@@ -52,7 +52,7 @@ SERVICE_ACCOUNT_MISSING = "error looking up service account"
 POD_SECURITY_VIOLATED = "violates PodSecurity"
 SECCOMP_CLAUSE = " and seccompProfile.type=RuntimeDefault"
 NAME_SIMILARITY = 0.75
-"""How similar two names must be to be taken for each other, from 0 to 1."""
+"""The minimum similarity (0 to 1) at which one name is taken for another."""
 _MAX_REDUCTION_FACTOR = 4
 """No amount is lowered to less than a quarter of what it was."""
 
@@ -313,7 +313,7 @@ class _HostAccess(NamedTuple):
 
     summary: str
     weakens: str
-    """What the pods can no longer do."""
+    """The abilities that the pods lose."""
     drop: SpecEdit
 
 
@@ -546,7 +546,7 @@ class ResourceSetting(NamedTuple):
     before: str
     """The old amount, or an empty string if there is none."""
     is_default: bool
-    """Whether the old amount is a default, which the manifest does not have."""
+    """True if the old amount is a default, which the manifest does not have."""
     location: str
     """A clause that names the container if the pod has several, or an empty string."""
 
@@ -684,7 +684,7 @@ def _fit_container_sums_to_limit_range(containers: list[dict[str, Quantities]], 
 def _lower_largest_container_to_maximum(containers: list[dict[str, Quantities]], name: str, maximum: Quantity) -> None:
     """Lower the limit and the request of the largest container if their sums exceed the maximum.
 
-    ``name`` is the resource. The maximum applies to limits, too, so a container with a request but no limit first gets
+    ``name`` is the resource. The maximum also applies to limits, so a container with a request but no limit first gets
     its request as the limit. An amount stays if lowering it would leave nothing. In the end, no request exceeds its
     limit.
     """

@@ -36,7 +36,7 @@ class RolloutCreation:
         self._change = change
         self._workload_denials = admissions.admit_workload(owner, change)
         self.denials: Sequence[str] = self._workload_denials
-        """Why the last denied pods were denied."""
+        """The reasons why the last denied pods were denied."""
 
     def admit_pods(self, pods: Sequence[Pod]) -> int:
         """Admit the pods in order, and return how many are created.
@@ -266,7 +266,7 @@ def roll_out(
     """Carry out all rollouts side by side until nothing moves, and return all outcomes.
 
     ``other_pods`` are in the queue as well. Evicted pods of the workloads and of ``other_pods`` are recreated after
-    each round. If the simulation recreates evicted pods itself, the outcomes of all recreated pods are returned, too.
+    each round. If the simulation recreates evicted pods itself, the outcomes of all recreated pods are also returned.
     After an interruption, pods that still wait get the outcome NotTried.
     """
     rollout_by_pod: dict[Position, Rollout | None] = dict.fromkeys(other_pods)

@@ -43,11 +43,11 @@ class TargetPod(NamedTuple):
     is_known: bool = True
     """False if nothing is known about the workload's pods, so that nothing can be replayed."""
     admitted: bool | None = None
-    """Whether all of admission is replayed; None if nothing is replayed."""
+    """True if all of admission is replayed; None if nothing is replayed."""
     fewer_reasons: tuple[str, ...] = ()
-    """Why the workload has no more pods although none is denied."""
+    """The reasons why the workload has no more pods although none is denied."""
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
-    """What keeps the workload from creating any pod yet."""
+    """The reasons why the workload cannot create any pod yet."""
 
     @property
     def never_created(self) -> NotCreated | None:

@@ -45,19 +45,19 @@ class WorkloadChange:
     """Pods that are created, in this order."""
     pace: Pace = Pace.AT_ONCE
     surge: int = 0
-    """How many pods more than desired there may be."""
+    """The number of pods above the desired number that may exist."""
     unavailable: int = 1
-    """How many pods fewer than desired may run. It does not matter if all are replaced at once."""
+    """The number of pods below the desired number that may run. It does not matter if all are replaced at once."""
     ordered: bool = False
-    """Whether each new pod waits until all existing ones run."""
+    """True if each new pod waits until all existing ones run."""
     rolling: bool = False
-    """Whether new pods replace old ones by a rollout."""
+    """True if new pods replace old ones by a rollout."""
     note: str = ""
-    """What users should know about the change."""
+    """A note for users about the change."""
     may_be_unchanged: bool = False
-    """Whether the rollout was requested although the pods have the template already, as far as scheduling reads it."""
+    """True if the rollout was requested although the pods have the template already, as far as scheduling reads it."""
     denied: int = 0
-    """How many more pods are wanted that the API server does not create."""
+    """The number of additional desired pods that the API server does not create."""
 
     @property
     def desired(self) -> int:

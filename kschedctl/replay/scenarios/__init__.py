@@ -43,11 +43,11 @@ class StepResult:
     changed_pods: dict[tuple[str, str], Pod | None] = field(default_factory=dict)
     """Pods that changed by (namespace, name); None for those that are gone."""
     notes: list[str] = field(default_factory=list)
-    """What users should know about the step."""
+    """Notes for users about the step."""
     displaced: list[Pod] = field(default_factory=list)
     """The pods that lost their node by the step, without those that end with it."""
     ending_count: int = 0
-    """How many pods of DaemonSets and static pods end, which belong to their nodes."""
+    """The number of DaemonSet and static pods that end with their nodes."""
     workload: Struct | None = None
     """The manifest from which the new pods of a scaled workload were created, or None if they are copies."""
 
@@ -117,7 +117,7 @@ SCHEMA_MESSAGES = {
 def load_scenario(document: JsonObject, where: str = "") -> Scenario:
     """Decode a scenario document. Raises InputError that names the step and the field.
 
-    ``where`` names the document in errors. A document with more than MAX_STEPS steps is an error, too.
+    ``where`` names the document in errors. A document with more than MAX_STEPS steps is also an error.
     """
     steps = document.get("steps") if isinstance(document, Mapping) else None
     if isinstance(steps, list | tuple) and len(steps) > MAX_STEPS:

@@ -84,7 +84,7 @@ def find_blockers(cluster: Cluster, workload: Owner, now: str = "") -> tuple[Wai
 
 def get_namespace(entry: WaitingElsewhere) -> str:
     """Return the namespace of a waiting object."""
-    return entry.resource.partition(" ")[2].partition("/")[0]
+    return Owner.parse(entry.resource).namespace
 
 
 def find_unread_waiting_kinds(cluster: Cluster) -> tuple[UnknownKind, ...]:

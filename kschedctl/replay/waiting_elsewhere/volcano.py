@@ -180,7 +180,7 @@ class _WaitReason(NamedTuple):
     holders: Sequence[str] = ()
     """The other PodGroups that hold the short resources."""
     names_holder: bool = False
-    """Whether the headline names the only holder."""
+    """True if the headline names the only holder."""
 
 
 def _find_wait_reason(group: VolcanoPodGroup, queues: _Queues) -> _WaitReason:

@@ -239,7 +239,7 @@ class Cycle:
     victim_cache: VictimCache | None = None
     """Cached preemption dry runs of equal pods, if many pods are scheduled one after another."""
     only_best_candidates: bool = False
-    """Whether preemption may leave out candidates that cannot be the best."""
+    """True if preemption may leave out candidates that cannot be the best."""
 
     @property
     def feasible(self) -> Rows:
@@ -248,12 +248,12 @@ class Cycle:
 
     @property
     def gated(self) -> bool:
-        """Whether a PreEnqueue plugin keeps the pod out of the active queue."""
+        """True if a PreEnqueue plugin keeps the pod out of the active queue."""
         return any(status.rejected for status in self.queue.values())
 
     @property
     def schedulable(self) -> bool:
-        """Whether at least one node passed and no error occurred."""
+        """True if at least one node passed and no error occurred."""
         return self.error is None and len(self.passed.rows) > 0
 
     @cached_property

@@ -240,7 +240,7 @@ class ExtenderManagedResource(Struct, frozen=True):
 
     name: str = ""
     ignored_by_scheduler: bool = False
-    """Whether NodeResourcesFit ignores the resource."""
+    """True if NodeResourcesFit ignores the resource."""
 
 
 class ExtenderTLSConfig(Struct, frozen=True):
@@ -494,9 +494,9 @@ class ExtenderCall(NamedTuple):
     nodes: tuple[str, ...]
     """Names of the nodes that were sent."""
     full: bool = False
-    """Whether whole nodes were sent."""
+    """True if whole nodes were sent."""
     error: str = ""
-    """Why there is no answer; empty if there is one."""
+    """The reason why there is no answer; empty if there is one."""
 
 
 class Consultation:

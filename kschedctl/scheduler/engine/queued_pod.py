@@ -28,7 +28,7 @@ class QueuedPod:
     initial_attempt: int = 0
     """When the pod could first be tried, or 0 before that."""
     attempts: int = 0
-    """How often it was popped from the queue to be scheduled."""
+    """The number of times that it was popped from the queue to be scheduled."""
     unschedulable_count: int = 0
     """Number of rejections, which determines the backoff."""
     consecutive_errors: int = 0
@@ -41,13 +41,13 @@ class QueuedPod:
     signature: bytes | None = None
     """A signature that is equal for pods with the same answers, or None if it is unknown."""
     flushed: bool = False
-    """Whether it is tried again because it waited too long."""
+    """True if it is tried again because it waited too long."""
     moved_by: str = ""
     """Label of the event that last moved it back to the queue."""
 
     @property
     def gated(self) -> bool:
-        """Whether a PreEnqueue plugin keeps it out of the active queue."""
+        """True if a PreEnqueue plugin keeps it out of the active queue."""
         return bool(self.gating_plugin)
 
 

@@ -55,9 +55,9 @@ class SearchTerms(NamedTuple):
     percentage: int | None = None
     """The profile's own percentageOfNodesToScore."""
     scoring: bool = True
-    """Whether the profile has Score plugins."""
+    """True if the profile has Score plugins."""
     counts_left_out: bool = False
-    """Whether nodes that PreFilter plugins left out count as examined."""
+    """True if nodes that PreFilter plugins left out count as examined."""
     extender_statuses: int = 0
     """Number of nodes that extenders gave a status before."""
     nodes: int | None = None

@@ -139,7 +139,7 @@ class PreScoreResult(NamedTuple, Generic[State_co]):
     state: State_co | None = None
     """Handed to the plugin's Score."""
     skip: bool = False
-    """Whether the plugin does not score nodes for this pod."""
+    """True if the plugin does not score nodes for this pod."""
     reads: Reads | None = None
     """The data that this answer and the scores depend on, if less than the plugin declares."""
 
@@ -182,6 +182,12 @@ def get_peers(plugin: Plugin) -> Peers:
 def counts_pods_elsewhere(plugin: Plugin) -> bool:
     """Return whether a plugin declares that its filter counts pods on other nodes."""
     return getattr(plugin, "counts_pods_elsewhere", False)
+
+
+def can_more_pods_help(plugin: Plugin, info: PodInfo) -> bool:
+    """Return whether a plugin declares that its filter may stop rejecting a node when pods are added to the cluster."""
+    declared_method = getattr(plugin, "can_more_pods_help", None)
+    return declared_method is not None and declared_method(info)
 
 
 def looks_at_own_pods(plugin: Plugin) -> bool:

@@ -18,7 +18,7 @@ from kschedctl.api.resource_names import is_qualified_name
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 Naming = Literal["key", "resource", "domain"] | type[Struct]
-"""What the text of a field names, or the struct that the field holds."""
+"""The kind of name that the text of a field is, or the struct that the field holds."""
 
 
 class PluginArgs(Struct, frozen=True):

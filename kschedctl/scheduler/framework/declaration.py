@@ -103,13 +103,13 @@ class DeclaredPlugin(Generic[FilterState, ScoreState]):
     needs_state: ClassVar[Mapping[str, str]] = {}
     """Extension point -> the one that must be enabled as well because it prepares the state."""
     one_state: ClassVar[bool] = False
-    """Whether its Score uses the state of PreFilter although it has a PreScore."""
+    """True if its Score uses the state of PreFilter although it has a PreScore."""
     counts_pods_elsewhere: ClassVar[bool] = False
-    """Whether its filter counts pods on other nodes, so that a rejection says little about the node itself."""
+    """True if its filter counts pods on other nodes, so that a rejection says little about the node itself."""
     looks_at_own_pods: ClassVar[bool] = False
-    """Whether its filter looks at no pods but the node's own, although `reads` has no value for that."""
+    """True if its filter looks at no pods but the node's own, although `reads` has no value for that."""
     looks_at_cordons: ClassVar[bool] = False
-    """Whether its filter may reject a node only because of the node's cordon."""
+    """True if its filter may reject a node only because of the node's cordon."""
     without: ClassVar[str] = ""
     """The consequence of disabling the plugin in a profile, as a clause."""
     takes_less_time: ClassVar[str] = ""
@@ -118,6 +118,8 @@ class DeclaredPlugin(Generic[FilterState, ScoreState]):
     """The step to take next if it rejects all nodes."""
     next_step_within_reach: ClassVar[NextStep | None] = None
     """The step to take next if it rejects all nodes that nothing else rejects."""
+    fixes: ClassVar[str] = ""
+    """The module of kschedctl/fixes/ways/ that proposes fixes for its rejections; empty if none does."""
     changed: ClassVar[tuple[ByVersion[object], ...]] = ()
     """Its rules and messages that differ between versions."""
 
@@ -144,6 +146,10 @@ class DeclaredPlugin(Generic[FilterState, ScoreState]):
         `args` are the plugin's arguments in the profile, or None if it has none.
         """
         return cls()
+
+    def can_more_pods_help(self, info: PodInfo) -> bool:
+        """Return whether Filter may stop rejecting a node once pods are added. By default, it never does."""
+        return False
 
     if TYPE_CHECKING:  # lets type checkers compare the state that one extension point returns with what others accept
 

@@ -74,7 +74,7 @@ class ClusterEvent(NamedTuple):
     custom_label: str = ""
     """The event's name if it does not follow from the resource and the action."""
     broad: bool = False
-    """Whether an event with several actions reaches everybody who registered for at least one of them."""
+    """True if an event with several actions reaches everybody who registered for at least one of them."""
 
     @property
     def label(self) -> str:

@@ -34,9 +34,13 @@ class CauseScope(NamedTuple):
     share: str
     """A parenthesis with only the share of the nodes, or ""."""
     is_example: bool = False
-    """Whether the node is one of many, rather than the closest to fitting."""
+    """True if the node is one of many, rather than the closest to fitting."""
     is_only_node: bool = False
-    """Whether the cluster has no other node."""
+    """True if the cluster has no other node."""
+    nodes: str = ""
+    """The share of the nodes without parenthesis, such as "2 of 9 eligible nodes", or "" for the only node."""
+    is_single: bool = False
+    """True if the cause applies to a single node."""
 
     def describe_node(self) -> str:
         """Return the node as the subject of a clause.
@@ -59,16 +63,21 @@ class Fact(
     """
 
     nominated: bool = False
-    """Whether the fact counts the pods that are nominated for the node."""
+    """True if the fact counts the pods that are nominated for the node."""
 
     def describe(self) -> str:
         """Return a short description."""
         raise NotImplementedError
 
     names_node: ClassVar[bool] = False
-    """Whether `describe_cause` names the node itself, so that it also suits a cluster with a single node."""
+    """True if `describe_cause` names the node itself, so that it also suits a cluster with a single node."""
     names_best_node: ClassVar[bool] = False
-    """Whether `describe_cause` needs the node with the smallest shortage, even if another node is closer to fitting."""
+    """True if `describe_cause` needs the node with the smallest shortage, even if another node is closer to fitting."""
+
+    @property
+    def is_same_on_all_nodes(self) -> bool:
+        """True if the fact does not depend on the node, so that no node is named as an example."""
+        return False
 
     def describe_cause(self, scope: CauseScope) -> str:
         """Describe the fact as the reason why a pod is not placed, and the nodes to which the reason applies."""
@@ -109,9 +118,9 @@ class Wanted(Detail, frozen=True):
     found: str | None = None
     """The value that the node has; None if it has none."""
     field: bool = False
-    """Whether the requirement is on a field rather than a label."""
+    """True if the requirement is on a field rather than a label."""
     absent: bool = False
-    """Whether the cluster has none of the nodes that a requirement on the name names."""
+    """True if the cluster has none of the nodes that a requirement on the name names."""
 
     def describe_need(self) -> str:
         """Describe the requirement as a phrase that follows "needs".

@@ -186,6 +186,7 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
     name = "NodeAffinity"
     facts = (NodeAffinityUnmet,)
     without = "nodeSelector and node affinity are ignored, and kubelets reject the pods"
+    fixes = "node_affinity"
     next_step = NextStep("CompareLabels", "Compare its nodeSelector and required node affinity with the labels")
     default_weight = 2
     peers = Peers.EXTREMES

@@ -73,6 +73,7 @@ class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
     changed = (SIDECAR_PORTS,)
     looks_at_own_pods = True
     without = "pods with the same host port are placed together, and kubelets reject them"
+    fixes = "ports"
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter"}
     next_step = NextStep(
         "DropHostPort",

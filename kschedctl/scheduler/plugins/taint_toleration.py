@@ -116,6 +116,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     hints_since = 31
     looks_at_cordons = True
     without = "taints are ignored"
+    fixes = "taints"
     needs_state: ClassVar[Mapping[str, str]] = {"score": "preScore"}
     default_weight = 3
     peers = Peers.EXTREMES

@@ -100,6 +100,11 @@ class ClaimInUse(Fact, frozen=True):
             return "the claim is used by a nominated pod"
         return f"claim {self.claim} is ReadWriteOncePod, and pod {self.pod} on node {self.node} already uses it"
 
+    @property
+    def is_same_on_all_nodes(self) -> bool:
+        """True, since the claim is in use wherever the pod would run."""
+        return True
+
 
 class RestrictionState(NamedTuple):
     """The state that PreFilter passes to Filter."""
@@ -128,6 +133,7 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
     )
     hints_since = 31
     without = "volumes for one node or pod are used by several"
+    fixes = "held_volumes"
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter"}
     next_step_within_reach = NextStep(
         "EndVolumeUser", "Only one pod at a time may use the volume: wait for the other pod to end, or stop it"

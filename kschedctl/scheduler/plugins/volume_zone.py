@@ -107,6 +107,7 @@ class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
     changed = (hints.REGISTERS_CLAIM_UPDATES,)
     hints_since = 31
     without = "pods are placed in other zones than their volumes"
+    fixes = "volumes"
     next_step = LOOK_AT_CLAIM
     kinds = CLAIM_KINDS
     kinds_matter_to = USES_DISKS

@@ -24,16 +24,16 @@ ORDERING_WINDOW = NANOSECONDS
 
 
 class Backoff(NamedTuple):
-    """How long pods back off, in nanoseconds. The time doubles with each failure."""
+    """The backoff times of pods, in nanoseconds. The time doubles with each failure."""
 
     initial: int = 1 * NANOSECONDS
     """The time after the first failure."""
     longest: int = 10 * NANOSECONDS
     """The maximum time."""
     pops_early: bool = True
-    """Whether pods are popped before their backoff ends if the active queue is empty (SchedulerPopFromBackoffQ)."""
+    """True if pods are popped before their backoff ends if the active queue is empty (SchedulerPopFromBackoffQ)."""
     counts_attempts: bool = False
-    """Whether every attempt counts as a failure; see COUNTS_ATTEMPTS."""
+    """True if every attempt counts as a failure; see COUNTS_ATTEMPTS."""
 
     @classmethod
     def from_configuration(cls, configuration: SchedulerConfiguration, gates: FeatureGates) -> Backoff:

@@ -54,7 +54,7 @@ class Choice(NamedTuple):
     evaluated: int = 0
     """Number of nodes examined, if it is counted."""
     batched: bool = False
-    """Whether the node is the one that opportunistic batching suggests: the next best for an identical pod before."""
+    """True if the node is the one that opportunistic batching suggests: the next best for an identical pod before."""
 
 
 class IncomingPods:
@@ -138,7 +138,7 @@ class PodsOnNodes:
         self.profiles = ServingProfiles(scheduler, self.view, unknown)
         self.gone: set[Position] = set()
         self.preempted = False
-        """Whether some pods were preempted."""
+        """True if some pods were preempted."""
         self.taken_back = 0
         """Number of moves that were undone."""
         self._reserving: dict[int | None, list[ReservePlugin]] = {}

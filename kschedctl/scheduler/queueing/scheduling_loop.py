@@ -47,7 +47,7 @@ class PostFilterEffect(NamedTuple):
     plugins_run: Container[str] = ()
     """The PostFilter plugins that were run."""
     later: bool = False
-    """Whether the victims leave while other pods are tried."""
+    """True if the victims leave while other pods are tried."""
 
     @property
     def row(self) -> Row:

@@ -26,7 +26,7 @@ MAX_UNSCHEDULABLE_TIME = 5 * 60 * NANOSECONDS
 """Pods that waited longer than this are tried again without any event."""
 SKIP, AFTER_BACKOFF, IMMEDIATELY = QueueingStrategy
 STRENGTH = {SKIP: 0, AFTER_BACKOFF: 1, IMMEDIATELY: 2}
-"""Of several strategies, the strongest counts."""
+"""The strength of each strategy. If several strategies apply, the strongest counts."""
 FAILURE, TIMEOUT = "ScheduleAttemptFailure", "UnschedulableTimeout"
 """Labels of moves that no event causes."""
 ACTIVATION_LASTS = ByVersion(
@@ -67,7 +67,7 @@ class QueueRules(NamedTuple):
     in_groups: Container[Position] = frozenset()
     """Pods that are tried with their pod group. They come back after their backoff without any event."""
     activation_lasts: bool = True
-    """Whether a pod that is activated while it is being tried is tried again."""
+    """True if a pod that is activated while it is being tried is tried again."""
 
     @classmethod
     def from_configuration(
@@ -134,7 +134,7 @@ class SchedulingQueue:
         self.backoff = BackoffQueue(clock, rules.backoff, order)
         self.unschedulable = UnschedulablePods()
         self.cycle = 0
-        """How many pods were popped."""
+        """The number of pods that were popped."""
         self._latest_move_cycle = -1
         self._in_flight: dict[Position, int] = {}
         """The pods that are being tried, and how many of ``_in_flight_events`` had happened before."""

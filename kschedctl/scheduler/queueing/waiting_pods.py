@@ -79,7 +79,7 @@ class PermitWaits:
         self._timed_out: set[Position] = set()
         self._parked: dict[Position, QueuedPod] = {}
         self._rounds: Counter[tuple[Position, GangKey]] = Counter()
-        """How often a pod preempted pods of a gang that waited."""
+        """The number of times that each pod preempted waiting pods of each gang."""
         self.pods: dict[Position, PermitWait] = {}
 
     def iter_ended_waits(self, gang: GangKey | None = None) -> Iterator[tuple[PermitWait, PermitOutcome]]:

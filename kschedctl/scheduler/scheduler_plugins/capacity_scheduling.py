@@ -74,7 +74,7 @@ class _QuotaVictims:
 
     @property
     def is_borrowing(self) -> bool:
-        """Whether the pod's quota would use more than its min if the pod were scheduled. False without a quota."""
+        """True if the pod's quota would use more than its min if the pod were scheduled. False without a quota."""
         quota = self.quota
         return quota is not None and quota.would_be_over_min(
             self.use.sum_namespace_requests(quota.namespace), self.claim.same_quota
@@ -262,6 +262,7 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[_QuotaClaim, None]):
     """
 
     name = "CapacityScheduling"
+    fixes = "elastic_quotas"
     changed = (_QUOTA_VICTIMS_SORTED_AGAIN,)
     kinds: ClassVar[tuple[str, ...]] = (KIND, "PodDisruptionBudget")
     by_priority = False

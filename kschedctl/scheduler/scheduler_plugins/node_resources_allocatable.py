@@ -31,7 +31,7 @@ class NodeResourcesAllocatableArgs(PluginArgs, frozen=True):
     resources: tuple[ResourceSpec, ...] = ()
     """The weight of one unit (millicore, byte) of each resource."""
     mode: str = LEAST
-    """Whether nodes with the Least or the Most allocatable resources are best."""
+    """The best nodes: those with the Least or the Most allocatable resources."""
 
     def with_defaults(self, gates: FeatureGates) -> Self:
         """Return the arguments with the default resources and mode in place of empty ones."""

@@ -65,7 +65,7 @@ class NodeResourceTopologyMatchArgs(PluginArgs, frozen=True):
     discard_reserved_nodes: bool = False
     cache: NumaCacheArgs = NumaCacheArgs()
     preemption_mode: str = DISABLED
-    """Whether the cache adds the amounts that victims free, if their NUMA nodes are published."""
+    """The mode in which the cache adds the amounts that victims free, if their NUMA nodes are published."""
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
         """Yield an error for an unknown scoring strategy and for an unknown preemption mode."""

@@ -69,7 +69,7 @@ class Attempts(PodsOnNodes):
 
     @property
     def preemption(self) -> bool:
-        """Whether pods may preempt others."""
+        """True if pods may preempt others."""
         return self.search.preemption
 
     @preemption.setter

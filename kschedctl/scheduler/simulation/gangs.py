@@ -51,7 +51,7 @@ class PlacedMember(NamedTuple):
     feasible: int
     """Number of feasible nodes."""
     waits: bool
-    """Whether the pod waits at Permit because too few pods of the group have a node."""
+    """True if the pod waits at Permit because too few pods of the group have a node."""
 
 
 class GangAttempt(NamedTuple):
@@ -67,7 +67,7 @@ class GangAttempt(NamedTuple):
     nominated_rows: Mapping[Position, Row] = {}
     """The nodes on which members preempt other pods for themselves."""
     failed: Mapping[Position, MemberFailure] = {}
-    """Why members were not placed."""
+    """The reasons why members were not placed."""
     retried_at_once: Sequence[Position] = ()
     """Members that are tried again at once."""
 
@@ -85,9 +85,9 @@ class Gangs:
     def __init__(self, placements: Placements, pods: PodsOnNodes) -> None:
         self.scheduler, self.placements, self.pods, gates = pods.scheduler, placements, pods, pods.scheduler.gates
         self.places_groups_together = schedules_groups_together(gates)
-        """Whether pods of Kubernetes' own groups are placed together."""
+        """True if pods of Kubernetes' own groups are placed together."""
         self.has_groups = self.places_groups_together or bool(self.view.pods.positions_by_gang)
-        """Whether any pod may belong to a group."""
+        """True if any pod may belong to a group."""
         self.is_gang_scheduling_enabled = gates.enabled(GangScheduling.gate)
         self.topology_aware = gates.enabled("TopologyAwareWorkloadScheduling")
         self.workload_aware = gates.enabled("WorkloadAwarePreemption")

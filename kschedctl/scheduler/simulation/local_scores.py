@@ -117,12 +117,12 @@ class LocalScores:
 
     @property
     def is_up_to_date(self) -> bool:
-        """Whether no pod has moved since the last update."""
+        """True if no pod has moved since the last update."""
         return self.seen == len(self.view.trail)
 
     @property
     def is_outdated(self) -> bool:
-        """Whether devices that count as resources of nodes were allocated or freed since the scores were computed."""
+        """True if devices that count as resources of nodes were allocated or freed since the scores were computed."""
         return self._requests_devices and self._replaced_count != self.view.objects.replaced_count
 
     def bring_up_to_date(self, tied: Rows | TiedRows, *, only_local: bool = True) -> None:

@@ -33,7 +33,7 @@ class Outcome(NamedTuple):
 
     @property
     def is_placed(self) -> bool:
-        """Whether the pod got a node."""
+        """True if the pod got a node."""
         return self.row >= 0
 
 

@@ -25,7 +25,7 @@ from kschedctl.scheduler.engine.sampling import Sampling
 from kschedctl.scheduler.framework import PluginError, PreFilterResult
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.queueing.pods_on_nodes import Choice, IncomingPods, Tied
-from kschedctl.scheduler.simulation.answer_reads import depends_on_other_nodes
+from kschedctl.scheduler.simulation.claim_answers import depends_on_other_nodes
 from kschedctl.scheduler.simulation.local_scores import NO_ROWS, LocalScores
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.fork import Fork, drop_oldest_if_full
@@ -73,9 +73,9 @@ class Placements(IncomingPods):
         self._columns: dict[bytes, Any] = {}
         self._claim_users: dict[int | None, bool] = {}
         self._full_cycle_counts: Counter[tuple[FrameworkLike, int | None]] = Counter()
-        """How many pods of each kind got a full cycle although cached answers would have sufficed."""
+        """The number of pods of each kind that got a full cycle although cached answers would have sufficed."""
         self._full_cycles_with_node = 0
-        """How many of these full cycles found a node."""
+        """The number of these full cycles that found a node."""
         self._latest_cycle: _LatestCycle | None = None
         self._victim_cache = VictimCache()
         self.unheard: dict[Unknown, None] = {}
@@ -284,7 +284,7 @@ class Placements(IncomingPods):
 
     @property
     def _has_nominations(self) -> bool:
-        """Whether pods are nominated now."""
+        """True if pods are nominated now."""
         rows, _ = self.view.nominations
         return len(rows) > 0
 

@@ -71,7 +71,7 @@ class QueuedPods:
         self._unjudged: dict[int, list[QueuedPod]] = {}
         """The rejected pods that no relevant event has reached yet, by the number of their PodInfo."""
         self._additions = 0
-        """How often a PodInfo was added to `_unjudged`."""
+        """The number of times that a PodInfo was added to `_unjudged`."""
         self._judged: dict[Position, Rejectors | None] = {}
         """The rejectors of unjudged pods for which they are known anyway."""
         self._rejected_members: list[tuple[QueuedPod, Rejectors, int]] = []
@@ -285,7 +285,7 @@ class QueuedPods:
     def _deliver_event(self, occurrence: Occurrence) -> None:
         """Move waiting pods in the scheduling queue after an event.
 
-        Nothing is done if no plugin that rejected a pod is interested in the event and no pod waits at Permit.
+        Does nothing unless a plugin that rejected a pod is interested in the event or a pod waits at Permit.
         """
         is_interesting = any(
             self._advice.is_interested(rejector, occurrence.event)

@@ -54,7 +54,7 @@ class Preemptors:
     def __init__(self, view: Fork) -> None:
         self.view = view
         self.preemption_counts: Counter[Position] = Counter()
-        """How often each pod was preempted."""
+        """The number of times that each pod was preempted."""
         self.futile: set[Position] = set()
         """The pods whose victims return to the node again and again before the pod gets there."""
         self._lowest = int(view.pods.priority.min(initial=0))

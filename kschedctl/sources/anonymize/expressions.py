@@ -59,7 +59,7 @@ class Expressions:
     drivers: frozenset[str]
     """The device drivers and the domains of their devices' attributes."""
     keeps_drivers: bool
-    """Whether an expression computes with drivers, so that they keep their names."""
+    """True if an expression computes with drivers, so that they keep their names."""
     kept_attributes: frozenset[str]
     """The names, without domain, of attributes that keep their values because expressions compute with them."""
     kept_expressions: frozenset[str]

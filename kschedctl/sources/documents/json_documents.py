@@ -46,7 +46,7 @@ def _parse_document(text: str, start: int, where: str) -> tuple[object, int]:
             _encode(value).encode()  # fails for half of a surrogate pair
     except json.JSONDecodeError as error:
         where = f"{where}, line {error.lineno}, column {error.colno}"
-        raise InputError(f"invalid JSON: {describe_json_error(error)}", where=where) from None
+        raise InputError(f"invalid JSON: {describe_json_error(error)}", where=where, line=error.lineno) from None
     except RecursionError:
         raise InputError(f"nested more than {MAX_DEPTH} levels deep", where=where) from None
     except UnicodeEncodeError:

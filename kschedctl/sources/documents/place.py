@@ -43,4 +43,4 @@ class Place(NamedTuple):
     def error(self, message: str, field: str = "", hint: str = "") -> InputError:
         """Build an InputError about this place, or about a field such as ``spec.nodeName`` of its object."""
         path = self.path + field if field.startswith("[") else f"{self.path}.{field}".strip(".")
-        return InputError(message, where=str(self._replace(path=path)), hint=hint)
+        return InputError(message, where=str(self._replace(path=path)), hint=hint, line=self.line)

@@ -237,7 +237,8 @@ class _DocumentBuilder:
     def _build_error(self, event: Event, message: str) -> InputError:
         """Build an InputError with the line of the event."""
         line = event.start_mark.line + 1  # type: ignore[union-attr]
-        return InputError(message, where=f"{self.place.file}: document {self.place.document}, line {line}")
+        where = f"{self.place.file}: document {self.place.document}, line {line}"
+        return InputError(message, where=where, line=line)
 
 
 def format_key(value: Scalar) -> str:
@@ -304,13 +305,14 @@ def _build_syntax_error(error: yaml.YAMLError, file: str, number: int) -> InputE
     The number is 0 if the error is before the first document.
     """
     mark = getattr(error, "problem_mark", None)
-    line = f", line {mark.line + 1}" if mark else ""
+    line = mark.line + 1 if mark else None
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-    return InputError(f"invalid YAML: {problem}", where=f"{file}: document {max(number, 1)}{line}")
+    where = f"{file}: document {max(number, 1)}" + (f", line {line}" if line else "")
+    return InputError(f"invalid YAML: {problem}", where=where, line=line)
 
 
 def _add_template_hint(error: InputError, text: str) -> InputError:
     """Return the error, with the hint to render the template if the text has placeholders."""
     if "{{" not in text:
         return error
-    return InputError(error.what, where=error.where, hint="if it is a template, render it first")
+    return InputError(error.what, where=error.where, hint="if it is a template, render it first", line=error.line)

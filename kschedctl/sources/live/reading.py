@@ -111,13 +111,13 @@ class ReadingOptions:
     namespace: str | None = None
     """The namespace to list if a kind may not be listed in all namespaces."""
     pods_alone: bool = False
-    """Whether only existing pods matter, so that kinds that cannot affect them need not be read."""
+    """True if only existing pods matter, so that kinds that cannot affect them need not be read."""
     also: tuple[str, ...] = ()
     """Kinds to read in addition to those of the plugins."""
     event_reason: str = ""
     """The reason to which events are restricted."""
     cache: bool = False
-    """Whether to cache the lists and start from recently cached ones."""
+    """True to cache the lists and start from recently cached ones."""
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ class Metric(NamedTuple):
     labels: tuple[str, ...] = ()
     """The labels that distinguish series. Series are added up over all other labels."""
     shared: bool = False
-    """Whether other components have the metric as well, so that a selector must choose kube-scheduler's."""
+    """True if other components have the metric as well, so that a selector must choose kube-scheduler's."""
 
 
 def _build_scheduler_metric(key: str, kind: MetricKind, *labels: str, name: str = "", since: str = "") -> Metric:
@@ -160,7 +160,7 @@ class MetricsReading:
     seconds: float | None = None
     """The length of the period, or None if it is unknown."""
     restarted: bool = False
-    """Whether the scheduler restarted during the period, so that its counters began at 0 again."""
+    """True if the scheduler restarted during the period, so that its counters began at 0 again."""
     unusable: int = 0
     """The number of values that are not valid counts and were left out."""
 

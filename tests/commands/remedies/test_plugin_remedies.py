@@ -6,15 +6,17 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from kschedctl.fixes import ways
-from kschedctl.fixes.proposals import MODULES
+from kschedctl.scheduler.registry.in_tree import IN_TREE
+from kschedctl.scheduler.registry.third_party import SCHEDULER_PLUGINS
 
 
-def test_every_plugin_with_remedies_is_listed_with_its_module() -> None:
-    """Compare the list, which spares imports, with the plugins for which the modules declare remedies."""
+def test_every_plugin_with_remedies_names_their_module() -> None:
+    """Compare the modules that plugins name in `fixes` with the plugins for which the modules declare remedies."""
     names = [module.name for module in iter_modules(ways.__path__)]
     declared = {
         plugin.name: name
         for name in names
         for plugin in getattr(import_module(f"{ways.__name__}.{name}"), "REMEDIES", {})
     }
-    assert declared == MODULES
+    plugins = [each.plugin for each in (*IN_TREE.values(), *SCHEDULER_PLUGINS.values()) if each.plugin]
+    assert declared == {plugin.name: plugin.fixes for plugin in plugins if plugin.fixes}

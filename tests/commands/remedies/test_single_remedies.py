@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any
 
 import pytest
 from remedy_checks import found, trials
 from remedy_worlds import DISK, GPU, HOSTNAME, ZONE, Json, World, namespace
-
-from kschedctl.fixes import ways
-from kschedctl.fixes.proposals import MODULES
 
 TEAM = {"key": "team", "value": "data", "effect": "NoSchedule"}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -166,10 +161,3 @@ def test_what_stands_in_the_way_is_undone(case: str) -> None:
     sentence, pending, others = CASES[case]
     remedies = found(trials(World([*others, pending], admit=False)), 1)
     assert sentence in [change.text for trial in remedies for change in trial.changes]
-
-
-def test_the_table_of_modules_is_what_the_modules_have_remedies_for() -> None:
-    names = [each.name for each in iter_modules(ways.__path__)]
-    modules = {name: import_module(f"{ways.__name__}.{name}") for name in names}
-    said = [(plugin.name, name) for name, module in modules.items() for plugin in getattr(module, "REMEDIES", {})]
-    assert sorted(said) == sorted(MODULES.items())

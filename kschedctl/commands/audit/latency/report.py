@@ -72,7 +72,7 @@ class LatencySection(Section, frozen=True, kw_only=True, tag="latency"):
     seconds: float | None = None
     """The length of the period, None if unknown."""
     restarted: bool = False
-    """Whether the scheduler restarted within the period."""
+    """True if the scheduler restarted within the period."""
     target: float = 0.0
     """The target in seconds for the 99th percentile of attempts."""
     verdicts: tuple[LatencyVerdict, ...] = ()

@@ -117,13 +117,13 @@ class Verdict:
     advice: str = ""
     """The advice, empty if the aspect is good."""
     has_data: bool = True
-    """Whether there was anything to judge."""
+    """True if there was anything to judge."""
     is_undecided: bool = False
-    """Whether the data does not decide, because the buckets end too low or are missing."""
+    """True if the data does not decide, because the buckets end too low or are missing."""
     own_severity: str = ""
     """The severity if it differs from the rule's."""
     explanation: str = ""
-    """What explains the figures, as text, or an empty string."""
+    """A text that explains the figures, or an empty string."""
     part: str = ""
     """The part of the aspect that is judged, such as a queue, or an empty string for all of it."""
 
@@ -148,7 +148,7 @@ class Verdict:
 
     @property
     def is_warning_or_error(self) -> bool:
-        """Whether a rule is broken that is more than a note."""
+        """True if a rule is broken that is more than a note."""
         return self.rule is not None and self.severity != NOTE
 
 

@@ -38,7 +38,7 @@ class SchedulerLease(Document, frozen=True, kw_only=True):
     elections: Annotated[int, Column("lately")] = 0
     """The number of elections whose events still exist."""
     stale: bool = False
-    """Whether the lease was not renewed for longer than its duration."""
+    """True if the lease was not renewed for longer than its duration."""
 
 
 class WorkingInstance(Document, frozen=True, kw_only=True):

@@ -295,7 +295,7 @@ class UndoableDrain(EmptyingDrain):
 
     @property
     def has_new_reservations(self) -> bool:
-        """Whether claims or volumes changed since the drain began."""
+        """True if claims or volumes changed since the drain began."""
         return any(
             current is not earlier
             for current, earlier in zip(self._get_reservations(), self._reservations_before, strict=True)

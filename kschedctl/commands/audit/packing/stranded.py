@@ -57,7 +57,7 @@ class StrandedCapacity(NamedTuple):
     typical: tuple[TypicalPods, ...]
     rooms: tuple[StrandedRoom, ...]
     nodes: Bools
-    """Whether each node is stranded, shape (N,)."""
+    """A mask (N,) of the stranded nodes."""
     simulation: Simulation
     """The simulation of the replays, with the unread data that they depend on."""
 

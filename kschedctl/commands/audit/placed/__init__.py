@@ -11,7 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Rows
-from kschedctl.api.ownership import find_owner
+from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.resource_names import format_for_sentence
 from kschedctl.api.times import format_age
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
@@ -270,8 +270,7 @@ def _build_misplaced_finding(misplaced: MisplacedPods) -> Finding:
     further_count = misplaced.pods - len(misplaced.examples)
     suffix = f" and {further_count:,} more" if further_count else ""
     message = f"{counted(misplaced.pods, 'pod')}: {', '.join(misplaced.examples)}{suffix}: {misplaced.reason}"
-    _, _, workload_key = misplaced.workload.partition(" ")  # of a title such as "Deployment shop/web"
-    namespace, _, _ = workload_key.partition("/")
+    namespace = Owner.parse(misplaced.workload).namespace
     # No field of the workload is at fault, so there is no path. The reason serves as the path instead, because findings
     # of the same workload and rule are told apart by their paths.
     return rule.build_finding(misplaced.workload, message, namespace=namespace, path=misplaced.reason)

@@ -34,9 +34,9 @@ class Arrival(Document, frozen=True, kw_only=True):
     at: str = ""
     """The time at which it was scheduled or, if unknown, started."""
     beyond: bool = False
-    """Whether the sum of requests up to this pod exceeds the node."""
+    """True if the sum of requests up to this pod exceeds the node."""
     static: bool = False
-    """Whether the pod comes from a static manifest, so that no scheduler placed it."""
+    """True if the pod comes from a static manifest, so that no scheduler placed it."""
 
 
 class OvercommittedNode(Document, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class OvercommittedNode(Document, frozen=True, kw_only=True):
 
     @property
     def is_resize_only(self) -> bool:
-        """Whether the node has room for what its pods run with, so that only deferred resizes exceed it."""
+        """True if the node has room for what its pods run with, so that only deferred resizes exceed it."""
         reserved = sum(resize.reserved - resize.running for resize in self.deferred_resizes)
         return bool(reserved) and self.requested - reserved <= max(self.allocatable, 0)
 

@@ -27,9 +27,9 @@ class PriorityTier(Document, frozen=True, kw_only=True):
     requests: dict[str, int]
     """The requests of the pods on nodes by resource (millicores for cpu)."""
     preempts: bool
-    """Whether some of the pods may preempt others."""
+    """True if some of the pods may preempt others."""
     system: bool = False
-    """Whether the priority is above the priorities that users may set."""
+    """True if the priority is above the priorities that users may set."""
 
 
 class GrownTier(Document, frozen=True, kw_only=True):

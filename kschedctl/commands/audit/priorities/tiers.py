@@ -31,21 +31,21 @@ class Tiers:
         self.tier_by_pod: Ints = self.tier_by_info[self.pods.info]
         """The tier of each pod, shape (P,)."""
         self.running: Bools = view.mask_placed() & ~self.pods.terminating[self.pods.info]
-        """Whether each pod is on a node and not terminating, shape (P,)."""
+        """A mask (P,) of the pods that are on a node and not terminating."""
 
     @cached_property
     def allowed_to_preempt(self) -> Bools:
-        """Whether pods with each PodInfo may preempt others, shape (T,)."""
+        """A mask (T,) of the PodInfos whose pods may preempt others."""
         return self.pods.where(lambda info: info.spec.preemption_policy != "Never")
 
     @cached_property
     def owned_by_job(self) -> Bools:
-        """Whether pods with each PodInfo belong to Jobs, shape (T,)."""
+        """A mask (T,) of the PodInfos whose pods belong to Jobs."""
         return self.pods.where(lambda info: find_owner(info.pod).kind in JOBS)
 
     @cached_property
     def behind_service(self) -> Bools:
-        """Whether pods with each PodInfo are behind a Service, shape (T,)."""
+        """A mask (T,) of the PodInfos whose pods are behind a Service."""
         return np.array([bool(services) for services in self.services], np.bool_)
 
     @cached_property
@@ -80,7 +80,7 @@ class Tiers:
 
     @property
     def above_user_priorities(self) -> Bools:
-        """Whether each tier is above the priorities that users may set, shape (K,)."""
+        """A mask (K,) of the tiers above the priorities that users may set."""
         return self.priorities > HIGHEST_USER_PRIORITY
 
     @cached_property

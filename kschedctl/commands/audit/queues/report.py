@@ -21,7 +21,7 @@ class LongWaitingWorkload(Document, frozen=True, kw_only=True):
     age: Annotated[str, Column(right=True)] = ""
     """The age of `since`, empty if the time of the cluster is unknown."""
     why: Annotated[str, Column("reason")] = ""
-    """What it waits for, in one line."""
+    """The reason why it waits, in one line."""
 
 
 class InactiveQueue(Document, frozen=True, kw_only=True):

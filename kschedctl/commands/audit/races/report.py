@@ -76,7 +76,7 @@ class Races(Report, frozen=True, kw_only=True):
     results: tuple[RaceResult, ...]
     """The results by size, rate and expiry, in the order of the options."""
     interrupted: bool = False
-    """Whether the user interrupted, so that results are missing or have fewer runs."""
+    """True if the user interrupted, so that results are missing or have fewer runs."""
     kind: str = "Races"
 
     def build_csv_table(self) -> CsvTable:

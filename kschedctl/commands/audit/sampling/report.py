@@ -68,7 +68,7 @@ class SamplingSetting(Document, frozen=True, kw_only=True):
     enough: int
     """The number of feasible nodes that end a search."""
     scores: bool = True
-    """Whether plugins score nodes; if not, the first feasible node is taken."""
+    """True if plugins score nodes; if not, the first feasible node is taken."""
 
 
 class SamplingAdvice(Document, frozen=True, kw_only=True):
@@ -110,7 +110,7 @@ class SamplingCosts(Report, frozen=True, kw_only=True):
     not_created: tuple[NotCreated, ...] = ()
     """The workloads whose pods are never created."""
     interrupted: bool = False
-    """Whether the user interrupted, so that kinds of pods are missing."""
+    """True if the user interrupted, so that kinds of pods are missing."""
     kind: str = "SamplingCosts"
 
 

@@ -73,13 +73,13 @@ class SpreadPromise(Document, frozen=True, kw_only=True):
     skew: int
     """The current skew; the minimum counts as 0 with fewer domains than `min_domains`."""
     holds: bool
-    """Whether the skew is at most `max_skew`."""
+    """True if the skew is at most `max_skew`."""
     most: str = ""
     most_pods: int = 0
     least: str = ""
     least_pods: int = 0
     min_domains_set: bool = False
-    """Whether the constraint sets minDomains."""
+    """True if the constraint sets minDomains."""
     least_why: str = ""
     """The reason why the domain with the fewest pods counts although pods cannot go there, empty if they can."""
     least_policy: str = ""

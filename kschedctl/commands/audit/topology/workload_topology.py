@@ -53,7 +53,7 @@ class TopologyDomains:
 
     @property
     def with_nodes(self) -> Bools:
-        """Whether each domain has nodes, shape (V,)."""
+        """A mask (V,) of the domains that have nodes."""
         is_used: Bools = np.bincount(self.codes[self.codes >= 0], minlength=len(self.names)) > 0
         return is_used
 
@@ -259,7 +259,7 @@ def iter_constraint_reports(scheduler: Scheduler, workloads: Workloads) -> Itera
 def _explain_unusable_domain(
     constraint: SpreadPromise, domain_counts: DomainCounts, info: PodInfo, view: Fork
 ) -> SpreadPromise:
-    """Add why the constraint's emptiest domain counts although it takes no pods.
+    """Return the constraint with the reason why its emptiest domain counts although that domain takes no pods.
 
     The constraint is returned unchanged if it holds, if it has too few domains, or if its emptiest domain can take
     pods.

@@ -57,7 +57,7 @@ class DomainSearch:
         self._exclusions = exclusions
         self._respects_affinity = Gate.TAS_RESPECT_PREFERRED_AFFINITY in gates
         self._least_free_first = request.is_unconstrained and Gate.TAS_PROFILE_MIXED in gates
-        """Whether domains are filled from the one with the least room up, which leaves large domains free."""
+        """True if domains are filled from the one with the least room up, which leaves large domains free."""
 
     def sort_domains(self, level: int, domains: Sequence[int]) -> list[int]:
         """Sort domains by the slices that fit: the fewest first if unconstrained, else the most first.

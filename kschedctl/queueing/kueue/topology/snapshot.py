@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kschedctl.api.node_selector import NodeSelectorError, compile_preferred_terms, compile_required_node_affinity
 from kschedctl.api.objects import Node, PodSpec, Toleration
 from kschedctl.api.queueing import KueuePodSet, SliceConstraint, TopologyRequest
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated_taint
 from kschedctl.queueing.kueue.amounts import Requests, saturate, sum_requests
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
-from kschedctl.queueing.kueue.node_affinity import matches_required_affinity, score_preferred_affinity
 from kschedctl.queueing.kueue.topology.balanced import place_slices_evenly
 from kschedctl.queueing.kueue.topology.domain_search import DomainSearch, PlacementError, PlacementRequest
 from kschedctl.queueing.kueue.topology.tree import Counts, DomainCapacities, Indexes, TopologyTree, count_fitting_pods
@@ -26,7 +26,7 @@ from kschedctl.queueing.kueue.workloads import DomainCount, DomainRequests, Topo
 
 _ONE_POD = {"pods": 1}
 AssumedUsage = dict[tuple[str, ...], Requests]
-"""What pod sets that were just placed take, by the values of the domain."""
+"""The usage of pod sets that were just placed, by the values of the domain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,11 @@ class PodSetPlacementRequest:
 
     pod_set: KueuePodSet
     pod_requests: Requests
-    """What one pod requests."""
+    """The requests of one pod."""
     count: int
     flavor: str
     is_implied: bool
-    """Whether the pod set did not ask for a topology, but has only flavors with one."""
+    """True if the pod set did not ask for a topology, but has only flavors with one."""
 
     @property
     def group(self) -> str | None:
@@ -52,7 +52,7 @@ class _NodeMatches(NamedTuple):
     """The nodes that a pod's constraints allow, as arrays (leaves,) over the domains of the lowest level."""
 
     is_match: NDArray[np.bool_]
-    """Whether the pod may use the domain."""
+    """A mask of the domains that the pod may use."""
     affinity: NDArray[np.int64]
     """The score of the pod's preferred node affinity."""
     exclusions: Exclusions
@@ -89,7 +89,7 @@ class _DomainColumns(NamedTuple):
     leaves: Indexes
     """The indexes of the domains in the lowest level, each once."""
     amounts: Counts
-    """What the pods take. Shape: resources x leaves."""
+    """The amounts that the pods use. Shape: resources x leaves."""
 
 
 _MOST_EXACT = 2**46
@@ -110,11 +110,11 @@ class TopologySnapshot:
         self._rows = {resource: row for row, resource in enumerate(tree.resources)}
         self._free = free
         self._usage = np.zeros_like(tree.capacity)
-        """What Workloads use. Shape: resources x leaves."""
+        """The amounts that Workloads use. Shape: resources x leaves."""
         self._columns: dict[int, _DomainColumns] = {}
         """The columns of pods in domains, by the identity of their list."""
         self._has_huge_amounts = False
-        """Whether an amount was added that may exceed the limits of int64."""
+        """True if an amount was added that may exceed the limits of int64."""
         self._matches: dict[bytes, _NodeMatches] = {}
         """The matches of pods that were looked at, by the constraints of the pod."""
 
@@ -451,7 +451,7 @@ class TopologySnapshot:
                 is_match[index] = False
                 exclusions.by_reason[reason] += 1
             elif Gate.TAS_RESPECT_PREFERRED_AFFINITY in self.gates:
-                affinity[index] = score_preferred_affinity(spec, node)
+                affinity[index] = _score_preferred_affinity(spec, node)
         return _NodeMatches(is_match, affinity, exclusions)
 
 
@@ -479,7 +479,21 @@ def _find_exclusion_reason(node: Node, spec: PodSpec, tolerations: Sequence[Tole
     labels = node.metadata.labels
     if any(labels.get(key) != value for key, value in spec.node_selector.items()):
         return "nodeSelector"
-    return None if matches_required_affinity(spec, node) else "affinity"
+    is_allowed = compile_required_node_affinity(spec).allows(node.metadata.labels, node.metadata.name)
+    return None if is_allowed else "affinity"
+
+
+def _score_preferred_affinity(spec: PodSpec, node: Node) -> int:
+    """Add up the weights of the pod's preferred node affinity terms that the node matches.
+
+    The score is 0 if the pod has no preferred terms or one of them is invalid.
+    """
+    affinity = spec.affinity.node_affinity if spec.affinity else None
+    terms = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
+    try:
+        return compile_preferred_terms(terms).score(node.metadata.labels, node.metadata.name)
+    except NodeSelectorError:
+        return 0
 
 
 def _split_leader_and_workers(

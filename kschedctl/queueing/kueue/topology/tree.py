@@ -192,7 +192,7 @@ class PodsOutside:
             else None
             for number, template in enumerate(pods.templates)
         ]
-        """What a pod of each template requests, or None if such pods take no room."""
+        """The requests of a pod of each template, or None if such pods take no room."""
 
     def compute_free_capacity(self, tree: TopologyTree) -> Counts:
         """Return a topology's capacity minus the requests of these pods on its nodes, as an array (resources, leaves).

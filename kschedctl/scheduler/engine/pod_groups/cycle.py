@@ -87,7 +87,7 @@ class MemberResult(msgspec.Struct, frozen=True):
 
     @property
     def placed(self) -> bool:
-        """Whether the pod fits without preemption."""
+        """True if the pod fits without preemption."""
         return self.status.code is Code.SUCCESS
 
 
@@ -99,7 +99,7 @@ class GroupResult:
     members: tuple[MemberResult, ...] = ()
     """The members that were tried, in order. If the attempt ended early, some are missing."""
     waiting_on_preemption: bool = False
-    """Whether the group would fit once its victims are gone."""
+    """True if the group would fit once its victims are gone."""
     placement: GroupPlacement | None = None
     """The placement on which the members were tried, or None if no placement was tried."""
     victims: tuple[Position, ...] = ()
@@ -117,7 +117,7 @@ class GroupResult:
 
     @property
     def placed(self) -> bool:
-        """Whether the group fits."""
+        """True if the group fits."""
         return self.status.code is Code.SUCCESS
 
     @cached_property
@@ -142,9 +142,9 @@ class PodGroupCycle:
     choose: Choose = choose_first_by_name
     """Picks one of the best nodes."""
     sampling: Sampling | None = None
-    """Where the searches for nodes continue."""
+    """The position at which the searches for nodes continue."""
     within: bool = False
-    """Whether the group is part of a group of groups, which continues with its assumed pods."""
+    """True if the group is part of a group of groups, which continues with its assumed pods."""
 
     @property
     def preemptor(self) -> PodGroup | None:
@@ -168,7 +168,7 @@ class PodGroupCycle:
 
     @cached_property
     def checks_feasibility(self) -> bool:
-        """Whether PlacementFeasible plugins, and not Permit, decide if enough pods have a node."""
+        """True if PlacementFeasible plugins, and not Permit, decide if enough pods have a node."""
         return not isinstance(self.key, GangKey) and UNTIL_INFEASIBLE.at(self.framework.release)
 
     # -- placements ----------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ class EntityKey(NamedTuple):
 
     @property
     def composite(self) -> bool:
-        """Whether it is the key of a CompositePodGroup."""
+        """True if it is the key of a CompositePodGroup."""
         return self.kind == "compositepodgroup"
 
 

@@ -51,7 +51,7 @@ class Budgets:
 
     @property
     def has_budgets(self) -> bool:
-        """Whether there is a PDB."""
+        """True if there is a PDB."""
         return bool(self._budgets)
 
     def replace_object(self, budget: PodDisruptionBudget) -> None:

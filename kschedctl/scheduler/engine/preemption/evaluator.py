@@ -65,9 +65,9 @@ class Preemption:
     """
 
     eligible: bool
-    """Whether the pod may preempt at all."""
+    """True if the pod may preempt at all."""
     why: str = ""
-    """Why it may not, or why no candidate counts."""
+    """The reason why it may not preempt, or why no candidate counts."""
     leaving: tuple[Position, ...] = ()
     """Terminating pods on the nominated node that the pod waits for."""
     candidates: Candidates = NO_CANDIDATES
@@ -101,7 +101,7 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
     prefix: ClassVar[str] = ""
     """Precedes all its messages."""
     by_priority: ClassVar[bool] = True
-    """Whether all victims have a lower priority than the pod."""
+    """True if all victims have a lower priority than the pod."""
 
     @abstractmethod
     def find_ineligibility(self, cycle: Cycle) -> Ineligible | None:

@@ -29,7 +29,7 @@ class Selection(Protocol):
     """Upstream's SelectVictimsOnNode for all nodes at once."""
 
     filters_decide: bool
-    """Whether the Filter plugins alone decide which pods must go.
+    """True if the Filter plugins alone decide which pods must go.
 
     Then `find_rejected_nodes` and `find_nodes_to_evict_again` return None.
     """

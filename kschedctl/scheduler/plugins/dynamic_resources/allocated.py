@@ -57,7 +57,7 @@ class HeldDevice(NamedTuple):
 
     device: DeviceId
     shared: bool = False
-    """Whether the claim has only a share."""
+    """True if the claim has only a share."""
     consumed: Quantities | None = None
     """The capacity that the share consumes."""
 

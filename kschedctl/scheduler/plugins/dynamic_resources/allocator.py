@@ -213,7 +213,7 @@ class Search:
         self.places = [(pool, device) for pool in self.pools for device in pool.devices]
         """The devices that the node sees, with their pools, in the order of the search."""
         self.interchangeable = not any(device.consumes for _, device in self.places)
-        """Whether twins can replace each other. Counters tell them apart, since upstream does not give all back."""
+        """True if twins can replace each other. Counters tell them apart, since upstream does not give all back."""
 
         # The state of the search
         self.all_devices: dict[SearchPosition, list[tuple[Pool, PooledDevice]]] = {}
@@ -236,9 +236,9 @@ class Search:
         self.duplicate_device_handling = INVALID_POOL_ERROR.at(self.features.release)
         self.unavailable_of_all = UNAVAILABLE_OF_ALL.at(self.features.release)
         self.undoes_all = not CHARGED_IN_VAIN.at(self.features.release)
-        """Whether all effects of an allocation that fails are undone."""
+        """True if all effects of an allocation that fails are undone."""
         self.all_consumers = COUNTER_CONSUMERS.at(self.features.release) is Allocatability.ALLOCATABLE
-        """Whether devices that consume counters can be allocated without DRAPartitionableDevices."""
+        """True if devices that consume counters can be allocated without DRAPartitionableDevices."""
 
     def run(self) -> Allocation | None:
         """Search the node for devices for all claims, and return each claim's devices, in the order of the claims.

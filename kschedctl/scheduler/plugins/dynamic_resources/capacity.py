@@ -40,9 +40,9 @@ class RangeArithmetic(NamedTuple):
     """The units in which amounts in a validRange are counted."""
 
     thousandths: bool = False
-    """Whether a range can be counted in thousandths."""
+    """True if a range can be counted in thousandths."""
     rejects_unrepresentable: bool = False
-    """Whether amounts that cannot be represented are errors."""
+    """True if amounts that cannot be represented are errors."""
 
     @classmethod
     def from_features(cls, features: Features) -> RangeArithmetic:

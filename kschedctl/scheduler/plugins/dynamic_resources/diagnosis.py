@@ -91,7 +91,7 @@ class RequestFit(NamedTuple):
     """The devices of a node that fit one request."""
 
     is_enough: bool
-    """Whether the devices suffice if this is the only request."""
+    """True if the devices suffice if this is the only request."""
     devices: RequestedDevices
 
 

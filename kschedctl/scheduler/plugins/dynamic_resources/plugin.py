@@ -120,7 +120,9 @@ def waits_for_binding(gates: FeatureGates) -> bool:
     return gates.enabled("DRADeviceBindingConditions") and gates.enabled("DRAResourceClaimDeviceStatus")
 
 
-LOOK_AT_DEVICES = NextStep("LookAtDevices", "Check that the claims exist and that drivers publish matching devices")
+LOOK_AT_DEVICES = NextStep(
+    "LookAtDevices", "Compare the device classes and selectors of the claims with the devices in the ResourceSlices"
+)
 CLAIM_NAMES_RECORDED = "the names of its generated claims are recorded in the pod's status"
 NOTHING_TO_DEALLOCATE = "no new claims to deallocate"
 DEALLOCATED = "deallocation of ResourceClaim completed"
@@ -145,6 +147,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
     name = "DynamicResources"
     facts = (ClaimsUnusable, ResourceNotOffered, DevicesUnfit, DeviceSearchFailed)
     without = "resource claims are never allocated"
+    fixes = "devices"
     takes_less_time = "fewer requests and selectors in device claims, fewer devices that only nearly match"
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter"}
     next_step = LOOK_AT_DEVICES

@@ -67,9 +67,9 @@ class Pool:
     consumers: tuple[PooledDevice, ...] = ()
     """The devices that consume counters, including those that the node does not see."""
     incomplete: bool = False
-    """Whether slices are missing. Since 1.35 nothing is allocated from such a pool."""
+    """True if slices are missing. Since 1.35 nothing is allocated from such a pool."""
     invalid: str = ""
-    """Why nothing is allocated from the pool, empty if it is valid."""
+    """The reason why nothing is allocated from the pool; empty if it is valid."""
 
     @cached_property
     def device_ids(self) -> tuple[DeviceId, ...]:
@@ -125,7 +125,7 @@ def select_newest_generation(slices: Iterable[IndexedSlice]) -> list[IndexedSlic
 
 
 class Allocatability(StrEnum):
-    """Whether a version can allocate certain devices."""
+    """The ability of a version to allocate certain devices."""
 
     ALLOCATABLE = "can be allocated"
     UNALLOCATABLE = "cannot be allocated"
@@ -288,7 +288,7 @@ COUNTS_SHARES = ByVersion(
 
 
 def compute_remaining_counters(pool: Pool, state: AllocatedState, release: KubeVersion) -> Counters:
-    """Return what the allocated devices of the pool leave of its counters, or {} if the pool has no counters.
+    """Return the pool's counters minus what its allocated devices consume, or {} if the pool has no counters.
 
     Since 1.36.2, devices that are allocated only in shares consume counters as well.
     """

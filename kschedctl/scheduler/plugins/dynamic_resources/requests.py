@@ -91,7 +91,7 @@ class Expression:
     number: int | None = None
     """The index among the holder's selectors, or None if messages do not show it."""
     of_class: bool = False
-    """Whether the selector belongs to the DeviceClass."""
+    """True if the selector belongs to the DeviceClass."""
 
     @property
     def source(self) -> str:
@@ -286,11 +286,11 @@ class AllocatedDevice(NamedTuple):
     consumed: Quantities
     """The capacity that is consumed of a shared device."""
     shared: bool
-    """Whether the device can be allocated several times."""
+    """True if the device can be allocated several times."""
     charged: bool = False
-    """Whether this allocation was charged to the counters of the pool."""
+    """True if this allocation was charged to the counters of the pool."""
     first: bool = False
-    """Whether this is the first share of the device in the search."""
+    """True if this is the first share of the device in the search."""
 
 
 Allocation = tuple[tuple[AllocatedDevice, ...], ...]
@@ -332,7 +332,7 @@ class NodeRestriction(NamedTuple):
     """The nodes on which an allocated device can be used."""
 
     is_single_node: bool
-    """Whether the device can be used only on the node of its allocation."""
+    """True if the device can be used only on the node of its allocation."""
     selector: NodeSelector | None
     """The selector of other nodes, None if there is no restriction by selector."""
 

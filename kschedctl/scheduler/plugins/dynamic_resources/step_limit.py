@@ -46,7 +46,7 @@ class StepLimit:
         """The number of steps after which upstream's search times out, or None."""
         searches_in_any_order = SEARCH_ORDER.at(features.release) is DeviceSearchOrder.ANY
         self.any_order = searches_in_any_order or not features.uses_newer_allocator
-        """Whether upstream tries the devices for a request in every order."""
+        """True if upstream tries the devices for a request in every order."""
         self.tried = 0
         """The number of steps taken here."""
         self.in_vain = 0

@@ -206,7 +206,7 @@ class DemandedAmounts(NamedTuple):
     weights: Amounts
     """(X,), the weights of the resources."""
     offered_everywhere: bool
-    """Whether all nodes of the snapshot offer all the resources, in amounts below MAX_EXACT_AMOUNT."""
+    """True if all nodes of the snapshot offer all the resources, in amounts below MAX_EXACT_AMOUNT."""
 
 
 class NodeUsage(NamedTuple):
@@ -225,7 +225,7 @@ class NodeUsage(NamedTuple):
     weights: Amounts
     """(X,), the weights of the resources."""
     offered_everywhere: bool = False
-    """Whether all allocatable amounts are above zero and below MAX_EXACT_AMOUNT."""
+    """True if all allocatable amounts are above zero and below MAX_EXACT_AMOUNT."""
 
 
 def get_demanded_amounts(resources: Sequence[ResourceSpec], requests: Sequence[int], view: NodeView) -> DemandedAmounts:

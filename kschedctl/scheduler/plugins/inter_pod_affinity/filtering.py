@@ -40,6 +40,11 @@ class NoPodToJoin(Fact, frozen=True):
     other_namespaces: tuple[str, ...] = ()
     """Namespaces in which the term does not look and in which pods with these labels run, if it selects no pod."""
 
+    @property
+    def is_same_on_all_nodes(self) -> bool:
+        """True if the term selects no pod in any domain."""
+        return bool(self.namespaces)
+
     def describe(self) -> str:
         """Say which pods are missing, in the node's domain or in the term's namespaces.
 
@@ -91,7 +96,7 @@ class PodInTheWay(Fact, frozen=True):
     selector: str = ""
     """The labelSelector of the anti-affinity term, empty if the term selects all pods."""
     of_existing_pod: bool = False
-    """Whether the term belongs to the existing pod, not to the incoming pod."""
+    """True if the term belongs to the existing pod, not to the incoming pod."""
 
     def describe(self) -> str:
         """Describe the pods in the way and the anti-affinity term that rejects the node.
@@ -140,7 +145,7 @@ class AffinityVerdicts(msgspec.Struct, frozen=True):
     anti_affinity: RunningCounts
     existing_anti_affinity: RunningCounts
     wants_itself: bool
-    """Whether the pod has affinity terms and all of them select the pod itself."""
+    """True if the pod has affinity terms and all of them select the pod itself."""
 
     @property
     def distinctions(self) -> list[Distinction]:

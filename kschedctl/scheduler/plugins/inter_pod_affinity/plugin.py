@@ -107,7 +107,7 @@ class InterPodAffinityArgs(PluginArgs, frozen=True):
     hard_pod_affinity_weight: Int32 = 1
     """The weight with which required affinity terms of existing pods are scored."""
     ignore_preferred_terms_of_existing_pods: bool = False
-    """Whether only the incoming pod's preferred terms are scored."""
+    """True if only the incoming pod's preferred terms are scored."""
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
         """Yield an error if the weight is not between 0 and 100."""
@@ -136,17 +136,19 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
     hints_since = 31
     counts_pods_elsewhere = True
     without = "affinity and anti-affinity between pods are ignored"
+    fixes = "pod_affinity"
     takes_less_time = (
         "give affinity terms fewer pods to match: a namespace, exact labels; spread in place of anti-affinity by zone"
     )
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter", "score": "preScore"}
     next_step_within_reach = NextStep(
         "KeepApartLess",
-        "The pod fits only where no such pod runs: add nodes or zones, reduce replicas, or make the term preferred",
+        "Anti-affinity rules out the nodes with room: add nodes or zones, reduce replicas, or make the term preferred",
     )
     next_step = NextStep(
         "CompareTerms",
-        "No such pod runs where the pod could go: compare the labels and namespaces of its pod affinity with the pods'",
+        "No pod that the pod's affinity selects runs where it could go: compare the term's labels and namespaces with "
+        "those of the pods it should select",
     )
     default_weight = 2
     peers = Peers.EXTREMES
@@ -379,6 +381,10 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
     def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
         return hints.iter_waking_changes(info, gates)
+
+    def can_more_pods_help(self, info: PodInfo) -> bool:
+        """Return whether the pod has required affinity, which added pods may satisfy."""
+        return bool(info.required_affinity)
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
         """Return the pod's labels as a fragment of its signature, or None for a pod with pod affinity or anti-affinity.

@@ -118,7 +118,7 @@ class TopologyCounts(msgspec.Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether no term is matched anywhere."""
+        """True if no term is matched anywhere."""
         return not any(counts.any() for counts in self.counts.values())
 
     def get_domain_counts_by_node(self, key: str, view: Fork, delta: Delta) -> Counts:
@@ -185,7 +185,7 @@ class RunningCounts:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no term is matched anywhere."""
+        """True if no term is matched anywhere."""
         return not any(tally.bring_up_to_date(self._trail).any() for _, tally in self._tallies)
 
 

@@ -147,6 +147,7 @@ class NonCSILimits(DeclaredPlugin):
     kinds_matter_to = USES_DISKS
     until = 31
     default_until = 30
+    fixes = "held_volumes"
     disk_kind: ClassVar[InTreeDisks]
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:

@@ -118,6 +118,7 @@ class NodeVolumeLimits(DeclaredPlugin):
     hints_since = 31
     looks_at_own_pods = True
     without = "more volumes are placed on a node than it can attach"
+    fixes = "held_volumes"
     next_step = NextStep("DetachVolumes", "Detach volumes from {node}, or correct its driver's limit")
     kinds = (*CLAIM_KINDS, "CSINode", "CSIDriver", "VolumeAttachment")
     kinds_matter_to = USES_DISKS

@@ -61,13 +61,13 @@ class SpreadSettings(msgspec.Struct, frozen=True):
     defaults: tuple[TopologySpreadConstraint, ...]
     """The constraints of pods that have none of their own."""
     system_defaulted: bool
-    """Whether the defaults are SYSTEM_CONSTRAINTS."""
+    """True if the defaults are SYSTEM_CONSTRAINTS."""
     match_label_keys: bool
-    """Whether matchLabelKeys count."""
+    """True if matchLabelKeys count."""
     inclusion_policies: bool
-    """Whether nodeAffinityPolicy and nodeTaintsPolicy count."""
+    """True if nodeAffinityPolicy and nodeTaintsPolicy count."""
     comparison_operators: bool
-    """Whether tolerations can have comparison operators."""
+    """True if tolerations can have comparison operators."""
 
     def get_constraints(self, info: PodInfo, view: Fork, action: str) -> list[SpreadConstraint]:
         """Return the pod's constraints with this `action`, HARD or SOFT. By default, return the profile's constraints.
@@ -215,17 +215,6 @@ def restrict_domains(domains: Domains, included: Bools, key: Hashable, view: For
         return Domains(np.where(included, domains.codes, no_domain).astype(np.int32), domains.size)
 
     return view.memo((NAME, restrict_domains, key, included.tobytes()), build)
-
-
-def count_matching_pods(
-    constraint: SpreadConstraint, info: PodInfo, view: Fork, domains: Domains | None = None, key: Hashable = None
-) -> Counts:
-    """Return the number of pods that match the constraint in each of the `domains`, by default on each node.
-
-    A pod matches if it is in the incoming pod's namespace, is selected and is not terminating. An empty selector
-    matches no pods. `key` identifies the domains in the cache.
-    """
-    return tally_matching_pods(constraint, info, view, domains, key).bring_up_to_date(view.trail)
 
 
 def tally_matching_pods(

@@ -232,7 +232,7 @@ class ConstraintTally(NamedTuple):
     exists: Bools | None
     """(V,) a mask of the domains with an eligible node, or None if all domains have one."""
     too_few_domains: bool
-    """Whether the global minimum counts as 0 because there are fewer domains than minDomains."""
+    """True if the global minimum counts as 0 because there are fewer domains than minDomains."""
     max_above_minimum: int
     """The largest number by which the pods of a domain may exceed the global minimum before the pod is placed."""
 

@@ -164,6 +164,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
     )
     counts_pods_elsewhere = True
     without = "topologySpreadConstraints are ignored"
+    fixes = "spread"
     takes_less_time = "fewer constraints per pod, across fewer domains"
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter", "score": "preScore"}
     next_step_within_reach = NextStep(
@@ -364,6 +365,10 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
         yield WakeTrigger(NODE, ADD | DELETE, f"a node with label {keys} is added or deleted")
         yield WakeTrigger(NODE, ActionType.UPDATE_NODE_LABEL, f"label {keys} of a node changes")
         yield WakeTrigger(NODE, ActionType.UPDATE_NODE_TAINT, f"taints of a node with label {keys} change")
+
+    def can_more_pods_help(self, info: PodInfo) -> bool:
+        """Return True, as more pods in the emptiest domain reduce the skew of the others."""
+        return True
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
         """Return an empty fragment of the pod's signature.

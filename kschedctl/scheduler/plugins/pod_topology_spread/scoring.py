@@ -139,7 +139,7 @@ class ScoredDomains(NamedTuple):
 
     @property
     def has_domain_per_node(self) -> bool:
-        """Whether no two nodes share a domain, apart from nodes without the label."""
+        """True if no two nodes share a domain, apart from nodes without the label."""
         return self.domains is None or self.column.separates_nodes
 
     def get_codes(self, rows: Rows) -> Ints | Rows:

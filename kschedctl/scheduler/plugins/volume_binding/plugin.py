@@ -198,6 +198,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
     )
     hints_since = 31
     without = "claims that wait for their first consumer are never bound"
+    fixes = "volumes"
     takes_less_time = "volumeBindingMode and the number of PersistentVolumes without a class decide its work"
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter"}
     one_state = True

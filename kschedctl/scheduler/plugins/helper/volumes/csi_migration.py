@@ -53,7 +53,7 @@ class InTreePlugin(NamedTuple):
     field: str
     """The field of a pod's volume or of a PersistentVolume's spec that has the source."""
     enabled: bool = True
-    """Whether its volumes count as CSI volumes."""
+    """True if its volumes count as CSI volumes."""
     topology_key: str = ""
     """The driver's zone label, if translating a volume changes its node affinity."""
 

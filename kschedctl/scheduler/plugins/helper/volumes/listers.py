@@ -280,7 +280,7 @@ class ClaimVolume(NamedTuple):
     volume: Volume
     claim_name: str
     ephemeral: bool
-    """Whether the claim is created for the pod, which must own it."""
+    """True if the claim is created for the pod, which must own it."""
 
 
 def iter_claim_volumes(pod: Pod) -> Iterator[ClaimVolume]:
