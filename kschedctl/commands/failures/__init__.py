@@ -60,7 +60,12 @@ from kschedctl.replay.placements import (
     report_evictions,
 )
 from kschedctl.replay.pools import find_unready_nodes
-from kschedctl.replay.settling import find_pending_left_out, remove_pods_of_failed_jobs, schedule_with_victims
+from kschedctl.replay.settling import (
+    find_ended_pods,
+    find_pending_left_out,
+    remove_pods_of_failed_jobs,
+    schedule_with_victims,
+)
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.replay.volume_places import find_pinned_volumes
@@ -320,7 +325,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     outcomes = schedule_with_victims(simulation, recreated, report_parts)
     if simulation.interrupted:
         raise KeyboardInterrupt
-    ended |= dict.fromkeys(remove_pods_of_failed_jobs(simulation))
+    ended |= dict.fromkeys(find_ended_pods(simulation))
     outcomes = [outcome for outcome in outcomes if outcome.position not in ended]
 
     # The time before the nodes are deleted

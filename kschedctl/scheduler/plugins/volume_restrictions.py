@@ -100,6 +100,11 @@ class ClaimInUse(Fact, frozen=True):
             return "the claim is used by a nominated pod"
         return f"claim {self.claim} is ReadWriteOncePod, and pod {self.pod} on node {self.node} already uses it"
 
+    @property
+    def is_same_on_all_nodes(self) -> bool:
+        """True, since the claim is in use wherever the pod would run."""
+        return True
+
 
 class RestrictionState(NamedTuple):
     """The state that PreFilter passes to Filter."""

@@ -27,13 +27,15 @@ from kschedctl.scheduler.framework import (
     get_reads,
     offers,
 )
-from kschedctl.scheduler.simulation.answer_reads import (
+from kschedctl.scheduler.simulation.claim_answers import (
+    ClaimAnswers,
+    find_rejected_nodes,
     get_answer_reads,
     list_changing_filters,
     list_plugins,
+    mask_named_rows,
     select_lasting_results,
 )
-from kschedctl.scheduler.simulation.claim_answers import ClaimAnswers, find_rejected_nodes, mask_named_rows
 from kschedctl.scheduler.simulation.copy_ranking import CopyRanking
 from kschedctl.scheduler.simulation.grouped_ranking import ConsultedPlugins, FixedScores, GroupedRanking, RowAnswers
 from kschedctl.scheduler.simulation.local_scores import (

@@ -25,7 +25,7 @@ from kschedctl.scheduler.engine.sampling import Sampling
 from kschedctl.scheduler.framework import PluginError, PreFilterResult
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.queueing.pods_on_nodes import Choice, IncomingPods, Tied
-from kschedctl.scheduler.simulation.answer_reads import depends_on_other_nodes
+from kschedctl.scheduler.simulation.claim_answers import depends_on_other_nodes
 from kschedctl.scheduler.simulation.local_scores import NO_ROWS, LocalScores
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.fork import Fork, drop_oldest_if_full

@@ -230,7 +230,7 @@ def test_pods_that_starve_for_one_cause_share_a_finding() -> None:
     assert [starving.pods for starving in found.starving] == [("d/pay-1",), ("d/pay-2",)]
     assert rules(found) == [("starving", "warning", "Pod d/pay-1")]
     (finding,) = found.findings
-    assert "2 pods of tier high, the oldest pending for 120 min (also Pod d/pay-2)" in finding.message
+    assert "2 pods of tier high are pending, the oldest for 120 min (also Pod d/pay-2)" in finding.message
 
 
 def test_nobody_starves_before_the_threshold() -> None:

@@ -120,7 +120,9 @@ def waits_for_binding(gates: FeatureGates) -> bool:
     return gates.enabled("DRADeviceBindingConditions") and gates.enabled("DRAResourceClaimDeviceStatus")
 
 
-LOOK_AT_DEVICES = NextStep("LookAtDevices", "Check that the claims exist and that drivers publish matching devices")
+LOOK_AT_DEVICES = NextStep(
+    "LookAtDevices", "Compare the device classes and selectors of the claims with the devices in the ResourceSlices"
+)
 CLAIM_NAMES_RECORDED = "the names of its generated claims are recorded in the pod's status"
 NOTHING_TO_DEALLOCATE = "no new claims to deallocate"
 DEALLOCATED = "deallocation of ResourceClaim completed"

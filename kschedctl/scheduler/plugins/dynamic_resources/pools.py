@@ -288,7 +288,7 @@ COUNTS_SHARES = ByVersion(
 
 
 def compute_remaining_counters(pool: Pool, state: AllocatedState, release: KubeVersion) -> Counters:
-    """Return what the allocated devices of the pool leave of its counters, or {} if the pool has no counters.
+    """Return the pool's counters minus what its allocated devices consume, or {} if the pool has no counters.
 
     Since 1.36.2, devices that are allocated only in shares consume counters as well.
     """
