@@ -111,6 +111,8 @@ class PodAnnotations(Struct, frozen=True):
         name="descheduler.alpha.kubernetes.io/prefer-no-eviction", default=None
     )
     """Read by the descheduler."""
+    job_index_failure_count: str = msgspec.field(name="batch.kubernetes.io/job-index-failure-count", default="")
+    """Read by the Job controller."""
 
 
 class PodMeta(Struct, frozen=True):
@@ -621,6 +623,7 @@ class StoredJobSpec(Struct, frozen=True):
     template: PodTemplateSpec = PodTemplateSpec()
     backoff_limit: Int64 | None = None
     backoff_limit_per_index: Int64 | None = None
+    max_failed_indexes: Int64 | None = None
     pod_failure_policy: PodFailurePolicy | None = None
     pod_replacement_policy: str | None = None
 
@@ -628,6 +631,7 @@ class StoredJobSpec(Struct, frozen=True):
 class StoredJobStatus(Struct, frozen=True):
     succeeded: Int64 | None = None
     failed: Int64 | None = None
+    failed_indexes: str = ""
     conditions: tuple[Condition, ...] = ()
 
 

@@ -54,7 +54,7 @@ class InstanceTypeInput:
         typer.Option(
             "--instance-types",
             metavar="FILE|DIR",
-            help="File or folder of instance types with their offerings and prices, in the format of kwok's "
+            help="File or folder with instance types, their offerings and prices, in the format of kwok's "
             "instance_types.json.",
             show_default=False,
         ),
@@ -70,7 +70,7 @@ class InstanceTypeInput:
             return None
         path = Path(self.instance_types)
         files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES) if path.is_dir() else [path]
-        return [instance_type for file in files for instance_type in _read_types_file(str(file))]
+        return [instance_type for file in files for instance_type in _read_instance_types_file(str(file))]
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class KarpenterInput(InstanceTypeInput):
         typer.Option(
             "--karpenter",
             metavar="SETTING=VALUE",
-            help="Setting of Karpenter: preferencePolicy, minValuesPolicy, maxInstanceTypes or a feature gate. "
+            help="Karpenter setting: preferencePolicy, minValuesPolicy, maxInstanceTypes or a feature gate. "
             "Repeatable.",
             show_default=False,
         ),
@@ -135,7 +135,7 @@ class NodeGroupInput:
         typer.Option(
             "--pool-label",
             metavar="KEY",
-            help="Node label whose value is the name of the node's pool.  [default: well-known labels]",
+            help="Node label that holds the name of the node's pool.  [default: well-known labels]",
             show_default=False,
         ),
     ] = ""
@@ -229,7 +229,7 @@ def require_node_pools(cluster: Cluster) -> None:
         raise UsageError("the cluster has no Karpenter NodePools")
 
 
-def _read_types_file(path: str) -> Sequence[JsonObject]:
+def _read_instance_types_file(path: str) -> Sequence[JsonObject]:
     """Read the instance types in one file. Raises InputError if it contains none or malformed ones."""
     entries = read_objects(path)
     if not entries or not all("name" in entry and "offerings" in entry for entry in entries):
@@ -237,7 +237,7 @@ def _read_types_file(path: str) -> Sequence[JsonObject]:
     from kschedctl.autoscaling.karpenter.instance_types import read_instance_types  # noqa: PLC0415 - few name a file
 
     try:
-        read_instance_types(entries)
+        read_instance_types(entries)  # only to validate the entries
     except InputError as error:
         raise InputError(f"{error.where}: {error.what}", where=path, hint=error.hint) from None
     return entries

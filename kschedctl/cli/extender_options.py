@@ -35,14 +35,14 @@ class Extending:
 
     call_extenders: Annotated[
         bool,
-        typer.Option("--call-extenders", help="Call the scheduler extenders of the configuration over HTTP."),
+        typer.Option("--call-extenders", help="Call the extenders in the scheduler's configuration over HTTP."),
     ] = False
     record_extenders: Annotated[
         str | None,
         typer.Option(
             "--record-extenders",
             metavar="FILE",
-            help="With --call-extenders: file to save the extenders' answers to.",
+            help="With --call-extenders: save the extenders' answers to this file.",
         ),
     ] = None
     extender_answers: Annotated[
@@ -50,7 +50,8 @@ class Extending:
         typer.Option(
             "--extender-answers",
             metavar="FILE",
-            help="File written by --record-extenders, whose answers to use instead of calling the extenders.",
+            help="Use the extenders' answers in this file, written by --record-extenders, instead of calling the "
+            "extenders.",
         ),
     ] = None
 

@@ -31,7 +31,7 @@ class KueueInput:
         typer.Option(
             "--kueue-version",
             metavar=_RELEASES,
-            help="Release of Kueue to replay.  [default: that of the cluster's Kueue Deployment, else the newest]",
+            help="Kueue release to replay.  [default: the cluster's, else the newest]",
             show_default=False,
         ),
     ] = ""
@@ -40,7 +40,8 @@ class KueueInput:
         typer.Option(
             "--kueue-config",
             metavar="FILE",
-            help="File with Kueue's Configuration or its ConfigMap kueue-manager-config.  [default: the cluster's]",
+            help="File with Kueue's Configuration, or with the ConfigMap kueue-manager-config.  [default: the "
+            "cluster's]",
             show_default=False,
         ),
     ] = ""

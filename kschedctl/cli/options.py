@@ -89,7 +89,7 @@ FeatureGatesOption = Annotated[
     typer.Option(
         "--feature-gates",
         metavar="GATE=BOOL,…",
-        help="Feature gates to set, such as GangScheduling=true, as in kube-scheduler's --feature-gates.",
+        help="Set feature gates of kube-scheduler, such as GangScheduling=true.",
     ),
 ]
 KubeVersionOption = Annotated[
@@ -194,7 +194,7 @@ class Source(Builds):
         typer.Option(
             "--request-timeout",
             metavar="DURATION",
-            help="Longest time to wait for an API request or list, such as 30s. 0 means no limit.",
+            help="Time limit for each API request or list, such as 30s. 0 means no limit.",
         ),
     ] = None
     assume_namespaces: Annotated[
@@ -202,7 +202,8 @@ class Source(Builds):
         typer.Option(
             "--assume-namespaces",
             metavar="true|false",
-            help="Whether to create the missing namespaces of the manifests first, like helm --create-namespace.",
+            help="Assume that the namespaces of the manifests exist even if the cluster lacks them. Nothing is "
+            "created.",
         ),
     ] = Truth.TRUE
     cache: Annotated[
@@ -262,6 +263,11 @@ class Source(Builds):
         return arguments
 
 
+_POD_HELP = "Pod or workload: NAME, pod/NAME, NAMESPACE/NAME, deploy/NAME, sts/NAME, job/NAME, …"
+PodArgument = Annotated[list[str] | None, typer.Argument(metavar="[POD]", help=_POD_HELP)]
+PodsArgument = Annotated[list[str] | None, typer.Argument(metavar="[POD]…", help=_POD_HELP)]
+
+
 @dataclass(frozen=True)
 class Scope:
     """Options that choose pods."""
@@ -275,12 +281,15 @@ class Scope:
     selector: Annotated[
         str | None,
         typer.Option(
-            "-l", "--selector", metavar="SELECTOR", help="Label selector that the pods have to match, such as app=web."
+            "-l",
+            "--selector",
+            metavar="SELECTOR",
+            help="Select only pods that match this label selector, such as app=web.",
         ),
     ] = None
     scheduler_name: Annotated[
         str | None,
-        typer.Option("--scheduler-name", metavar="NAME", help="spec.schedulerName with which to replay the pods."),
+        typer.Option("--scheduler-name", metavar="NAME", help="Replay the pods with this spec.schedulerName."),
     ] = None
 
     def to_namespace_arguments(self) -> list[str]:
@@ -291,7 +300,7 @@ class Scope:
         return arguments
 
     def to_cli_options(self) -> list[str]:
-        """Return the command-line options that assume this scheduler name."""
+        """Return the command-line options that assume this scheduler name, or [] if none is assumed."""
         return ["--scheduler-name", self.scheduler_name] if self.scheduler_name else []
 
 

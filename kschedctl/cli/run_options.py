@@ -95,14 +95,14 @@ class RunOptions(WorkOptions, Sampled):
     """Options of a run: seeds, sampling and workers."""
 
     seed: Annotated[
-        int, typer.Option("--seed", metavar="NUMBER", help="Random seed that decides between nodes of equal score.")
+        int, typer.Option("--seed", metavar="NUMBER", help="Random seed for choosing between nodes with equal scores.")
     ] = 0
     runs: Annotated[
         int,
         typer.Option(
             "--runs",
             metavar="NUMBER",
-            help="Number of runs, each with another seed; the report says how their results differ.",
+            help="Number of runs, each with a different seed; the report shows how the results differ.",
         ),
     ] = 1
 

@@ -16,7 +16,7 @@ from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
 from kschedctl.replay.edits import change_pods, recreate_pod_with_current_priority
 from kschedctl.replay.unknown import find_simulation_unknowns
-from kschedctl.reports.placements import PendingLeftOut
+from kschedctl.reports.placements import FailedJob, PendingLeftOut
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
@@ -41,8 +41,8 @@ def enable_pod_recreation(simulation: Simulation, scaled_down: Container[Positio
     view = simulation.view
 
     def choose_recreation(position: Position) -> Recreation:
-        """Return when the evicted pod is recreated: at once, when it is gone, or never."""
-        if position in scaled_down or not _is_recreated(simulation, position):
+        """Record the eviction, and return when the pod is recreated: at once, when it is gone, or never."""
+        if position in scaled_down or not _record_eviction(simulation, position):
             return Recreation.NEVER
         kind = find_owner(view.pods.objects[position]).kind
         return Recreation.WHEN_GONE if kind in ONE_PER_SLOT else Recreation.AT_ONCE
@@ -63,6 +63,8 @@ class SettledCluster:
     evicted: tuple[str, ...] = ()
     """The pods that were preempted, apart from pods that were being deleted anyway. A pod may occur several times."""
     interrupted: bool = False
+    failed_jobs: tuple[FailedJob, ...] = ()
+    """The Jobs that failed because pending pods preempted their pods."""
     unknown: tuple[UnknownKind, ...] = ()
     """The unread kinds of objects on which the result depends."""
 
@@ -155,12 +157,14 @@ def schedule_victims(simulation: Simulation, latest: list[Outcome]) -> list[Outc
 
     The messages of pods that fit nowhere are not filled in. These pods come last, each once. Victims that were
     recreated while the simulation ran have outcomes in ``latest``. Others, such as members of gangs, are recreated
-    here. The loop ends because a victim has a lower priority than its preemptor or may itself preempt only a few times.
+    here. If a Job fails because of the evictions, its pods end, and pods without a node are tried again. The loop ends
+    because a victim has a lower priority than its preemptor or may itself preempt only a few times.
     """
     placed_outcomes: list[Outcome] = []
     while not simulation.interrupted:
-        recreated = recreate_gone_pods(simulation, describe_victims(latest))
-        if not recreated:
+        recreated = recreate_gone_pods(simulation, list_victims(latest))
+        ended = remove_pods_of_failed_jobs(simulation) if simulation.evictions else []
+        if not recreated and not ended:
             break
         placed_outcomes += [outcome for outcome in latest if outcome.is_placed]
         unplaced = [outcome.position for outcome in latest if not outcome.is_placed]
@@ -169,7 +173,7 @@ def schedule_victims(simulation: Simulation, latest: list[Outcome]) -> list[Outc
     return placed_outcomes + latest
 
 
-def describe_victims(outcomes: Iterable[Outcome]) -> list[Position]:
+def list_victims(outcomes: Iterable[Outcome]) -> list[Position]:
     """Return the pods that the outcomes preempted."""
     return [victim for outcome in outcomes for victim in outcome.victims]
 
@@ -177,7 +181,7 @@ def describe_victims(outcomes: Iterable[Outcome]) -> list[Position]:
 def list_displaced_victims(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[Position]:
     """Return the pods that the outcomes preempted, without pods that were being deleted anyway."""
     pods = simulation.view.pods.objects
-    return [victim for victim in describe_victims(outcomes) if pods[victim].metadata.deletion_timestamp is None]
+    return [victim for victim in list_victims(outcomes) if pods[victim].metadata.deletion_timestamp is None]
 
 
 def recreate_gone_pods(simulation: Simulation, positions: Iterable[Position]) -> list[Position]:
@@ -186,13 +190,13 @@ def recreate_gone_pods(simulation: Simulation, positions: Iterable[Position]) ->
     They are removed from ``simulation.gone`` and wait for a node from now on.
     """
     gone = simulation.gone
-    recreated = [position for position in positions if position in gone and _is_recreated(simulation, position)]
+    recreated = [position for position in positions if position in gone and _record_eviction(simulation, position)]
     gone.difference_update(recreated)
     return recreated
 
 
-def _is_recreated(simulation: Simulation, position: Position) -> bool:
-    """Return whether a controller recreates the evicted pod. If a Job controls the pod, count it as failed."""
+def _record_eviction(simulation: Simulation, position: Position) -> bool:
+    """Count the evicted pod as failed if a Job controls it, and return whether a controller recreates the pod."""
     from kschedctl.replay.controllers.job_failures import JobFailures  # noqa: PLC0415 - only after evictions
 
     return JobFailures.of(simulation.view.objects).record_eviction(simulation.view.pods.objects[position])
@@ -215,18 +219,36 @@ def remove_pods_of_failed_jobs(simulation: Simulation) -> list[Position]:
     return ended_pods
 
 
+def find_ended_pods(simulation: Simulation) -> list[Position]:
+    """Return the pods that ended with Jobs that failed because of evictions, apart from the preempted ones."""
+    from kschedctl.replay.controllers.job_failures import JobFailures  # noqa: PLC0415 - only after evictions
+
+    view = simulation.view
+    preempted = {eviction.victim for eviction in simulation.evictions}
+    pods = JobFailures.of(view.objects).list_pods_of_failed_jobs(view.cluster)
+    positions = (view.pods.find_position(pod.key) for pod in pods)
+    return [position for position in positions if position is not None and position not in preempted]
+
+
 def build_settled_cluster(simulation: Simulation, outcomes: list[Outcome]) -> SettledCluster:
     """Build the settled cluster from a simulation and its outcomes, whose messages are filled in."""
-    pods = simulation.view.pods.objects
+    from kschedctl.replay.controllers.job_failures import JobFailures  # noqa: PLC0415 - only after evictions
+
+    view = simulation.view
+    pods = view.pods.objects
     waiting = {}
     for outcome in get_waiting_outcomes(simulation, outcomes):
         waiting[pods[outcome.position].key] = outcome.message or outcome.verdict
     return SettledCluster(
         build_resulting_cluster(simulation),
         waiting,
-        placed=sum(outcome.is_placed for outcome in _select_latest_outcomes(outcomes)),
+        placed=sum(
+            outcome.is_placed and outcome.position not in simulation.gone
+            for outcome in _select_latest_outcomes(outcomes)
+        ),
         evicted=tuple(map(pods.get_key, list_displaced_victims(simulation, outcomes))),
         interrupted=simulation.interrupted,
+        failed_jobs=JobFailures.of(view.objects).report_failed_jobs(view.cluster),
         unknown=find_simulation_unknowns(simulation),
     )
 

@@ -94,7 +94,7 @@ def test_what_is_no_unicode_is_an_error(text):
         compile_expression(text, {}, {}).evaluate()
 
 
-def test_the_room_for_recursion_is_given_back():
+def test_recursion_limit_is_restored_after_an_evaluation():
     before = sys.getrecursionlimit()
     compile_expression(ACCEPTED["240 names"], {}, {}).evaluate()
     assert sys.getrecursionlimit() == before

@@ -12,12 +12,16 @@ from small import Json, node, pod
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.drain import drain_nodes
+from kschedctl.commands.explain.one_pod import explain
 from kschedctl.commands.failures import simulate_failures
-from kschedctl.commands.remedies import remedies
+from kschedctl.commands.remedies import pending_remedies, remedies
+from kschedctl.commands.simulate import simulate
 from kschedctl.commands.whatif import whatif
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
+from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.scenarios import load_scenario
+from kschedctl.reports.placements import JobFailureReason
 
 OWNER = {"kind": "Job", "name": "run", "controller": True}
 IGNORE_EVICTIONS = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
@@ -102,3 +106,124 @@ def test_no_fix_moves_a_pod_whose_eviction_makes_its_job_fail() -> None:
         report = remedies(Cluster.from_objects(objects), "d/big")
         kinds[limit] = "MovePod" in {kind for remedy in report.remedies for kind in remedy.kinds}
     assert kinds == {0: False, 1: True}
+
+
+FAIL_INDEX_ON_EVICTION = {"rules": [{"action": "FailIndex", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
+
+
+@pytest.mark.parametrize(
+    ("job_object", "reason"),
+    [
+        (job(backoffLimit=0), JobFailureReason.BACKOFF_LIMIT_EXCEEDED),
+        (job(backoffLimit=9, podFailurePolicy=FAIL_ON_EVICTION), JobFailureReason.POD_FAILURE_POLICY),
+        (
+            job(backoffLimitPerIndex=3, maxFailedIndexes=0, completions=9, podFailurePolicy=FAIL_INDEX_ON_EVICTION),
+            JobFailureReason.MAX_FAILED_INDEXES_EXCEEDED,
+        ),
+        (job(backoffLimitPerIndex=0, maxFailedIndexes=3, completions=2), JobFailureReason.FAILED_INDEXES),
+        # An explicit limit of the Job is checked before its indexes
+        (job(backoffLimit=1, backoffLimitPerIndex=0, maxFailedIndexes=0), JobFailureReason.MAX_FAILED_INDEXES_EXCEEDED),
+        (job(backoffLimit=0, backoffLimitPerIndex=0, maxFailedIndexes=0), JobFailureReason.BACKOFF_LIMIT_EXCEEDED),
+    ],
+)
+def test_a_failed_job_has_the_reason_of_its_controller(job_object: Json, reason: JobFailureReason) -> None:
+    cluster = Cluster.from_objects(run_cluster(job_object))
+    job_failures = JobFailures.of_cluster(cluster)
+    for name in ("a", "b"):
+        pod_object = cluster.pod("d", name)
+        assert pod_object is not None
+        job_failures.record_eviction(pod_object)
+    (changed_job,) = job_failures.list_changed_jobs()
+    assert [(condition.type, condition.reason) for condition in changed_job.status.conditions] == [("Failed", reason)]
+    report = drain_nodes(cluster, ["n1"])
+    assert [failed.reason for failed in report.failed_jobs] == [reason]
+
+
+def test_indexes_that_failed_before_count() -> None:
+    """Five indexes failed already. With the two of the evictions, there are seven."""
+    job_object = job(backoffLimitPerIndex=0, maxFailedIndexes=6, completions=20)
+    job_object["status"]["failedIndexes"] = "1,3-5,7"
+    lost = sorted(drain_nodes(Cluster.from_objects(run_cluster(job_object)), ["n1"]).lost)
+    assert lost == ["d/a", "d/b", "d/c"]
+    job_object["spec"]["maxFailedIndexes"] = 7
+    assert sorted(drain_nodes(Cluster.from_objects(run_cluster(job_object)), ["n1"]).lost) == ["d/a", "d/b"]
+
+
+def test_failures_of_an_index_before_the_eviction_count() -> None:
+    objects = run_cluster(job(backoffLimitPerIndex=2, completions=20))
+    failures = {"a": "2", "b": "1"}
+    for pod_object in objects:
+        count = failures.get(pod_object["metadata"]["name"])
+        if count:
+            pod_object["metadata"]["annotations"] = {"batch.kubernetes.io/job-index-failure-count": count}
+    report = drain_nodes(Cluster.from_objects(objects), ["n1"])
+    assert report.lost == ("d/a",)
+    assert [moved.pod for moved in report.moved] == ["d/b"]
+
+
+def test_no_fix_moves_a_pod_whose_index_is_not_retried() -> None:
+    kinds = {}
+    for limit in (0, 1):
+        objects = [
+            node("n1", cpu="4"),
+            node("n2", cpu="2", unschedulable=False),
+            job(backoffLimitPerIndex=limit, completions=9),
+            pod("a", "n1", "2", OWNER),
+            pod("big", cpu="3"),
+        ]
+        report = remedies(Cluster.from_objects(objects), "d/big")
+        kinds[limit] = "MovePod" in {kind for remedy in report.remedies for kind in remedy.kinds}
+    assert kinds == {0: False, 1: True}
+
+
+def build_preempted_cluster(limit: int, *waiting: Json) -> Cluster:
+    """Build a full node with two pods of a Job, a full node with one, and a pending pod of higher priority."""
+    return Cluster.from_objects(
+        [
+            node("n1", cpu="4"),
+            node("n2", cpu="2"),
+            job(backoffLimit=limit),
+            pod("a", "n1", "2", OWNER),
+            pod("b", "n1", "2", OWNER),
+            pod("c", "n2", "2", OWNER),
+            pod("big", cpu="3", priority=10),
+            *waiting,
+        ]
+    )
+
+
+@pytest.mark.parametrize(("limit", "ended"), [(1, ("d/a", "d/b", "d/c")), (2, ())])
+def test_preemption_that_fails_a_job_is_named_everywhere(limit: int, ended: tuple[str, ...]) -> None:
+    """Preemption evicts two pods of the Job, whose controller accepts `limit` failed pods."""
+    cluster = build_preempted_cluster(limit)
+    explanation = explain(cluster, "d/big")
+    assert explanation.preemption is not None
+    assert set(explanation.preemption.chosen_victims) == {"d/a", "d/b"}
+    assert tuple(key for failed in explanation.preemption.failed_jobs for key in failed.pods) == ended
+    reports = [explanation, remedies(cluster, "d/big"), pending_remedies(cluster), simulate(cluster, [], pending=True)]
+    for report in reports:
+        for style in ("table", "brief"):
+            text = " ".join(RENDERERS[style](report, Style()).split())
+            assert ("Job d/run fails" in text) is bool(ended), (report.kind, style)
+
+
+def test_pods_that_wait_take_the_room_of_a_job_that_fails() -> None:
+    """Pod c ends with its Job, which leaves room on n2 for the pod that has to wait otherwise."""
+    waiting = {}
+    for limit in (1, 2):
+        report = pending_remedies(build_preempted_cluster(limit, pod("low", cpu="2")))
+        waiting[limit] = report.waiting
+    assert waiting == {1: 0, 2: 1}
+
+
+def test_a_fix_with_a_higher_priority_says_that_a_job_fails() -> None:
+    objects = [
+        node("n1", cpu="4"),
+        job(backoffLimit=0),
+        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10},
+        pod("a", "n1", "2", OWNER),
+        pod("big", cpu="3"),
+    ]
+    report = remedies(Cluster.from_objects(objects), "d/big")
+    (fix,) = (remedy for remedy in report.remedies if "UsePriorityClass" in remedy.kinds)
+    assert any("Job d/run fails, which ends its 1 pod" in cost.text for cost in fix.costs)

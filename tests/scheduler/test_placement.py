@@ -47,8 +47,8 @@ def framework(scheduler: Scheduler) -> Framework:
 
 
 @pytest.mark.parametrize("case", PLACED, ids=[case["name"] for case in PLACED])
-def test_the_real_scheduler_chose_one_of_the_tied_nodes(case: dict[str, Any]) -> None:
-    """Each pod comes as its manifest says, to the cluster as it was when it came."""
+def test_real_scheduler_chose_one_of_the_tied_nodes(case: dict[str, Any]) -> None:
+    """Each pod is created from its manifest, in the cluster as it was at that time."""
     cluster = Cluster.from_objects(case["objects"])
     (pods,) = create_objects(cluster, [decode_workload(case["pod"])]).pods.values()
     scheduler = Scheduler(add_pods(cluster, pods))
@@ -61,13 +61,13 @@ def test_the_real_scheduler_chose_one_of_the_tied_nodes(case: dict[str, Any]) ->
 
 @settings(max_examples=120, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.booleans(), st.sampled_from((1, 4)), st.sampled_from((0, 32)))
-def test_what_is_kept_is_up_to_date_whatever_moved(
+def test_cached_answers_equal_full_cycles_while_pods_move(
     seed: int, nominated: bool, from_so_many: int, most_changed: int
 ) -> None:
-    """Pods come and go in any order, many that are alike at a time; each answer is the full cycle's.
+    """Pods are placed and removed in any order, many equal pods at a time.
 
-    Also where some are nominated for nodes, which the others have to yield to until these have one; nodes are put in
-    groups from the first pod alike, or from a later one, and anew where others are refused besides, or not.
+    Some pods may be nominated for nodes, so that others yield to them until they have a node. Nodes are grouped from
+    the first equal pod on or later, and again after further rejections or not.
     """
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(alike_pods, "GROUPING_THRESHOLD", from_so_many)
@@ -75,26 +75,28 @@ def test_what_is_kept_is_up_to_date_whatever_moved(
         patched.setattr(grouped_ranking, "PATIENCE", 2)
         random = Random(seed)
         scheduler, keys = _build_scheduler(random, nominated)
-        _move_about(random, scheduler, scheduler.view.fork(), keys)
+        _move_and_compare(random, scheduler, scheduler.view.fork(), keys)
 
 
 @settings(max_examples=80, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.booleans(), st.sampled_from((0, 8)))
-def test_so_it_is_where_nodes_may_be_closed(seed: int, nominated: bool, few_infos: int) -> None:
-    """Then each row is asked about by itself, and tallies are small ones, or in narrow numbers."""
+def test_cached_answers_equal_full_cycles_with_closed_nodes(seed: int, nominated: bool, few_infos: int) -> None:
+    """With closed nodes, each row is judged separately. Tallies are small, or have narrow numbers."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(tallies, "FEW_INFOS", few_infos)
         random = Random(seed)
         scheduler, keys = _build_scheduler(random, nominated)
         view = scheduler.view.fork()
         view.closed = ClosedNodes(len(view.nodes))
-        _move_about(random, scheduler, view, keys)
+        _move_and_compare(random, scheduler, view, keys)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.booleans(), st.booleans())
-def test_so_it_is_in_forks_that_leave_out_some_nodes(seed: int, nominated: bool, whole_moves: bool) -> None:
-    """Forks of one fork share what they know of its nodes, unless pods have moved there since."""
+def test_cached_answers_equal_full_cycles_in_forks_without_some_nodes(
+    seed: int, nominated: bool, whole_moves: bool
+) -> None:
+    """Forks of one fork share cached data about its nodes, unless pods have moved there since."""
     random = Random(seed)
     scheduler, keys = _build_scheduler(random, nominated)
     whole = scheduler.view.fork()
@@ -103,7 +105,7 @@ def test_so_it_is_in_forks_that_leave_out_some_nodes(seed: int, nominated: bool,
         if whole_moves:
             whole.assume(whole.pods.index[random.choice(keys)], random.randrange(len(whole.nodes)))
         if len(fork.nodes):
-            _move_about(random, scheduler, fork, keys)
+            _move_and_compare(random, scheduler, fork, keys)
 
 
 def _build_scheduler(random: Random, nominated: bool) -> tuple[Scheduler, list[str]]:
@@ -114,8 +116,8 @@ def _build_scheduler(random: Random, nominated: bool) -> tuple[Scheduler, list[s
     return Scheduler(Cluster.from_objects(documents)), keys
 
 
-def _move_about(random: Random, scheduler: Scheduler, view: Fork, keys: list[str]) -> None:
-    """Let pods come and go, and compare each answer with that of the full cycle."""
+def _move_and_compare(random: Random, scheduler: Scheduler, view: Fork, keys: list[str]) -> None:
+    """Place and remove pods at random, and compare each answer with that of a full cycle."""
     placements = Placements(view, random.randrange(2**32))
     positions = [view.pods.index[key] for key in keys]
     for position in list(positions):
@@ -142,8 +144,8 @@ def _move_about(random: Random, scheduler: Scheduler, view: Fork, keys: list[str
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from((1, 8)))
-def test_identical_pods_fill_the_nodes_as_full_cycles_would(seed: int, small_count: int) -> None:
-    """Each pod gets the very node that a full cycle and the same random numbers choose, until no node is feasible."""
+def test_identical_pods_get_the_nodes_of_full_cycles(seed: int, small_count: int) -> None:
+    """Each pod gets the node that a full cycle chooses with the same random numbers, until no node is feasible."""
     random = Random(seed)
     scheduler = Scheduler(Cluster.from_objects(uneven_nodes(random)))
     view = scheduler.view.fork()
@@ -214,8 +216,8 @@ def plain(documents: int, cpu: str = "4") -> list[dict[str, Any]]:
     return [{"kind": "Node", "metadata": {"name": f"n{i:03}"}, "status": status} for i in range(documents)]
 
 
-def test_a_pod_that_names_two_nodes_at_once_fits_nowhere() -> None:
-    """NodeAffinity's PreFilter then rejects it, so that no Filter plugin is prepared for it."""
+def test_pod_that_requires_two_node_names_fits_nowhere() -> None:
+    """NodeAffinity's PreFilter rejects the pod, so that no Filter plugin is prepared for it."""
     names = [{"key": "metadata.name", "operator": "In", "values": [name]} for name in ("n000", "n001")]
     required = {"nodeSelectorTerms": [{"matchFields": names}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
@@ -228,8 +230,8 @@ def test_a_pod_that_names_two_nodes_at_once_fits_nowhere() -> None:
     assert mask.tolist() == [False, False]
 
 
-def test_looking_ahead_changes_nothing() -> None:
-    """Hundreds of pods alike on nodes alike: what was computed ahead is what the full cycle says."""
+def test_answers_computed_ahead_equal_full_cycles() -> None:
+    """Hundreds of equal pods are placed on equal nodes."""
     container = {"name": "c", "resources": {"requests": {"cpu": "150m", "memory": "100Mi"}}}
     pod = {"kind": "Pod", "metadata": {"name": "p", "namespace": "d"}, "spec": {"containers": [container]}}
     scheduler = Scheduler(Cluster.from_objects([*plain(8), pod]))
@@ -249,8 +251,8 @@ def test_looking_ahead_changes_nothing() -> None:
     assert placed == 8 * (4000 // 150)
 
 
-def test_templates_that_request_the_same_share_what_is_known() -> None:
-    """Pods of three templates, each with other nodes and neighbours that it avoids, come until nothing fits."""
+def test_templates_with_equal_requests_share_cached_data() -> None:
+    """Pods of three templates, which differ in node selectors and anti-affinity, are placed until no pod fits."""
     container = {"name": "c", "resources": {"requests": {"cpu": "150m", "memory": "100Mi"}}}
     term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "a"}}}
     anti = {
@@ -287,7 +289,7 @@ def test_templates_that_request_the_same_share_what_is_known() -> None:
     assert placed == 7 * (4000 // 150)
 
 
-def test_a_snapshot_without_nodes_is_that_of_a_cluster_without_them() -> None:
+def test_snapshot_without_nodes_equals_a_cluster_without_them() -> None:
     random = Random(11)
     for _ in range(20):
         documents, keys = objects(random)
@@ -309,8 +311,11 @@ def best(cycle: Any) -> set[str]:
 
 
 @pytest.mark.parametrize("most", [4, 8, 12], ids=["never in groups", "given up", "put in groups again"])
-def test_groups_may_become_too_many(most: int) -> None:
-    """Hosts that hold ever other numbers of such pods, each in a zone of its own: their scores are the full cycle's."""
+def test_answers_with_too_many_groups_of_nodes(most: int) -> None:
+    """The nodes hold ever more different numbers of pods and are in racks of two.
+
+    Scores must equal those of the full cycle.
+    """
     container = {"name": "c", "resources": {"requests": {"cpu": "10m"}}}
     spread = [
         {

@@ -51,24 +51,27 @@ def run_simulation(*objects: Json, **settings: Any) -> tuple[Simulation, list[tu
 
 
 @pytest.mark.parametrize("version", ["1.31", "1.32", "1.36"])
-def test_a_pod_is_tried_again_once_the_one_that_it_needs_is_there(version: str) -> None:
-    """It backs off meanwhile, so that the last one goes first, whatever its priority."""
+def test_pod_is_retried_once_the_pod_that_it_needs_is_placed(version: str) -> None:
+    """The pod is in back-off meanwhile, so the last pod is tried before it despite its lower priority."""
     objects = [node("a", "4"), pod("first", 9, affinity=build_affinity("second")), pod("second", 5), pod("third")]
     _, placed, retried = run_simulation(*objects, kube_version=version)
     assert placed == [("second", 0), ("third", 0), ("first", 0)]
     assert retried == {"first": ["AssignedPodAdd"]}
 
 
-def test_what_plugins_do_not_ask_for_puts_no_pod_back_before_its_time() -> None:
-    """A pod that comes makes no room: only when nothing else is left to try, five minutes later, is it tried again."""
+def test_unregistered_event_does_not_requeue_a_pod() -> None:
+    """An added pod frees no room. The pod is retried only after the timeout of five minutes."""
     _, placed, retried = run_simulation(node("a", "4"), pod("large", 9, cpu="5"), pod("small"))
     assert placed == [("small", 0), ("large", -1)]
     assert retried == {"large": ["UnschedulableTimeout"]}
 
 
-def test_a_pod_that_leaves_puts_those_back_that_lack_room() -> None:
-    """The first never preempts. The second evicts who has two cpus; but both are tried again then, and to one of lower
-    priority nobody yields: so that the first, which backs off for a shorter time, takes the room."""
+def test_deleted_pod_requeues_pods_that_lack_room() -> None:
+    """The first pod never preempts.
+
+    The second pod evicts a pod with 2 CPUs. Then both are retried. The first one has a higher priority, so it ignores
+    the nomination of the second, and its back-off is shorter. It takes the room.
+    """
     never = pod("first", 20, cpu="2", preemptionPolicy="Never")
     running = pod("low", cpu="2", nodeName="a")
     simulation, placed, retried = run_simulation(node("a", "2"), running, never, pod("second", 10))
@@ -78,8 +81,8 @@ def test_a_pod_that_leaves_puts_those_back_that_lack_room() -> None:
     assert len(simulation.evicted_from) == 1
 
 
-def test_who_preempted_is_nominated_and_others_yield() -> None:
-    """The third would fit beside the victim's place, but not once the second is there, which comes later."""
+def test_preemptor_is_nominated_and_other_pods_yield() -> None:
+    """The third pod would fit beside the victim's room, but not once the second pod, which comes later, is there."""
     running = pod("low", cpu="3", nodeName="a")
     simulation, placed, retried = run_simulation(node("a", "4"), running, pod("second", 10, cpu="3500m"), pod("third"))
     assert placed == [("second", 0), ("third", -1)]
@@ -87,8 +90,11 @@ def test_who_preempted_is_nominated_and_others_yield() -> None:
     assert len(simulation.view.nominations[0]) == 0
 
 
-def test_of_equal_pods_that_came_the_last_one_goes() -> None:
-    """Whom the run placed has started since, one after the other; the most urgent pod comes when it is near another."""
+def test_latest_of_equal_pods_is_the_victim() -> None:
+    """Pods that the run placed have started one after the other.
+
+    The preemptor is tried once its required pod is placed.
+    """
     late = pod("late", 10, affinity=build_affinity("anchor"))
     anchor = pod("anchor", 10, cpu="0", affinity=build_affinity("second"))
     low = [pod("first"), pod("second"), pod("third")]
@@ -97,15 +103,15 @@ def test_of_equal_pods_that_came_the_last_one_goes() -> None:
     assert [simulation.view.pods.objects[position].metadata.name for position in simulation.evicted_from] == ["third"]
 
 
-def test_where_nothing_moves_nobody_is_tried_again() -> None:
+def test_no_retries_if_no_pod_moves() -> None:
     _, placed, retried = run_simulation(node("a", "1"), pod("first", cpu="2"), pod("second", cpu="3"))
     assert [row for _, row in placed] == [-1, -1]
     assert retried == {}
 
 
 @pytest.mark.parametrize("share", range(SHARES))
-def test_pods_come_to_nodes_as_with_kube_scheduler(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where equal nodes and candidates are taken by name. Afterwards five minutes may help others."""
+def test_pods_get_the_nodes_that_kube_scheduler_chose(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ties between nodes and between candidates are broken by name. Later retries may only come from the timeout."""
 
     def by_name(self: Placements, info: PodInfo, best: Rows, feasible: int, before: Any) -> Choice | None:
         rows = sorted(best.tolist(), key=self.view.nodes.names.__getitem__)

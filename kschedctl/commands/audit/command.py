@@ -41,14 +41,15 @@ def audit(
         typer.Option(
             "--section",
             metavar="|".join(SECTIONS),
-            help="Section to print, with its evidence; the others are left out. Repeatable.",
+            help="Print only this section, with its evidence. Repeatable.",
         ),
     ] = None,
 ) -> Answer:
     """Is the scheduler healthy, and is the cluster scheduled well?
 
-    The answer has sections, each with its evidence and recommendations. A section is sound only if everything that it
-    depends on was read. Otherwise it says what is missing, and the exit code is 5 unless there are findings.
+    The answer has sections, each with its evidence and recommendations. A section is reported as sound only if
+    everything that it depends on was read. Otherwise it says what is missing, and the exit code is 5 if there are no
+    findings.
     """
     _validate_sections(section or (), metrics)
     thresholds = Thresholds(latency=metrics.build_limits())

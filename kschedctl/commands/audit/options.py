@@ -52,7 +52,7 @@ class FindingsOutput(Output):
     fail_on: Annotated[
         FailOn,
         typer.Option(
-            "--fail-on", metavar="|".join(FailOn), help="Lowest severity of findings at which to exit with 1."
+            "--fail-on", metavar="|".join(FailOn), help="Exit with 1 if there are findings of this severity or higher."
         ),
     ] = FailOn.WARNING
 
@@ -90,8 +90,8 @@ class TimeOption:
         typer.Option(
             "--now",
             metavar="TIME",
-            help="Time to treat as now, in RFC 3339, such as 2026-05-06T09:12:00Z.  [default: the time at which the "
-            "cluster was read]",
+            help="Time to treat as now, in RFC 3339 format, such as 2026-05-06T09:12:00Z.  [default: the time at "
+            "which the cluster was read]",
         ),
     ] = ""
 
@@ -120,9 +120,8 @@ class AuditTimeOptions(TimeOption):
         typer.Option(
             "--since",
             metavar="FILE",
-            help="File of an earlier snapshot: report pods that still wait although a change since then should have "
-            "made the "
-            "scheduler retry them.",
+            help="Compare with this earlier snapshot: report pods that still wait although a change since then "
+            "should have made the scheduler retry them.",
         ),
     ] = ""
 
@@ -166,7 +165,9 @@ class MetricsOptions:
     prometheus: Annotated[
         str | None,
         typer.Option(
-            "--prometheus", metavar="URL", help="Base URL of a Prometheus from which to query the scheduler's metrics."
+            "--prometheus",
+            metavar="URL",
+            help="Query the scheduler's metrics from the Prometheus server at this base URL.",
         ),
     ] = None
     prometheus_labels: Annotated[
@@ -174,7 +175,8 @@ class MetricsOptions:
         typer.Option(
             "--prometheus-labels",
             metavar="MATCHER,…",
-            help="With --prometheus: label matchers of the scheduler, such as 'job=\"kube-scheduler\"'.",
+            help="With --prometheus: label matchers that select the scheduler's metrics, such as "
+            "'job=\"kube-scheduler\"'.",
         ),
     ] = ""
     window: Annotated[
@@ -182,9 +184,8 @@ class MetricsOptions:
         typer.Option(
             "--window",
             metavar="DURATION",
-            help="With --prometheus: period to query (default 1h). With one --metrics URL: time after which to read "
-            "the "
-            "URL again. With two --metrics files: time between the two.",
+            help="With --prometheus: period to query (default 1h). With one --metrics URL: time to wait before "
+            "reading the URL again. With two --metrics files: time between the two.",
         ),
     ] = None
     target: Annotated[
@@ -192,7 +193,7 @@ class MetricsOptions:
         typer.Option(
             "--target",
             metavar="DURATION",
-            help="Target for the 99th percentile of the duration of scheduling attempts.",
+            help="Target for the 99th percentile of the scheduling attempt duration, such as 100ms.",
         ),
     ] = "100ms"
     metrics_token_file: Annotated[

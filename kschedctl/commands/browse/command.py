@@ -45,8 +45,8 @@ def browse(*, source: Source, scope: BrowsedScope) -> int:
     """Explore pending pods, causes, nodes, scores and fixes in the terminal; ? lists the keys.
 
     Shows the pods of all namespaces, unless you select one with -n. On a live cluster, the screen is updated as the
-    cluster changes. The key a asks again as if the pod had another priority, request or toleration, or as if there were
-    one more node. Commands that you copy are printed on exit. Requires the extra tui: pip install 'kschedctl[tui]'.
+    cluster changes. Press a to ask again as if the pod had another priority, request or toleration, or as if there were
+    one more node. Commands that you copied are printed on exit. Requires the extra tui: pip install 'kschedctl[tui]'.
     """
     scope = replace(scope, all_namespaces=scope.namespace is None)
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):

@@ -37,13 +37,13 @@ def capacity(
     extending: Extending,
     namespace: Namespace = None,
     most: Annotated[
-        int | None, typer.Option("--max", metavar="NUMBER", help="Number of additional pods at which to stop counting.")
+        int | None, typer.Option("--max", metavar="NUMBER", help="Stop counting after this many additional pods.")
     ] = None,
 ) -> Answer:
     """How many more of these pods fit, where, and what stops the next one?
 
-    Each pod or workload is tried by itself. Waiting pods of equal or higher priority are ahead in the queue and get
-    their nodes first. No pod is evicted. Exits with 1 if no pod fits, or fewer than --max.
+    Each pod or workload is tried by itself. Pending pods of equal or higher priority are ahead in the queue and are
+    placed first. No pod is evicted. Exits with 1 if no pod fits, or fewer than --max.
     """
     if most is not None and not 1 <= most <= MAX_PODS:
         raise UsageError(f"--max {most}: must be from 1 to {MAX_PODS:,}")

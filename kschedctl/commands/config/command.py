@@ -67,7 +67,7 @@ class LiveScheduler:
 
     live: Annotated[
         bool,
-        typer.Option("--live", help="With view: show the configuration of the live cluster's scheduler."),
+        typer.Option("--live", help="With view: show the configuration of the scheduler in the live cluster."),
     ] = False
     kubeconfig: KubeconfigOption = None
     context: ContextOption = None
@@ -96,7 +96,9 @@ def config(
     cluster_size: Annotated[
         int | None,
         typer.Option(
-            "--cluster-size", metavar="NUMBER", help="Number of nodes for which to compute percentageOfNodesToScore."
+            "--cluster-size",
+            metavar="NUMBER",
+            help="Show the percentageOfNodesToScore for a cluster of this many nodes.",
         ),
     ] = None,
     nodes: Annotated[int | None, typer.Option("--nodes", metavar="NUMBER", hidden=True)] = None,
@@ -105,7 +107,7 @@ def config(
         typer.Option(
             "--fail-on",
             metavar="error|warning|note",
-            help="With check: lowest severity of findings at which to exit with 1.",
+            help="With check: exit with 1 if there are findings of this severity or higher.",
         ),
     ] = Severity.WARNING,
 ) -> Answer:

@@ -62,7 +62,7 @@ class ConsolidationOptions:
         typer.Option(
             "--headroom",
             metavar="PERCENT",
-            help="Percentage of the CPU and memory to keep free, such as 20%.  [default: 0%]",
+            help="Keep this percentage of the cluster's CPU and memory free, such as 20%.  [default: 0%]",
         ),
     ] = ""
     headroom_for: Annotated[
@@ -70,21 +70,19 @@ class ConsolidationOptions:
         typer.Option(
             "--headroom-for",
             metavar="FILE",
-            help="File with workload manifests: remove nodes only while the pods of these workloads still fit.",
+            help="Remove nodes only while the pods of the workloads in this file still fit.",
         ),
     ] = ""
     keep_zone_loss: Annotated[
         bool,
         typer.Option(
             "--keep-zone-loss",
-            help="Keep a node if, without it, the loss of a zone would leave more pods without a node than now.",
+            help="Keep the nodes that the cluster needs to survive the loss of a zone as well as it does now.",
         ),
     ] = False
     pool: Annotated[
         str,
-        typer.Option(
-            "--pool", metavar="NAME", help="Node pool to which the removals are limited.  [default: all pools]"
-        ),
+        typer.Option("--pool", metavar="NAME", help="Remove only nodes of this pool.  [default: all pools]"),
     ] = ""
     seconds: Annotated[
         int | None,
@@ -92,8 +90,8 @@ class ConsolidationOptions:
             "--search-seconds",
             metavar="NUMBER",
             min=1,
-            help="Try nodes for this many seconds. Without that, a number of replays limits the search, so that its "
-            "result does not depend on the machine.",
+            help="Time limit for the search, in seconds. By default, the number of replays is limited instead, so "
+            "that the result does not depend on the machine.",
         ),
     ] = None
 
@@ -133,7 +131,8 @@ class DrainWorkOptions(WorkOptions):
         typer.Option(
             "--jobs",
             metavar="NUMBER",
-            help="Number of processes, 0 for one per core. Several processes help only if most nodes have to stay.",
+            help="Number of processes to run in parallel. 0 means one per core. More than one helps only if most "
+            "nodes have to stay.",
         ),
     ] = 1
 
@@ -149,19 +148,19 @@ def consolidate(
     work: DrainWorkOptions,
     compare: Annotated[
         NamedAutoscaler | None,
-        typer.Option("--compare", metavar=NAMES, help="Autoscaler whose decision about each node to show as well."),
+        typer.Option("--compare", metavar=NAMES, help="Also show this autoscaler's decision about each node."),
     ] = None,
     autoscaler: Annotated[
         NamedAutoscaler | None,
-        typer.Option("--autoscaler", metavar=NAMES, help="Autoscaler whose next decisions to show, in full and alone."),
+        typer.Option("--autoscaler", metavar=NAMES, help="Show only the next decisions of this autoscaler, in full."),
     ] = None,
 ) -> Answer:
     """Which nodes could be removed with all their pods placed elsewhere, and what keeps the other nodes?
 
-    Nodes are drained one at a time, as by kschedctl drain, emptiest first, each on top of the nodes removed before. No
-    pod is lost, preempted or left without a node. --compare also shows what Karpenter (v1.14) or the Cluster Autoscaler
-    (1.36) would do with each node, and so do --instance-types and --node-groups. --autoscaler shows only the
-    autoscaler's decisions.
+    Drains the nodes one at a time as kschedctl drain does, emptiest first. A node that can be drained stays removed
+    while the next nodes are tried. No pod is lost, preempted or left without a node. With --compare, --instance-types
+    or --node-groups, also shows what Karpenter (v1.14) or the Cluster Autoscaler (1.36) would do with each node. With
+    --autoscaler, shows only the autoscaler's decisions.
     """
     if NamedAutoscaler.KARPENTER in (autoscaler, compare) and not karpenter.instance_types:
         raise UsageError("the types and prices of replacement nodes are unknown", hint="pass --instance-types FILE")

@@ -26,7 +26,7 @@ from kschedctl.api.node_health import NodeHealth
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_controller, find_owner
 from kschedctl.cluster import Cluster
-from kschedctl.commands.drain.report import DisplacedWorkload, Drain, FailedJob, QuotaOutcome
+from kschedctl.commands.drain.report import DisplacedWorkload, Drain, QuotaOutcome
 from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.budget_fixes import choose_budget_fix, find_pods_without_node
@@ -39,6 +39,7 @@ from kschedctl.replay.node_drain import (
     compute_unplaced_spreads,
     count_always_unplaced_pods,
     iter_moved_pods,
+    iter_pod_homes,
     list_pods_asking_to_stay,
     list_pods_with_local_data,
     merge_proven_unplaced_counts,
@@ -54,7 +55,6 @@ from kschedctl.replay.placements import (
     report_evictions,
     summarize_evictions,
 )
-from kschedctl.replay.pod_homes import iter_pod_homes
 from kschedctl.replay.pools import find_unready_nodes
 from kschedctl.replay.settling import find_pending_left_out
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
@@ -267,7 +267,7 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
         without_controller=tuple(
             pods[position].key for position in node_drain.lost if find_owner(pods[position]).kind == "Pod"
         ),
-        failed_jobs=_report_failed_jobs(simulation),
+        failed_jobs=JobFailures.of(simulation.view.objects).report_failed_jobs(simulation.scheduler.view.cluster),
         returned=returned,
         staying=node_drain.staying_count,
         terminating=tuple(pod.key for pod in terminating),
@@ -295,15 +295,6 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
         budget_fixes=_choose_budget_fixes(shared, [pod.pod for pod in blocked]) if blocked else (),
         commands=_build_commands(shared.nodes, node_drain, evictable_pods) if is_drained else (),
     )
-
-
-def _report_failed_jobs(simulation: Simulation) -> tuple[FailedJob, ...]:
-    """Report the Jobs that fail because of evictions, with the pods that end with them."""
-    job_failures = JobFailures.of(simulation.view.objects)
-    pods_by_job: dict[str, list[str]] = {}
-    for pod in job_failures.list_pods_of_failed_jobs(simulation.scheduler.view.cluster):
-        pods_by_job.setdefault(str(find_owner(pod)), []).append(pod.key)
-    return tuple(FailedJob(job, tuple(pods)) for job, pods in pods_by_job.items())
 
 
 def _build_commands(nodes: Sequence[str], node_drain: NodeDrain, pods: Sequence[Pod]) -> tuple[str, ...]:

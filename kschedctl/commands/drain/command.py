@@ -35,22 +35,25 @@ def drain(
     selector: Annotated[
         str,
         typer.Option(
-            "-l", "--selector", metavar="SELECTOR", help="Label selector of the nodes to drain, such as pool=spot."
+            "-l",
+            "--selector",
+            metavar="SELECTOR",
+            help="Drain the nodes that match this label selector, such as pool=spot.",
         ),
     ] = "",
 ) -> Answer:
     """Where would the pods of these nodes go, and what blocks the drain?
 
-    All nodes are cordoned. Then their pods are evicted one by one, as far as PodDisruptionBudgets allow, and each gets
-    a new node before the next one is evicted. As with kubectl drain --ignore-daemonsets --delete-emptydir-data --force,
-    DaemonSet and static pods stay. Pods without a controller are lost, and so are all pods of a Job that fails because
-    too many of its pods are evicted. Pods that are already pending take no part, but the answer names those that may
-    take the room first.
+    All of the nodes are cordoned first. Then their pods are evicted one by one, as far as PodDisruptionBudgets allow.
+    Each pod is placed elsewhere before the next one is evicted. As with kubectl drain --ignore-daemonsets
+    --delete-emptydir-data --force, DaemonSet and static pods stay. Pods without a controller are lost, and so are all
+    pods of a Job that fails because too many of its pods are evicted. Pods that are already pending are not simulated,
+    but the answer names those that may take the room first.
 
     Exits with 0 if every evicted pod gets another node, none is lost, no pending pod loses its nominated or only node,
-    and the nodes are ready: a kubelet that does not work leaves evicted pods Terminating. With --runs, all runs but the
-    first evict pods in parallel and recreate them in random order. The answer then shows which pods fit in no order,
-    and which only in some.
+    and the nodes are ready. If a node's kubelet does not respond, evicted pods stay Terminating. With --runs, all runs
+    except the first evict pods in parallel and recreate them in random order. The answer then shows which pods fit in
+    none of the runs, and which only in some.
     """
     if not nodes and not selector:
         raise UsageError("no node to drain", hint="name the nodes, or select them with -l")

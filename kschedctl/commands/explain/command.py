@@ -17,7 +17,7 @@ from kschedctl.cli.extender_options import Extending, collect_pod_extras
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.kueue_options import KueueInput
 from kschedctl.cli.next_commands import build_command, build_workload_arguments
-from kschedctl.cli.options import Scope, Source, with_options
+from kschedctl.cli.options import PodsArgument, Scope, Source, with_options
 from kschedctl.cli.output_options import Answer, DrawnView, Places, View
 from kschedctl.cli.references import are_all_pods
 from kschedctl.cli.run_options import Sampled, choose_exit_code
@@ -56,19 +56,27 @@ class Supposed:
 
     priority: Annotated[
         int | None,
-        typer.Option("--as-if-priority", metavar="NUMBER", help="Priority with which to replay the pod."),
+        typer.Option(
+            "--as-if-priority",
+            metavar="NUMBER",
+            help="Replay the pod with this priority. Same as --as-if priority=NUMBER.",
+        ),
     ] = None
     priority_class: Annotated[
         str,
-        typer.Option("--as-if-priority-class", metavar="NAME", help="PriorityClass with which to replay the pod."),
+        typer.Option(
+            "--as-if-priority-class",
+            metavar="NAME",
+            help="Replay the pod with this PriorityClass. Same as --as-if class=NAME.",
+        ),
     ] = ""
     words: Annotated[
         list[str],
         typer.Option(
             "--as-if",
             metavar="NAME=VALUE",
-            help="Replay the pod with a change: priority=NUMBER, class=NAME, cpu=QUANTITY, memory=QUANTITY, "
-            "tolerate=KEY[=VALUE][:EFFECT] or node=NODE (adds a node like NODE). Repeatable.",
+            help="Replay the pod with one change: priority=NUMBER, class=PRIORITYCLASS, cpu=QUANTITY, "
+            "memory=QUANTITY, tolerate=KEY[=VALUE][:EFFECT], or node=NODE to add a copy of NODE. Repeatable.",
         ),
     ] = field(default_factory=list)
 
@@ -115,16 +123,13 @@ def explain(
     karpenter: KarpenterInput,
     node_groups: NodeGroupInput,
     kueue: KueueInput,
-    pods: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[POD]…", help="Pod or workload: NAME, pod/NAME, NAMESPACE/NAME, deploy/NAME, sts/NAME, job/NAME, …"
-        ),
-    ] = None,
+    pods: PodsArgument = None,
     no_remedies: Annotated[bool, typer.Option("--no-remedies", help="Do not search for fixes.")] = False,
     watch: Annotated[
         bool,
-        typer.Option("-w", "--watch", help="Watch the live cluster and print the answer again whenever it changes."),
+        typer.Option(
+            "-w", "--watch", help="Watch the live cluster and print the answer again whenever the answer changes."
+        ),
     ] = False,
 ) -> Answer | int:
     """Why is this pod Pending? Replays kube-scheduler's scheduling cycle for it.
@@ -133,8 +138,8 @@ def explain(
     the manifests in the files as if they were created now. The cluster is the one in the files if they contain nodes,
     otherwise the one given by --snapshot or --demo, otherwise the live one. Without a pod, workload or -f, explains
     every pending pod of the namespace (-A: of all namespaces), grouped by cause. HTTP extenders are called only with
-    --call-extenders; otherwise the answer says what they might change. Extenders receive what plugins read, and the
-    annotations and volumes of a named pod, but never its environment.
+    --call-extenders; otherwise the answer says what they might change. Extenders receive the fields that plugins read,
+    and the annotations and volumes of a named pod, but never its environment variables.
     """
     if pods and scope.selector:
         raise UsageError("POD and -l cannot be combined", hint="use only one of them")
@@ -383,7 +388,7 @@ def _log_caveats(report: Explanation | Explanations | PendingPods) -> None:
     for not_created in _list_creation_failures(report):
         log.warning("not created: %s: %s", not_created.workload, not_created.headline)
     for text in report.not_replayed:
-        log.warning("not replayed yet: %s", text)
+        log.warning("not replayed: %s", text)
     if report.ignored:
         log.warning("ignored: %s", "; ".join(report.ignored))
 

@@ -139,9 +139,10 @@ def choose_replica(target: TargetPod) -> ChosenReplica:
         format_title(target.workload),
         result.placed,
         result.total,
-        result.victims,
-        result.victims_without_node,
-        result.rollout,
+        victims=result.victims,
+        victims_without_node=result.victims_without_node,
+        failed_jobs=result.failed_jobs,
+        rollout=result.rollout,
     )
     return ChosenReplica(result.waiting or target, counts)
 

@@ -149,7 +149,7 @@ def _add_rivals_for_freed_room(target: TargetPod, report: Explanation) -> Explan
 
 
 def _add_fate_of_victims(target: TargetPod, report: Explanation) -> Explanation:
-    """Add to the report which of the pods that the target would preempt get no other node.
+    """Add to the report which of the pods that the target would preempt get no other node, and which Jobs fail.
 
     Return the report unchanged if nothing is preempted, or if extenders would have to be called for the other pods.
     """
@@ -157,10 +157,13 @@ def _add_fate_of_victims(target: TargetPod, report: Explanation) -> Explanation:
     calls_extenders = scheduler.call_extender is not None and bool(scheduler.extenders)
     if preemption is None or not preemption.chosen_victims or preemption.terminating or calls_extenders:
         return report
-    from kschedctl.replay.controllers.other_replicas import find_victims_without_node  # noqa: PLC0415 - only for preempting pods
+    from kschedctl.replay.controllers.other_replicas import replay_preemption  # noqa: PLC0415 - only for preempting pods
 
-    without_node = find_victims_without_node(target, preemption.chosen_victims)
-    return replace(report, preemption=replace(preemption, victims_without_node=without_node))
+    victims = replay_preemption(target, preemption.chosen_victims)
+    if victims is None:
+        return report
+    preemption = replace(preemption, victims_without_node=victims.without_node, failed_jobs=victims.failed_jobs)
+    return replace(report, preemption=preemption)
 
 
 def explain_target(target: TargetPod) -> Explanation:

@@ -11,6 +11,7 @@ from kschedctl.api.ownership import find_controller
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.report import CandidateReport, NoLowerPriority, PreemptionReport, VictimReport
 from kschedctl.replay.pending_pods import describe_overdue
+from kschedctl.reports.placements import FailedJob
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
@@ -64,7 +65,18 @@ def report_preemption(outcome: PostFilterOutcome, cycle: Cycle, cluster: Cluster
         terminating=terminating,
         overdue=describe_overdue(cluster, leaving),
         no_lower_priority=_report_lack_of_lower_priorities(plugin, preemption, cycle),
+        failed_jobs=_find_failing_jobs(min(tied), preemption, cycle) if choice and preemption.wanted else (),
     )
+
+
+def _find_failing_jobs(node: str, preemption: Preemption, cycle: Cycle) -> tuple[FailedJob, ...]:
+    """Return the Jobs that fail because preemption evicts the victims on the node."""
+    from kschedctl.replay.controllers.job_failures import find_jobs_failing_by  # noqa: PLC0415 - only for preempting pods
+
+    view = cycle.view
+    row = view.nodes.index[node]
+    (candidate,) = (candidate for candidate in preemption.candidates if candidate.row == row)
+    return find_jobs_failing_by(view.cluster, [view.pods.objects[position] for position in candidate.victims])
 
 
 def _report_lack_of_lower_priorities(
@@ -72,9 +84,9 @@ def _report_lack_of_lower_priorities(
 ) -> NoLowerPriority | None:
     """Return the range of the evictable pods' priorities if none of them is lower than the pending pod's priority.
 
-    Evictable are the pods on nodes where evictions could help. Return None if one of them has a lower priority or there
-    are none. Also return None if preemption has a candidate or is not allowed, or if the plugin does not compare
-    priorities.
+    A pod is evictable if it is on a node where evictions could help. Return None if there is no evictable pod, or if
+    one has a lower priority. Also return None if preemption has a candidate or is not allowed, or if the plugin does
+    not compare priorities.
     """
     if not preemption.eligible or len(preemption.candidates) or not plugin.by_priority:
         return None

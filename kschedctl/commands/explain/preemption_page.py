@@ -55,6 +55,7 @@ def build_preemption_section(report: PreemptionReport | None, style: Style) -> P
     return section(
         title,
         *_build_outcome_line(report),
+        *_build_failed_jobs_lines(report),
         *_build_victims_table(report, style),
         *_build_ties_list(report, style),
         *_build_unhelpful_list(report),
@@ -75,6 +76,11 @@ def _build_outcome_line(report: PreemptionReport) -> list[Block]:
         return [paragraph(prediction, tied_nodes, Marked(names, Tone.GOOD))]
     decided = f"{evicting}, decided by: {report.decided_by}" if report.decided_by else evicting
     return [paragraph(prediction, "on", Marked(report.chosen, Tone.GOOD), decided)]
+
+
+def _build_failed_jobs_lines(report: PreemptionReport) -> Page:
+    """Build a line for each Job that fails because its pods are evicted."""
+    return tuple(paragraph(Marked("Lost:", Tone.WARNING), f"{job.describe()}.") for job in report.failed_jobs)
 
 
 def _build_victims_table(report: PreemptionReport, style: Style) -> Page:
@@ -144,7 +150,7 @@ def _build_victim_cells(pod: str, victim: VictimReport | None) -> tuple[Cell, ..
 
 
 def _build_unhelpful_list(report: PreemptionReport) -> list[Block]:
-    """Build the list of reasons why preemption does not help on the other nodes."""
+    """Build the list of reasons why preemption does not help on the other nodes, or return [] if there are none."""
     if not report.unhelpful:
         return []
     return [Bullets(tuple(f"{count(nodes, 'node')}: {reason}" for reason, nodes in report.unhelpful.items()))]

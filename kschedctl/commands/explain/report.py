@@ -16,6 +16,7 @@ from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.not_created import NOT_CREATED, CreationFix, NotCreated, OnceCreated
+from kschedctl.reports.placements import FailedJob, describe_failing_jobs
 from kschedctl.reports.plugin_answers import (
     ExtenderCallReport,
     ExtenderErrorReport,
@@ -128,8 +129,8 @@ class NodeGroup(Document, frozen=True):
 class Cause(Document, frozen=True):
     """A reason that keeps the pod off some of its eligible nodes.
 
-    Eligible are the nodes that satisfy the pod's own constraints, its volumes and its devices. If possible, nodes with
-    an untolerated taint or a cordon are left out, too.
+    A node is eligible if it satisfies the pod's own constraints, its volumes and its devices. If possible, nodes with
+    an untolerated taint or a cordon are left out as well.
     """
 
     plugin: str
@@ -174,7 +175,7 @@ class Cause(Document, frozen=True):
         `nodes` is the number of nodes in the cluster. The texts are empty if the cause is not about nodes.
 
         >>> Cause("", "Insufficient cpu", 9, 9, "w4").build_scope(12).text
-        ' (rules out all 9 eligible nodes; closest: w4)'
+        ' (rules out all 9 eligible nodes; closest to fitting: w4)'
         """
         if not self.nearest:
             return CauseScope("", "", "")
@@ -183,11 +184,21 @@ class Cause(Document, frozen=True):
             text = f"rules out the only node, {self.nearest}"
         elif self.within == self.nodes == 1:
             text = f"rules out {share}, {self.nearest}"
+        elif self.fact_data is not None and self.fact_data.is_same_on_all_nodes:
+            text = f"rules out {share}"
         else:
-            named = f"; closest: {self.nearest}" if self.within else f", for example {self.nearest}"
+            named = f"; closest to fitting: {self.nearest}" if self.within else f", for example {self.nearest}"
             text = f"rules out {share}{named}"
         share_text = f" (rules out {share})" if share else ""
-        return CauseScope(self.nearest, f" ({text})", share_text, not self.within, is_only_node=nodes == 1)
+        return CauseScope(
+            self.nearest,
+            f" ({text})",
+            share_text,
+            not self.within,
+            is_only_node=nodes == 1,
+            nodes=share,
+            is_single=self.nodes == 1,
+        )
 
 
 class Advice(Document, frozen=True):
@@ -268,11 +279,11 @@ class NoLowerPriority(Document, frozen=True):
         >>> NoLowerPriority(0, 0, 0, 1, "w2").sentence
         'preemption cannot help: every pod on w2 has the same priority as this pod (0)'
         >>> NoLowerPriority(0, 0, 1000, 3, "w2").sentence
-        'preemption cannot help: no pod on the 3 nodes it could free has a lower priority than this pod (0)'
+        'preemption cannot help: no pod on the 3 candidate nodes has a lower priority than this pod (0)'
         >>> NoLowerPriority(0, 10, 1000, 1, "w2").sentence
         'preemption cannot help: every pod on w2 has a higher priority (10 or more) than this pod (0)'
         """
-        where = self.such_as if self.nodes == 1 else f"the {self.nodes:,} nodes it could free"
+        where = self.such_as if self.nodes == 1 else f"the {self.nodes:,} candidate nodes"
         this_pod = f"this pod ({self.priority:,})"
         if self.lowest > self.priority:
             comparison = f"every pod on {where} has a higher priority ({self.lowest:,} or more) than {this_pod}"
@@ -322,6 +333,8 @@ class PreemptionReport(Document, frozen=True):
     """The pods that get no other node once the chosen victims are evicted, recreated and scheduled, or that no
     controller recreates. None if this was not replayed.
     """
+    failed_jobs: tuple[FailedJob, ...] = ()
+    """The Jobs that fail because the victims on the chosen node are evicted."""
 
     @property
     def chosen_by_scheduler(self) -> str:
@@ -361,6 +374,7 @@ class PreemptionReport(Document, frozen=True):
         if in_turn:
             have = agreeing(len(in_turn), "is evicted in turn and gets", "are evicted in turn and get")
             lines.append(f"{first_few(in_turn)} {have} no other node")
+        lines += [job.describe() for job in self.failed_jobs]
         budgets = tuple(dict.fromkeys(budget for victim in candidate.details for budget in victim.budgets))
         if budgets:
             lines.append(f"violates PodDisruptionBudget {first_few(budgets)}")
@@ -380,13 +394,14 @@ class PreemptionReport(Document, frozen=True):
     def preemption_clause(self) -> str:
         """A clause such as ", would preempt 1 pod on n1", or an empty string if nothing is preempted.
 
-        It says how many of the pods get no other node, if this was replayed.
+        It says how many of the pods get no other node, if this was replayed, and which Jobs fail.
         """
         if not self.chosen_victims:
             return ""
         where = self.chosen if len(self.tied) < 2 else f"one of {len(self.tied):,} nodes"
         fate = f"{self._fate_clause}," if self._fate_clause else ""
-        return f", would preempt {counted(len(self.chosen_victims), 'pod')}{fate} on {where}"
+        failure = f", so that {describe_failing_jobs(self.failed_jobs)}" if self.failed_jobs else ""
+        return f", would preempt {counted(len(self.chosen_victims), 'pod')}{fate} on {where}{failure}"
 
 
 def describe_rivals(rivals: Sequence[str]) -> str:
@@ -431,6 +446,8 @@ class ReplicaCount(Document, frozen=True):
     """The running pods of other workloads that are evicted for those that get a node."""
     victims_without_node: tuple[str, ...] = ()
     """The victims that get no other node, or that no controller recreates."""
+    failed_jobs: tuple[FailedJob, ...] = ()
+    """The Jobs that fail because the victims are evicted."""
     rollout: str = ""
     """The state of the rollout that replaces the workload's old pods, such as `stuck: …`; empty if it is not stuck."""
 
@@ -476,7 +493,9 @@ class ReplicaCount(Document, frozen=True):
         names = first_few(self.victims)
         victims = names if evicted == 1 else f"{evicted:,} running pods ({names})"
         text = f"{victims}, {_describe_fate(evicted, homeless)}"
-        return f"{text} ({first_few(self.victims_without_node)})" if 0 < homeless < evicted else text
+        if 0 < homeless < evicted:
+            text = f"{text} ({first_few(self.victims_without_node)})"
+        return f"{text}, so that {describe_failing_jobs(self.failed_jobs)}" if self.failed_jobs else text
 
 
 def _describe_fate(evicted: int, homeless: int) -> str:
@@ -672,7 +691,7 @@ class Explanation(_ExtenderPart, frozen=True):
 
     @property
     def group_failure(self) -> str:
-        """The reason why the pod's group is not placed; empty without a group, or if the group is not to blame."""
+        """A text that says why the pod's group is not placed, or "" if there is no group or it is not to blame."""
         if self.pod_group is None:
             return ""
         is_rejected_early = any(answer.code not in PASSED for answer in self.pre_filter.values())

@@ -40,17 +40,17 @@ def failures(
         bool,
         typer.Option(
             "--pairs",
-            help="Simulate the loss of two nodes at a time, or with --zones or --pools, of two zones or pools.",
+            help="Simulate the loss of two nodes at a time. With --zones or --pools: of two zones or pools at a time.",
         ),
     ] = False,
 ) -> Answer:
     """What would no longer fit if a node, a zone or a pool were lost?
 
     The lost nodes are deleted, and pods that controllers recreate pass the scheduling queue on the remaining nodes. The
-    time before the deletion is checked, too, in which deleted pods stay Terminating on the unreachable nodes: they
-    count for pod affinity and claims, and StatefulSets do not replace them. PodDisruptionBudgets do not protect against
-    failures. Pods that are already pending take no part, but the answer names those that may take the room first. Pods
-    without a controller are lost, and so are all pods of a Job that fails because too many of its pods are lost.
+    time before the deletion is checked, too: until then, deleted pods stay Terminating on the unreachable nodes, still
+    count for pod affinity and claims, and are not replaced by StatefulSets. PodDisruptionBudgets do not protect against
+    failures. Pods that are already pending are not simulated, but the answer names those that may take the room first.
+    Pods without a controller are lost, and so are all pods of a Job that fails because too many of its pods are lost.
 
     The worst losses come first. Exits with 0 if the cluster survives each loss. With --runs, pods are recreated in
     several orders, with the pods of Jobs last.

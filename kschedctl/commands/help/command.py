@@ -33,7 +33,7 @@ def help(
         str, typer.Argument(metavar="[COMMAND|TOPIC]", help="A command or a topic. [default: list all]")
     ] = "",
 ) -> int:
-    """The help of a command, or about a topic: sources, output, rights, ci …"""
+    """Show the help for a command, or for a topic such as sources, output, rights or ci."""
     root = context.find_root()
     if topic in (topics := read_topics()):
         _print_markdown(topics[topic])
@@ -55,7 +55,7 @@ def help(
 
 def read_topics() -> dict[str, str]:
     """Read the help topics, and return them by name. Each topic is Markdown, and its first line is the title."""
-    topic_files = (path for path in files("kschedctl.cli.topics").iterdir() if path.name.endswith(SUFFIX))
+    topic_files = (path for path in files("kschedctl.cli").joinpath("topics").iterdir() if path.name.endswith(SUFFIX))
     return {
         path.name.removesuffix(SUFFIX): path.read_text("utf-8") for path in sorted(topic_files, key=lambda p: p.name)
     }

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 @with_options
 def instance_types(*, source: Source) -> int:
-    """Print the instance types of existing nodes and NodeClaims, for --instance-types.
+    """Print the instance types of existing nodes and NodeClaims, for use with --instance-types.
 
     The format is that of instance_types.json in Karpenter's kwok provider. Complete the list by hand, because some data
     is not in the cluster: prices (printed as 0), types without nodes, and other zones where a type is available.

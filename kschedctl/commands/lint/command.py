@@ -18,7 +18,18 @@ from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.ownership import Owner
 from kschedctl.cli.autoscaler_options import POOL_KINDS, InstanceTypeInput
 from kschedctl.cli.options import Source, parse_feature_gates, with_options
-from kschedctl.cli.output_options import TABLE, UNDECIDED, Answer, Color, Output, OutputFormat, declare_output_option
+from kschedctl.cli.output_options import (
+    TABLE,
+    UNDECIDED,
+    Answer,
+    Color,
+    ColorOption,
+    Output,
+    OutputFormat,
+    QuietOption,
+    VerboseOption,
+    declare_output_option,
+)
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.source import CREATION_LIMIT_KINDS, load_cluster, read_files
 from kschedctl.commands.lint import DescribedCluster, Destination, build_context, build_report
@@ -118,26 +129,24 @@ class RuleOptions(LintFilters):
         typer.Option(
             "--profile",
             metavar="|".join(RuleProfile),
-            help="Rules to run: strict adds rules that many clusters do not follow; all also lists repeated "
+            help="Set of rules to run: strict adds rules that many clusters do not follow; all also lists repeated "
             "findings one by one.  [default: default]",
         ),
     ] = None
     select: Annotated[
         list[str],
-        typer.Option(
-            "--select", metavar="RULE,…", help="Rules to run, and no others; * matches any characters, as in pdb-*."
-        ),
+        typer.Option("--select", metavar="RULE,…", help="Run only these rules; * matches any characters, as in pdb-*."),
     ] = field(default_factory=list)
     ignore: Annotated[
         list[str],
-        typer.Option("--ignore", metavar="RULE,…", help="Rules not to run; * matches any characters, as in pdb-*."),
+        typer.Option("--ignore", metavar="RULE,…", help="Skip these rules; * matches any characters, as in pdb-*."),
     ] = field(default_factory=list)
     fail_on: Annotated[
         Severity | None,
         typer.Option(
             "--fail-on",
             metavar="error|warning|note",
-            help="Lowest severity of findings at which to exit with 1.  [default: warning]",
+            help="Exit with 1 if there are findings of this severity or higher.  [default: warning]",
         ),
     ] = None
     baseline: Annotated[
@@ -145,13 +154,13 @@ class RuleOptions(LintFilters):
         typer.Option(
             "--baseline",
             metavar="FILE",
-            help="File written by --write-baseline; report only findings that are not in it.",
+            help="Report only findings that are not in this file, which --write-baseline wrote earlier.",
         ),
     ] = None
     write_baseline: Annotated[
         str | None,
         typer.Option(
-            "--write-baseline", metavar="FILE", help="File to write all findings to, for later use with --baseline."
+            "--write-baseline", metavar="FILE", help="Write all findings to this file, for later use with --baseline."
         ),
     ] = None
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 2 if a file cannot be read.")] = False
@@ -189,23 +198,9 @@ class DisplayOptions:
         OutputFormat,
         declare_output_option("table", "wide", "json", "yaml", "sarif", "junit", "github", "markdown", "html"),
     ] = TABLE
-    color: Annotated[
-        Color,
-        typer.Option(
-            "--color",
-            metavar="|".join(Color),
-            help="When to use colors; auto means on terminals, unless NO_COLOR is set.",
-        ),
-    ] = Color.AUTO
-    verbose: Annotated[
-        int,
-        typer.Option(
-            "-v", "--verbose", count=True, show_default=False, help="Log more details to stderr; -vv logs everything."
-        ),
-    ] = 0
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print only errors to stderr, no warnings or notes.")] = (
-        False
-    )
+    color: ColorOption = Color.AUTO
+    verbose: VerboseOption = 0
+    quiet: QuietOption = False
     brief: Annotated[bool, typer.Option("--brief", help="Print at most 12 lines: the most severe findings.")] = False
     show_fixes: Annotated[bool, typer.Option("--show-fixes", help="Also show how to fix each finding.")] = False
 
@@ -253,9 +248,9 @@ def lint(
 ) -> Answer | int:
     """What would break scheduling in these manifests, or in this cluster?
 
-    With --with-cluster, --snapshot, --demo, --live or a context, the rules that need nodes and pods run too. Without
-    manifests, the rules are applied to the cluster itself. ``lint rules`` lists the rules, and ``lint explain RULE``
-    explains one of them. The annotation kschedctl/ignore: RULE reason exempts an object from a rule.
+    Rules that need nodes and pods run only with --with-cluster, --snapshot, --demo, --live or a context. Without
+    manifests, lints the cluster itself. kschedctl lint rules lists the rules, and kschedctl lint explain RULE explains
+    one of them. The annotation kschedctl/ignore: RULE reason exempts an object from a rule.
     """
     arguments = files or []
     if arguments == ["rules"]:
@@ -295,7 +290,7 @@ def lint(
 def _has_only_templates(report: Findings, paths: list[str]) -> bool:
     """Return whether the folders contain only templates that another tool has to render, so that nothing was linted.
 
-    Files given by name do not count, because git hooks name such files, too.
+    Files given by name do not count, because git hooks name such files as well.
     """
     if report.checked or report.findings or not any(map(os.path.isdir, paths)):
         return False

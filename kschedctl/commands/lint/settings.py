@@ -110,7 +110,9 @@ class LintFilters:
     severity: Annotated[
         Severity | None,
         typer.Option(
-            "--severity", metavar="error|warning|note", help="Lowest severity of findings to report.  [default: note]"
+            "--severity",
+            metavar="error|warning|note",
+            help="Report only findings of this severity or higher.  [default: note]",
         ),
     ] = None
     namespace: Annotated[
@@ -119,7 +121,7 @@ class LintFilters:
             "-n",
             "--namespace",
             metavar="NAME",
-            help="Namespace whose objects to report. Manifests without a namespace belong to it.",
+            help="Report only objects in this namespace. Manifests without a namespace are treated as part of it.",
         ),
     ] = None
     selector: Annotated[
@@ -128,7 +130,7 @@ class LintFilters:
             "-l",
             "--selector",
             metavar="SELECTOR",
-            help="Label selector, such as app=web: report only objects whose labels or whose pods' labels match.",
+            help="Report only objects whose own labels or pod labels match this selector, such as app=web.",
         ),
     ] = None
     exclude: Annotated[

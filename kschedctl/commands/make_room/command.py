@@ -12,7 +12,7 @@ from kschedctl.cli.extender_options import Extending
 from kschedctl.cli.inquiry import read_inquiry
 from kschedctl.cli.manifests import read_manifests
 from kschedctl.cli.next_commands import build_command, build_whatif_command
-from kschedctl.cli.options import Scope, Source, with_options
+from kschedctl.cli.options import PodArgument, Scope, Source, with_options
 from kschedctl.cli.output_options import Answer, DrawnUntabled
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.references import are_all_pods
@@ -53,26 +53,22 @@ def make_room(
     view: DrawnUntabled,
     extending: Extending,
     work: WorkOptions,
-    pods: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[POD]", help="Pod or workload: NAME, pod/NAME, NAMESPACE/NAME, deploy/NAME, sts/NAME, job/NAME, …"
-        ),
-    ] = None,
+    pods: PodArgument = None,
     max_moves: Annotated[
         int,
         typer.Option(
-            "--max-moves", metavar="NUMBER", min=1, max=3, help="Maximum number of pods to move per waiting pod."
+            "--max-moves", metavar="NUMBER", min=1, max=3, help="Maximum number of pods to move for each pending pod."
         ),
     ] = 3,
     keep: Annotated[
-        str, typer.Option("--keep", metavar="SELECTOR", help="Label selector of pods not to move, such as tier=db.")
+        str,
+        typer.Option(
+            "--keep", metavar="SELECTOR", help="Do not move pods that match this label selector, such as tier=db."
+        ),
     ] = "",
     pool: Annotated[
         str,
-        typer.Option(
-            "--pool", metavar="NAME", help="Node pool to whose pods the moves are limited.  [default: all pools]"
-        ),
+        typer.Option("--pool", metavar="NAME", help="Move only pods on nodes of this pool.  [default: all pools]"),
     ] = "",
     seconds: Annotated[
         int | None,
@@ -80,20 +76,20 @@ def make_room(
             "--search-seconds",
             metavar="NUMBER",
             min=1,
-            help="Search for plans for this many seconds. Without that, a number of replays limits the search, so that "
-            "its result does not depend on the machine.",
+            help="Time limit for the search, in seconds. By default, the number of replays is limited instead, so "
+            "that the result does not depend on the machine.",
         ),
     ] = None,
     seed: Annotated[
-        int, typer.Option("--seed", metavar="NUMBER", help="Random seed that decides between nodes of equal score.")
+        int, typer.Option("--seed", metavar="NUMBER", help="Random seed for choosing between nodes with equal scores.")
     ] = 0,
 ) -> Answer:
-    """Which pods have to move so that these fit, in which order, and where does each go?
+    """Which pods have to move so that these fit, in what order, and where does each go?
 
-    Finds the fewest evictions, of pods with low priority. Only pods that a controller recreates are moved, one by one
-    and within PodDisruptionBudgets. kube-scheduler has to place each pod elsewhere before the next one is evicted.
-    Every step is replayed, with the nodes to be freed cordoned. Without a POD, makes room for all pods in the manifests
-    given with -f. Nothing is executed.
+    Finds the smallest number of evictions, of pods with low priority. Only pods that a controller recreates are moved,
+    one by one and within PodDisruptionBudgets. kube-scheduler has to place each pod elsewhere before the next one is
+    evicted. Every step is replayed, with the nodes to be freed cordoned. Without a POD, makes room for all pods in the
+    manifests given with -f. Nothing is executed.
     """
     criteria = RoomCriteria(max_moves, keep, pool, seconds)
     with extending.open_caller() as call_extender, show_progress() as shown:

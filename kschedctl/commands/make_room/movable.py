@@ -91,7 +91,7 @@ def find_reasons_against_moving(view: Fork, keep: Selector | None) -> list[str]:
         reason = find_reason_against_moving(pod)
         if reason:
             return reason
-        if job_failures.would_fail_job(pod):
+        if job_failures.would_fail_job_or_index(pod):
             return JOB_WOULD_FAIL
         if keep is not None and keep.matches(pod.metadata.labels):
             return "--keep selects them"

@@ -50,8 +50,8 @@ def mcp(
         typer.Option(
             "--http",
             metavar="HOST:PORT",
-            help="Address at which to serve over HTTP, under /mcp, instead of over stdin and stdout, such as "
-            "127.0.0.1:8000.",
+            help="Serve over HTTP at this address, such as 127.0.0.1:8000, under the path /mcp, instead of over "
+            "stdin and stdout.",
         ),
     ] = "",
     token_file: Annotated[

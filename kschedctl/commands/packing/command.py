@@ -33,7 +33,7 @@ def packing(
         typer.Option(
             "--nodes",
             metavar="NUMBER",
-            help="Maximum number of nodes to try to empty, 0 for all.  "
+            help="Maximum number of nodes to try to empty. 0 means all.  "
             f"[default: {DEFAULT_LIMITS.nodes}, moving up to {DEFAULT_LIMITS.pods} pods]",
             show_default=False,
         ),
@@ -41,10 +41,11 @@ def packing(
 ) -> Answer:
     """Which free capacity is stranded, and which nodes can be removed?
 
-    Free capacity is stranded if its node can take none of the pods that wait or that usually run there, even without
-    their rules about other pods. To find removable nodes, nodes are drained one at a time, as by kschedctl drain,
-    emptiest first. Another order might empty more nodes. Pending pods that fit are placed first, and a node is kept if
-    others fit once it is empty. Cordoned, nominated and control-plane nodes are left out.
+    Free capacity is stranded if neither a pending pod nor a pod that usually runs in the node's pool fits on the node,
+    even when rules about other pods are ignored. To find removable nodes, drains the nodes one at a time as kschedctl
+    drain does, emptiest first. Another order might empty more nodes. Pending pods that fit are placed first, and a node
+    is kept if other pending pods would fit on it once it is empty. Cordoned, nominated and control-plane nodes are not
+    tried.
     """
     if nodes < -1:
         raise UsageError(f"--nodes {nodes}: must be a number of nodes, or 0 for all")

@@ -22,7 +22,7 @@ def pools(*, source: Source, view: Untabled, node_groups: NodeGroupInput) -> Ans
 
     Pools are found by the node labels of cloud providers. Karpenter's NodePools are listed with their limits, their
     usage, and how many nodes may be disrupted now. The Cluster Autoscaler's node groups are listed with their limits,
-    and with the number of pending pods that one more node would take.
+    and with the number of pending pods that would fit on one more node.
     """
     cluster = load_cluster(source, live=KARPENTER_KINDS.union(AUTOSCALER_KINDS))
     user_groups = node_groups.read_groups()

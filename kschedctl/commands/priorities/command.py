@@ -36,7 +36,8 @@ def priorities(
         typer.Option(
             "--grow",
             metavar="NUMBER",
-            help="Number of pods to add to the tier --tier, to see which pods these would preempt. 0 adds none.",
+            help="Number of pods to add to the tier named by --tier, to see which pods they would preempt. 0 adds "
+            "none.",
         ),
     ] = PriorityLimits.grow,
     tier: Annotated[

@@ -17,7 +17,7 @@ EXAMPLES = (
 
 @with_options
 def provision(*, source: Source, view: Untabled, karpenter: KarpenterInput) -> Answer:
-    """Which nodes would Karpenter launch for pending pods, and why does it launch none for the others?
+    """Which nodes would Karpenter launch for pending pods, and why can other pods not get one?
 
     Replays Karpenter's own scheduler (v1.14), which differs from kube-scheduler: it first treats preferences as
     requirements, and then drops them one by one. Without --instance-types, only the types of existing nodes are known,

@@ -57,8 +57,9 @@ class RaceOptions:
         typer.Option(
             "--binding-latency",
             metavar="DISTRIBUTION",
-            help="Time until the API server has bound a pod and answered: constant:TIME, exponential:MEAN, "
-            "lognormal:MEDIAN,P99, or measured, which takes the times from the cluster.  [default: exponential:10s]",
+            help="Time that the API server takes to bind a pod: constant:TIME, exponential:MEAN, "
+            "lognormal:MEDIAN,P99, or measured to use the times measured in the cluster.  [default: "
+            "exponential:10s]",
         ),
     ] = None
     informer_lag: Annotated[
@@ -80,7 +81,9 @@ class RaceOptions:
     load: Annotated[
         float | None,
         typer.Option(
-            "--load", metavar="SHARE", help="Share of the cluster's capacity that pods use, such as 0.8.  [default: 1]"
+            "--load",
+            metavar="SHARE",
+            help="Fraction of the cluster's capacity that pods use, such as 0.8.  [default: 1]",
         ),
     ] = None
     duration: Annotated[
@@ -91,13 +94,13 @@ class RaceOptions:
             help="Simulated time during which pods arrive, such as 10m.  [default: at least 5m]",
         ),
     ] = None
-    seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Random seed of the simulation.")] = 0
+    seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Random seed for the simulation.")] = 0
     runs: Annotated[
         int,
         typer.Option(
             "--runs",
             metavar="NUMBER",
-            help="Number of runs, each with another seed; the report gives the range of their results.",
+            help="Number of runs, each with a different seed; the report shows the range of the results.",
         ),
     ] = 1
 

@@ -33,15 +33,14 @@ def rebalance(
     ] = "",
     rounds: Annotated[
         int,
-        typer.Option(
-            "--rounds", metavar="NUMBER", min=1, help="Maximum number of rounds of the descheduler to replay."
-        ),
+        typer.Option("--rounds", metavar="NUMBER", min=1, help="Maximum number of descheduler rounds to replay."),
     ] = 10,
     seed: Annotated[
-        int, typer.Option("--seed", metavar="NUMBER", help="Random seed that decides between nodes of equal score.")
+        int, typer.Option("--seed", metavar="NUMBER", help="Random seed for choosing between nodes with equal scores.")
     ] = 0,
 ) -> Answer:
-    """What would the descheduler (v0.36) evict, where do the pods go, does it loop, and which budgets stop it?
+    """What would the descheduler (v0.36) evict, where would the pods go, would it loop, and which PodDisruptionBudgets
+    would stop it?
 
     The descheduler's plugins run in rounds. kube-scheduler places the replacement of each evicted pod while the old pod
     is still terminating and before the next eviction. The next round sees the result. Evictions that would lose a pod

@@ -38,7 +38,7 @@ class EvictionHarm(StrEnum):
     """A harm of an eviction that the descheduler accepts but a plan must not do."""
 
     LOST = "nothing recreates it"
-    ENDS_JOB = "its Job allows no more failed pods (backoffLimit)"
+    ENDS_JOB = "its Job allows no more failed pods"
     HOMELESS = "it fits nowhere else"
 
 
@@ -118,7 +118,7 @@ class EvictionReplay:
             return denial
         if not is_recreated(pod):
             return EvictionHarm.LOST
-        if JobFailures.of(view.objects).would_fail_job(pod):
+        if JobFailures.of(view.objects).would_fail_job_or_index(pod):
             return EvictionHarm.ENDS_JOB
 
         source = Row(int(view.node[position]))

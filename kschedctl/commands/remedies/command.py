@@ -15,7 +15,7 @@ from kschedctl.cli.autoscaler_options import Autoscalers, KarpenterInput, NodeGr
 from kschedctl.cli.extender_options import Extending, collect_pod_extras
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.next_commands import build_command
-from kschedctl.cli.options import Scope, Source, with_options
+from kschedctl.cli.options import PodArgument, Scope, Source, with_options
 from kschedctl.cli.output_options import (
     SCHEDULES,
     TABLE,
@@ -96,35 +96,32 @@ def remedies(
     extending: Extending,
     node_groups: NodeGroupInput,
     karpenter: KarpenterInput,
-    pods: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[POD]", help="Pod or workload: NAME, pod/NAME, NAMESPACE/NAME, deploy/NAME, sts/NAME, job/NAME, …"
-        ),
-    ] = None,
+    pods: PodArgument = None,
     max_changes: Annotated[
         int,
-        typer.Option(
-            "--max-changes", metavar="NUMBER", min=1, max=3, help="Maximum number of changes that a fix combines."
-        ),
+        typer.Option("--max-changes", metavar="NUMBER", min=1, max=3, help="Maximum number of changes per fix."),
     ] = 3,
     by: Annotated[
         Maker | None,
         typer.Option(
             "--by",
             metavar="author|operator",
-            help="Suggest only changes that the app team (author) or the platform team (operator) makes.",
+            help="Suggest only changes that the app team (author) or the platform team (operator) can make.",
         ),
     ] = None,
     only: Annotated[
         str,
         typer.Option(
-            "--only", metavar="KIND,…", help="Kinds of changes to suggest, such as Tolerate,AddNode.  [default: all]"
+            "--only",
+            metavar="KIND,…",
+            help="Suggest only these kinds of changes, such as Tolerate,AddNode.  [default: all]",
         ),
     ] = "",
     without: Annotated[
         str,
-        typer.Option("--without", metavar="KIND,…", help="Kinds of changes not to suggest, such as Tolerate,AddNode."),
+        typer.Option(
+            "--without", metavar="KIND,…", help="Do not suggest these kinds of changes, such as Tolerate,AddNode."
+        ),
     ] = "",
     seconds: Annotated[
         int,
@@ -132,17 +129,17 @@ def remedies(
             "--search-seconds",
             metavar="NUMBER",
             min=1,
-            help="Stop searching after this many seconds. Without that, a number of replays limits the search, so that "
-            "its result does not depend on the machine.",
+            help="Time limit for the search, in seconds. By default, the number of replays is limited instead, so "
+            "that the result does not depend on the machine.",
         ),
     ] = int(MAX_SEARCH_SECONDS),
 ) -> Answer:
     """What are the smallest changes that would let this pod schedule? Each is verified by replay.
 
-    The changes concern the pod's manifest, nodes, and pods in its way. They are listed in the order in which an
-    operator would try them: changes that keep the workload as it is come first, and changes that give up a guarantee or
-    lose something come last. No fix contains an unnecessary change. Nothing is executed. Without a POD, simulation
-    finds the few changes that clear most of the pending pods in the namespace (-A: in all namespaces).
+    The changes concern the pod's manifest, nodes, and pods in its way. Changes that keep the workload as it is come
+    first. Changes that give up a guarantee or lose something come last. No fix contains an unnecessary change. Nothing
+    is executed. Without a POD, finds the few changes that would let most of the pending pods in the namespace schedule
+    (-A: in all namespaces).
     """
     criteria = RemedyCriteria(
         max_changes,

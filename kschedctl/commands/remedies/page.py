@@ -72,8 +72,13 @@ def _build_verdict_lines(report: Remedies) -> Page:
         return (*counts, paragraph(pod, verdict, describe_verdict_doubts(doubts)), paragraph(report.headline))
     _, _, headline = report.build_first_line()
     represented_pods = [paragraph(Marked(report.stands_for, Tone.FAINT))] if report.stands_for else []
-    preemption = (paragraph(Marked(f"{capitalize(text)}.", Tone.WARNING)) for text in report.describe_preemption())
-    return (*counts, paragraph(pod, mark_verdict(report.verdict, ":"), headline), *represented_pods, *preemption)
+    verdict_line = paragraph(pod, mark_verdict(report.verdict, ":"), headline)
+    return (*counts, verdict_line, *represented_pods, *_build_preemption_lines(report))
+
+
+def _build_preemption_lines(report: Remedies | RemediesOfMany) -> Page:
+    """Build the line that names the pods that are preempted without a fix. Return () if there are none."""
+    return tuple(paragraph(Marked(f"{capitalize(text)}.", Tone.WARNING)) for text in report.describe_preemption())
 
 
 def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
@@ -87,7 +92,13 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
         elsewhere = build_next_section(style, "Pods pending elsewhere") if report.elsewhere else ()
         tone = Tone.WARNING if report.waiting_elsewhere else Tone.GOOD
         no_pods_wait = paragraph(Marked(title, tone), *scope)
-        return (*not_created, no_pods_wait, *_build_waiting_elsewhere(report, style), *elsewhere)
+        return (
+            *not_created,
+            no_pods_wait,
+            *_build_preemption_lines(report),
+            *_build_waiting_elsewhere(report, style),
+            *elsewhere,
+        )
 
     limit = f"; at most {counted(report.max_changes, 'change')} together" if report.ends_at_limit else ""
     method = f"chosen by how many pods they clear, each simulated on top of the previous ones{limit}"
@@ -104,6 +115,7 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
     return (
         *build_interruption_line(report.interrupted, "the changes found so far"),
         *section(title, *fixes),
+        *_build_preemption_lines(report),
         *incomplete,
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *not_created,

@@ -12,6 +12,7 @@ from kschedctl.commands.explain.report import ReplicaCount
 from kschedctl.commands.make_room.report import MakeRoom
 from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NotCreated
+from kschedctl.reports.placements import FailedJob, describe_failing_jobs
 from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import ShortPods, Summary
@@ -162,6 +163,10 @@ class RemediesOfMany(Report, frozen=True):
     """The seconds after which the time limit ended the search, 0 if it did not."""
     fitting: int = 0
     """The number of other pending pods, which get a node without any change."""
+    preempted: tuple[str, ...] = ()
+    """The running pods that kube-scheduler preempts for pending pods without any change."""
+    failed_jobs: tuple[FailedJob, ...] = ()
+    """The Jobs that fail because of these preemptions."""
     max_changes: int = 0
     """The most changes that may be chosen together, or 0 if no choice was made."""
     not_replayed: tuple[str, ...] = ()
@@ -180,6 +185,11 @@ class RemediesOfMany(Report, frozen=True):
         """Return how many of the waiting pods get a node with the chosen changes, or that no pod waits."""
         if not self.waiting:
             scope_text = negate_scope(self.scope) + describe_doubt(self.unknown) + self._waiting_elsewhere_text
+            if self.fitting:
+                get = agreeing(
+                    self.fitting, "pending pod gets a node without one", "pending pods get a node without one"
+                )
+                return ("No pod needs a fix", f"{scope_text}: {self.fitting:,} {get} without one")
             if not self.elsewhere:
                 return ("No pod waits", scope_text)
             wait = agreeing(self.elsewhere, "waits", "wait")
@@ -197,6 +207,9 @@ class RemediesOfMany(Report, frozen=True):
         get = agreeing(1 if self.waiting == 1 else self.cleared, "gets", "get")
         cleared = f"{self.cleared:,} of {counted(self.waiting, 'waiting pod')} {self.scope} {get} a node"
         fit = agreeing(self.fitting, "other pending pod fits already", "other pending pods fit already")
+        if self.preempted:
+            fit = agreeing(self.fitting, "other pending pod gets a node", "other pending pods get a node")
+            fit = f"{fit} without a fix, but this evicts {counted(len(self.preempted), 'pod')}"
         fitting = f"; {self.fitting:,} {fit}" if self.fitting else ""
         stop = _describe_stop(self.stopped_after)
         return (f"{cleared}{suffix}{stop}{fitting}{self._waiting_elsewhere_text}{describe_doubt(self.unknown)}",)
@@ -230,7 +243,21 @@ class RemediesOfMany(Report, frozen=True):
         if self.elsewhere:
             figures["elsewhere"] = self.elsewhere
         not_created = tuple(workload.short_form for workload in self.not_created)
-        return replace(summary, subject=self.scope, fixes=fixes, pods=(*not_created, *helpless), figures=figures)
+        return replace(
+            summary,
+            subject=self.scope,
+            fixes=fixes,
+            pods=(*not_created, *helpless),
+            figures=figures,
+            warnings=self.describe_preemption(),
+        )
+
+    def describe_preemption(self) -> tuple[str, ...]:
+        """Return a text that says which pods kube-scheduler preempts without any change, or () if it preempts none."""
+        if not self.preempted:
+            return ()
+        failure = f", so that {describe_failing_jobs(self.failed_jobs)}" if self.failed_jobs else ""
+        return (f"without a fix, kube-scheduler itself preempts {first_few(self.preempted)}{failure}",)
 
 
 def _describe_stop(seconds: float) -> str:

@@ -8,7 +8,7 @@ import typer
 
 from kschedctl.cli import subjects
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
-from kschedctl.cli.options import Scope, Source, with_options
+from kschedctl.cli.options import PodsArgument, Scope, Source, with_options
 from kschedctl.cli.output_options import Answer, DrawnUntabled
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.run_options import choose_exit_code
@@ -40,12 +40,7 @@ def sampling(
             help="Namespace of the measured pods.  [default: all namespaces, or namespace default if POD is given]",
         ),
     ] = None,
-    pods: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[POD]…", help="Pod or workload: NAME, pod/NAME, NAMESPACE/NAME, deploy/NAME, sts/NAME, job/NAME, …"
-        ),
-    ] = None,
+    pods: PodsArgument = None,
     kinds: Annotated[
         int,
         typer.Option(
@@ -57,18 +52,18 @@ def sampling(
         typer.Option(
             "--max-loss",
             metavar="POINTS",
-            help="Largest loss of a percentage that may be recommended: by how many score points the chosen node is "
-            "behind the best one, on average.",
+            help="Recommend only percentages at which the chosen node is, on average, at most this many score points "
+            "behind the best node.",
         ),
     ] = MAX_LOSS,
 ) -> Answer:
     """What does percentageOfNodesToScore cost and save on this cluster?
 
     In a cluster of 100 nodes or more, kube-scheduler stops searching once enough nodes fit, and the next search starts
-    there. For one more pod of each kind, the search is replayed from every index. The report shows how many nodes are
-    filtered, and how many score points the chosen node is behind the best of all nodes. It recommends the smallest
-    percentage at which no kind loses more than --max-loss points on average. The pods are the named ones or those in
-    files, otherwise the pending pods, otherwise the most frequent running pods.
+    where the last one stopped. For one more pod of each kind, the search is replayed from every index. The report shows
+    how many nodes are filtered, and how many score points the chosen node is behind the best of all nodes. It
+    recommends the smallest percentage at which no kind loses more than --max-loss points on average. The pods are the
+    named ones or those in files, otherwise the pending pods, otherwise the most frequent running pods.
     """
     if kinds < 1:
         raise UsageError(f"--kinds {kinds}: must be 1 or more")

@@ -35,10 +35,10 @@ def scale(
     """What would the Cluster Autoscaler do in its next loop, and why not more?
 
     up lists the node groups that would grow for pending pods, and why the other groups would not. down lists the nodes
-    that are not needed, which of them would be removed now, and why the other nodes stay. Replays release 1.36. Groups
-    come from the autoscaler's status ConfigMap, Cluster API or the autoscaler's flags, and otherwise from node labels.
-    Node labels do not say how far a group may grow or shrink, so pass --node-groups in that case. up exits with 1 if a
-    pod gets no node.
+    that are not needed, which of them would be removed now, and why the other nodes stay. Replays Cluster Autoscaler
+    1.36. Groups come from the autoscaler's status ConfigMap, Cluster API or the autoscaler's flags, and otherwise from
+    node labels. Node labels do not say how far a group may grow or shrink, so pass --node-groups in that case. up exits
+    with 1 if a pod gets no node.
     """
     if action not in ("up", "down"):
         problem = f'unknown action "{action}"' if action else "choose up or down"

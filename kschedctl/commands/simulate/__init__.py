@@ -31,6 +31,7 @@ from kschedctl.commands.simulate.report import SimulationReport
 from kschedctl.fixes.new_node import simulate_growth
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
 from kschedctl.replay.controllers.creation import Creation, create_objects
+from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_manifests
 from kschedctl.replay.controllers.plan_change import ExistingPods, plan_change
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
@@ -60,8 +61,8 @@ from kschedctl.replay.placements import (
 )
 from kschedctl.replay.settling import (
     build_resulting_cluster,
-    describe_victims,
     enable_pod_recreation,
+    list_victims,
     recreate_gone_pods,
 )
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
@@ -279,6 +280,7 @@ def run_once(
         exceeded_storage=describe_exceeded_storage(view, [outcome.position for outcome in placed.values()]),
         violated_budgets=_find_violated_budgets(shared.cluster, evicted),
         outages=() if simulation.interrupted else tuple(_iter_workload_outages(simulation, evicted)),
+        failed_jobs=JobFailures.of(view.objects).report_failed_jobs(view.cluster),
         left_out=len(shared.left_out),
         waiting_placed=len(waiting_pods & placed.keys()),
         still_waiting=tuple(sorted(waiting_pods & (all_pods - placed.keys()))),
@@ -434,7 +436,7 @@ def carry_out_changes(
     enable_pod_recreation(simulation, scaled_down)
     outcomes = roll_out(rollouts, simulation, [position_by_key[key] for key in shared.pending_pods], done)
     if not simulation.interrupted:  # members of gangs come back once nothing else moves
-        victims = [victim for victim in describe_victims(outcomes) if victim not in scaled_down]
+        victims = [victim for victim in list_victims(outcomes) if victim not in scaled_down]
         outcomes += simulation.schedule(recreate_gone_pods(simulation, victims))
     return CarriedOutChanges(simulation, rollouts, outcomes)
 

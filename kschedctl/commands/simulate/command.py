@@ -78,7 +78,10 @@ class SimulateOptions:
     ] = False
     autoscale: Annotated[
         bool,
-        typer.Option("--autoscale", help="Let Cluster Autoscaler or Karpenter add nodes for pods that fit nowhere."),
+        typer.Option(
+            "--autoscale",
+            help="Also simulate the nodes that Cluster Autoscaler or Karpenter would add for pods that do not fit.",
+        ),
     ] = False
     pending: Annotated[
         bool, typer.Option("--pending", help="Also schedule the pods that are already pending in the cluster.")
@@ -88,8 +91,8 @@ class SimulateOptions:
         typer.Option(
             "--follow",
             metavar="EVENTS",
-            help="File with the output of kubectl get events -o json, or - (stdin): compare kschedctl's placements "
-            "with those of a real rollout.",
+            help="Compare kschedctl's placements with those of a real rollout. EVENTS is a file with the output of "
+            "kubectl get events -o json, or - (stdin).",
         ),
     ] = None
 
@@ -99,8 +102,8 @@ class SimulateOptions:
             "--max-new-pending",
             metavar="NUMBER",
             min=0,
-            help="Number of simulated pods, and of running pods evicted for them, that may get no node; exit with 1 if "
-            "there are more. With manifests, pods that waited before do not count.",
+            help="Exit with 1 if more than this many pods end up without a node. Simulated pods and running pods "
+            "evicted for them count. With -f, pods that were already pending do not.",
         ),
     ] = 0
     max_evictions: Annotated[
@@ -109,7 +112,7 @@ class SimulateOptions:
             "--max-evictions",
             metavar="NUMBER",
             min=0,
-            help="Number of pods that may be evicted; exit with 1 if there are more.  [default: no limit]",
+            help="Exit with 1 if more than this many pods are evicted.  [default: no limit]",
         ),
     ] = None
     fail_on: Annotated[
@@ -117,7 +120,7 @@ class SimulateOptions:
         typer.Option(
             "--fail-on",
             metavar="|".join(FailOn),
-            help="Lowest severity of findings at which to exit with 1. An eviction is a warning.",
+            help="Exit with 1 if there are findings of this severity or higher. Evictions are warnings.",
         ),
     ] = FailOn.ERROR
 
@@ -212,9 +215,10 @@ def simulate(
     The pods that controllers create for the workloads pass the scheduling queue one by one, with preemption. The
     cluster is the one in the files if they contain nodes, otherwise the one given by --snapshot or --demo, otherwise
     the live one. With --pending and without -f, nothing is applied, and the answer shows where the pending pods would
-    go now. With --autoscale, node groups grow, or Karpenter launches nodes, until nothing changes; pending pods take
-    part. With --follow, every pod in the Scheduled events is tried at the time when it was scheduled, in the cluster as
-    it was before or is after the rollout: where did kube-scheduler choose differently, and why?
+    go now. With --autoscale, node groups grow, or Karpenter launches nodes, until nothing changes; pending pods are
+    included. With --follow, each pod in the Scheduled events is replayed at the time when it was scheduled. The answer
+    shows which pods kube-scheduler placed differently, and why. The cluster may have been read before or after the
+    rollout.
     """
     if manner.follow is not None:
         manner.validate_follow(run)

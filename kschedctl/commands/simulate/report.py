@@ -17,6 +17,7 @@ from kschedctl.reports.placements import (
     EvictedPod,
     EvictionChain,
     EvictionFate,
+    FailedJob,
     Headroom,
     PodCount,
     RetriedPods,
@@ -122,6 +123,8 @@ class SimulationReport(Report, frozen=True):
     """The workloads of which preemption evicts pods, and of which no pod has a node in the end."""
     exceeded_storage: tuple[str, ...] = ()
     """Sentences about storage of which the placed pods need more in total than its driver published."""
+    failed_jobs: tuple[FailedJob, ...] = ()
+    """The Jobs that fail because preemption evicts their pods."""
     left_out: int = 0
     """The number of pods that already wait in the cluster and take no part."""
     left_out_fitting: int | None = None
@@ -289,12 +292,12 @@ class SimulationReport(Report, frozen=True):
         text = describe_missing_namespaces(self.missing_namespaces)
         if self.left_out:
             was = agreeing(self.left_out, "was", "were")
-            text += f"; {counted(self.left_out, 'waiting pod')} {was} left out{self._left_out_clause}"
+            text += f". {counted(self.left_out, 'pending pod')} {was} not simulated{self._left_out_clause}"
         return text
 
     @property
     def _left_out_clause(self) -> str:
-        """A clause about the pods left out: how many of them fit and may take the room first. It may be empty."""
+        """A clause on how many of the left-out pods fit and may take the room first, or "" if no pod was placed."""
         if not self.placed:
             return ""
         fitting = self.left_out_fitting
@@ -302,10 +305,10 @@ class SimulationReport(Report, frozen=True):
         if fitting is None or fitting == self.left_out == 1:
             return f" and may take the room first ({include})"
         if not fitting:
-            which = agreeing(self.left_out, "which fits on no node", "none of which fits")
-            return f", {which} ({include})"
+            which = agreeing(self.left_out, "it fits on no node", "none of them fits")
+            return f", and {which} ({include})"
         fit = agreeing(fitting, "fits", "fit")
-        return f", {fitting:,} of which {fit} and may take the room first ({include})"
+        return f", but {fitting:,} of them {fit} and may take the room first ({include})"
 
     @property
     def evicted_pods(self) -> int:
@@ -356,7 +359,7 @@ class SimulationReport(Report, frozen=True):
             text += f", {counted(len(self.outages), 'workload')} left without a running pod"
         removed = sum(workload.removed for workload in self.workloads if workload.created and not workload.rollout)
         if removed:
-            text += f", {counted(removed, 'old pod')} removed first"
+            text += f" after {counted(removed, 'old pod is', 'old pods are')} removed"
         stuck = sum(workload.rollout.startswith("stuck") for workload in self.workloads)
         if stuck:
             text += f", {counted(stuck, 'rollout')} stuck"
@@ -419,7 +422,8 @@ class SimulationReport(Report, frozen=True):
     def iter_harm_warnings(self) -> Iterator[str]:
         """Yield warnings about the harm that the changes do.
 
-        They are about violated PodDisruptionBudgets, workloads without a running pod, and storage that is not enough.
+        They are about violated PodDisruptionBudgets, workloads without a running pod, Jobs that fail, and storage that
+        is not enough.
         """
         for name, allowed in self.violated_budgets.items():
             evicted = len(list_displaced_pods(pod for pod in self.evicted if name in pod.budgets))
@@ -429,6 +433,7 @@ class SimulationReport(Report, frozen=True):
             )
         if self.outages:
             yield f"leaves {first_few(self.outages)} without a running pod"
+        yield from (job.describe() for job in self.failed_jobs)
         yield from self.exceeded_storage
 
     @property

@@ -42,7 +42,7 @@ class SizeOptions:
             "--scale",
             metavar="FACTOR",
             min=1,
-            help="Factor by which to multiply the number of pods of each workload, such as 1.5.",
+            help="Multiply the number of pods of each workload by this factor, such as 1.5.",
         ),
     ] = 1
     scenario: Annotated[
@@ -54,24 +54,24 @@ class SizeOptions:
             show_default=False,
         ),
     ] = ""
-    by_nodes: Annotated[
-        bool, typer.Option("--by-nodes", help="Find the smallest number of nodes instead of the cheapest set.")
-    ] = False
+    by_nodes: Annotated[bool, typer.Option("--by-nodes", help="Minimize the number of nodes instead of the price.")] = (
+        False
+    )
     keep_zone_loss: Annotated[
-        bool, typer.Option("--keep-zone-loss", help="Require that all pods still get a node if any one zone is lost.")
+        bool, typer.Option("--keep-zone-loss", help="Require room for all pods even if any one zone is lost.")
     ] = False
     pool_label: Annotated[
         str,
         typer.Option(
             "--pool-label",
             metavar="KEY",
-            help="Node label whose value is the name of the node's pool.  [default: well-known labels]",
+            help="Node label that holds the name of the node's pool.  [default: well-known labels]",
         ),
     ] = ""
     pools: Annotated[
         bool,
         typer.Option(
-            "--pools", help="Use the node shapes of the existing pools, with the prices in the --instance-types file."
+            "--pools", help="Use nodes like those of the existing pools, with the prices in the --instance-types file."
         ),
     ] = False
     labels: Annotated[
@@ -79,13 +79,13 @@ class SizeOptions:
         typer.Option(
             "--node-label",
             metavar="KEY=VALUE",
-            help="Label to add to the nodes made from --instance-types. Repeatable.",
+            help="Label for the nodes built from --instance-types. Repeatable.",
             show_default=False,
         ),
     ] = None
     seconds: Annotated[
         int,
-        typer.Option("--search-seconds", metavar="NUMBER", min=1, help="Time limit of the search, in seconds."),
+        typer.Option("--search-seconds", metavar="NUMBER", min=1, help="Time limit for the search, in seconds."),
     ] = 60
 
     def parse_node_labels(self) -> dict[str, str]:
@@ -113,7 +113,7 @@ def size(
     If prices are unknown, finds the smallest set. Nodes are like those of the cluster's pools, or of the types in
     --instance-types. Karpenter's NodePools, if there are any, restrict these types. Every set is replayed with all
     pods, including DaemonSets and volumes. If scipy is installed (pip install 'kschedctl[solver]'), a solver proposes
-    the first sets and a better lower bound.
+    the first sets and finds a better lower bound.
     """
     types = instance_types.read_types() or ()
     criteria = sizes.build_criteria()

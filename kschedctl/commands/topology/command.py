@@ -36,18 +36,21 @@ def topology(
     ] = None,
     namespace: Annotated[
         str | None,
-        typer.Option("-n", "--namespace", metavar="NAME", help="Namespace of the workloads.  [default: all]"),
+        typer.Option(
+            "-n", "--namespace", metavar="NAME", help="Namespace of the workloads.  [default: all namespaces]"
+        ),
     ] = None,
     key: Annotated[
         list[str] | None,
         typer.Option(
             "--key",
             metavar="LABEL",
-            help="Node label to check in addition to hosts, zones and the keys in constraints. Repeatable.",
+            help="Also check the domains of this node label. Hosts, zones and the topology keys of constraints are "
+            "always checked. Repeatable.",
         ),
     ] = None,
 ) -> Answer:
-    """Which node, zone or rack takes a whole workload with it, and do the spread constraints hold?
+    """Which workloads would the loss of a single node, zone or rack take down, and do the spread constraints hold?
 
     Lists workloads with two or more pods on nodes whose pods all share one node, zone or other domain, although there
     are others. Also lists topology spread constraints that no longer hold, counted as in kube-scheduler. With a

@@ -12,7 +12,7 @@ from kschedctl.cli import references as found_pods
 from kschedctl.cli import subjects
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.next_commands import build_command
-from kschedctl.cli.options import Scope, Source, with_options
+from kschedctl.cli.options import PodsArgument, Scope, Source, with_options
 from kschedctl.cli.output_options import Answer, Untabled
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.references import are_all_pods
@@ -41,19 +41,14 @@ def wakes(
     source: Source,
     scope: Scope,
     view: Untabled,
-    pods: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[POD]…", help="Pod or workload: NAME, pod/NAME, NAMESPACE/NAME, deploy/NAME, sts/NAME, job/NAME, …"
-        ),
-    ] = None,
+    pods: PodsArgument = None,
     event: Annotated[
         str,
         typer.Option(
             "--event",
             metavar="FILE",
-            help="File with the changed objects, or with a list of events: watch events, or objects with the fields "
-            "action, old and new.",
+            help="Show which of the changes in this file wake pods. The file contains changed objects, watch events, "
+            "or objects with the fields action, old and new.",
         ),
     ] = "",
     between: Annotated[
@@ -61,18 +56,18 @@ def wakes(
         typer.Option(
             "--between",
             metavar="FILE FILE",
-            help="Files of two snapshots, the older first: find the changes between the snapshots that woke pods.",
+            help="Show which changes between two snapshots woke pods. Name the older snapshot first.",
         ),
     ] = None,
 ) -> Answer:
     """What makes the scheduler retry a rejected pod?
 
-    A rejected pod waits for an event for which a plugin that rejected it has registered, and which may help according
-    to the plugin's queueing hint. Lists these events. With --event, shows for each change in the file whether this
-    change alone wakes the pod. If no pod is named, shows which pending pods of the namespace the change wakes (-A: of
-    all namespaces). With --between, shows which changes between two snapshots woke the pods that were pending in both.
-    Pods that fit in the later snapshot but were not woken come first: they wait for the flush of unschedulable pods
-    after five minutes.
+    The scheduler retries a rejected pod after an event that may help the pod. A plugin that rejected the pod has to be
+    registered for the event, and the plugin's queueing hint must not rule the event out. Lists these events. With
+    --event, shows for each change in the file whether it would wake the pod on its own. If no pod is named, shows which
+    pending pods of the namespace the change wakes (-A: of all namespaces). With --between, shows which changes between
+    two snapshots woke the pods that are pending in both. Pods that fit in the later snapshot but were not woken come
+    first. They wait until the scheduler flushes unschedulable pods, after five minutes.
     """
     words = tuple(pods or ())
     names_other_cluster = bool(source.filename or source.demo or source.snapshot)

@@ -28,7 +28,7 @@ from kschedctl.cli.source import ALL_KINDS, get_cluster_time, load_cluster
 from kschedctl.cli.streams import leave_on_sigterm
 from kschedctl.commands.explain.watching import follow_cluster
 from kschedctl.commands.help.command import read_topics
-from kschedctl.commands.watch.cluster_metrics import cluster_metrics
+from kschedctl.commands.watch import cluster_metrics
 from kschedctl.errors import UsageError
 from kschedctl.sources.read import read_paths
 
@@ -76,7 +76,8 @@ def watch(
         typer.Option(
             "--metrics",
             metavar="HOST:PORT",
-            help="Address at which to serve the metrics over HTTP, under /metrics, until interrupted, such as :9090.",
+            help="Serve the metrics over HTTP at this address, such as :9090, under the path /metrics, until "
+            "interrupted.",
         ),
     ] = "",
     room_for: Annotated[
@@ -84,7 +85,7 @@ def watch(
         typer.Option(
             "--room-for",
             metavar="FILE",
-            help="File with a workload: also report how many more of its pods fit. Repeatable.",
+            help="Also report how many more pods of the workload in this file fit. Repeatable.",
         ),
     ] = None,
     losses: Annotated[
@@ -100,7 +101,7 @@ def watch(
         typer.Option(
             "--every",
             metavar="DURATION",
-            help="With --metrics: minimum time between two updates of the metrics, such as 30s.",
+            help="With --metrics: minimum time between updates of the metrics, such as 30s.",
         ),
     ] = "30s",
     printed: Annotated[
@@ -108,8 +109,8 @@ def watch(
         typer.Option(
             "--print",
             metavar="deployment|audit|rules|dashboard",
-            help="Print one of these files and exit: the manifest of a Deployment that runs watch or of a CronJob that "
-            "runs audit, alert rules for Prometheus, or a Grafana dashboard.",
+            help="Print a file and exit: a Deployment that runs watch, a CronJob that runs audit, alert rules for "
+            "Prometheus, or a Grafana dashboard.",
         ),
     ] = None,
 ) -> Answer | int:

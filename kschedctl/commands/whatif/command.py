@@ -45,7 +45,7 @@ class ComparisonOptions:
         typer.Option(
             "--compare-config",
             metavar="FILE FILE",
-            help="Files with two KubeSchedulerConfigurations whose verdicts and placements to compare.",
+            help="Compare verdicts and placements under two KubeSchedulerConfiguration files.",
         ),
     ] = None
     compare_version: Annotated[
@@ -53,7 +53,7 @@ class ComparisonOptions:
         typer.Option(
             "--compare-version",
             metavar="VERSION VERSION",
-            help="Two versions of kube-scheduler, such as 1.33 1.36, whose verdicts and placements to compare.",
+            help="Compare verdicts and placements under two versions of kube-scheduler, such as 1.33 1.36.",
         ),
     ] = None
 
@@ -76,12 +76,12 @@ def whatif(
     SCENARIO lists steps: cordon, uncordon, taint, label, addNodes, removeNodes, fail, drain, scale, apply,
     priorityClass, configure. They are applied in order, and after each step the pending pods pass the scheduling queue.
     With --compare-config or --compare-version, the steps run under two configurations or versions of kube-scheduler,
-    and the differences are shown, with running pods that would get other best nodes if they were recreated. A
-    comparison of versions also shows pending pods whose message changes.
+    and the answer shows the differences, including running pods whose best node would be another one if they were
+    recreated. A comparison of versions also shows pending pods whose message changes.
 
-    Exits with 1 if a drain cannot be completed because pods cannot be evicted or come back, or if pods become pending,
-    are not created, are lost because no controller recreates them, wait until failed nodes are deleted, or stay
-    Terminating because a drained node is unreachable or not ready.
+    Exits with 1 if a drain cannot be completed because pods cannot be evicted or come back. Also exits with 1 if pods
+    become pending, are not created, are lost because no controller recreates them, wait until failed nodes are deleted,
+    or stay Terminating because a drained node is unreachable or not ready.
     """
     _validate_options(scenario, comparison)
     steps = read_scenario(scenario) if scenario else ScenarioFile()

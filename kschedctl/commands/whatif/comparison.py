@@ -67,7 +67,7 @@ def _is_lost(gone_pod: Pod, job_failures: JobFailures, newly_failed_jobs: Set[Jo
         return False
     if not is_recreated(gone_pod) or find_job_name(gone_pod) in newly_failed_jobs:
         return True
-    return job_failures.would_fail_job(gone_pod)
+    return job_failures.would_fail_job_or_index(gone_pod)
 
 
 def find_changed_messages(before: SettledCluster, after: SettledCluster) -> dict[str, tuple[str, str]]:

@@ -8,7 +8,7 @@ plugin/pkg/admission/{runtimeclass,limitranger} (v1.36).
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -24,7 +24,9 @@ from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.errors import InputError
 from kschedctl.fixes.trial.changes import EditedObject, Fix, apply_fixes, build_object_reader, is_valid_update
 from kschedctl.fixes.trial.fix_kinds import FixKind
+from kschedctl.replay.controllers.job_failures import find_jobs_failing_by
 from kschedctl.replay.edits import ObjectKey, change_pods, select_pods
+from kschedctl.reports.placements import describe_failing_jobs
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.diagnosis import run_post_filter
 from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES
@@ -200,11 +202,14 @@ def _add_victims_to_trial(trial: RemedyTrial, view: Fork, node: str, preemption:
     (chosen,) = best_candidates.select(np.flatnonzero(best_candidates.row == view.nodes.index[node]))
     victims = [view.pods.objects[position] for position in chosen.victims]
     keys = tuple(victim.key for victim in victims)
-    return replace(trial, nominated=node, victims=keys, harm=_describe_eviction_harm(victims, chosen.pdb_violations))
+    harm = _describe_eviction_harm(view.cluster, victims, chosen.pdb_violations)
+    return replace(trial, nominated=node, victims=keys, harm=harm)
 
 
-def _describe_eviction_harm(victims: Iterable[Pod], violations: int) -> str:
+def _describe_eviction_harm(cluster: Cluster, victims: Sequence[Pod], violations: int) -> str:
     """Describe the harm of evicting the victims: lost pods, which no controller recreates, and violations of PDBs.
+
+    Pods of Jobs that fail are lost, too.
 
     The text is empty if there is no harm. Pods that are already being deleted are not counted as lost.
     """
@@ -214,6 +219,8 @@ def _describe_eviction_harm(victims: Iterable[Pod], violations: int) -> str:
     harms = []
     if uncontrolled_pods:
         harms.append(f"no controller recreates {', '.join(uncontrolled_pods)}")
+    if failure := describe_failing_jobs(find_jobs_failing_by(cluster, living_victims)):
+        harms.append(failure)
     if violations:
         verb = "eviction violates" if violations == 1 else "evictions violate"
         harms.append(f"{violations} {verb} a PodDisruptionBudget")
@@ -301,7 +308,7 @@ def _restore_placements(fork: Fork, view: Fork) -> Fork:
 def _fork_with_changed_replicas(view: Fork, before: Pod, after: Pod) -> Fork:
     """Return a fork in which the pod's running replicas lose the same required anti-affinity terms as the pod.
 
-    The view itself is returned if `change_replicas` changes no running pod. Only the replay of the rollout shows
+    The view itself is returned if `build_changed_replicas` changes no running pod. Only the replay of the rollout shows
     whether a rollout gets that far.
     """
     if not _loses_anti_affinity(before, after):
@@ -309,7 +316,7 @@ def _fork_with_changed_replicas(view: Fork, before: Pod, after: Pod) -> Fork:
 
     def build() -> Fork | None:
         """Build the fork from a cluster with the changed replicas, or return None if none of them runs."""
-        replicas = change_replicas(view.cluster, before, after)
+        replicas = build_changed_replicas(view.cluster, before, after)
         if not any(pod.spec.node_name for pod in replicas.values()):
             return None
         return Fork.from_cluster(change_pods(view.cluster, replicas), view.settings)
@@ -319,11 +326,11 @@ def _fork_with_changed_replicas(view: Fork, before: Pod, after: Pod) -> Fork:
     return view if fork is None else _restore_placements(fork.fork(), view)
 
 
-def change_replicas(cluster: Cluster, before: Pod, after: Pod) -> dict[tuple[str, str], Pod]:
+def build_changed_replicas(cluster: Cluster, before: Pod, after: Pod) -> dict[tuple[str, str], Pod]:
     """Return the pod's replicas without the required anti-affinity terms that the pod loses, by namespace and name.
 
-    A changed template reaches all replicas, so that their anti-affinity no longer keeps the pod away. Only replicas
-    with the pod's old anti-affinity are returned. Return {} if the pod has no workload or loses no terms.
+    Changing the template changes every replica, so their anti-affinity no longer keeps the pod away. Replicas whose
+    anti-affinity differs from the pod's old one are left out. Return {} if the pod has no workload or loses no terms.
     """
     owner = find_owner(before)
     old_terms = get_anti_affinity(before)

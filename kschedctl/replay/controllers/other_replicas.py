@@ -12,6 +12,7 @@ from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.workloads import CronJob, DaemonSet, Job, format_title, get_identity
 from kschedctl.cluster import Cluster
 from kschedctl.replay.controllers.creation import create_objects
+from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.controllers.plan_change import ExistingPods, plan_change
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.rollout import Rollout, rename_replaced_pods, roll_out
@@ -24,13 +25,14 @@ from kschedctl.replay.settling import (
     list_displaced_victims,
     schedule_victims,
 )
+from kschedctl.reports.placements import FailedJob
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 
 def add_other_replicas(target: TargetPod) -> TargetPod:
-    """Return the target in a cluster in which the other replicas of its workload are pending, too.
+    """Return the target in a cluster in which the other replicas of its workload are also pending.
 
     The target is returned unchanged if it does not stand for a workload, if the workload is a DaemonSet, or if the
     workload already has pods.
@@ -51,6 +53,8 @@ class PlacedReplicas(NamedTuple):
     """The running pods that are evicted for them."""
     victims_without_node: tuple[str, ...]
     """The victims that get no other node, or that no controller recreates."""
+    failed_jobs: tuple[FailedJob, ...]
+    """The Jobs that fail because the victims are evicted."""
     waiting: TargetPod | None
     """The workload's first pod that gets no node, in the cluster where the others are on their nodes or pending.
 
@@ -104,6 +108,7 @@ def _place_new_replicas(target: TargetPod) -> PlacedReplicas | None:
         total=len(positions),
         victims=victims.evicted,
         victims_without_node=victims.without_node,
+        failed_jobs=victims.failed_jobs,
         waiting=_retarget_to_waiting_pod(target, simulation, unplaced[0], own_pods=positions) if unplaced else None,
     )
 
@@ -145,6 +150,7 @@ def _replay_update(target: TargetPod, workload: Struct) -> PlacedReplicas | None
             total=change.desired,
             victims=victims.evicted,
             victims_without_node=victims.without_node,
+            failed_jobs=victims.failed_jobs,
             waiting=None,
         )
 
@@ -156,6 +162,7 @@ def _replay_update(target: TargetPod, workload: Struct) -> PlacedReplicas | None
         total=change.desired,
         victims=victims.evicted,
         victims_without_node=victims.without_node,
+        failed_jobs=victims.failed_jobs,
         waiting=_retarget_to_waiting_pod(
             target, simulation, next(iter(rollout.waiting)), own_pods=own_pods, removed=removed
         ),
@@ -163,27 +170,30 @@ def _replay_update(target: TargetPod, workload: Struct) -> PlacedReplicas | None
     )
 
 
-class _Victims(NamedTuple):
+class Victims(NamedTuple):
     """The pods that preemption evicts, each once."""
 
     evicted: tuple[str, ...]
     without_node: tuple[str, ...]
     """Those that end without a node."""
+    failed_jobs: tuple[FailedJob, ...]
+    """The Jobs that fail because of the evictions."""
 
 
-def _list_victims(simulation: Simulation, outcomes: Iterable[Outcome], own_pods: Collection[Position]) -> _Victims:
+def _list_victims(simulation: Simulation, outcomes: Iterable[Outcome], own_pods: Collection[Position]) -> Victims:
     """List the evicted pods apart from the workload's own pods and pods that were being deleted anyway."""
     displaced = dict.fromkeys(list_displaced_victims(simulation, outcomes))
     victims = [position for position in displaced if position not in own_pods]
     view = simulation.view
-    return _Victims(
+    return Victims(
         evicted=tuple(view.pods.objects[position].key for position in victims),
         without_node=tuple(view.pods.objects[position].key for position in victims if not view.has_node(position)),
+        failed_jobs=JobFailures.of(view.objects).report_failed_jobs(view.cluster),
     )
 
 
-def find_victims_without_node(target: TargetPod, victims: Collection[str]) -> tuple[str, ...] | None:
-    """Replay what the target's preemption of the `victims` leads to, and return the pods that have no node in the end.
+def replay_preemption(target: TargetPod, victims: Collection[str]) -> Victims | None:
+    """Replay what the target's preemption of the `victims` leads to, and return all evicted pods.
 
     Controllers recreate the evicted pods, which may evict others in turn. Return None if the replay evicts other pods
     for the target than `victims`, for example because of a random choice. Raises KeyboardInterrupt if the user
@@ -202,7 +212,7 @@ def find_victims_without_node(target: TargetPod, victims: Collection[str]) -> tu
     if simulation.interrupted:
         raise KeyboardInterrupt
     displaced = _list_victims(simulation, outcomes, own_pods=[position])
-    return displaced.without_node if {*victims} <= {*displaced.evicted} else None
+    return displaced if {*victims} <= {*displaced.evicted} else None
 
 
 def _retarget_to_waiting_pod(

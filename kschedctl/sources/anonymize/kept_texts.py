@@ -90,7 +90,9 @@ KEPT_FIELDS: dict[type, str] = {
     api.ObjectMeta: "creation_timestamp deletion_timestamp",
     api.PodDisruptionBudgetMeta: "creation_timestamp deletion_timestamp",
     api.PodMeta: "creation_timestamp deletion_timestamp",
-    api.PodAnnotations: "pod_group_total_count pod_group_fast_admission unconstrained_topology slice_size",
+    api.PodAnnotations: (
+        "pod_group_total_count pod_group_fast_admission unconstrained_topology slice_size job_index_failure_count"
+    ),
     api.SelectorRequirement: "operator",
     api.Toleration: "operator effect",
     api.PodOS: "name",
@@ -109,6 +111,7 @@ KEPT_FIELDS: dict[type, str] = {
     api.ClaimRetentionPolicy: "when_scaled",
     api.WorkloadSpec: "pod_management_policy",
     api.StoredJobSpec: "completion_mode pod_replacement_policy",
+    api.StoredJobStatus: "failed_indexes",
     api.PodFailureRule: "action",
     api.PodFailureCondition: "type status",
     api.PodDisruptionBudgetSpec: "min_available max_unavailable unhealthy_pod_eviction_policy",

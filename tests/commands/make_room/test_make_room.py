@@ -266,7 +266,7 @@ def test_no_job_fails_for_it(limit: int | None, failed: int, moves_it: bool) -> 
     running = pod("a", "n1", "2", {"kind": "Job", "name": "j"})
     report = room([node("n1"), node("n2", cpu="2"), job, running, waiting("3")])
     assert report.fits is moves_it
-    held = [] if moves_it else [("their Job allows no more failed pods (backoffLimit)", 1)]
+    held = [] if moves_it else [("their Job allows no more failed pods", 1)]
     assert [(group.why, group.pods) for group in report.held] == held
 
 

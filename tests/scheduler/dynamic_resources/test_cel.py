@@ -212,7 +212,7 @@ def test_runtime_errors(case):
     assert want in str(caught.value)
 
 
-def test_a_list_may_not_be_too_long():
+def test_lists_have_a_maximum_length():
     found = device(names=tuple(f"value-{i}" for i in range(49)))
     with pytest.raises(EvaluationError, match="longer than 48 values"):
         compile_selector(f'{D}.names.includes("value-49")', True).matches(
@@ -220,7 +220,7 @@ def test_a_list_may_not_be_too_long():
         )
 
 
-def test_selectors_of_many_devices_may_not_cost_too_much_together():
+def test_total_cost_of_selectors_is_limited():
     loops = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10].all"
     selector = compile_selector("".join(f"{loops}(x{i}, " for i in range(4)) + "x0 < 11" + ")" * 4)
     allowance = CostAllowance(remaining=selector_cost(selector))
@@ -231,7 +231,7 @@ def test_selectors_of_many_devices_may_not_cost_too_much_together():
         selector.matches(seen, allowance)
 
 
-def test_cheap_selectors_take_nothing_of_the_allowance():
+def test_cheap_selectors_do_not_use_up_the_allowance():
     allowance = CostAllowance()
     compile_selector("true").matches(DeviceInput.from_device(NONE, DRIVER, lists=False), allowance)
     assert allowance.remaining == CostAllowance().remaining

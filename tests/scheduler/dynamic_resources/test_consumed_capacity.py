@@ -38,14 +38,16 @@ VALUES = CapacityRequestPolicy(default="4", valid_values=("4", "8"))
     ],
     ids=["all", "as requested", "the default", "the least", "the next step", "the next value"],
 )
-def test_of_a_device_with_ten(requested: str | None, policy: CapacityRequestPolicy | None, expected: str) -> None:
-    """Steps of 3 from 2 on are 2, 5, 8."""
+def test_consumption_of_a_capacity_of_10(
+    requested: str | None, policy: CapacityRequestPolicy | None, expected: str
+) -> None:
+    """The steps of 3, beginning at 2, are 2, 5 and 8."""
     wanted = {"bandwidth": parse_quantity(requested)} if requested else {}
     found = compute_consumption(wanted, {"bandwidth": DeviceCapacity("10", policy)}, RangeArithmetic())
     assert found == {"bandwidth": parse_quantity(expected)}
 
 
-def of_1_37(case: Json) -> RangeArithmetic:
+def build_arithmetic_of_1_37(case: Json) -> RangeArithmetic:
     gates = FeatureGates("1.37", {"DRAFractionalCapacityRange": case["fractionalCapacityRange"]})
     return RangeArithmetic.from_features(Features.from_gates(gates))
 
@@ -60,27 +62,32 @@ def test_consumed_in_1_37(case: Json) -> None:
     capacity = {"c": DeviceCapacity(case["capacity"], policy_of(case["policy"]))}
     if "error" in case["want"]:
         with pytest.raises(AllocationError, match="cannot be represented in the device's range arithmetic"):
-            compute_consumption(requested, capacity, of_1_37(case))
+            compute_consumption(requested, capacity, build_arithmetic_of_1_37(case))
     else:
-        assert compute_consumption(requested, capacity, of_1_37(case)) == {"c": parse_quantity(case["want"]["amount"])}
+        assert compute_consumption(requested, capacity, build_arithmetic_of_1_37(case)) == {
+            "c": parse_quantity(case["want"]["amount"])
+        }
 
 
 @cases("consumablecapacity137", "usemilli")
 def test_thousandths_in_1_37(case: Json) -> None:
-    unit = of_1_37(case).choose_unit(msgspec.convert(case["range"], CapacityRequestPolicyRange))
+    unit = build_arithmetic_of_1_37(case).choose_unit(msgspec.convert(case["range"], CapacityRequestPolicyRange))
     assert (unit == -3) is case["want"]["milli"]
 
 
 @cases("consumablecapacity137", "violatecapacityrequestpolicy")
 def test_violated_policies_in_1_37(case: Json) -> None:
     assert (
-        violates_policy(parse_quantity(case["amount"]), policy_of(case["policy"]), of_1_37(case))
+        violates_policy(parse_quantity(case["amount"]), policy_of(case["policy"]), build_arithmetic_of_1_37(case))
         is case["want"]["violates"]
     )
 
 
-def test_an_amount_that_nothing_can_hold_counts_before_one_that_is_too_large() -> None:
-    """cmp-request-over-capacity-fatal-beats-soft of upstream's table, in both orders; 1.36 goes on to other devices."""
+def test_unrepresentable_amount_fails_before_an_amount_that_is_too_large() -> None:
+    """This is cmp-request-over-capacity-fatal-beats-soft of upstream's table, in both orders.
+
+    1.36 tries other devices.
+    """
     steps = CapacityRequestPolicy(valid_range=CapacityRequestPolicyRange(min="0", step="2"))
     capacity = {"c0": DeviceCapacity("1"), "c1": DeviceCapacity(str(2**63), steps)}
     requested = {"c0": parse_quantity("2"), "c1": parse_quantity(str(2**63 - 1))}

@@ -161,7 +161,7 @@ def test_unreadable_quantities(case, where):
 
 
 def test_claims_and_slices_of_v1beta1():
-    """Requests without ``exactly``, devices under ``basic``."""
+    """In v1beta1, requests have no ``exactly``, and devices have their fields under ``basic``."""
     case = cluster([{"name": "a", "basic": device("a", "8Gi", taints=[TAINT])}], {})
     devices = {"requests": [{"name": "r", "deviceClassName": "class", "count": 2}]}
     case["objects"] = [claim("mine", devices, {}) if o["metadata"]["name"] == "mine" else o for o in case["objects"]]

@@ -67,19 +67,20 @@ THREE = [piece("s", *(device(n, n=n) for n in "abc"))]
     ("version", "of_two", "of_three"),
     [("1.31", "", ""), ("1.32", NO, NO), ("1.33", "", NO), ("1.34", "", ""), ("1.36", "", "")],
 )
-def test_all_devices_of_which_some_are_taken(version: str, of_two: str, of_three: str) -> None:
-    """The first request takes one device, the second wants all of some: a, or a and b.
+def test_mode_all_with_devices_that_an_earlier_request_took(version: str, of_two: str, of_three: str) -> None:
+    """The first request takes one device.
 
-    1.31 does without those in use. 1.32 ends its search at the first try, which took a. 1.33 goes on, but when it tried
-    b first it took a for the second request, found b in use, and keeps a. Later ones give it back.
+    The second one wants all devices named a, or all named a or b. In 1.31, devices in use are left out. 1.32 ends its
+    search after the first try, which took a. 1.33 continues, but when it tries b first, it takes a for the second
+    request, finds b in use, and does not give a back. Later versions give it back.
     """
     assert explain_rejection(version, TWO, [request("r0"), request("r1", named("a"), "All")]) == of_two
     assert explain_rejection(version, THREE, [request("r0"), request("r1", named("a", "b"), "All")]) == of_three
 
 
 @pytest.mark.parametrize(("version", "words"), [("1.31", "no such key: missing"), ("1.32", "")])
-def test_all_devices_are_those_of_the_class(version: str, words: str) -> None:
-    """The class selects none, so the claim's selector need not be asked; 1.31 forgets to ask the class."""
+def test_mode_all_applies_the_selectors_of_the_class(version: str, words: str) -> None:
+    """The class selects no device, so the claim's selector need not be evaluated. 1.31 ignores the class's selector."""
     found = explain_rejection(
         version, TWO, [request("r0", f'device.attributes["{DRIVER}"].missing == "x"', "All")], chosen="false"
     )
@@ -88,7 +89,7 @@ def test_all_devices_are_those_of_the_class(version: str, words: str) -> None:
 
 
 @pytest.mark.parametrize(("version", "want"), [("1.32", ""), ("1.33", NO)])
-def test_all_devices_where_there_are_none(version: str, want: str) -> None:
+def test_mode_all_without_matching_devices(version: str, want: str) -> None:
     assert explain_rejection(version, TWO, [request("r0", "false", "All")]) == want
 
 
@@ -102,8 +103,11 @@ def test_all_devices_where_there_are_none(version: str, want: str) -> None:
         ("1.35", ""),
     ],
 )
-def test_a_pool_with_two_devices_of_a_name(version: str, want: str) -> None:
-    """Its devices are not selected, those of the pool behind it are. 1.32 minds only a device of it that would do."""
+def test_invalid_pool_before_a_usable_pool(version: str, want: str) -> None:
+    """The invalid pool has two devices of one name, which the request does not select.
+
+    1.32 fails only if it selects one.
+    """
     invalid = piece("s0", device("x", n="x"), device("x", n="y"), pool="p")
     assert (
         explain_rejection(version, [invalid, piece("s1", device("a", n="a"), pool="q")], [request("r0", named("a"))])
@@ -111,7 +115,7 @@ def test_a_pool_with_two_devices_of_a_name(version: str, want: str) -> None:
     )
 
 
-def test_a_device_of_such_a_pool_that_would_do() -> None:
+def test_request_that_selects_a_device_of_an_invalid_pool() -> None:
     invalid = piece("s0", device("x", n="x"), device("x", n="y"), pool="p")
     assert explain_rejection("1.31", [invalid], [request("r0", named("x"))]) == ""
     assert (
@@ -124,13 +128,13 @@ def test_a_device_of_such_a_pool_that_would_do() -> None:
 
 
 @pytest.mark.parametrize(("version", "want"), [("1.34", ""), ("1.35", NO)])
-def test_a_pool_of_which_a_slice_is_missing(version: str, want: str) -> None:
+def test_pool_with_a_missing_slice(version: str, want: str) -> None:
     assert explain_rejection(version, [piece("s", device("a", n="a"), count=2)], [request("r0")]) == want
 
 
 @pytest.mark.parametrize(("version", "words"), [("1.31", "is currently being updated"), ("1.32", "")])
-def test_a_newer_slice_counts_twice(version: str, words: str) -> None:
-    """A pool of one slice, of which an older generation is still there."""
+def test_pool_with_a_slice_of_an_older_generation(version: str, words: str) -> None:
+    """The pool consists of one slice, but the slice of the previous generation still exists. 1.31 counts both."""
     slices = [piece("s1", device("a", n="a")), piece("s2", device("b", n="b"), generation=2)]
     found = explain_rejection(version, slices, [request("r0", mode="All")])
     assert found.endswith(words)
@@ -138,8 +142,8 @@ def test_a_newer_slice_counts_twice(version: str, words: str) -> None:
 
 
 @pytest.mark.parametrize(("version", "want"), [("1.34", ""), ("1.35", NO)])
-def test_distinct_attributes_of_devices_alike(version: str, want: str) -> None:
-    """1.34 compares where values are kept, so that those of two devices always differ."""
+def test_distinct_attribute_of_devices_with_equal_values(version: str, want: str) -> None:
+    """1.34 compares the addresses of values, so that two devices always differ."""
     alike = [piece("s", device("a", model="m"), device("b", model="m"))]
     distinct = [{"distinctAttribute": f"{DRIVER}/model"}]
     consumable = {"DRAConsumableCapacity": True}
@@ -147,8 +151,11 @@ def test_distinct_attributes_of_devices_alike(version: str, want: str) -> None:
 
 
 @pytest.mark.parametrize(("version", "want"), [("1.31", ""), ("1.33", ""), ("1.34", NO), ("1.36", NO)])
-def test_one_device_for_an_administrator(version: str, want: str) -> None:
-    """Two devices of one: what an administrator has is not taken, until 1.34 not even from the request itself."""
+def test_admin_request_for_two_devices_gets_one_device_twice(version: str, want: str) -> None:
+    """Only one device exists.
+
+    Before 1.34, a device allocated with adminAccess is not in use, even for the same request.
+    """
     one, gates = [piece("s", device("a", n="a"))], {"DynamicResourceAllocation": True}
     gates |= {"DRAAdminAccess": True} if version == "1.33" else {}
     assert explain_rejection(version, one, [request("r0", count=2, adminAccess=True)], gates=gates) == want
@@ -156,16 +163,22 @@ def test_one_device_for_an_administrator(version: str, want: str) -> None:
 
 @pytest.mark.parametrize("version", ["1.32", "1.33.0", "1.33.1", "1.34", "1.36"])
 @pytest.mark.parametrize("number", [16, 17])
-def test_more_than_half_the_devices_of_a_claim(version: str, number: int) -> None:
-    """1.33.0 adds all devices of a request to those it has: before the last of 17 these are 16 + 17, more than 32."""
+def test_mode_all_with_more_than_half_the_devices_of_a_claim(version: str, number: int) -> None:
+    """1.33.0 adds all devices of a request to those already allocated.
+
+    Before the last of 17 devices, the sum is 16 + 17, which exceeds 32.
+    """
     slices = [piece("s", *(device(f"d{i}", n=f"d{i}") for i in range(number)))]
     want = NO if (version, number) == ("1.33.0", 17) else ""
     assert explain_rejection(version, slices, [request("r0", mode="All")]) == want
 
 
 @pytest.mark.parametrize(("version", "want"), [("1.33.0", NO), ("1.33.1", "")])
-def test_devices_of_another_request_count_once(version: str, want: str) -> None:
-    """Beside one device of another request: before the last of 16 these are 1 + 15 + 16 and fit, of 17 they do not."""
+def test_limit_of_devices_with_a_second_request(version: str, want: str) -> None:
+    """With one device of another request, the sum of 1.33.0 before the last device is 1 + 15 + 16 = 32 for 16 devices.
+
+    For 17 devices, it exceeds 32.
+    """
     slices = [piece("s", *(device(f"d{i}", n=f"d{i}") for i in range(18)))]
     others = [f"d{i}" for i in range(1, 18)]
     assert (
@@ -185,7 +198,7 @@ SHARED = device("a", n="a") | TAKES | {"allowMultipleAllocations": True}
 
 
 @pytest.mark.parametrize(("version", "want"), [("1.34", NO), ("1.35", ""), ("1.36", "")])
-def test_two_shares_of_a_device_that_takes_the_only_counter(version: str, want: str) -> None:
+def test_two_shares_of_a_device_that_consumes_the_only_counter(version: str, want: str) -> None:
     gates = {"DRAConsumableCapacity": True, "DRAPartitionableDevices": True}
     slots = {"slots": {"value": "2", "requestPolicy": {"default": "1"}}}
     slices = [COUNTERS, piece("s1", SHARED | {"capacity": slots}, count=2)]
@@ -197,8 +210,11 @@ def test_two_shares_of_a_device_that_takes_the_only_counter(version: str, want: 
 
 
 @pytest.mark.parametrize(("version", "want"), [("1.36.1", ""), ("1.36.2", NO), ("1.36", NO)])
-def test_the_counters_of_a_device_that_is_shared(version: str, want: str) -> None:
-    """The pool's counter is enough for one device. Another claim has a share of a, which to 1.36.1 is a free one."""
+def test_counters_consumed_by_a_shared_device(version: str, want: str) -> None:
+    """The pool's counter is enough for one device.
+
+    Another claim has a share of device a, which up to 1.36.1 consumes no counters.
+    """
     share = {"request": "r", "driver": DRIVER, "pool": "n", "device": "a", "shareID": "6cc9ac5e"}
     other = {
         "kind": "ResourceClaim",

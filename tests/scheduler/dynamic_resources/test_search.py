@@ -44,7 +44,7 @@ def test_brute_force(nodes, wanted, constraint):
             assert [int(result.device) for result in allocated] == want
 
 
-def test_the_room_for_recursion_is_given_back() -> None:
+def test_recursion_limit_is_restored_after_a_search() -> None:
     before = sys.getrecursionlimit()
     view, claim = snapshot(cluster([[(0, 0, False)]])), convert_document(claim_of([(1, None)], None))
     inventory = Inventory(view, Features())
@@ -101,12 +101,12 @@ def selectors(model):
     return [] if model is None else [{"cel": {"expression": f'device.attributes["{DRIVER}"].model == {model}'}}]
 
 
-def test_a_claim_is_a_claim():
+def test_drawn_claims_are_decoded_as_claims():
     assert isinstance(convert_document(claim_of([(1, None)], None)), ResourceClaim)
 
 
 def test_identical_devices_are_not_tried_one_by_one():
-    """Ten requests for one device each, of nine that are alike: hopeless, and seen to be so at once."""
+    """Ten requests for one device each cannot be met by nine identical devices. The search detects this at once."""
     view = snapshot(cluster([[(0, 0, False)] * 9]))
     inventory = Inventory(view, Features())
     search = Search(

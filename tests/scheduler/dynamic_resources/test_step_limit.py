@@ -53,12 +53,15 @@ def explain_rejection(objects: list[Json], version: str = "1.36", **settings: An
 
 @pytest.mark.parametrize("alike", [False, True])
 @pytest.mark.parametrize(("devices", "want"), [(18, ("Unschedulable", REFUSED)), (23, ("Unschedulable", REFUSED))])
-def test_more_devices_than_there_are_are_refused(devices: int, want: tuple[str, str], alike: bool) -> None:
+def test_request_for_more_devices_than_exist_is_rejected(devices: int, want: tuple[str, str], alike: bool) -> None:
     assert explain_rejection(cluster_of(devices, devices + 1, alike)) == want
 
 
-def test_sets_of_24_devices_are_too_many_to_try() -> None:
-    """2**24 sets are more than ten seconds hold; of one device less, or while the gate is off, they are all tried."""
+def test_search_with_24_devices_times_out() -> None:
+    """Upstream cannot try 2**24 sets within ten seconds.
+
+    It tries all sets of 23 devices, and also of 24 devices if the gate is off.
+    """
     assert explain_rejection(cluster_of(24, 25)) == ("Error", f"node n: {TIMED_OUT}")
     assert explain_rejection(cluster_of(24, 25), feature_gates={"DRASchedulerFilterTimeout": False}) == (
         "Unschedulable",
@@ -66,7 +69,7 @@ def test_sets_of_24_devices_are_too_many_to_try() -> None:
     )
 
 
-def test_the_configuration_says_how_long() -> None:
+def test_filter_timeout_of_the_configuration() -> None:
     def within(seconds: int) -> tuple[str, str]:
         args = {"name": "DynamicResources", "args": {"filterTimeout": f"{seconds}s"}}
         kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -85,36 +88,36 @@ def test_the_configuration_says_how_long() -> None:
         ("1.33", 11, REFUSED),  # it knows no timeout
     ],
 )
-def test_older_versions_try_any_order(version: str, devices: int, want: str) -> None:
+def test_older_versions_try_devices_in_every_order(version: str, devices: int, want: str) -> None:
     gates = {"DynamicResourceAllocation": True} if version == "1.33" else {}
     assert explain_rejection(cluster_of(devices, devices + 1), version, feature_gates=gates) == ("Unschedulable", want)
 
 
-def test_the_older_allocator_tries_any_order_in_1_36_too() -> None:
-    """Without these features kube-scheduler takes its stable one."""
+def test_stable_allocator_tries_devices_in_every_order_in_1_36() -> None:
+    """Without these feature gates, kube-scheduler uses its stable allocator."""
     gates = {"DRAConsumableCapacity": False, "DRADeviceBindingConditions": False}
     assert explain_rejection(cluster_of(10, 11), feature_gates=gates) == ("Unschedulable", REFUSED)
     assert explain_rejection(cluster_of(11, 12), feature_gates=gates) == ("Error", f"node n: {TIMED_OUT}")
 
 
 @pytest.mark.parametrize("devices", range(7))
-def test_sequences_are_counted_as_they_are_tried(devices: int) -> None:
-    """One for each set, or each order of each set, the empty one included: that many times allocateOne is called."""
+def test_count_of_device_sequences(devices: int) -> None:
+    """allocateOne is called once for each set of devices, or for each order of each set, including the empty set."""
     for version, ways in (("1.36", combinations), ("1.35", permutations)):
         limit = StepLimit(10, Features(release=KubeVersion.parse_supported(version)))
         assert limit.can_skip_search(devices, all_tried=True)
         assert limit.in_vain == sum(1 for size in range(devices + 1) for _ in ways(range(devices), size))
 
 
-def test_a_constraint_may_end_the_search_sooner() -> None:
-    """Upstream does not try all sets then, so that nothing is counted, and many devices are tried to see."""
+def test_search_with_a_constraint_counts_no_sequences() -> None:
+    """A constraint may end upstream's search before all sets are tried, so nothing is added to the count."""
     limit = StepLimit(10, Features())
     assert limit.can_skip_search(23, all_tried=False)
     assert not limit.can_skip_search(24, all_tried=False)
     assert limit.in_vain == 0
 
 
-def test_what_is_not_decided_here_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_result_is_undecided_if_our_own_step_limit_is_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step_limit, "MAX_STEPS", 100)
     limit = StepLimit(0, Features())
     for _ in range(100):
@@ -128,8 +131,8 @@ def test_what_is_not_decided_here_is_said_to_be_so(monkeypatch: pytest.MonkeyPat
     assert [each["kind"] for each in found["unknown"]] == ["Device"]
 
 
-def test_a_slice_for_nodes_of_two_kinds_cannot_be_allocated_from() -> None:
-    """Upstream wants a single term to write it into the claim, and finds out when it has found the devices."""
+def test_slice_with_two_node_selector_terms_cannot_be_allocated() -> None:
+    """Upstream needs a single term for the claim's node selector, and fails only after it has found the devices."""
     objects = cluster_of(1, 1)
     of_slice = objects[2]["spec"]
     del of_slice["nodeName"]

@@ -64,9 +64,7 @@ def feasible(version: str, gates: tuple[str, ...], *case: Any) -> bool:
         ("1.36", (RULES,), True),
     ],
 )
-def test_the_gate_with_which_rules_apply_depends_on_the_version(
-    version: str, gates: tuple[str, ...], applies: bool
-) -> None:
+def test_feature_gate_of_taint_rules_by_version(version: str, gates: tuple[str, ...], applies: bool) -> None:
     assert feasible(version, gates, None) == (not applies)
 
 
@@ -87,29 +85,29 @@ def test_the_gate_with_which_rules_apply_depends_on_the_version(
     ],
     ids=["class", "class of others", "any", "no such class", "cel", "all of them", "fails", "device", "all", "both"],
 )
-def test_a_rule_selects_by_class_and_cel(version: str, selector: Any, model: str, tainted: bool) -> None:
+def test_taint_rule_selects_devices_by_class_and_cel(version: str, selector: Any, model: str, tainted: bool) -> None:
     assert feasible(version, (TAINTS,), selector, model) == (not tainted)
 
 
-def test_selectors_of_a_rule_do_not_see_that_a_device_allows_multiple_allocations() -> None:
-    """cel.Device is given its driver, attributes and capacity only."""
+def test_taint_rule_selectors_do_not_see_multiple_allocations() -> None:
+    """Upstream passes only the driver, attributes and capacity to cel.Device."""
     selector = {"selectors": cel("device.allowMultipleAllocations")}
     assert feasible("1.34", (TAINTS, "DRAConsumableCapacity"), selector)
 
 
-def test_a_slice_is_not_there_for_which_an_expression_does_not_compile() -> None:
-    """syncSlice does not add it, though the rule would select no device of it."""
+def test_slice_is_ignored_if_a_taint_rule_does_not_compile() -> None:
+    """syncSlice does not add the slice, even if the rule would not select any of its devices."""
     assert not feasible("1.34", (TAINTS,), {"selectors": cel("noSuchVariable")})
     assert feasible("1.34", (TAINTS,), {"driver": "other", "selectors": cel("noSuchVariable")})
 
 
-def test_a_later_version_has_no_selectors_in_rules() -> None:
-    """They were taken out of the API: a rule that had nothing else selects every device."""
+def test_taint_rule_selectors_are_ignored_since_1_35() -> None:
+    """The selectors were removed from the API. A rule that had nothing else selects every device."""
     assert not feasible("1.35", (TAINTS, RULES), {"deviceClassName": "slow"}, "fast")
 
 
 @pytest.mark.parametrize(("selector", "unknown"), [({"deviceClassName": "slow"}, ["DeviceClass"]), ({}, [])])
-def test_what_a_class_that_was_not_read_selects_is_not_known(selector: dict[str, Any], unknown: list[str]) -> None:
+def test_unread_class_of_a_taint_rule_makes_the_answer_unknown(selector: dict[str, Any], unknown: list[str]) -> None:
     read = [found for found in documents(selector) if found["metadata"]["name"] != "slow"]
     whole = Cluster.from_objects(read, feature_gates={TAINTS: True}, kube_version="1.34")
     found = kschedctl.explain(replace(whole, gaps={"DeviceClass": Gap("was not read")}), "d/p")

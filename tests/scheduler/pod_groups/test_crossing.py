@@ -50,7 +50,7 @@ def gang(name: str, count: int) -> Json:
 
 
 def pod(name: str, group: str = "", of: str = "", *, app: str = "", beside: str = "", owner: str = "") -> Json:
-    """Build a pod of a PodGroup and of a gang of scheduler-plugins that must be near pods of another app."""
+    """Build a pod of a PodGroup and of a gang of scheduler-plugins, with required affinity to pods of another app."""
     spec: Json = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
     spec |= {"schedulingGroup": {"podGroupName": group}} if group else {}
     term = {"labelSelector": {"matchLabels": {"app": beside}}, "topologyKey": "kubernetes.io/hostname"}
@@ -93,7 +93,10 @@ CROSSED = [
 
 
 def test_groups_that_wait_for_each_other_are_never_bound() -> None:
-    """Each PodGroup is tried by itself; its pods wait for those of the other one, and it gives up its nodes."""
+    """The scheduler tries each PodGroup separately.
+
+    Its pods wait for pods of the other group, and it gives up its nodes.
+    """
     found = cluster(*CROSSED)
     assert get_bound_pods(found) == set()
     report = explain(found, "a/p1").to_dict()
@@ -105,8 +108,8 @@ def test_groups_that_wait_for_each_other_are_never_bound() -> None:
     assert others[-1] == "whose pods wait for gang a/w: no pod is ever bound"
 
 
-def test_two_groups_in_one_gang() -> None:
-    """The gang needs the four at once, and two is all that are ever tried together."""
+def test_two_pod_groups_in_one_gang() -> None:
+    """The gang needs four pods at once, but the scheduler never tries more than two of them together."""
     objects = [native("y", 2), native("w", 2), gang("x", 4)]
     objects += [pod(f"{group}{i}", group, "x") for group in "yw" for i in range(2)]
     found = cluster(*objects)
@@ -117,7 +120,7 @@ def test_two_groups_in_one_gang() -> None:
     )
 
 
-def test_what_the_plugin_waits_for_is_told_from_its_side() -> None:
+def test_wakes_names_the_groups_for_which_the_gang_waits() -> None:
     scheduler = Scheduler(cluster(*CROSSED))
     told = find_wake_ups(scheduler, scheduler.view.build_stored_pod(scheduler.cluster.pod("a", "p1"))).headline
     assert told == "its gang x fits, but waits at Permit for gangs a/y and a/w"
@@ -132,8 +135,8 @@ def test_what_the_plugin_waits_for_is_told_from_its_side() -> None:
     ],
     ids=["the same pods", "one pod in common", "one pod"],
 )
-def test_groups_that_share_pods_without_a_ring(objects: list[Json], waits: bool) -> None:
-    """They are bound in the end; a pod of the gang alone may have to wait at Permit first."""
+def test_groups_that_share_pods_without_a_cycle(objects: list[Json], waits: bool) -> None:
+    """All pods are bound in the end. A pod that is only in the gang may have to wait at Permit first."""
     found = cluster(*objects)
     assert get_bound_pods(found) == {each.key for each in found.pods}
     report = explain(found, "a/p1").to_dict()
@@ -142,8 +145,8 @@ def test_groups_that_share_pods_without_a_ring(objects: list[Json], waits: bool)
 
 
 @pytest.mark.parametrize("grouped", [True, False])
-def test_pods_that_demand_each_others_company(grouped: bool) -> None:
-    """Neither is there first: no node has what it looks for, whether or not they are of groups."""
+def test_pods_with_mutual_affinity(grouped: bool) -> None:
+    """No node has the pod that the other pod requires, so neither is placed, with or without groups."""
     groups = [native("left", 1), native("right", 1)] if grouped else []
     names = ("left", "right") if grouped else ("", "")
     found = cluster(
@@ -156,8 +159,8 @@ def test_pods_that_demand_each_others_company(grouped: bool) -> None:
 
 
 @pytest.mark.parametrize("owners", [("p1", "p2"), ("p2", "p1"), ("p1", "p1")])
-def test_owners_of_each_other_and_of_themselves(owners: tuple[str, str]) -> None:
-    """Scheduling does not follow owners further than to the controller."""
+def test_pods_that_own_each_other_or_themselves(owners: tuple[str, str]) -> None:
+    """The scheduler follows owner references only to the controller."""
     pods = [pod(f"p{i + 1}", "y", owner=owner) for i, owner in enumerate(owners)]
     found = cluster(native("y", 2, ownerReferences=[owned_by("p1")]), *pods, config=None)
     assert get_bound_pods(found) == {"a/p1", "a/p2"}
@@ -165,7 +168,7 @@ def test_owners_of_each_other_and_of_themselves(owners: tuple[str, str]) -> None
 
 @pytest.mark.parametrize("config", [None, COSCHEDULING], ids=["default", "Coscheduling"])
 def test_groups_without_pods(config: Json | None) -> None:
-    """They wait for nobody, and nobody for them."""
+    """Groups without pods wait for no pod, and no pod waits for them."""
     found = cluster(native("none", 3), gang("nobody", 3), pod("p"), config=config)
     assert get_bound_pods(found) == {"a/p"}
     assert explain(found, "a/p").to_dict()["podGroup"] is None

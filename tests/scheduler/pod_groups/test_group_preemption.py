@@ -34,7 +34,7 @@ budgets = st.dictionaries(st.sampled_from(("x", "y")), st.integers(0, 1))
 
 
 class Unit(NamedTuple):
-    """Pods that go together."""
+    """Pods that are evicted together."""
 
     priority: int
     grouped: bool
@@ -47,7 +47,7 @@ class Unit(NamedTuple):
 
 
 class Naive(NamedTuple):
-    """``seq``: the members that wait, in order; ``own`` others of the group have a node, of ``count`` that must."""
+    """A naive group cycle: of the group's pods, ``seq`` wait, in order, ``own`` have a node, and ``count`` need one."""
 
     nodes: list[Json]
     seq: list[Json]
@@ -118,7 +118,7 @@ def budget(app: str, allowed: int) -> Json:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 4), running_pods, waiting_pods, budgets)
-def test_who_has_to_go(count: int, wanted: list, waiting: list, allowed: dict[str, int]) -> None:
+def test_victims_of_group_preemption(count: int, wanted: list, waiting: list, allowed: dict[str, int]) -> None:
     nodes = [node("n0", 4), node("n1", 3)]
     running: list[Json] = []
     for i, (on, cpu, group, priority, app) in enumerate(wanted):

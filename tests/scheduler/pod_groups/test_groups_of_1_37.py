@@ -45,12 +45,12 @@ def settings_of(gates: FeatureGates) -> Settings:
     return ANYBODYS._replace(groups_of_groups=gates.enabled("CompositePodGroup"))
 
 
-def of_1_37(*objects: Json, **gates: bool) -> Cluster:
+def build_cluster_of_1_37(*objects: Json, **gates: bool) -> Cluster:
     return Cluster.from_objects(objects, kube_version="1.37", feature_gates={"GenericWorkload": True, **gates})
 
 
-def cycles(*objects: Json, **gates: bool) -> list[Json]:
-    cycles: list[Json] = run_queue(of_1_37(*objects, **gates)).to_dict()["cycles"]
+def run_cycles(*objects: Json, **gates: bool) -> list[Json]:
+    cycles: list[Json] = run_queue(build_cluster_of_1_37(*objects, **gates)).to_dict()["cycles"]
     return cycles
 
 
@@ -100,7 +100,7 @@ def test_hints(case: Json) -> None:
 
 @dataclass
 class Scripted:
-    """Refuses pods, and finds placements feasible, as the table says."""
+    """A plugin with the answers of a table: Filter's per pod, and the feasibility of placements."""
 
     filters: Mapping[str, str]
     feasible: Sequence[str]
@@ -139,9 +139,9 @@ def test_algorithm(case: Json, topology_aware: bool) -> None:
 # -- rules -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_gang_that_cannot_be_complete_any_more_is_not_tried_further() -> None:
-    """Three of three need a node: after the first that fits nowhere the others are not tried."""
-    (cycle,) = cycles(node("n", 4), gang("g", 3), pod("a", "g", 9), pod("b", "g"), pod("c", "g"))
+def test_gang_is_given_up_once_it_cannot_be_complete() -> None:
+    """All three pods need a node. After the first pod that fits nowhere, the other pods are not tried."""
+    (cycle,) = run_cycles(node("n", 4), gang("g", 3), pod("a", "g", 9), pod("b", "g"), pod("c", "g"))
     tried = [member["pod"] for member in cycle["pods"]]
     assert len(tried) <= 2
     assert "minCount (3) cannot be satisfied: " in cycle["status"]["message"]
@@ -149,33 +149,36 @@ def test_a_gang_that_cannot_be_complete_any_more_is_not_tried_further() -> None:
     assert cycle["condition"]["reason"] == "Unschedulable"
 
 
-def test_members_are_bound_at_once() -> None:
-    """Nobody waits on Permit; the pod that is left over is tried again in the next cycle, and alone."""
-    first, second = cycles(node("n", 2), gang("g", 2), pod("a", "g", 9), pod("b", "g"), pod("c", "g"))
+def test_members_are_bound_without_waiting_at_permit() -> None:
+    """No pod waits at Permit. The remaining pod is tried again alone, in the next cycle."""
+    first, second = run_cycles(node("n", 2), gang("g", 2), pod("a", "g", 9), pod("b", "g"), pod("c", "g"))
     assert (sorted(first["bound"]), sorted(first["failed"])) == (["a/b", "a/c"], ["a/a"])
     assert [member.get("permit", "") for member in first["pods"]] == ["", "", ""]
     assert (second["order"], sorted(second["failed"])) == (["a/a"], ["a/a"])
     assert second["status"]["message"].startswith("pod group is unschedulable")
 
 
-def test_members_have_to_be_of_the_priority_of_their_group() -> None:
-    (cycle,) = cycles(node("n"), gang("g", 1, priority=5), pod("a", "g", priority=3))
+def test_members_must_have_the_priority_of_their_group() -> None:
+    (cycle,) = run_cycles(node("n"), gang("g", 1, priority=5), pod("a", "g", priority=3))
     said = "all pods in a single pod group should have the same priority as the pod group's priority, got 3 and 5"
     assert (cycle["failed"]["a/a"]["message"], cycle["condition"]["message"]) == (said, said)
     assert cycle["condition"]["reason"] == "SchedulerError"
     bound = pod("b", "g", priority=4, bound="n")
-    (cycle,) = cycles(node("n"), gang("g", 1, priority=5), pod("a", "g", priority=5), bound)
+    (cycle,) = run_cycles(node("n"), gang("g", 1, priority=5), pod("a", "g", priority=5), bound)
     assert cycle["failed"]["a/a"]["message"] == said.replace("got 3", "got 4")
 
 
-def test_members_have_to_be_of_one_preemption_policy() -> None:
-    (cycle,) = cycles(node("n"), gang("g", 1), pod("a", "g"), pod("b", "g", preemptionPolicy="Never"))
+def test_members_must_have_the_same_preemption_policy() -> None:
+    (cycle,) = run_cycles(node("n"), gang("g", 1), pod("a", "g"), pod("b", "g", preemptionPolicy="Never"))
     start = "all pods in a single pod group should have the same preemption policy, got "
     assert cycle["failed"]["a/a"]["message"].startswith(start)
 
 
-def objects_of_a_preempting_group(topology: str = "") -> list[Json]:
-    """Build n1 in rack r, where a pod of 3 of 4 CPUs makes room for two of 2, and an n2 with too little room."""
+def build_preempting_group(topology: str = "") -> list[Json]:
+    """Build a group of two pods of 2 CPUs.
+
+    On n1 in rack r, a victim of 3 of the 4 CPUs makes room; n2 has too little room.
+    """
     low = [pod("low", cpu=3, priority=0, bound="n1"), pod("high", cpu=3, priority=50, bound="n2")]
     members = [pod(name, "g", 2, priority=10) for name in ("a", "b")]
     nodes = [node("n1", 4, rack="r"), node("n2", 4, rack="s")]
@@ -185,65 +188,67 @@ def objects_of_a_preempting_group(topology: str = "") -> list[Json]:
 PREEMPTS = "pod group preemption: found a placement for podgroup, preempting 1 victims"
 
 
-def test_a_group_preempts_as_a_whole() -> None:
-    cycle = cycles(*objects_of_a_preempting_group())[0]
+def test_group_preempts_as_a_whole() -> None:
+    cycle = run_cycles(*build_preempting_group())[0]
     assert (cycle["victims"], cycle["waitingOnPreemption"]) == (["a/low"], True)
     assert {name: failed["nominated"] for name, failed in cycle["failed"].items()} == {"a/a": "n1", "a/b": "n1"}
     assert cycle["condition"]["message"].endswith(PREEMPTS)
     assert not any(member.get("requiresPreemption") for member in cycle["pods"])
 
 
-def test_a_group_with_constraints_preempts_too() -> None:
-    objects = objects_of_a_preempting_group("rack")
-    cycle = cycles(*objects, TopologyAwareWorkloadScheduling=True)[0]
+def test_group_with_topology_constraints_preempts() -> None:
+    objects = build_preempting_group("rack")
+    cycle = run_cycles(*objects, TopologyAwareWorkloadScheduling=True)[0]
     assert cycle["victims"] == ["a/low"]
     before = {"GenericWorkload": True, "GangScheduling": True, "WorkloadAwarePreemption": True}
     of_1_36 = cluster(objects, {**before, "TopologyAwareWorkloadScheduling": True})
     assert run_queue(of_1_36).to_dict()["cycles"][0].get("victims", []) == []
 
 
-def test_a_group_waits_for_its_victims_to_leave() -> None:
-    nodes_and_low, group, *members = objects_of_a_preempting_group()[:4], *objects_of_a_preempting_group()[4:]
+def test_group_waits_for_its_victims_to_leave() -> None:
+    nodes_and_low, group, *members = build_preempting_group()[:4], *build_preempting_group()[4:]
     leaving = {
         **nodes_and_low[2],
         "metadata": {**nodes_and_low[2]["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"},
         "status": {"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]},
     }
     promised = [{**member, "status": {"nominatedNodeName": "n1"}} for member in members]
-    cycle = cycles(*nodes_and_low[:2], leaving, nodes_and_low[3], group, *promised)[0]
+    cycle = run_cycles(*nodes_and_low[:2], leaving, nodes_and_low[3], group, *promised)[0]
     assert cycle.get("victims", []) == []
     assert cycle["condition"]["message"].endswith("pod group preemption: ongoing preemption on nominated nodes")
 
 
-def test_victims_come_back_beside_the_nodes_that_the_group_has() -> None:
-    """Without victims a goes to n1, the first by name, and keeps it; 1.36 goes to n2 when the one on n1 comes back."""
+def test_members_keep_their_nodes_while_victims_are_put_back() -> None:
+    """Without victims, a gets n1, the first node by name, and keeps it.
+
+    In 1.36, a moves to n2 when n1's victim is put back.
+    """
     low = pod("low", cpu=2, priority=1, bound="n1")
     other = pod("other", cpu=2, priority=0, bound="n2")
     objects = [node("n1", 4), node("n2", 4), low, other, gang("g", 1, priority=10), pod("a", "g", 3, priority=10)]
-    cycle = cycles(*objects)[0]
+    cycle = run_cycles(*objects)[0]
     assert cycle["victims"] == ["a/low"]
     before = {"GenericWorkload": True, "GangScheduling": True, "WorkloadAwarePreemption": True}
     assert run_queue(cluster(objects, before)).to_dict()["cycles"][0]["victims"] == ["a/other"]
 
 
-def test_a_group_that_may_not_preempt_says_so() -> None:
+def test_message_of_a_group_that_may_not_preempt() -> None:
     members = [pod("a", "g", 9, preemptionPolicy="Never")]
-    (cycle,) = cycles(node("n"), gang("g", 1), *members)
+    (cycle,) = run_cycles(node("n"), gang("g", 1), *members)
     assert cycle["condition"]["message"].endswith("pod group preemption: not eligible due to preemptionPolicy=Never.")
 
 
 @pytest.mark.parametrize(("size", "placed"), [(2, 2), (1, 0)])
-def test_simulated(size: int, placed: int) -> None:
-    """The simulation places as many as the queue binds."""
+def test_simulation_places_as_many_pods_as_the_queue_binds(size: int, placed: int) -> None:
     objects = [node("n", size), gang("g", 2), pod("a", "g"), pod("b", "g"), pod("c", "g")]
-    simulation = Simulation(Scheduler(of_1_37(*objects)))
+    simulation = Simulation(Scheduler(build_cluster_of_1_37(*objects)))
     outcomes = simulation.run(np.flatnonzero(simulation.view.node < 0).tolist())
     assert sum(outcome.verdict == "Scheduled" for outcome in outcomes) == placed
-    assert sum(len(cycle.get("bound", ())) for cycle in cycles(*objects)) == placed
+    assert sum(len(cycle.get("bound", ())) for cycle in run_cycles(*objects)) == placed
 
 
-def test_explained() -> None:
-    report = explain(of_1_37(node("n", 2), gang("g", 2), pod("a", "g", 2), pod("b", "g")), "a/a")
+def test_explanation_of_a_member() -> None:
+    report = explain(build_cluster_of_1_37(node("n", 2), gang("g", 2), pod("a", "g", 2), pod("b", "g")), "a/a")
     assert (report.verdict, report.undecided) == ("Unschedulable", False)
     assert report.pod_group is not None
     assert "minCount (2) cannot be satisfied: " in report.pod_group.message
@@ -258,9 +263,9 @@ def test_explained() -> None:
         ("Never", None, False, "pod group preemption: No preemption victims found for incoming preemptor"),
     ],
 )
-def test_groups_have_a_preemption_policy(of_group: str | None, of_pods: str | None, on: bool, said: str) -> None:
-    """With gate PodGroupPreemptionPolicy that of the group counts, and pods have to have the same."""
+def test_preemption_policy_of_groups(of_group: str | None, of_pods: str | None, on: bool, said: str) -> None:
+    """With gate PodGroupPreemptionPolicy, the group's policy decides, and its pods must have the same policy."""
     member = pod("p", "g", 9, **({"preemptionPolicy": of_pods} if of_pods else {}))
     group = gang("g", 1, **({"preemptionPolicy": of_group} if of_group else {}))
-    (cycle,) = cycles(node("n", 4), group, member, PodGroupPreemptionPolicy=on)
+    (cycle,) = run_cycles(node("n", 4), group, member, PodGroupPreemptionPolicy=on)
     assert cycle["status"]["message"].endswith(said)

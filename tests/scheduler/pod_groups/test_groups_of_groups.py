@@ -117,8 +117,11 @@ def test_integration(name: str) -> None:
 
 
 @pytest.mark.parametrize(("subs", "placed"), [(1, False), (2, True)])
-def test_groups_that_are_added(subs: int, placed: bool) -> None:
-    """TestCPGDynamicChildAddition: a group of groups that lacks one waits, those beside it have nodes."""
+def test_groups_added_to_a_composite_group(subs: int, placed: bool) -> None:
+    """Upstream's TestCPGDynamicChildAddition.
+
+    A composite group that lacks a child waits, although its siblings have nodes.
+    """
     there = [composite("root"), group("pg1", "root"), group("pg2", "root"), composite("sub", "root", 2)]
     running = [*pods("pg1", 1, bound="n"), *pods("pg2", 1, bound="n")]
     added = [each for i in range(subs) for each in (group(f"sub{i}", "sub"), *pods(f"sub{i}", 1))]
@@ -134,7 +137,10 @@ def test_groups_that_are_added(subs: int, placed: bool) -> None:
 
 
 def test_all_groups_are_placed_in_one_domain() -> None:
-    """Zone a has room for the workers alone, zone b for all; a worker group by itself would go to a as well."""
+    """Zone a has room for the workers only, zone b for all groups.
+
+    The workers by themselves would be placed in zone a.
+    """
     there = [composite("root", least=2, schedulingConstraints={"topology": [{"key": "zone"}]})]
     there += [group("driver", "root"), group("workers", "root", 2)]
     nodes = [
@@ -146,8 +152,11 @@ def test_all_groups_are_placed_in_one_domain() -> None:
     assert (cycle.group, sorted(cycle.groups)) == ("a/root", ["a/driver", "a/workers"])
 
 
-def test_a_group_below_is_placed_within_the_domain_of_the_one_above() -> None:
-    """The root takes a zone, and each group a rack in it: of zone a no rack has room for the second."""
+def test_child_group_is_placed_within_its_parents_domain() -> None:
+    """The root needs one zone, and each child one rack within the zone.
+
+    In zone a, no rack has room for the second child.
+    """
     there = [composite("root", least=2, schedulingConstraints={"topology": [{"key": "zone"}]})]
     rack = {"schedulingConstraints": {"topology": [{"key": "rack"}]}}
     there += [group("x", "root", 2, **rack), group("y", "root", 2, **rack)]
@@ -160,8 +169,11 @@ def test_a_group_below_is_placed_within_the_domain_of_the_one_above() -> None:
     assert sorted(cycle.bound.values()) == ["b1", "b1", "b2", "b2"]
 
 
-def test_what_is_said_where_the_root_does_not_fit() -> None:
-    """A group that fits by itself is told of its root, with a reason for each of the two that share that status."""
+def test_messages_if_the_root_does_not_fit() -> None:
+    """A child that fits by itself gets the root's status.
+
+    Both groups that share the status append their reason to it.
+    """
     there = [composite("root", least=2), group("x", "root", 1), group("y", "root", 2)]
     (cycle,) = run_queue(cluster(there, node("n", 2), pods("x", 1), pods("y", 2))).cycles
     nowhere = "pod group is unschedulable, 0/1 placements are available, first placement status: "
@@ -196,14 +208,14 @@ BROKEN: dict[str, tuple[list[Json], str]] = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_trees_that_cannot_be_built(name: str) -> None:
+def test_invalid_trees_are_rejected(name: str) -> None:
     objects, said = BROKEN[name]
     report = explain(cluster(objects, node("n", 4), pods("g", 1)), "a/g-0")
     assert report.verdict == "Gated"
     assert report.headline == f"failed to build hierarchy snapshot: {said}"
 
 
-def test_pods_have_the_priority_of_the_root() -> None:
+def test_pods_must_have_the_priority_of_the_root() -> None:
     there = [composite("root", priority=7), group("g", "root")]
     (cycle,) = run_queue(cluster(there, node("n", 4), pods("g", 1))).cycles
     said = "all pods in a single pod group should have the same priority as the pod group's priority, got 100 and 7"
@@ -211,15 +223,15 @@ def test_pods_have_the_priority_of_the_root() -> None:
     assert explain(cluster(there, node("n", 4), pods("g", 1)), "a/g-0").message == said
 
 
-def test_without_the_gate_a_parent_is_nothing() -> None:
+def test_parent_is_ignored_without_the_feature_gate() -> None:
     there = [group("g", "nowhere", 1)]
     tried = cluster(there, node("n", 4), pods("g", 1), CompositePodGroup=False)
     assert explain(tried, "a/g-0").verdict == "Schedulable"
 
 
 @pytest.mark.parametrize(("least", "undecided"), [(1, True), (2, False)])
-def test_the_order_of_groups_is_up_to_chance(least: int, undecided: bool) -> None:
-    """There is room for one of two, or for none if both have to have nodes."""
+def test_answer_is_undecided_if_the_order_of_groups_decides(least: int, undecided: bool) -> None:
+    """One of the two groups fits. If both must have nodes, none fits in any order."""
     there = [composite("root", least=least), group("x", "root", 2), group("y", "root", 2)]
     tried = cluster(there, node("n", 3), pods("x", 2), pods("y", 2))
     for of in ("x", "y"):
@@ -231,7 +243,7 @@ def test_the_order_of_groups_is_up_to_chance(least: int, undecided: bool) -> Non
         assert (tree.by_chance, tree.all_orders) == (undecided, True)
 
 
-def test_so_many_groups_that_not_all_orders_are_tried() -> None:
+def test_answer_is_undecided_if_not_all_orders_are_tried() -> None:
     there = [composite("root"), *(group(f"g{i}", "root") for i in range(5))]
     report = explain(cluster(there, node("n", 9), *(pods(f"g{i}", 1) for i in range(5))), "a/g0-0")
     tree = report.pod_group and report.pod_group.tree
@@ -239,14 +251,14 @@ def test_so_many_groups_that_not_all_orders_are_tried() -> None:
     assert (tree.by_chance, tree.all_orders, report.undecided) == (False, False, True)
 
 
-def test_simulations_are_in_doubt() -> None:
+def test_simulations_with_composite_groups_are_undecided() -> None:
     import kschedctl  # noqa: PLC0415
 
     there = [composite("root"), group("g", "root")]
     assert kschedctl.whatif(cluster(there, node("n", 4), pods("g", 1)), None).undecided
 
 
-def test_what_is_said_of_a_group_that_would_fit_without_the_others() -> None:
+def test_headline_of_a_group_that_would_fit_by_itself() -> None:
     there = [composite("root", least=2), group("x", "root", 1), group("y", "root", 2)]
     tried = cluster(there, node("n", 2), pods("x", 1), pods("y", 2))
     assert explain(tried, "a/x-0").headline == (
@@ -258,8 +270,8 @@ def test_what_is_said_of_a_group_that_would_fit_without_the_others() -> None:
 # -- preemption ------------------------------------------------------------------------------------------------------
 
 
-def test_a_tree_preempts_as_one() -> None:
-    """Both groups have to have nodes: a pod goes for each, though one has room."""
+def test_tree_preempts_as_a_whole() -> None:
+    """There is room for one of the two groups. One victim makes room for the other, and both are nominated."""
     there = [composite("root", least=2), group("x", "root"), group("y", "root")]
     lower = [pod(f"low{i}", cpu=1, priority=0, bound="n") for i in range(2)]
     (cycle,) = run_queue(cluster(there, node("n", 3), pods("x", 1), pods("y", 1), lower)).cycles
@@ -280,8 +292,11 @@ def test_a_tree_preempts_as_one() -> None:
         ({"single": {}}, {}, {"v2", "v3"}),
     ],
 )
-def test_who_goes_with_whom(root: Json, sub: Json, gone: set[str]) -> None:
-    """The highest of those above that goes as a whole: a pod needs the room of two."""
+def test_victims_that_are_evicted_as_a_whole(root: Json, sub: Json, gone: set[str]) -> None:
+    """The preemptor needs the room of two pods.
+
+    The highest group that is disrupted as a whole decides which pods are victims.
+    """
     victims = [composite("v", priority=0, **({"disruptionMode": root} if root else {}))]
     victims += [composite("w", "v", priority=0, **({"disruptionMode": sub} if sub else {}))]
     victims += [group("v1", "w"), group("v2", "w"), group("v3", "v")]
@@ -291,8 +306,8 @@ def test_who_goes_with_whom(root: Json, sub: Json, gone: set[str]) -> None:
     assert {name.removeprefix("a/").removesuffix("-0") for name in cycle.victims} == gone
 
 
-def test_victims_go_by_the_priority_of_their_root() -> None:
-    """A pod of lower priority than its tree stays."""
+def test_priority_of_the_root_protects_its_pods() -> None:
+    """A pod of a lower priority than its tree is not evicted."""
     there = [composite("v", priority=200), group("v1", "v"), group("g")]
     running = [pod("v1-0", "v1", 1, 0, bound="n")]
     (cycle,) = run_queue(cluster(there, running, pods("g", 1), node("n", 1))).cycles
@@ -300,8 +315,8 @@ def test_victims_go_by_the_priority_of_their_root() -> None:
 
 
 @cases("grouppreemption137", "grouppreemption")
-def test_whom_groups_preempt(case: Json) -> None:
-    """Upstream's integration tests; the cycle of a group in which all its pods are there."""
+def test_victims_of_groups_in_upstreams_table(case: Json) -> None:
+    """The cases are upstream's integration tests. Each is one cycle of a group whose pods all exist."""
     objects = [*case["objects"], *case["running"], *case["preemptors"]]
     gates = case["featureGates"]
     tried = Cluster.from_objects(objects, kube_version="1.37", feature_gates=gates, assume_complete=True)
@@ -316,7 +331,10 @@ def test_whom_groups_preempt(case: Json) -> None:
 
 
 class Naive(NamedTuple):
-    """Groups placed by asking for each pod by itself where it would go; ``waiting``: of each PodGroup its pods."""
+    """A naive cycle of a tree: each pod is asked for its node separately.
+
+    ``waiting`` has the waiting pods of each PodGroup.
+    """
 
     nodes: list[Json]
     children: dict[str, list[str]]
@@ -324,7 +342,7 @@ class Naive(NamedTuple):
     waiting: dict[str, list[Json]]
 
     def placed(self, name: str, there: list[Json]) -> dict[str, str] | None:
-        """Return the node of each pod beside the existing pods, or None if too few of the group fit."""
+        """Return the node of each placed pod, given the existing pods, or None if too few pods of the group fit."""
         found: dict[str, str] = {}
         if name in self.waiting:
             for member in self.waiting[name]:
@@ -360,8 +378,8 @@ class Naive(NamedTuple):
     st.lists(st.tuples(st.sampled_from("rst"), st.integers(0, 2), st.lists(st.integers(1, 3), max_size=3)), max_size=4),
     st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 2)),
 )
-def test_where_the_groups_of_a_tree_go(cpus: list[int], leaves: list[Any], least: tuple[int, int, int]) -> None:
-    """The root ``r`` has two groups of groups, ``s`` and ``t``, and each PodGroup is of one of the three."""
+def test_trees_are_placed_as_by_a_naive_cycle(cpus: list[int], leaves: list[Any], least: tuple[int, int, int]) -> None:
+    """The root ``r`` has two composite groups, ``s`` and ``t``. Each PodGroup belongs to one of these three."""
     nodes = [node(f"n{i}", cpu) for i, cpu in enumerate(cpus)]
     composites = [composite("r", least=least[0]), composite("s", "r", least[1]), composite("t", "r", least[2])]
     groups = [group(f"g{i}", parent, count) for i, (parent, count, _) in enumerate(leaves)]

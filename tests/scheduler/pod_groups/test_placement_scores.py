@@ -22,7 +22,7 @@ INVALID = (
 
 
 class Rows:
-    """The score of a placement is the sum of its rows."""
+    """A scoring plugin: the score of a placement is the sum of its row numbers."""
 
     name = "Rows"
 
@@ -42,12 +42,12 @@ def scores(*rows: int) -> list[int]:
     return score_placements(framework, PodGroup(), view, proposals)["Rows"].tolist()
 
 
-def test_the_least_and_the_most_are_valid() -> None:
+def test_lowest_and_highest_score_are_valid() -> None:
     assert scores(0, 100, 7) == [0, 300, 21]
 
 
 @pytest.mark.parametrize("wrong", [-1, 101])
-def test_others_are_not(wrong: int) -> None:
+def test_scores_out_of_range_are_errors(wrong: int) -> None:
     with pytest.raises(PluginError) as failure:
         scores(50, wrong)
     assert str(failure.value) == INVALID.format(wrong)

@@ -76,7 +76,7 @@ def test_gang(case: Json) -> None:
     assert found == {key: case["want"][key] for key in found}
 
 
-def test_a_pod_that_is_about_to_be_created_counts() -> None:
+def test_pod_that_does_not_exist_yet_counts_for_its_gang() -> None:
     pod = {"metadata": {"name": "a", "namespace": "default"}, "spec": {"schedulingGroup": {"podGroupName": "pg1"}}}
     group = {**GROUP, "spec": {"schedulingPolicy": {"gang": {"minCount": 1}}}}
     view = snapshot({"objects": [group]}, ANYBODYS)

@@ -40,8 +40,8 @@ def test_all_or_nothing(wanted: list, closed: bool, workload_aware: bool) -> Non
         assert len(gated) == (len(pods) if len(pods) < count else 0)
 
 
-def test_members_wait_for_the_last_of_them() -> None:
-    """The one that completes the gang is tried first, then those that had waited for it."""
+def test_completing_pod_is_tried_first() -> None:
+    """The pod that completes the gang is tried first, followed by the pods that waited for it."""
     objects = [node("n", 8), gang("g", 3), *(pod(f"g-{i}", "g") for i in range(4))]
     (cycle,) = run_queue(cluster(objects)).to_dict()["cycles"]
     assert (cycle["popped"], cycle["order"]) == ("a/g-0", ["a/g-2", "a/g-0", "a/g-1", "a/g-3"])
@@ -49,7 +49,7 @@ def test_members_wait_for_the_last_of_them() -> None:
     assert cycle["condition"] == {"type": "PodGroupScheduled", "status": "True", "reason": "Scheduled", "message": ""}
 
 
-def test_a_condition_that_says_so_already_is_not_written_again() -> None:
+def test_unchanged_condition_is_not_written_again() -> None:
     condition = {"type": "PodGroupScheduled", "status": "True", "reason": "Scheduled"}
     group = {**gang("g", 1), "status": {"conditions": [condition]}}
     for size in (8, 0):
@@ -57,8 +57,8 @@ def test_a_condition_that_says_so_already_is_not_written_again() -> None:
         assert ("condition" in cycle) is False, size
 
 
-def test_a_member_that_failed_is_tried_again_when_another_waits_for_it() -> None:
-    """g-0, the largest, comes first and fits nowhere; g-1 then waits at Permit, which activates g-0."""
+def test_failed_member_is_activated_by_a_waiting_member() -> None:
+    """g-0, the largest pod, is tried first and fits nowhere. Then g-1 waits at Permit, which activates g-0."""
     objects = [node("n", 2), gang("g", 2), pod("g-0", "g", 9, 5), pod("g-1", "g"), pod("g-2", "g")]
     first, second = run_queue(cluster(objects)).to_dict()["cycles"]
     assert (sorted(first["bound"]), sorted(first["failed"])) == (["a/g-1", "a/g-2"], ["a/g-0"])
@@ -74,10 +74,8 @@ HOST = {"kubernetes.io/hostname": "n"}
     ("grouped", "guarded", "bound"),
     [(True, False, ["a/g-0", "a/g-1"]), (True, True, ["a/g-0"]), (False, False, ["a/g-0"])],
 )
-def test_of_members_just_assumed_upstream_does_not_see_the_anti_affinity(
-    grouped: bool, guarded: bool, bound: list[str]
-) -> None:
-    """Unless some pod on the node had such a term before; AssumePod in pkg/scheduler/backend/cache/snapshot.go."""
+def test_anti_affinity_of_assumed_members_is_not_seen(grouped: bool, guarded: bool, bound: list[str]) -> None:
+    """Upstream sees it only if a pod on the node had such a term before. See AssumePod in backend/cache/snapshot.go."""
     name = "g" if grouped else ""
     wanted = pod("g-1", name)
     wanted["metadata"]["labels"] = {"app": "b"}
@@ -90,7 +88,7 @@ def test_of_members_just_assumed_upstream_does_not_see_the_anti_affinity(
     assert sorted(chain.from_iterable(cycle.get("bound", ()) for cycle in cycles)) == bound
 
 
-def test_groups_of_several_schedulers_are_refused() -> None:
+def test_group_with_pods_of_several_schedulers_is_rejected() -> None:
     profiles = [{"schedulerName": "default-scheduler"}, {"schedulerName": "other"}]
     version = "kubescheduler.config.k8s.io/v1"
     config = {"apiVersion": version, "kind": "KubeSchedulerConfiguration", "profiles": profiles}
@@ -101,8 +99,9 @@ def test_groups_of_several_schedulers_are_refused() -> None:
     assert "should have the same .spec.schedulerName set" in cycle["failed"]["a/g-0"]["message"]
 
 
-def test_a_member_that_is_being_deleted_counts_among_the_schedulers() -> None:
-    """Upstream's frameworkForPodGroup comes before skipPodGroupPodSchedule: all are refused, and all come back."""
+def test_scheduler_name_of_a_terminating_member_counts() -> None:
+    """Upstream calls frameworkForPodGroup before skipPodGroupPodSchedule, so all pods are rejected and return to the
+    queue."""
     profiles = [{"schedulerName": "default-scheduler"}, {"schedulerName": "other"}]
     version = "kubescheduler.config.k8s.io/v1"
     config = {"apiVersion": version, "kind": "KubeSchedulerConfiguration", "profiles": profiles}
@@ -116,10 +115,11 @@ def test_a_member_that_is_being_deleted_counts_among_the_schedulers() -> None:
         assert sorted(found["queueAfter"]) == ([] if bound else ["a/g-0", "a/g-1", "a/g-2"])
 
 
-def test_members_whose_room_a_group_takes_count_for_its_quorum() -> None:
-    """selectVictimsOnDomain takes victims out of NodeInfos alone, and Permit counts by the state of the group.
+def test_victims_of_the_own_group_count_for_its_minimum() -> None:
+    """selectVictimsOnDomain removes victims only from NodeInfos, and Permit counts by the state of the group.
 
-    Three are wanted: g-0, which runs, and the two that wait for its room, since g-0 comes after its own group.
+    The group needs three pods: g-0, which runs, and two pods that need its room, as g-0 has a lower priority than its
+    group.
     """
     gates = {**GATES, "WorkloadAwarePreemption": True}
     running, waiting = pod("g-0", "g", 3, -1, bound="n"), [pod(f"g-{i}", "g", 2, 10) for i in (1, 2)]
@@ -146,8 +146,8 @@ VOLUME = {
 
 
 @pytest.mark.parametrize(("grouped", "bound"), [(True, ["a/g-0", "a/g-1"]), (False, ["a/g-0"])])
-def test_of_members_just_assumed_upstream_does_not_see_the_claims(grouped: bool, bound: list[str]) -> None:
-    """usedPVCSet of the snapshot is made before the cycle: UpdateSnapshot in pkg/scheduler/backend/cache/cache.go."""
+def test_claims_of_assumed_members_are_not_seen(grouped: bool, bound: list[str]) -> None:
+    """UpdateSnapshot builds the snapshot's usedPVCSet before the cycle (pkg/scheduler/backend/cache/cache.go)."""
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
     members = [pod(f"g-{i}", "g" if grouped else "", volumes=volumes) for i in range(2)]
     group = {**gang("g", 1), "spec": {"schedulingPolicy": {"basic": {}}}}
@@ -155,15 +155,16 @@ def test_of_members_just_assumed_upstream_does_not_see_the_claims(grouped: bool,
     assert sorted(chain.from_iterable(cycle.get("bound", ()) for cycle in cycles)) == bound
 
 
-def test_a_group_without_pods_is_nothing_to_try() -> None:
+def test_group_without_pods_is_not_tried() -> None:
     found = run_queue(cluster([node("n"), gang("empty", 2), pod("alone")])).to_dict()
     assert [cycle["bound"] for cycle in found["cycles"]] == [{"a/alone": "n"}]
 
 
 @pytest.mark.parametrize("closed", [True, False])
-def test_groups_cannot_be_in_a_circle(closed: bool) -> None:
-    """scheduling/v1alpha2 of v1.36 has no field by which a group is part of another, and only pods name groups: what a
-    later version may say of parents is no field to the API server, and decides nothing.
+def test_parent_fields_of_unknown_versions_are_ignored(closed: bool) -> None:
+    """In scheduling/v1alpha2 of v1.36, groups have no parents.
+
+    The API server drops such a field, so it has no effect.
     """
     circle = [gang("g0", 1, parentPodGroupName="g1"), gang("g1", 1, parentPodGroupName="g0")]
     objects = [node("n"), *circle, pod("g0-0", "g0"), pod("g1-0", "g1")]
@@ -173,8 +174,8 @@ def test_groups_cannot_be_in_a_circle(closed: bool) -> None:
     assert found == run_queue(cluster(plain), closed_loop=closed).to_dict()
 
 
-def test_a_pod_whose_group_has_no_name_waits_for_it() -> None:
-    """As GangScheduling's PreEnqueue says: there is no such group."""
+def test_pod_whose_group_has_no_name_is_gated() -> None:
+    """GangScheduling's PreEnqueue does not find such a group."""
     nameless = pod("p", schedulingGroup={})
     found = run_queue(cluster([node("n"), gang("g", 1), nameless])).to_dict()
     reason = 'waiting for pods\'s pod group "" to appear in scheduling queue'

@@ -60,8 +60,8 @@ def test_all_or_nothing(wanted: list, load: list, gates: dict) -> None:
     assert (view.requested == sums).all()
 
 
-def test_what_a_gang_that_does_not_fit_leaves_is_there_for_others() -> None:
-    """Four fit, the gang wants five: the single pods, which come after it, get the room."""
+def test_single_pods_get_the_room_of_a_gang_that_does_not_fit() -> None:
+    """Four pods of the gang fit, but it needs five. The single pods, which come after it, get the room."""
     members = [pod(f"g-{i}", "g", priority=9) for i in range(5)]
     _, outcomes = simulate([node("n"), gang("g", 5), *members, *(pod(f"s{i}") for i in range(4))])
     assert Counter(o.verdict for o in outcomes) == {"Scheduled": 4, "Unschedulable": 5}
@@ -69,7 +69,7 @@ def test_what_a_gang_that_does_not_fit_leaves_is_there_for_others() -> None:
     assert "0/1 nodes are available: 1 Insufficient cpu." in " ".join(texts)
 
 
-def test_a_gang_makes_room_for_itself() -> None:
+def test_gang_preempts() -> None:
     running = [pod(f"b{i}", cpu=2, priority=-1, bound="n") for i in range(2)]
     simulation, outcomes = simulate([node("n"), gang("g", 3), *running, *(pod(f"g-{i}", "g") for i in range(3))])
     assert [o.verdict for o in outcomes] == ["Scheduled"] * 3
@@ -77,8 +77,8 @@ def test_a_gang_makes_room_for_itself() -> None:
     assert sorted(simulation.view.pods.objects[position].metadata.name for position in gone) == ["b0", "b1"]
 
 
-def test_members_evict_whom_they_need_though_their_gang_does_not_fit_all_the_same() -> None:
-    """Each preempts for itself. The gang as a whole does not where that does not help."""
+def test_members_preempt_although_their_gang_does_not_fit() -> None:
+    """Each member preempts by itself. The gang as a whole does not preempt if that would not help."""
     running = [pod("b0", cpu=2, priority=-1, bound="n")]
     objects = [node("n"), gang("g", 5), *running, *(pod(f"g-{i}", "g") for i in range(5))]
     for gates, evicted in ((GATES, True), (WORKLOAD_AWARE, False)):
@@ -87,10 +87,11 @@ def test_members_evict_whom_they_need_though_their_gang_does_not_fit_all_the_sam
         assert simulation.preempted is evicted
 
 
-def test_a_gang_waits_for_its_room_and_others_yield() -> None:
-    """The single pod, of lower priority, would fit beside those that went, but not beside the gang, which comes later.
+def test_gang_waits_for_its_victims_room_and_other_pods_yield() -> None:
+    """The single pod has a lower priority.
 
-    Two of the three fit at once, and wait for the third on the nodes that they are promised.
+    It would fit beside the victims, but not beside the gang, which is placed later. Two of the three members fit at
+    once, and wait for the third on their nominated nodes.
     """
     running = [pod("b0", cpu=1, priority=-1, bound="n"), pod("b1", cpu=1, priority=-2, bound="n")]
     members = [pod(f"g-{i}", "g", priority=9) for i in range(3)]
@@ -102,8 +103,8 @@ def test_a_gang_waits_for_its_room_and_others_yield() -> None:
     assert len(simulation.view.nominations[0]) == 0
 
 
-def test_members_of_several_schedulers_are_refused() -> None:
-    """The one comes first with which the gang was complete."""
+def test_members_of_several_schedulers_are_rejected() -> None:
+    """The pod that completed the gang comes first."""
     other = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     names = [{"schedulerName": "default-scheduler"}, {"schedulerName": "other"}]
     members = [pod("g-0", "g"), pod("g-1", "g", schedulerName="other")]
@@ -116,8 +117,8 @@ def test_members_of_several_schedulers_are_refused() -> None:
     assert (report.verdict, (report.message or "").startswith(wanted)) == ("Error", True)
 
 
-def test_members_do_not_see_each_others_anti_affinity() -> None:
-    """g-1 completes the gang and comes first; g-0 then comes beside it, as in the cycle of the group."""
+def test_members_do_not_see_the_anti_affinity_of_other_members() -> None:
+    """g-1 completes the gang and comes first. Then g-0 is placed beside it, as in the group's cycle."""
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "b"}}}
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     shunned = pod("g-0", "g")

@@ -76,20 +76,20 @@ def evicted(report: Explanation) -> dict[str, list[str]]:
     ],
     ids=str,
 )
-def test_whom_it_would_evict(asked: Json, victims: dict[str, list[str]], chosen: str | None) -> None:
+def test_victims_with_a_higher_priority(asked: Json, victims: dict[str, list[str]], chosen: str | None) -> None:
     report = of_one_pod.explain(cluster(), WEB, **asked)
     assert evicted(report) == victims
     assert preemption(report).chosen == chosen
 
 
-def test_a_bigger_pod_has_more_victims() -> None:
-    """Four cores: node a has to be empty, and b-high is out of reach of gold."""
+def test_pod_that_needs_a_whole_node() -> None:
+    """The pod needs 4 cores, so node a must be emptied. On node b, b-high has a higher priority than class gold."""
     report = of_one_pod.explain(cluster(pod("web", 4)), WEB, as_if_priority_class="gold")
     assert evicted(report) == {"a": ["a-high", "a-low"]}
     assert preemption(report).decided_by == "the only candidate"
 
 
-def test_the_choice_spares_budgets() -> None:
+def test_node_without_budget_violations_is_preferred() -> None:
     budget = {
         "kind": "PodDisruptionBudget",
         "metadata": {"namespace": "shop", "name": "keep"},
@@ -103,29 +103,29 @@ def test_the_choice_spares_budgets() -> None:
     assert found.candidates["a"].details[0].budgets == ("shop/keep",)
 
 
-def test_a_class_that_never_preempts() -> None:
+def test_class_that_never_preempts() -> None:
     found = preemption(of_one_pod.explain(cluster(), WEB, as_if_priority_class="quiet"))
     assert (found.eligible, found.why) == (False, "not eligible due to preemptionPolicy=Never.")
 
 
-def test_a_policy_of_the_pod_stays_with_a_number_and_goes_with_a_class() -> None:
+def test_class_replaces_the_preemption_policy_of_the_pod() -> None:
     patient = cluster(pod("web", 2, preemptionPolicy="Never"))
     assert not preemption(of_one_pod.explain(patient, WEB, as_if_priority=200)).eligible
     assert evicted(of_one_pod.explain(patient, WEB, as_if_priority_class="gold")) == {"a": ["a-low"], "b": ["b-low"]}
 
 
-def test_a_higher_priority_need_not_yield_to_nominated_pods() -> None:
+def test_nominated_pods_of_lower_priority_are_ignored() -> None:
     waiting = [pod("web", 2), node("c"), pod("promised", 4, 100, nominated="c")]
     assert of_one_pod.explain(cluster(*waiting), WEB, as_if_priority=100).verdict == "Unschedulable"
     assert of_one_pod.explain(cluster(*waiting), WEB, as_if_priority=101).feasible == ("c",)
 
 
-def test_an_unknown_class() -> None:
+def test_unknown_class_is_an_error() -> None:
     with pytest.raises(UsageError, match=r'no PriorityClass "platinum" \(available: gold, quiet\)'):
         of_one_pod.explain(cluster(), WEB, as_if_priority_class="platinum")
 
 
-def test_a_manifest_is_admitted_first() -> None:
+def test_manifest_passes_admission_first() -> None:
     gold = pod("web", 2, priorityClassName="gold")
     gold["spec"]["containers"][0]["image"] = "web"
     assert evicted(of_one_pod.explain(cluster(node("c"), pod("c", 4, 900, "c")), gold)) == {
@@ -140,14 +140,17 @@ def test_a_manifest_is_admitted_first() -> None:
     assert evicted(of_one_pod.explain(cluster(missing), WEB)) == {}
 
 
-def test_a_manifest_of_a_pod_that_exists_is_taken_as_it_is() -> None:
+def test_manifest_of_an_existing_pod_skips_admission() -> None:
     existing = pod("web", 2, 60, priorityClassName="since-deleted")
     existing["metadata"]["uid"] = "5f1c"
     assert evicted(of_one_pod.explain(cluster(), existing)) == {"a": ["a-low"], "b": ["b-low"]}
 
 
-def test_the_sum_of_very_negative_priorities_comes_before_their_number() -> None:
-    """Upstream adds 2**31 to each priority: three victims at -5 and twice -2**31 weigh less than two at -5 and -6."""
+def test_sum_of_priorities_counts_before_the_number_of_victims() -> None:
+    """Upstream adds 2**31 to each priority.
+
+    Victims at -5, -2**31 and -2**31 therefore cost less than victims at -5 and -6.
+    """
     least = -(2**31)
     of_a = [pod("a-high", 2, -5, "a"), pod("a-low", 1, least, "a"), pod("a-least", 1, least, "a")]
     of_b = [pod("b-high", 2, -5, "b"), pod("b-low", 2, -6, "b")]

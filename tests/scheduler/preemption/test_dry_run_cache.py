@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 
 class OnAllNodes(LowerPriority):
-    """The same pods, judged by all plugins on all nodes at once."""
+    """A selection of the same victims whose dry run always judges all nodes at once."""
 
     filters_decide = False
 
@@ -58,8 +58,8 @@ def pod(random: Random, name: str, priority: int, cpu: str = "", **spec: Any) ->
     return {"kind": "Pod", "metadata": meta, "spec": spec}
 
 
-def best(cycle: Cycle, selection: LowerPriority) -> list[tuple[int, list[int]]] | dict[str, int]:
-    """Return the best candidates with their victims, or why nothing helps."""
+def get_best_candidates(cycle: Cycle, selection: LowerPriority) -> list[tuple[int, list[int]]] | dict[str, int]:
+    """Return the best candidates with their victims, or the number of nodes per reason without help."""
     run = dry_run(cycle, np.ones(len(cycle.view.nodes), np.bool_), selection)
     helpful = run.candidates.select(np.flatnonzero(run.candidates.sizes))
     if not len(helpful):
@@ -67,7 +67,7 @@ def best(cycle: Cycle, selection: LowerPriority) -> list[tuple[int, list[int]]] 
     return [(int(found.row), list(found.victims)) for found in choose_best_candidates(cycle.view, helpful).tied]
 
 
-def answer(cycle: Cycle, selection: LowerPriority) -> list[tuple[int, list[int], list[bool]]]:
+def list_candidates(cycle: Cycle, selection: LowerPriority) -> list[tuple[int, list[int], list[bool]]]:
     found = dry_run(cycle, np.ones(len(cycle.view.nodes), np.bool_), selection).candidates
     parts = (slice(found.starts[i], found.starts[i + 1]) for i in range(len(found.row)))
     return [
@@ -76,7 +76,7 @@ def answer(cycle: Cycle, selection: LowerPriority) -> list[tuple[int, list[int],
     ]
 
 
-def move(random: Random, view: Fork, positions: list[int]) -> None:
+def move_random_pod(random: Random, view: Fork, positions: list[int]) -> None:
     """Add a pod to a node, remove it or nominate it to a node."""
     position, row = random.choice(positions), random.randrange(len(view.nodes))
     if view.node[position] >= 0:
@@ -89,8 +89,8 @@ def move(random: Random, view: Fork, positions: list[int]) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from((0.0, 0.5, 1.0)))
-def test_what_is_kept_is_what_all_nodes_come_to(seed: int, best_alone: float) -> None:
-    """Where only the best candidates are asked for, those are the best of all."""
+def test_cached_results_equal_a_dry_run_on_all_nodes(seed: int, best_alone: float) -> None:
+    """If only the best candidates are requested, they are the best of all candidates."""
     random, kept = Random(seed), VictimCache()
     scheduler = Scheduler(Cluster.from_objects(cluster(random)))
     framework, view = scheduler.framework("default-scheduler"), scheduler.view.fork()
@@ -103,8 +103,10 @@ def test_what_is_kept_is_what_all_nodes_come_to(seed: int, best_alone: float) ->
         if cycle.error is None and not len(cycle.feasible):
             lower, everywhere = LowerPriority(view, info.priority), OnAllNodes(view, info.priority)
             if random.random() < best_alone:
-                assert best(replace(cycle, only_best_candidates=True), lower) == best(cycle, everywhere)
+                assert get_best_candidates(replace(cycle, only_best_candidates=True), lower) == get_best_candidates(
+                    cycle, everywhere
+                )
             else:
-                assert answer(cycle, lower) == answer(cycle, everywhere)
+                assert list_candidates(cycle, lower) == list_candidates(cycle, everywhere)
         for _ in range(random.randint(0, 2)):
-            move(random, view, others)
+            move_random_pod(random, view, others)

@@ -72,7 +72,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
 
 
 class Books:
-    """What NodeResourcesFit, NodePorts and PodTopologySpread know of one node, and of the domains that it is in."""
+    """A naive model of one node for NodeResourcesFit, NodePorts and PodTopologySpread, with the node's domains."""
 
     def __init__(self, cluster: Cluster, pod: Pod, here: Node) -> None:
         self.pod, self.here = pod, here
@@ -161,7 +161,7 @@ def conflict(left: tuple[str, str, int], right: tuple[str, str, int]) -> bool:
 
 @settings(max_examples=100)
 @given(clusters())
-def test_agrees_with_the_books_of_each_node(cluster: Cluster) -> None:
+def test_dry_run_agrees_with_a_model_of_each_node(cluster: Cluster) -> None:
     scheduler = Scheduler(cluster)
     pod = next(scheduler.view.build_stored_pod(p) for p in cluster.pods if p.key == PENDING)
     want: dict[str, Victims | str] = {}

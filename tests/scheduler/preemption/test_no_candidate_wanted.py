@@ -41,7 +41,7 @@ def explain_pod(absolute: int, nodes: int) -> Json:
     return kschedctl.explain(cluster, "d/p").to_dict()
 
 
-def test_a_tenth_of_few_nodes_is_none() -> None:
+def test_a_tenth_of_nine_nodes_is_no_candidate() -> None:
     found = explain_pod(absolute=0, nodes=9)
     assert found["message"].endswith("preemption: 0/9 nodes are available: 9 Preemption is not helpful for scheduling.")
     assert sorted(found["preemption"]["candidates"]) == [f"n{i}" for i in range(9)]
@@ -51,5 +51,5 @@ def test_a_tenth_of_few_nodes_is_none() -> None:
 
 
 @pytest.mark.parametrize(("absolute", "nodes"), [(0, 10), (1, 9)])
-def test_one_is_enough(absolute: int, nodes: int) -> None:
+def test_one_wanted_candidate_is_enough(absolute: int, nodes: int) -> None:
     assert explain_pod(absolute, nodes)["preemption"]["chosen"] == "n0"

@@ -94,7 +94,7 @@ def on(term: Json) -> Json:
         (of_node("/var/log", type="Directory"), of_node("/var/log"), False),
     ],
 )
-def test_pods_alike_have_the_same_signature(left: Json, right: Json, alike: bool) -> None:
+def test_equal_pods_have_the_same_signature(left: Json, right: Json, alike: bool) -> None:
     first, second = signatures(pod("a", **left), pod("b", **right))
     assert first is not None
     assert (first == second) is alike
@@ -103,15 +103,15 @@ def test_pods_alike_have_the_same_signature(left: Json, right: Json, alike: bool
 @pytest.mark.parametrize(
     "spec", [{"affinity": ANTI}, {"topologySpreadConstraints": SPREAD}, {"resourceClaims": CLAIMS}]
 )
-def test_pods_that_cannot_be_compared_have_none(spec: Json) -> None:
+def test_incomparable_pods_have_no_signature(spec: Json) -> None:
     assert signatures(pod("a", **spec)) == [None]
 
 
-def test_default_constraints_leave_no_pod_signed() -> None:
+def test_no_pod_is_signed_with_default_constraints() -> None:
     assert signatures(pod("a"), config=None) == [None]
 
 
-def test_before_the_gate_no_pod_is_signed() -> None:
+def test_no_pod_is_signed_without_the_feature_gate() -> None:
     assert signatures(pod("a"), kube_version="1.34") == [None]
     assert signatures(pod("a"), feature_gates={"OpportunisticBatching": False}) == [None]
 
@@ -130,8 +130,11 @@ DEVICE = {"containers": [{"name": "c", "resources": {"requests": {"example.com/g
         ("1.36", DEVICE, True, True),
     ],
 )
-def test_resources_that_devices_may_back(version: str, spec: Json, others: bool, signed: bool) -> None:
-    """In 1.35 no pod at all is signed with the gate; ``others``: the plugins that look at resources are disabled."""
+def test_signatures_with_resources_that_devices_may_back(version: str, spec: Json, others: bool, signed: bool) -> None:
+    """In 1.35, the feature gate keeps all pods from being signed.
+
+    With ``others``, plugins that look at resources are disabled.
+    """
     names = ["NodeResourcesFit", "NodeResourcesBalancedAllocation"] if others else []
     profile = {**NO_DEFAULTS["profiles"][0], "plugins": {"multiPoint": {"disabled": [{"name": n} for n in names]}}}
     api = {**GPU, "apiVersion": "resource.k8s.io/v1"}
@@ -141,13 +144,16 @@ def test_resources_that_devices_may_back(version: str, spec: Json, others: bool,
     assert (found is not None) == signed
 
 
-def test_where_extenders_are_asked_no_pod_is_signed() -> None:
+def test_no_pod_is_signed_with_extenders() -> None:
     extenders = [{"urlPrefix": "http://x", "filterVerb": "filter"}]
     assert signatures(pod("a"), config={**NO_DEFAULTS, "extenders": extenders}) == [None]
 
 
-def test_the_next_node_is_taken_when_the_last_one_is_full() -> None:
-    """Each node takes one pod; the larger node, which is emptier, first. The third pod finds no node left over."""
+def test_next_node_is_reused_once_a_node_is_full() -> None:
+    """Each node has room for one pod, and the emptiest node comes first.
+
+    For the third pod, no node is left to reuse.
+    """
     nodes = [node("large", "1900m"), node("small", "1500m"), node("other", "1")]
     cycles = run_queue(Cluster.from_objects([*nodes, pod("a"), pod("b"), pod("c")], NO_DEFAULTS)).cycles
     assert [list(cycle.bound.values()) for cycle in cycles] == [["large"], ["small"], ["other"]]
@@ -158,12 +164,12 @@ def test_the_next_node_is_taken_when_the_last_one_is_full() -> None:
     ]
 
 
-def test_a_node_with_room_left_is_scored_anew() -> None:
+def test_node_with_remaining_room_is_scored_again() -> None:
     cycles = run_queue(Cluster.from_objects([node("a", "4"), node("b", "4"), pod("a"), pod("b")], NO_DEFAULTS)).cycles
     assert [(cycle.feasible, cycle.batched) for cycle in cycles] == [(2, False), (2, False)]
 
 
-def test_a_pod_of_another_signature_in_between_ends_it() -> None:
+def test_pod_with_another_signature_ends_the_batch() -> None:
     pods = [pod("a"), pod("b", labels={"app": "db"}), pod("c")]
     nodes = [node("large", "1900m"), node("small", "1500m"), node("other", "1")]
     assert not any(cycle.batched for cycle in run_queue(Cluster.from_objects([*nodes, *pods], NO_DEFAULTS)).cycles)

@@ -33,8 +33,8 @@ POD_GONE = Occurrence(
 )
 
 
-class Said:
-    """Plugins that say what a test wants."""
+class ScriptedPlugins:
+    """Plugins whose answers a test sets."""
 
     def __init__(self, strategy: QueueingStrategy = QueueingStrategy.AFTER_BACKOFF) -> None:
         self.answer, self.gated, self.asked = strategy, frozenset[int](), True
@@ -58,8 +58,8 @@ class Said:
 USUAL = QueueRules()
 
 
-def queue_of(count: int, plugins: Said | None = None, rules: QueueRules = USUAL) -> SchedulingQueue:
-    queue = SchedulingQueue(plugins or Said(), rules, Clock())
+def queue_of(count: int, plugins: ScriptedPlugins | None = None, rules: QueueRules = USUAL) -> SchedulingQueue:
+    queue = SchedulingQueue(plugins or ScriptedPlugins(), rules, Clock())
     for number in range(count):
         queue.add(QueuedPod(Position(number), 0))
     return queue
@@ -76,8 +76,8 @@ def places(queue: SchedulingQueue) -> dict[int, str]:
 
 
 @given(st.lists(st.integers(-3, 3), max_size=30))
-def test_pods_are_popped_by_priority_then_by_the_time_at_which_they_came(priorities: list[int]) -> None:
-    queue = SchedulingQueue(Said(), QueueRules(), Clock())
+def test_pods_are_popped_by_priority_then_by_arrival(priorities: list[int]) -> None:
+    queue = SchedulingQueue(ScriptedPlugins(), QueueRules(), Clock())
     for number, priority in enumerate(priorities):
         queue.add(QueuedPod(Position(number), priority))
     wanted = sorted(range(len(priorities)), key=lambda number: (-priorities[number], number))
@@ -92,10 +92,8 @@ OPERATIONS = st.lists(
 
 
 @given(OPERATIONS, st.integers(1, 6), st.booleans())
-def test_a_pod_is_in_one_queue_or_in_none_while_it_is_tried(
-    operations: list[str], count: int, pops_early: bool
-) -> None:
-    plugins = Said()
+def test_each_pod_is_in_exactly_one_place(operations: list[str], count: int, pops_early: bool) -> None:
+    plugins = ScriptedPlugins()
     queue = queue_of(count, plugins, QueueRules(Backoff(pops_early=pops_early)))
     tried: list[QueuedPod] = []
     gone: set[int] = set()
@@ -126,8 +124,8 @@ def test_a_pod_is_in_one_queue_or_in_none_while_it_is_tried(
 
 
 @pytest.mark.parametrize(("lasts", "place"), [(True, BACKOFF), (False, UNSCHEDULABLE)])
-def test_a_pod_that_is_activated_while_it_is_tried(lasts: bool, place: str) -> None:
-    """Activate of v1.31 knows of pods in the queues alone."""
+def test_pod_activated_during_its_attempt(lasts: bool, place: str) -> None:
+    """In v1.31, Activate finds pods only if they are in a queue."""
     queue = queue_of(1, rules=QueueRules(activation_lasts=lasts))
     pod = pop(queue)
     queue.activate([pod.position])
@@ -136,7 +134,7 @@ def test_a_pod_that_is_activated_while_it_is_tried(lasts: bool, place: str) -> N
 
 
 @pytest.mark.parametrize(("failures", "seconds"), [(1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (60, 10)], ids=str)
-def test_a_pod_backs_off_twice_as_long_after_each_failure(failures: int, seconds: int) -> None:
+def test_backoff_doubles_with_each_failure(failures: int, seconds: int) -> None:
     queue = queue_of(1)
     for _ in range(failures - 1):
         queue.add_unschedulable_pod(pop(queue), FIT)
@@ -155,9 +153,11 @@ def test_a_pod_backs_off_twice_as_long_after_each_failure(failures: int, seconds
 
 
 @pytest.mark.parametrize(("version", "seconds"), [("1.33", 4), ("1.34", 1)])
-def test_errors_of_long_ago(version: str, seconds: int) -> None:
-    """Until v1.33 a third attempt has a pod back off for 4 s, whatever ended the others; since v1.34 errors that are
-    over do not count (getBackoffTime)."""
+def test_backoff_after_earlier_errors(version: str, seconds: int) -> None:
+    """Up to v1.33, the third failed attempt leads to a back-off of 4 s, whatever caused the failures.
+
+    Since v1.34, earlier errors do not count (getBackoffTime).
+    """
     scheduler = Scheduler(Cluster.from_objects([], kube_version=version))
     backoff = Backoff.from_configuration(scheduler.configuration, scheduler.gates)
     queue = queue_of(1, rules=QueueRules(backoff))
@@ -171,8 +171,8 @@ def test_errors_of_long_ago(version: str, seconds: int) -> None:
     assert queue.backoff.get_backoff_expiration(pod) == backoff.align_to_window(pod.timestamp + seconds * NANOSECONDS)
 
 
-def test_within_a_second_pods_that_back_off_are_popped_by_priority() -> None:
-    queue = SchedulingQueue(Said(), QueueRules(), Clock())
+def test_pods_whose_backoff_ends_in_the_same_second_are_popped_by_priority() -> None:
+    queue = SchedulingQueue(ScriptedPlugins(), QueueRules(), Clock())
     for number, priority in enumerate((0, 5, 9)):
         queue.add(QueuedPod(Position(number), priority))
     for pod in [pop(queue), pop(queue), pop(queue)]:
@@ -182,7 +182,7 @@ def test_within_a_second_pods_that_back_off_are_popped_by_priority() -> None:
     assert [pop(queue).position for _ in range(3)] == [2, 1, 0]
 
 
-def test_without_the_gate_pods_that_back_off_are_not_popped() -> None:
+def test_pods_in_backoff_are_not_popped_without_the_feature_gate() -> None:
     queue = queue_of(1, rules=QueueRules(Backoff(pops_early=False)))
     queue.add_unschedulable_pod(pop(queue), FIT)
     queue.move(POD_GONE)
@@ -192,15 +192,15 @@ def test_without_the_gate_pods_that_back_off_are_not_popped() -> None:
     assert pop(queue).position == 0
 
 
-def test_pods_that_failed_by_errors_wait_until_their_time_is_over() -> None:
+def test_pods_that_failed_with_errors_complete_their_backoff() -> None:
     queue = queue_of(1)
     queue.add_unschedulable_pod(pop(queue), NO_REJECTORS)
     assert places(queue) == {0: BACKOFF}
     assert queue.pop() is None
 
 
-def test_what_happens_while_a_pod_is_tried_counts_when_it_comes_back() -> None:
-    plugins = Said(QueueingStrategy.SKIP)
+def test_events_during_an_attempt_count_when_the_pod_returns() -> None:
+    plugins = ScriptedPlugins(QueueingStrategy.SKIP)
     queue = queue_of(2, plugins)
     first, second = pop(queue), pop(queue)
     queue.move(POD_GONE)
@@ -213,22 +213,22 @@ def test_what_happens_while_a_pod_is_tried_counts_when_it_comes_back() -> None:
     assert places(queue) == {0: UNSCHEDULABLE, 1: UNSCHEDULABLE}, "nothing happened since it was popped again"
 
 
-def test_a_plugin_that_said_pending_spares_the_backoff() -> None:
-    queue = queue_of(1, Said(QueueingStrategy.IMMEDIATELY))
+def test_pod_rejected_as_pending_skips_the_backoff() -> None:
+    queue = queue_of(1, ScriptedPlugins(QueueingStrategy.IMMEDIATELY))
     queue.add_unschedulable_pod(pop(queue), Rejectors(pending=frozenset({"DynamicResources"})))
     queue.move(POD_GONE)
     assert places(queue) == {0: ACTIVE}
 
 
-def test_members_of_pod_groups_come_back_by_backoff_alone() -> None:
-    queue = queue_of(1, Said(QueueingStrategy.SKIP), QueueRules(in_groups=frozenset({Position(0)})))
+def test_members_of_pod_groups_return_to_backoff() -> None:
+    queue = queue_of(1, ScriptedPlugins(QueueingStrategy.SKIP), QueueRules(in_groups=frozenset({Position(0)})))
     queue.add_unschedulable_pod(pop(queue), FIT)
     assert places(queue) == {0: BACKOFF}
 
 
-def test_without_hints_any_event_during_the_cycle_puts_the_pod_back() -> None:
+def test_any_event_during_an_attempt_requeues_the_pod_without_hints() -> None:
     rules = QueueRules(by_hints=False)
-    queue = queue_of(2, Said(QueueingStrategy.SKIP), rules)
+    queue = queue_of(2, ScriptedPlugins(QueueingStrategy.SKIP), rules)
     queue.add_unschedulable_pod(pop(queue), FIT)
     second = pop(queue)
     queue.move(POD_GONE)
@@ -236,8 +236,8 @@ def test_without_hints_any_event_during_the_cycle_puts_the_pod_back() -> None:
     assert places(queue) == {0: UNSCHEDULABLE, 1: BACKOFF}
 
 
-def test_an_event_that_no_plugin_asked_for_puts_no_pod_back() -> None:
-    plugins = Said(QueueingStrategy.SKIP)
+def test_unregistered_event_requeues_no_pod() -> None:
+    plugins = ScriptedPlugins(QueueingStrategy.SKIP)
     plugins.asked = False
     queue = queue_of(1, plugins, QueueRules(by_hints=False))
     tried = pop(queue)
@@ -246,8 +246,8 @@ def test_an_event_that_no_plugin_asked_for_puts_no_pod_back() -> None:
     assert places(queue) == {0: UNSCHEDULABLE}
 
 
-def test_a_gated_pod_is_never_popped_and_comes_in_when_the_gate_goes() -> None:
-    plugins = Said()
+def test_gated_pod_enters_the_active_queue_once_its_gate_is_removed() -> None:
+    plugins = ScriptedPlugins()
     plugins.gated = frozenset({0})
     queue = queue_of(1, plugins)
     waiting = queue.get(Position(0))
@@ -259,7 +259,7 @@ def test_a_gated_pod_is_never_popped_and_comes_in_when_the_gate_goes() -> None:
     assert pop(queue) is waiting, "it never failed, so that it need not back off"
 
 
-def test_after_five_minutes_an_unschedulable_pod_is_tried_again() -> None:
+def test_unschedulable_pod_is_retried_after_five_minutes() -> None:
     queue = queue_of(1)
     queue.add_unschedulable_pod(pop(queue), FIT)
     queue.clock.time += MAX_UNSCHEDULABLE_TIME - NANOSECONDS
@@ -271,9 +271,9 @@ def test_after_five_minutes_an_unschedulable_pod_is_tried_again() -> None:
     assert cast(QueuedPod, queue.get(Position(0))).flushed
 
 
-def test_a_gated_pod_is_not_tried_again_after_five_minutes() -> None:
-    """The event of the timeout is none that a gating plugin asks for (MatchAnyClusterEvent, v1.36)."""
-    plugins = Said()
+def test_gated_pod_is_not_retried_after_five_minutes() -> None:
+    """Gating plugins do not register for the timeout's event (MatchAnyClusterEvent, v1.36)."""
+    plugins = ScriptedPlugins()
     plugins.gated = frozenset({0})
     queue = queue_of(1, plugins)
     plugins.gated = frozenset()
@@ -282,7 +282,7 @@ def test_a_gated_pod_is_not_tried_again_after_five_minutes() -> None:
     assert places(queue) == {0: UNSCHEDULABLE}
 
 
-def test_a_certain_pod_is_popped_from_wherever_it_waits() -> None:
+def test_a_given_pod_is_popped_from_any_queue() -> None:
     queue = queue_of(3)
     queue.add_unschedulable_pod(pop(queue), FIT)
     assert [found.position for number in (2, 0) if (found := queue.pop_specific(Position(number)))] == [2, 0]

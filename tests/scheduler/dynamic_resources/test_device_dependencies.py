@@ -15,8 +15,8 @@ from kschedctl.snapshot.fork import Fork
     [({}, ["ResourceClaimTemplate"]), ({"creationTimestamp": "2026-01-01T00:00:00Z"}, [])],
     ids=["of a manifest", "of a cluster"],
 )
-def test_a_claim_that_is_not_made_yet_leans_on_its_template(metadata: dict[str, str], kinds: list[str]) -> None:
-    """Of a pod of a cluster the status says which claims were made, whatever templates there are."""
+def test_ungenerated_claim_depends_on_its_template(metadata: dict[str, str], kinds: list[str]) -> None:
+    """For a pod in the cluster, the status says which claims were generated, whatever templates exist."""
     spec = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}]}
     pod = {"kind": "Pod", "metadata": {"name": "p", "namespace": "d", **metadata}, "spec": spec}
     view = Fork.from_cluster(Cluster.from_objects([pod]))
