@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -10,8 +9,9 @@ from typing import NamedTuple, Protocol
 import msgspec
 from msgspec.structs import replace
 
+from kschedctl.api.times import format_age_of_seconds
 from kschedctl.reports.document import Document, RootDocument
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few, spell_age
 
 MOST_BYTES = 12_000
 """The maximum length of the JSON."""
@@ -331,9 +331,9 @@ def list_eviction_costs(harms: EvictingReport) -> tuple[FixCost, ...]:
         costs.append(FixCost(CostKind.LOSES, text, short=short))
     if harms.slow_pods:
         slowest = max(harms.slow_pods, key=harms.slow_pods.__getitem__)
-        minutes = math.ceil(harms.slow_pods[slowest] / 60)
-        text = f"waits up to {minutes:,} min for {slowest} to end, because of its terminationGracePeriodSeconds"
-        costs.append(FixCost(CostKind.GIVES_UP, text, short=f"waits up to {minutes:,} min for {slowest} to end"))
+        period = spell_age(format_age_of_seconds(harms.slow_pods[slowest]))
+        text = f"waits up to {period} for {slowest} to end, because of its terminationGracePeriodSeconds"
+        costs.append(FixCost(CostKind.GIVES_UP, text, short=f"waits up to {period} for {slowest} to end"))
     return tuple(costs)
 
 

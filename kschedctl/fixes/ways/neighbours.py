@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
@@ -13,6 +12,7 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Bools, Position, Row, find_positions
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_owner
+from kschedctl.api.times import format_age_of_seconds
 from kschedctl.cluster import Cluster
 from kschedctl.fixes.trial.changes import By, Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
@@ -34,7 +34,7 @@ from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySp
 from kschedctl.scheduler.plugins.volume_restrictions import DiskMounted
 from kschedctl.scheduler.registry.in_tree import AnyFact
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.text.counts import first_few
+from kschedctl.text.counts import first_few, spell_age
 
 MOVE, FEWER = 45, 40
 """The costs of the fixes."""
@@ -281,7 +281,7 @@ def _describe_move_loss(cluster: Cluster, pod: Pod) -> tuple[str, Price | None]:
     if harms.outages:
         text += f"; {first_few(harms.outages)} has no running pod until the replacement runs"
     if harms.slow_pods:
-        text += f"; it may take {math.ceil(harms.slow_pods[pod.key] / 60):,} min to end"
+        text += f"; it may take {spell_age(format_age_of_seconds(harms.slow_pods[pod.key]))} to end"
     return text, price
 
 
