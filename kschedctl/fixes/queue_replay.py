@@ -20,7 +20,7 @@ from kschedctl.api.objects import Node, Pod
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.fixes.ranking import QueueResult
 from kschedctl.fixes.trial.changes import is_valid_update
-from kschedctl.fixes.trial.trials import RemedyTrial, apply_edits_to_cluster, change_replicas, get_anti_affinity
+from kschedctl.fixes.trial.trials import RemedyTrial, apply_edits_to_cluster, build_changed_replicas, get_anti_affinity
 from kschedctl.replay.controllers.target_pod import find_groups
 from kschedctl.replay.edits import ObjectKey, add_pods, change_pods
 from kschedctl.replay.pending_pods import is_pending
@@ -113,7 +113,7 @@ def replay_queue_without_pods(scheduler: Scheduler, gone_pods: frozenset[str], p
 
 
 def find_node_once_others_are_gone(scheduler: Scheduler, gone_pods: frozenset[str], pod: Pod) -> str:
-    """Return the node that the waiting pod gets, tried before all other waiting pods, once the `gone_pods` are gone.
+    """Return the node that the waiting pod gets if it is tried first once the `gone_pods` are gone.
 
     Return an empty string if it gets none without preempting other pods.
     """
@@ -139,7 +139,7 @@ def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
     if target_key in trial.edits:
         pod_before = trial.edits[target_key].before
         assert isinstance(pod_before, Pod)
-        cluster = change_pods(cluster, change_replicas(cluster, pod_before, trial.authored_pod))
+        cluster = change_pods(cluster, build_changed_replicas(cluster, pod_before, trial.authored_pod))
     if target_key in trial.edits or not _is_in_cluster(trial):
         cluster = add_pods(cluster, [trial.authored_pod if trial.created else trial.pod])
     simulation, outcomes = _schedule_affected_pods(Scheduler(cluster, trial.scheduler.call_extender), trial, target_key)
@@ -254,7 +254,7 @@ SINGLE_NODE_KINDS = frozenset({"Node", "CSINode", "Pod"})
 
 
 def find_nodes_with_new_room(trial: RemedyTrial, target_key: ObjectKey) -> frozenset[str] | None:
-    """Return the names of the nodes on which the fix makes room, or None if it may make room on other nodes, too.
+    """Return the names of the nodes on which the fix makes room, or None if it may make room on other nodes as well.
 
     The result is None if an edit changes the labels of a node, or edits a pod that can block other nodes. It is also
     None for edits of kinds that are not in `SINGLE_NODE_KINDS`. Edits of the target pod are ignored, unless they change
@@ -283,7 +283,7 @@ def find_nodes_with_new_room(trial: RemedyTrial, target_key: ObjectKey) -> froze
 
 
 def _may_block_other_nodes(pod: Pod) -> bool:
-    """Return whether a running pod may keep pods off other nodes: it uses claims or has pod anti-affinity."""
+    """Return whether a running pod may keep pods off other nodes, because it uses claims or has pod anti-affinity."""
     uses_claims = any(volume.persistent_volume_claim or volume.ephemeral for volume in pod.spec.volumes)
     return uses_claims or bool(pod.spec.affinity and pod.spec.affinity.pod_anti_affinity)
 

@@ -199,7 +199,7 @@ class NodeSubset(NodeColumns):
         return self._base.match_required_affinity(required)[self._rows]
 
     def _restrict_image_to_subset(self, state: ImageState) -> ImageState | None:
-        """Return the nodes of the subset that have an image, or None if no node of the subset has it."""
+        """Return an image's state with nodes numbered as in the subset, or None if no node of it has the image."""
         rows = self._row_in_subset[state.rows]
         is_in_subset = rows >= 0
         if not is_in_subset.any():

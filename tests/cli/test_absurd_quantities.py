@@ -9,8 +9,8 @@ INT64_MAX = "9223372036854775807"
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
-def test_make_room_for_as_much_as_int64_holds(run: Run, write: Write) -> None:
-    """The shortage as a float is 2**63, which is no int64."""
+def test_make_room_for_the_largest_int64(run: Run, write: Write) -> None:
+    """As a float, the shortage would be 2**63, which does not fit an int64."""
     device = {"resources": {"requests": {"example.com/gpu": INT64_MAX}, "limits": {"example.com/gpu": INT64_MAX}}}
     large = pod("large", containers=[{"name": "c", "image": "web", **device}])
     small = pod("small", containers=[{"name": "c", "image": "web", "resources": {"limits": {"example.com/gpu": "1"}}}])
@@ -22,6 +22,6 @@ def test_make_room_for_as_much_as_int64_holds(run: Run, write: Write) -> None:
 
 
 def test_audit_of_a_node_whose_allocatable_amount_wraps(run: Run, write: Write) -> None:
-    """In thousandths of a CPU it wraps to -1000, and a pod that requests none does not overcommit that."""
+    """In thousandths of a CPU, the amount wraps to -1000. A pod without a CPU request does not overcommit the node."""
     outcome = run("audit", "-f", write(node("n1", cpu=INT64_MAX), pod("idle", cpu="0", nodeName="n1")))
     assert outcome.code in (0, 1), outcome.err

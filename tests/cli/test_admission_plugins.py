@@ -60,8 +60,8 @@ def wants_gold(out: str) -> bool:
 
 
 @pytest.mark.parametrize("ask", ASKS)
-def test_an_option_turns_them_on(run: Run, write: Write, ask: str) -> None:
-    """The only node is not of the namespace's pool."""
+def test_option_enables_plugins(run: Run, write: Write, ask: str) -> None:
+    """The namespace's pool does not include the only node."""
     words = (*ASKS[ask](write(DEPLOYMENT, name="web.json")), "-f", write(*CLUSTER))
     assert not wants_gold(run(*words).out)
     shown = run(*words, "--admission-plugins", "PodNodeSelector,NodeRestriction")
@@ -70,21 +70,21 @@ def test_an_option_turns_them_on(run: Run, write: Write, ask: str) -> None:
 
 
 @pytest.mark.parametrize("ask", ASKS)
-def test_the_flags_of_the_server_do(run: Run, write: Write, ask: str) -> None:
-    """And an explicit option wins over them."""
+def test_flags_of_the_api_server_enable_plugins(run: Run, write: Write, ask: str) -> None:
+    """An explicit option takes precedence over the flags."""
     words = (*ASKS[ask](write(DEPLOYMENT, name="web.json")), "-f", write(*CLUSTER, server(*FLAGS)))
     assert wants_gold(run(*words).out)
     assert not wants_gold(run(*words, "--admission-plugins", "AlwaysPullImages").out)
 
 
-def test_it_is_told_once_a_workload_and_by_whom(run: Run, write: Write) -> None:
+def test_denial_is_reported_once_per_workload_with_its_plugin(run: Run, write: Write) -> None:
     words = ("simulate", "-f", write(DEPLOYMENT, name="web.json"), "-f", write(*CLUSTER, server(*FLAGS)), "-o", "json")
     notes = " ".join(json.loads(run(*words).out)["assumed"])
     by = "--enable-admission-plugins of Pod kube-system/kube-apiserver-cp"
     assert notes.count(f"nodeSelector pool=gold by Namespace shop (PodNodeSelector is on: {by})") == 1
 
 
-def test_a_pod_of_another_pool_is_refused_in_the_plugin_s_words(run: Run, write: Write) -> None:
+def test_pod_of_another_pool_is_denied_in_the_plugins_words(run: Run, write: Write) -> None:
     other = json.loads(json.dumps(DEPLOYMENT))
     other["spec"]["template"]["spec"]["nodeSelector"] = {"pool": "silver"}
     words = ("simulate", "-f", write(other, name="web.json"), "-f", write(*CLUSTER))
@@ -103,8 +103,8 @@ REMADE = {
 
 
 @pytest.mark.parametrize("ask", REMADE)
-def test_pods_that_controllers_make_anew_meet_them(run: Run, write: Write, ask: str) -> None:
-    """The one that runs came before the namespace asked for another pool: it is not created again."""
+def test_recreated_pods_pass_the_plugins(run: Run, write: Write, ask: str) -> None:
+    """The running pod is older than the namespace's node selector, which denies its replacement."""
     more = labelled("silver-2")
     more["metadata"]["labels"]["pool"] = "silver"
     by = {"kind": "ReplicaSet", "name": "web", "uid": "r", "controller": True, "apiVersion": "apps/v1"}
@@ -118,19 +118,19 @@ def test_pods_that_controllers_make_anew_meet_them(run: Run, write: Write, ask: 
     assert shown.code == 1
 
 
-def test_what_is_no_plugin(run: Run) -> None:
+def test_unknown_plugin_is_an_error(run: Run) -> None:
     found = run("explain", "--demo", "--admission-plugins", "PodNodeSelektor")
     assert found.code == 2
     assert 'kube-apiserver has no admission plugin "PodNodeSelektor"' in found.err
 
 
-def test_the_next_command_has_the_option(run: Run, write: Write) -> None:
+def test_suggested_command_repeats_the_option(run: Run, write: Write) -> None:
     words = ("simulate", "-f", write(DEPLOYMENT, name="web.json"), "-f", write(*CLUSTER))
     shown = run(*words, "--admission-plugins", "PodNodeSelector")
     assert "--admission-plugins PodNodeSelector" in shown.out.partition("\nNext\n")[2]
 
 
-def test_extended_resources_are_tolerated(run: Run, write: Write) -> None:
+def test_extended_resource_toleration_plugin(run: Run, write: Write) -> None:
     accelerated = labelled("gpu")
     accelerated["spec"]["taints"] = [{"key": "example.com/gpu", "effect": "NoSchedule"}]
     accelerated["status"]["allocatable"]["example.com/gpu"] = "1"
@@ -142,8 +142,8 @@ def test_extended_resources_are_tolerated(run: Run, write: Write) -> None:
     assert run("explain", "-f", manifest, "-f", cluster, *on).code == 0
 
 
-def test_the_seconds_and_plugins_of_the_server_are_kept_in_snapshots(run: Run, write: Write, tmp_path: Any) -> None:
-    """From a long JSON list, whose pods are not read whole, as from single documents."""
+def test_snapshots_keep_the_flags_of_the_api_server(run: Run, write: Write, tmp_path: Any) -> None:
+    """The flags are read from single documents, and from a long JSON list, whose pods are not decoded completely."""
     saved = str(tmp_path / "saved.ksnap")
     pods = {"apiVersion": "v1", "kind": "PodList", "items": [server(*FLAGS), pod("other", namespace="shop")]}
     run("snapshot", "save", "-f", write(*CLUSTER), "-f", write(pods, name="pods.json"), "-o", saved)
@@ -165,8 +165,8 @@ def test_the_seconds_and_plugins_of_the_server_are_kept_in_snapshots(run: Run, w
     assert "toleration of node.kubernetes.io/not-ready for 30 s by Pod kube-system/kube-apiserver-cp" in made.changed
 
 
-def test_what_is_disabled_does_nothing() -> None:
-    """A default plugin that the server runs without: no LimitRange is looked at."""
+def test_disabled_plugins_have_no_effect() -> None:
+    """The server runs without a default plugin, so LimitRanges have no effect."""
     spec = {"limits": [{"type": "Container", "max": {"cpu": "1m"}}]}
     limit = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l", "namespace": "shop"}, "spec": spec}
     asking = pod("p", namespace="shop")
@@ -177,7 +177,7 @@ def test_what_is_disabled_does_nothing() -> None:
     assert kschedctl.admit(off, asking).allowed
 
 
-def test_no_names_of_others_stay_in_a_snapshot_under_pseudonyms(run: Run, write: Write, tmp_path: Any) -> None:
+def test_anonymized_snapshot_keeps_no_other_names(run: Run, write: Write, tmp_path: Any) -> None:
     saved = str(tmp_path / "saved.ksnap")
     named = server("--enable-admission-plugins=OurOwnPlugin,PodNodeSelector")
     run("snapshot", "save", "--anonymize", "-f", write(*CLUSTER, named), "-o", saved)
@@ -185,8 +185,8 @@ def test_no_names_of_others_stay_in_a_snapshot_under_pseudonyms(run: Run, write:
     assert (kept.enabled, kept.where, kept.told_by) == (("PodNodeSelector",), "", "")
 
 
-def test_a_limit_is_a_request_before_a_limit_range_gives_one(run: Run, write: Write) -> None:
-    """The room that is left is for the limit."""
+def test_limit_becomes_the_request_before_a_limit_range_applies(run: Run, write: Write) -> None:
+    """The remaining room is enough for the limit."""
     spec = {"limits": [{"type": "Container", "defaultRequest": {"cpu": "100m"}}]}
     limit = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l", "namespace": "shop"}, "spec": spec}
     asking = pod("p", namespace="shop")

@@ -30,7 +30,7 @@ def pinned(volume: Json, phase: str = "Pending") -> Json:
 
 
 @pytest.mark.parametrize(("volume", "name"), [(CLAIM_VOLUME, "data"), (EPHEMERAL, "pinned-data")])
-def test_they_are_listed_and_count(run: Run, write: Write, volume: Json, name: str) -> None:
+def test_pods_that_bypass_the_scheduler_are_listed_and_counted(run: Run, write: Write, volume: Json, name: str) -> None:
     cluster = write(node("n1"), pinned(volume), claim(name), CLASS)
     outcome = run("explain", "-A", "-f", cluster, "-o", "json")
     assert outcome.code == 1
@@ -43,8 +43,8 @@ def test_they_are_listed_and_count(run: Run, write: Write, volume: Json, name: s
     assert "nodeSelector" in audit.out
 
 
-def test_others_are_not_listed(run: Run, write: Write) -> None:
-    """A pod that runs has its volume, and so has a claim that is bound."""
+def test_pods_with_bound_claims_are_not_listed(run: Run, write: Write) -> None:
+    """A running pod has its volume, and so has a pod whose claim is bound."""
     running = write(node("n1"), pinned(CLAIM_VOLUME, "Running"), claim("data"), CLASS, name="running.json")
     bound = write(node("n1"), pinned(CLAIM_VOLUME), claim("data", volumeName="v1"), CLASS, name="bound.json")
     for cluster in (running, bound):

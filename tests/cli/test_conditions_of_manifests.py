@@ -27,9 +27,7 @@ def deployment(namespace: str, replicas: int, **requests: str) -> Json:
 
 @pytest.mark.parametrize("command", ["capacity", "explain", "simulate"])
 @pytest.mark.parametrize("form", [(), ("--brief",)])
-def test_the_answer_names_a_namespace_that_does_not_exist(
-    run: Run, write: Write, command: str, form: tuple[str, ...]
-) -> None:
+def test_answer_names_a_missing_namespace(run: Run, write: Write, command: str, form: tuple[str, ...]) -> None:
     manifest = write(deployment("shopp", 2, cpu="10m"), name="api.json")
     out = " ".join(run(command, "-f", manifest, "--demo", *form).out.split())
     assert "if namespace shopp (did you mean shop?), which does not exist, is created" in out
@@ -38,7 +36,7 @@ def test_the_answer_names_a_namespace_that_does_not_exist(
 
 
 def test_explain_replays_the_replicas_that_an_autoscaler_sets_at_once(run: Run, write: Write) -> None:
-    """At 900m each, the demo cluster has room for 4 pods; the manifest has 2, and minReplicas is 6."""
+    """At 900m per pod, the demo cluster has room for 4 pods. The manifest has 2 replicas, and minReplicas is 6."""
     autoscaler = {
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
@@ -58,7 +56,7 @@ def test_explain_replays_the_replicas_that_an_autoscaler_sets_at_once(run: Run, 
     assert "HorizontalPodAutoscaler api raises Deployment shop/api from 2 to 6 replicas at once (minReplicas)" in out
 
 
-def test_a_limit_that_a_limit_range_sets_is_not_shown_as_written(run: Run, write: Write) -> None:
+def test_limit_set_by_a_limit_range_is_not_shown_as_written(run: Run, write: Write) -> None:
     """The manifest has a request of 512Mi and no limit; the LimitRange sets a limit of 256Mi."""
     limits = [{"type": "Container", "default": {"memory": "256Mi"}, "min": {"cpu": "100m"}}]
     objects = [

@@ -64,7 +64,7 @@ Write = Callable[..., str]
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_reports_on_one_of_each_agree_with_it(run: Any, write: Write, command: str, cluster: str) -> None:
+def test_reports_use_the_singular(run: Any, write: Write, command: str, cluster: str) -> None:
     path = write(*yaml.safe_load_all(CLUSTERS[cluster]))
     found = run(*command.split(), "-f", path)
     assert found.code not in {2, 4}, found.err
@@ -72,20 +72,20 @@ def test_reports_on_one_of_each_agree_with_it(run: Any, write: Write, command: s
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
-def test_answers_on_a_new_deployment_of_one_agree_with_it(run: Any, write: Write, cluster: str) -> None:
+def test_answers_about_a_deployment_of_one_use_the_singular(run: Any, write: Write, cluster: str) -> None:
     path = write(*yaml.safe_load_all(CLUSTERS[cluster] + "---" + DEPLOYMENT))
     for command in ("lint", "explain Deployment/web -n d", "simulate", "audit"):
         found = run(*command.split(), "-f", path)
         assert not DISAGREES.search(UPSTREAM.sub("", found.out + found.err)), found.out
 
 
-def test_the_check_sees_what_disagrees() -> None:
+def test_check_finds_wrong_plurals() -> None:
     assert DISAGREES.search("1 are missing")
     assert DISAGREES.search("1 of 4: 1 pods get a node")
     assert not DISAGREES.search("of 1,000 pods 21 nodes are full, 1 is missing, 1 pod waits")
 
 
-def test_a_group_of_one_and_facts_of_one_agree() -> None:
+def test_facts_about_one_object_use_the_singular() -> None:
     group = PodGroupReport(name="d/g", verdict="NotTried", min_count=2, pods=1, scheduled=0, missing=1)
     assert _describe_pods(group) == "1 exists, 0 of them with a node, 1 is missing"
     assert TooManyPods(1, 1).describe() == "the node runs 1 of at most 1 pod"

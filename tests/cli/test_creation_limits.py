@@ -11,7 +11,7 @@ from command_line import Json, Run, Write, node, pod
 
 from kschedctl.sources.archive_file import read_archive
 
-MAY_DENY = " that may make the API server deny the pods: "
+MAY_DENY = " that may make the API server deny the pods ("
 DEPLOYMENT = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",
@@ -62,7 +62,7 @@ def lines(run: Run, arguments: tuple[str, ...]) -> list[str]:
     report = json.loads(run(*arguments, "-o", "json").out)
     found = [line for line in report["notReplayed"] if MAY_DENY in line]
     assert " ".join(run(*arguments).out.split()).count(MAY_DENY) == len(found)
-    return [line.partition(MAY_DENY)[2] for line in found]
+    return [line.partition(MAY_DENY)[2].removesuffix(")") for line in found]
 
 
 @pytest.mark.parametrize("ask", ASKS.values(), ids=ASKS)
@@ -77,7 +77,9 @@ def lines(run: Run, arguments: tuple[str, ...]) -> list[str]:
     ],
     ids=["quota", "limits", "policy", "no policy", "of another namespace"],
 )
-def test_the_namespace_has_such(run: Run, write: Write, ask: Any, besides: list[Json], told: list[str]) -> None:
+def test_limits_of_the_namespace_are_named(
+    run: Run, write: Write, ask: Any, besides: list[Json], told: list[str]
+) -> None:
     besides = [*besides, *([] if any(each["kind"] == "Namespace" for each in besides) else [namespace()])]
     cluster = write(node("n1"), node("n2"), running(), *besides)
     replayed = REPLAYED[besides[0]["kind"]]
@@ -85,22 +87,22 @@ def test_the_namespace_has_such(run: Run, write: Write, ask: Any, besides: list[
     assert lines(run, ask(cluster, write(DEPLOYMENT, name="web.json"))) == told
 
 
-def test_several_are_one_line(run: Run, write: Write) -> None:
+def test_several_limits_are_named_in_one_line(run: Run, write: Write) -> None:
     many = [limit("ResourceQuota", name) for name in "abcde"]
     cluster = write(node("n1"), namespace(enforce="baseline"), *many, limit("LimitRange", "l"))
     (told,) = lines(run, ("simulate", "-f", write(DEPLOYMENT, name="web.json"), "-f", cluster))
     assert told == "namespace shop has ResourceQuota a, ResourceQuota b, ResourceQuota c and 2 more"
 
 
-def test_what_was_not_read_may_be_there(run: Run, write: Write) -> None:
+def test_unread_limits_are_named(run: Run, write: Write) -> None:
     cluster, manifest = write(node("n1"), namespace(), whole=False), write(DEPLOYMENT, name="web.json")
     for command in ("simulate", "capacity", "explain"):
         (told,) = lines(run, (command, "-f", manifest, "-f", cluster))
-        kinds = "ResourceQuotas, LimitRanges, ServiceAccounts, AdmissionWebhooks or AdmissionPolicies"
+        kinds = "ResourceQuotas, LimitRanges, ServiceAccounts, admission webhooks or admission policies"
         assert told == f"the files contain no list of {kinds}"
 
 
-def test_of_pods_that_are_there_nothing_of_it_is_said(run: Run, write: Write) -> None:
+def test_limits_are_not_mentioned_for_existing_pods(run: Run, write: Write) -> None:
     cluster = write(node("n1"), running(), pod("waits", "99", "shop", uid="w"), limit("ResourceQuota", "gold"))
     assert lines(run, ("explain", "waits", "-n", "shop", "-f", cluster)) == []
     assert lines(run, ("explain", "-n", "shop", "-f", cluster)) == []
@@ -111,8 +113,8 @@ def test_of_pods_that_are_there_nothing_of_it_is_said(run: Run, write: Write) ->
 
 @pytest.mark.parametrize("command", ["explain", "simulate"])
 @pytest.mark.parametrize("kind", ["LimitRange", "ResourceQuota"])
-def test_among_manifests_they_are_read(run: Run, write: Write, command: str, kind: str) -> None:
-    """Not "left out, as kinds that scheduling does not read", nor taken into account either."""
+def test_limits_in_files_are_read(run: Run, write: Write, command: str, kind: str) -> None:
+    """They are not reported as kinds that scheduling does not read, although they are not evaluated either."""
     cluster, manifest = write(node("n1"), namespace()), write(DEPLOYMENT, limit(kind, "l"), name="web.json")
     arguments = (command, "-f", manifest, "--snapshot", _saved(run, cluster))
     replayed = kind == "LimitRange"
@@ -126,8 +128,8 @@ def _saved(run: Run, cluster: str) -> str:
     return path
 
 
-def test_under_pseudonyms_a_policy_is_one(run: Run, write: Write, tmp_path: Path) -> None:
-    """Whether a namespace restricts its pods at all is no secret."""
+def test_anonymized_policy_is_still_reported(run: Run, write: Write, tmp_path: Path) -> None:
+    """It is no secret that a namespace restricts its pods."""
     for level, told in (("privileged", []), ("baseline", ["Pod Security baseline"])):
         path = str(tmp_path / f"{level}.ksnap")
         cluster = write(node("n1"), node("n2"), running(), namespace(enforce=level))
@@ -137,8 +139,8 @@ def test_under_pseudonyms_a_policy_is_one(run: Run, write: Write, tmp_path: Path
         assert [line.partition(" has ")[2] for line in found] == told
 
 
-def test_a_simulation_says_first_whom_a_quota_refuses(run: Run, write: Write) -> None:
-    """Of the two pods one is there to be created: pods 3 of 4 are in use."""
+def test_simulation_begins_with_the_pods_that_a_quota_denies(run: Run, write: Write) -> None:
+    """3 of 4 pods are in use, so only one of the two new pods is created."""
     quota_status = {"status": {"hard": {"pods": "4"}, "used": {"pods": "3"}}}
     cluster = write(node("n1"), namespace(), limit("ResourceQuota", "gold") | quota_status)
     result = run("simulate", "-f", write(DEPLOYMENT, name="web.json"), "-f", cluster)
@@ -149,7 +151,10 @@ def test_a_simulation_says_first_whom_a_quota_refuses(run: Run, write: Write) ->
 
 
 def test_only_what_is_not_replayed_is_named(run: Run, write: Write) -> None:
-    """Without quotas and LimitRanges among the files only their absence is open, but Pod Security is by policy."""
+    """The files contain neither quotas nor LimitRanges, which may exist nevertheless.
+
+    Pod Security is enforced by a policy.
+    """
     cluster = write(node("n1"), node("n2"), running(), namespace(enforce="restricted"))
     report = json.loads(run("drain", "n1", "-f", cluster, "-o", "json").out)
-    assert f"webhooks and policies{MAY_DENY}namespace shop has Pod Security restricted" in report["notReplayed"]
+    assert f"webhooks and policies{MAY_DENY}namespace shop has Pod Security restricted)" in report["notReplayed"]

@@ -43,7 +43,7 @@ def needs_cluster(words: list[str]) -> bool:
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("line", [line for line in dict.fromkeys(command_lines()) if not line.startswith(SERVES)])
-def test_a_shell_line_answers(line: str, run: Run) -> None:
+def test_documented_command_runs(line: str, run: Run) -> None:
     words = shlex.split(line)[1:]
     answered = run(*words, *(["--demo"] if needs_cluster(words) else ()))
     assert answered.code in ANSWERED, answered.err

@@ -30,14 +30,14 @@ def examples(run: Run, command: tuple[str, ...]) -> list[str]:
 
 
 @pytest.mark.parametrize("command", list(helps()), ids=" ".join)
-def test_examples_are_of_the_command_and_in_one_line_each(examples: list[str], command: tuple[str, ...]) -> None:
+def test_each_example_is_one_line_and_calls_its_command(examples: list[str], command: tuple[str, ...]) -> None:
     assert examples
     assert all("kschedctl " in line and len(line) + 4 <= MOST_COLUMNS for line in examples)
     assert any(" ".join(("kschedctl", *command)) in line for line in examples)
 
 
 @pytest.mark.parametrize("command", list(helps()), ids=" ".join)
-def test_examples_parse(examples: list[str]) -> None:
+def test_examples_are_accepted(examples: list[str]) -> None:
     for line in examples:
         words = shlex.split(re.split(r"[)>]", line[line.index("kschedctl ") :])[0])[1:]
         found, arguments = load_command(words[0]), words[1:]
@@ -46,6 +46,6 @@ def test_examples_parse(examples: list[str]) -> None:
         found.make_context(words[0], arguments)  # a usage error would be raised
 
 
-def test_an_option_that_does_not_exist_would_be_noticed() -> None:
+def test_check_rejects_an_unknown_option() -> None:
     with pytest.raises(Exception, match="No such option: --no-such"):
         load_command("drain").make_context("drain", ["general-a1", "--no-such"])

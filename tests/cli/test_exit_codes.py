@@ -19,12 +19,12 @@ from kschedctl.commands.explain import command as explain
     ("arguments", "said"),
     [
         (["explian"], "No such command 'explian'. Did you mean 'explain'?"),
-        (["explain", "--nope"], "No such option: --nope (--help lists the options)"),
-        (["explain", "--namspace", "shop"], "No such option: --namspace (did you mean --namespace?)"),
-        (["config", "--demo"], "No such option: --demo (--help lists the options)"),
+        (["explain", "--nope"], "unknown option --nope (--help lists the options)"),
+        (["explain", "--namspace", "shop"], "unknown option --namspace (did you mean --namespace?)"),
+        (["config", "--demo"], "unknown option --demo (--help lists the options)"),
         (["explain", "--demo", "-o", "xml"], "'xml' is not one of"),
         (["demo", "a"], "unexpected extra argument"),
-        (["--demo", "explain"], "No such option: --demo (options follow the command: kschedctl COMMAND --demo)"),
+        (["--demo", "explain"], "unknown option --demo (options follow the command: kschedctl COMMAND --demo)"),
         (["capacity", "deploy/web", "--demo"], "takes no names; files are given with -f"),
         (["help", "source"], "did you mean sources"),
         (["lint", "explain", "rq-absrd"], "did you mean rq-absurd"),
@@ -48,7 +48,7 @@ def test_wrong_usage_is_one_line_and_exit_2(run: Run, arguments: list[str], said
     assert said.lower() in err.lower()
 
 
-def test_a_broken_file_is_named(run: Run, tmp_path: Path) -> None:
+def test_error_names_a_broken_file(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "broken.json"
     file.write_text('{"kind": "Pod", ')
     code, _, err = run("explain", "-f", str(file))
@@ -57,7 +57,7 @@ def test_a_broken_file_is_named(run: Run, tmp_path: Path) -> None:
     assert err.count("\n") == 1
 
 
-def test_no_cluster_to_reach_is_one_line_and_exit_3(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_unreachable_cluster_is_one_line_and_exit_3(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
@@ -97,7 +97,7 @@ def test_interruption_exits_130_silently(run: Run, monkeypatch: pytest.MonkeyPat
     assert run("explain", "--demo") == (130, "", "")
 
 
-def test_error_text_cannot_steer_the_terminal(run: Run, write: Write) -> None:
+def test_error_text_cannot_control_the_terminal(run: Run, write: Write) -> None:
     code, _, err = run("explain", "x\x1b[2J\x9b31m\u202ey", "-f", write(node("n1"), pod("web")))
     assert code == 2
     assert "\\x1b[2J\\x9b31m\\u202e" in err
@@ -110,7 +110,7 @@ def python(*arguments: str, **settings: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
-def test_a_reader_that_stops_reading_is_no_error() -> None:
+def test_closed_pipe_is_no_error() -> None:
     process = python("explain", "-A", "--demo", "-o", "wide")
     assert process.stdout is not None
     assert process.stderr is not None
@@ -119,7 +119,7 @@ def test_a_reader_that_stops_reading_is_no_error() -> None:
     assert process.wait() == main.BROKEN_PIPE
 
 
-def test_output_that_the_locale_cannot_write_is_escaped() -> None:
+def test_characters_outside_the_locales_encoding_are_escaped() -> None:
     out, err = python("explain", "shop/web-6d4cf56db6-h8s2k", "--demo", PYTHONIOENCODING="ascii").communicate()
     assert err == ""
     assert "\\u2192" in out

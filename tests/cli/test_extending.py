@@ -27,7 +27,7 @@ def config(tmp_path: Path, url: str) -> str:
     return str(file)
 
 
-def test_asked_recorded_and_answered_again(run: Run, cluster: str, tmp_path: Path) -> None:
+def test_recorded_answers_are_replayed(run: Run, cluster: str, tmp_path: Path) -> None:
     said = str(tmp_path / "said.json")
     with extender(script=SCRIPT) as server:
         common = ["explain", "web", "-f", cluster, "--config", config(tmp_path, server.url)]
@@ -42,13 +42,13 @@ def test_asked_recorded_and_answered_again(run: Run, cluster: str, tmp_path: Pat
     assert again == asked
 
 
-def test_that_there_is_nobody_to_ask_is_told(run: Run, cluster: str) -> None:
+def test_missing_extenders_are_reported(run: Run, cluster: str) -> None:
     found = run("explain", "web", "-f", cluster, "--call-extenders")
     assert found.code == 0
     assert "note: no extender was called, because the configuration (--config) has none for these pods" in found.err
 
 
-def test_each_pending_pod_is_asked_about(run: Run, cluster: str, tmp_path: Path) -> None:
+def test_extender_is_called_for_each_pending_pod(run: Run, cluster: str, tmp_path: Path) -> None:
     with extender(script=SCRIPT) as server:
         found = run("explain", "-A", "-f", cluster, "--config", config(tmp_path, server.url), "--call-extenders")
     assert found.code == 0
@@ -56,7 +56,7 @@ def test_each_pending_pod_is_asked_about(run: Run, cluster: str, tmp_path: Path)
     assert sorted(asked) == ["other", "web"]
 
 
-def test_an_answer_that_is_not_in_the_file_is_not_known(run: Run, cluster: str, tmp_path: Path) -> None:
+def test_unrecorded_answer_is_unknown(run: Run, cluster: str, tmp_path: Path) -> None:
     said = str(tmp_path / "said.json")
     with extender(script=SCRIPT) as server:
         common = ["-f", cluster, "--config", config(tmp_path, server.url)]
@@ -76,14 +76,14 @@ def test_an_answer_that_is_not_in_the_file_is_not_known(run: Run, cluster: str, 
     ],
     ids=["nothing to record", "two sources", "no answers", "no folder"],
 )
-def test_options_that_make_no_sense(run: Run, cluster: str, options: list[str], words: str) -> None:
+def test_wrong_extender_options_are_errors(run: Run, cluster: str, options: list[str], words: str) -> None:
     found = run("explain", "web", "-f", cluster, *options)
     assert (found.code, found.out) == (2, "")
     assert words in found.err
     assert len(found.err.splitlines()) == 1
 
 
-def test_words_of_an_extender_are_shown_harmless(run: Run, cluster: str, tmp_path: Path) -> None:
+def test_texts_of_an_extender_cannot_control_the_terminal(run: Run, cluster: str, tmp_path: Path) -> None:
     refuse = dict.fromkeys(("n1", "n2", "n3"), "\x1b[2Jfull\nof it")
     with extender(script={"filter": {"refuse": refuse}}) as server:
         found = run("explain", "web", "-f", cluster, "--config", config(tmp_path, server.url), "--call-extenders")
@@ -91,7 +91,7 @@ def test_words_of_an_extender_are_shown_harmless(run: Run, cluster: str, tmp_pat
     assert "\x1b" not in found.out
 
 
-def test_simulations_are_replayed_from_what_was_recorded(run: Run, cluster: str, write: Write, tmp_path: Path) -> None:
+def test_simulations_replay_recorded_answers(run: Run, cluster: str, write: Write, tmp_path: Path) -> None:
     said = str(tmp_path / "said.json")
     manifest = write({**pod("new"), "apiVersion": "v1"}, name="new.json", whole=False)
     with extender(script=SCRIPT) as server:
@@ -125,7 +125,9 @@ def forward(write: Write, command: str) -> tuple[list[str], str]:
 
 
 @pytest.mark.parametrize("command", ["drain", "failures", "whatif", "capacity", "simulate"])
-def test_what_runs_forward_asks_or_says_that_it_did_not(run: Run, write: Write, tmp_path: Path, command: str) -> None:
+def test_commands_call_the_extender_or_say_that_they_did_not(
+    run: Run, write: Write, tmp_path: Path, command: str
+) -> None:
     said = str(tmp_path / "said.json")
     words, tried = forward(write, command)
     with extender(script=SCRIPT) as server:
@@ -145,7 +147,7 @@ def test_what_runs_forward_asks_or_says_that_it_did_not(run: Run, write: Write, 
 
 
 @pytest.mark.parametrize("command", ["drain", "failures", "whatif", "capacity"])
-def test_where_an_extender_refuses_all_nodes_nothing_fits(run: Run, write: Write, tmp_path: Path, command: str) -> None:
+def test_no_pod_fits_if_an_extender_rejects_all_nodes(run: Run, write: Write, tmp_path: Path, command: str) -> None:
     refuse = dict.fromkeys(("n1", "n2", "n3"), "GPU memory is full")
     words, _ = forward(write, command)
     with extender(script={"filter": {"refuse": refuse}}) as server:
@@ -154,7 +156,7 @@ def test_where_an_extender_refuses_all_nodes_nothing_fits(run: Run, write: Write
     assert "GPU memory is full" in " ".join(found.out.split())
 
 
-def test_a_changed_pod_is_asked_about_anew(run: Run, write: Write, tmp_path: Path) -> None:
+def test_extender_is_called_again_for_a_changed_pod(run: Run, write: Write, tmp_path: Path) -> None:
     said = str(tmp_path / "said.json")
     cluster = write(node("n1"), pod("web", cpu="9"))
     with extender(script={"filter": {"refuse": {}}}) as server:
@@ -171,7 +173,7 @@ def test_a_changed_pod_is_asked_about_anew(run: Run, write: Write, tmp_path: Pat
     assert run(*common, "--extender-answers", said) == asked
 
 
-def test_of_a_changed_pod_that_was_never_asked_about_nothing_is_known(run: Run, write: Write, tmp_path: Path) -> None:
+def test_answer_about_a_changed_pod_is_unknown_if_it_was_not_recorded(run: Run, write: Write, tmp_path: Path) -> None:
     said = str(tmp_path / "said.json")
     cluster = write(node("n1"), pod("web", cpu="9"), pod("small"))
     with extender(script={"filter": {"refuse": {"n1": "GPU memory is full"}}}) as server:
@@ -186,7 +188,7 @@ def test_of_a_changed_pod_that_was_never_asked_about_nothing_is_known(run: Run, 
     assert "does not answer" in found["unknown"][0]["why"]
 
 
-def test_remedies_of_many_are_asked_about_too(run: Run, write: Write, tmp_path: Path) -> None:
+def test_extender_is_called_for_the_remedies_of_many_pods(run: Run, write: Write, tmp_path: Path) -> None:
     cluster = write(node("n1"), pod("web", cpu="9"), pod("db", cpu="8"))
     with extender(script={"filter": {"refuse": {"n1": "GPU memory is full"}}}) as server:
         common = ["remedies", "-A", "-f", cluster, "--config", config(tmp_path, server.url)]
@@ -233,7 +235,7 @@ def assert_whole(got: Json) -> None:
 
 
 @pytest.mark.parametrize("command", ["explain", "remedies"])
-def test_a_pod_of_a_file_is_sent_with_its_annotations_and_volumes(
+def test_extender_receives_annotations_and_volumes_of_a_pod(
     command: str, run: Run, write: Write, tmp_path: Path
 ) -> None:
     file = write(node("n1"), node("n2"), node("n3"), whole("web"), pod("other"))
@@ -243,7 +245,9 @@ def test_a_pod_of_a_file_is_sent_with_its_annotations_and_volumes(
     assert "scratch" not in printed
 
 
-def test_a_manifest_is_sent_so_too(run: Run, cluster: str, write: Write, tmp_path: Path) -> None:
+def test_extender_receives_annotations_and_volumes_of_a_manifest(
+    run: Run, cluster: str, write: Write, tmp_path: Path
+) -> None:
     template = whole("ignored")
     document = {
         "apiVersion": "apps/v1",
@@ -266,8 +270,8 @@ def test_a_manifest_is_sent_so_too(run: Run, cluster: str, write: Write, tmp_pat
     assert "scratch" not in printed
 
 
-def test_what_was_sent_is_told(run: Run, write: Write, tmp_path: Path) -> None:
-    """Of the pods of a summary no more is known than plugins read."""
+def test_answer_says_which_pod_fields_were_not_sent(run: Run, write: Write, tmp_path: Path) -> None:
+    """For the pods of a summary, only the fields that plugins read are known."""
     file = write(node("n1"), node("n2"), node("n3"), whole("web"))
     with extender(script=SCRIPT) as server:
         common = ["-f", file, "--config", config(tmp_path, server.url), "--call-extenders"]
@@ -279,7 +283,7 @@ def test_what_was_sent_is_told(run: Run, write: Write, tmp_path: Path) -> None:
     assert not last["metadata"].get("annotations")
 
 
-def test_a_recording_answers_without_what_else_was_sent(run: Run, write: Write, tmp_path: Path) -> None:
+def test_recording_of_a_pod_with_all_fields_is_replayed(run: Run, write: Write, tmp_path: Path) -> None:
     said = str(tmp_path / "said.json")
     file = write(node("n1"), node("n2"), node("n3"), whole("web"))
     with extender(script=SCRIPT) as server:

@@ -22,7 +22,7 @@ QUESTIONS = {
 }
 
 
-def test_every_form_that_is_offered_has_a_renderer(run: Run) -> None:
+def test_every_offered_form_has_a_renderer(run: Run) -> None:
     for command in COMMANDS:
         metavar = re.search(r"--output (\S+)", re.sub(r"\|\n +", "|", run(command[0], "--help").out))
         assert metavar
@@ -53,7 +53,7 @@ def test_csv_of_a_pod_has_a_row_for_each_node_and_reason(run: Run, write: Write)
 
 @pytest.mark.parametrize("form", ["csv", "name", "xml", "jsonpath", "csv=x", "go-template={{.}}"])
 @pytest.mark.parametrize("command", [["snapshot", "show", "x"], ["snapshot", "diff", "x", "y"], ["lint", CHART]])
-def test_a_form_that_a_command_does_not_have_is_wrong_usage(run: Run, command: list[str], form: str) -> None:
+def test_unsupported_form_is_a_usage_error(run: Run, command: list[str], form: str) -> None:
     code, out, err = run(*command, "-o", form)
     assert (code, out) == (2, "")
     assert f"'{form}' is not one of 'table', 'wide', 'json', 'yaml'" in err
@@ -82,7 +82,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
-def test_every_document_takes_a_template(run: Run, command: list[str]) -> None:
+def test_every_document_can_be_rendered_by_a_template(run: Run, command: list[str]) -> None:
     pytest.importorskip("jsonpath")
     kind = json.loads(run(*command, "-o", "json").out)["kind"]
     assert run(*command, "-o", "jsonpath={.kind}").out == kind

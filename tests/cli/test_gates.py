@@ -57,7 +57,7 @@ def list_results(run: Run, *asked: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("asked", ASKED, ids=" ".join)
-def test_forms_follow_their_schemas_and_say_the_same(asked: tuple[str, ...], run: Run) -> None:
+def test_forms_follow_their_schemas_and_agree(asked: tuple[str, ...], run: Run) -> None:
     sarif = json.loads(run(*asked, "--demo", "-o", "sarif").out)
     jsonschema.validate(sarif, json.loads((SCHEMAS / "sarif-2.1.0.schema.json").read_text()))
     junit = run(*asked, "--demo", "-o", "junit").out
@@ -69,7 +69,7 @@ def test_forms_follow_their_schemas_and_say_the_same(asked: tuple[str, ...], run
 
 
 @pytest.mark.parametrize(("command", "cause"), [("simulate", "Insufficient cpu"), ("explain", "needs 64 CPUs")])
-def test_a_finding_stands_at_its_manifest(command: str, cause: str, run: Run) -> None:
+def test_finding_is_located_at_its_manifest(command: str, cause: str, run: Run) -> None:
     outcome = run(command, "-f", "new.yaml", "--demo", "-o", "github")
     assert outcome.code == 1
     (line,) = outcome.out.splitlines()
@@ -77,7 +77,7 @@ def test_a_finding_stands_at_its_manifest(command: str, cause: str, run: Run) ->
     assert cause in line
 
 
-def test_nothing_is_found_where_all_fit(run: Run) -> None:
+def test_no_findings_if_all_pods_fit(run: Run) -> None:
     Path("new.yaml").write_text(SMALL)
     outcome = run("simulate", "-f", "new.yaml", "--demo", "-o", "github")
     assert (outcome.code, outcome.out) == (0, "")
@@ -85,13 +85,13 @@ def test_nothing_is_found_where_all_fit(run: Run) -> None:
     assert case.get("name") == "nothing found"
 
 
-def test_what_is_not_certain_is_said(run: Run) -> None:
+def test_uncertainty_is_reported(run: Run) -> None:
     Path("cluster.json").write_text(json.dumps(NODE))
     outcome = run("simulate", "-f", "cluster.json", "-f", "new.yaml", "-o", "github")
     assert "::warning title=undecided::" in outcome.out
 
 
-def test_a_drain_that_is_blocked(run: Run, write: Any) -> None:
+def test_blocked_drain_is_a_finding(run: Run, write: Any) -> None:
     other = {**NODE, "metadata": {"name": "n2"}}
     owner = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": True}]
     meta = {"namespace": "shop", "labels": {"app": "web"}, "ownerReferences": owner}
@@ -112,8 +112,8 @@ def test_a_drain_that_is_blocked(run: Run, write: Any) -> None:
 
 
 @pytest.mark.parametrize(("most", "code"), [("2", 1), ("3", 0)])
-def test_so_many_pods_may_wait(most: str, code: int, run: Run) -> None:
-    """Three of them fit nowhere."""
+def test_threshold_of_pending_pods(most: str, code: int, run: Run) -> None:
+    """Three pods fit nowhere."""
     assert run("simulate", "-f", "new.yaml", "--demo", "--max-new-pending", most).code == code
 
 
@@ -129,8 +129,8 @@ def test_so_many_pods_may_wait(most: str, code: int, run: Run) -> None:
         (("--fail-on", "never", "--max-evictions", "0"), 0),
     ],
 )
-def test_so_many_pods_may_be_evicted(options: tuple[str, ...], code: int, run: Run, write: Any) -> None:
-    """The new pod takes the place of one that holds all of the node and is worth less, and then has no node."""
+def test_threshold_of_evicted_pods(options: tuple[str, ...], code: int, run: Run, write: Any) -> None:
+    """The new pod preempts a pod of lower priority that fills the only node. The victim then has no node."""
     low = {"kind": "Pod", "metadata": {"name": "low", "namespace": "shop"}, "status": {"phase": "Running"}}
     requests = {"resources": {"requests": {"cpu": "2"}}}
     low["spec"] = {"nodeName": "n1", "priority": 0, "containers": [{"name": "c", **requests}]}
@@ -140,5 +140,5 @@ def test_so_many_pods_may_be_evicted(options: tuple[str, ...], code: int, run: R
     assert run("simulate", "-f", file, "-f", "new.yaml", *options).code == code
 
 
-def test_answers_about_no_placement_have_no_findings(run: Run) -> None:
+def test_answers_without_placements_have_no_findings(run: Run) -> None:
     assert run("capacity", "-f", "new.yaml", "--demo", "-o", "sarif").code == 2

@@ -50,7 +50,7 @@ def test_help_imports_nothing_heavy() -> None:
     assert not set(out.splitlines()[-1].split()) & set(HEAVY)
 
 
-def test_that_nothing_is_pending_is_said_without_rich_or_what_explains_a_pod() -> None:
+def test_empty_answer_imports_neither_rich_nor_the_explanation() -> None:
     program = "import sys; from kschedctl.cli.main import main; main(['explain', '--demo']); print(*sys.modules)"
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert out.startswith("Nothing is pending in namespace default\n")
@@ -67,7 +67,7 @@ def test_a_pod_is_explained_with_fewer_than_300_of_our_modules(write: Write) -> 
     assert 100 < len(modules) < 300
 
 
-def test_program_is_named_as_it_was_called(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_name_is_the_called_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kubectl-ksched", "explain"])
     assert get_program_name() == "kubectl ksched"
     monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kschedctl"])
@@ -83,7 +83,7 @@ def test_demo_shows_what_is_pending_and_three_commands(run: Run) -> None:
         assert run(*command.split()).code in (0, 1)
 
 
-def test_the_demo_cluster_is_that_of_the_yaml() -> None:
+def test_demo_cluster_equals_its_yaml_source() -> None:
     (file,) = demo.list_files()
     assert file.read_text() == as_json(), "run python tests/demo_cluster.py"
 
@@ -106,7 +106,7 @@ def on_terminal(command: list[str], environment: dict[str, str]) -> bytes:
     return out
 
 
-def test_a_terminal_says_how_wide_it_is() -> None:
+def test_width_of_a_terminal_is_used() -> None:
     command = [sys.executable, "-m", "kschedctl", "demo", "--color", "never"]
     lines = on_terminal(command, dict(os.environ) | {"COLUMNS": ""}).decode().split("\r\n")
     assert 60 < max(len(line) for line in lines if "kschedctl explain" not in line) <= 70
@@ -139,7 +139,7 @@ def without_commands(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("columns", [40, 80, 160])
-def test_tables_fit_the_width_and_lose_nothing(
+def test_tables_fit_the_width_and_are_complete(
     run: Run, write: Write, monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
     names = [f"ip-10-0-{i}-7.eu-west-1.compute.internal" for i in range(3)]
@@ -162,14 +162,14 @@ def test_wide_output_in_a_pipe_keeps_each_node_in_one_line(run: Run, write: Writ
     assert any("n1 " in line and "k" * 200 in line and "NodeResourcesFit" in line for line in lines)
 
 
-def test_every_command_has_a_place_of_its_own_in_the_help(run: Run) -> None:
+def test_every_command_has_its_own_place_in_the_help(run: Run) -> None:
     places = [(command.heading, command.place) for command in COMMANDS.values()]
     assert len(places) == len(set(places))
     shown = re.findall(r"^  ([a-z][a-z-]+)  ", run("--help").out, re.MULTILINE)
     assert sorted(shown) == sorted(COMMANDS)
 
 
-def test_options_stand_under_what_they_are_about(run: Run) -> None:
+def test_options_are_grouped_by_subject(run: Run) -> None:
     text = run("explain", "--help-all").out
     sections = sections_of(text)
     assert [title for title, _ in sections][:4] == ["Arguments", "Options", "Cluster and scheduler", "Pods"]
@@ -203,7 +203,7 @@ def subcommands(name: str) -> dict[tuple[str, ...], Any]:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_rare_options_are_in_the_whole_help_alone(run: Run, name: str) -> None:
+def test_rare_options_are_only_in_the_full_help(run: Run, name: str) -> None:
     for words, command in subcommands(name).items():
         options = [p for p in command.params if p.param_type_name == "option" and not p.hidden]
         every = {next(option for option in p.opts if option.startswith("--")) for p in options} | {"--help"}
@@ -216,7 +216,7 @@ def test_rare_options_are_in_the_whole_help_alone(run: Run, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_tab_knows_rare_options(name: str) -> None:
+def test_completion_includes_rare_options(name: str) -> None:
     for words, command in subcommands(name).items():
         options = {o for p in command.params if p.param_type_name == "option" and not p.hidden for o in p.opts}
         assert {word for word, _ in find_completions([*words, "--"]).words} == {

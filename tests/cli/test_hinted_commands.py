@@ -75,12 +75,12 @@ def _text(node_: ast.AST) -> str:
     return node_.value if isinstance(node_, ast.Constant) and isinstance(node_.value, str) else ""
 
 
-def test_texts_that_name_commands_are_known() -> None:
+def test_texts_that_mention_commands_are_listed_here() -> None:
     assert set(texts()) == HINTS.keys()
 
 
 @pytest.mark.parametrize("text", HINTS)
-def test_commands_that_errors_name_run(text: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mentioned_commands_run(text: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     question, commands = HINTS[text]
     if question:
         outcome = run(*question)

@@ -41,16 +41,16 @@ def policy(rule: Json, *actions: str, **constraints: Any) -> list[Json]:
 @pytest.mark.parametrize(
     ("hooks", "said"),
     [
-        (webhook(EVERY), "AdmissionWebhooks are not asked: h"),
-        (webhook(PODS, "MutatingWebhookConfiguration"), "AdmissionWebhooks are not asked: h"),
-        (webhook(DEPLOYMENTS), "AdmissionWebhooks are not asked: h"),
-        (webhook(PODS, objectSelector={"matchLabels": {"app": "web"}}), "AdmissionWebhooks are not asked: h"),
+        (webhook(EVERY), "admission webhooks are not called: h"),
+        (webhook(PODS, "MutatingWebhookConfiguration"), "admission webhooks are not called: h"),
+        (webhook(DEPLOYMENTS), "admission webhooks are not called: h"),
+        (webhook(PODS, objectSelector={"matchLabels": {"app": "web"}}), "admission webhooks are not called: h"),
         (webhook(PODS, objectSelector={"matchLabels": {"app": "other"}}), ""),
         (webhook(PODS, namespaceSelector=NOT), ""),
         (webhook({**PODS, "operations": ["UPDATE"]}), ""),
         (webhook({**PODS, "resources": ["pods/status"]}), ""),
         (webhook({**PODS, "scope": "Cluster"}), ""),
-        (policy(PODS, "Deny"), "AdmissionPolicies are not asked: h"),
+        (policy(PODS, "Deny"), "admission policies are not called: h"),
         (policy(PODS, "Warn", "Audit"), ""),
         (policy(EVERY, "Deny", excludeResourceRules=[PODS, DEPLOYMENTS, {**DEPLOYMENTS, "resources": ["*"]}]), ""),
         (policy(PODS, "Deny")[:1], ""),
@@ -60,17 +60,17 @@ def policy(rule: Json, *actions: str, **constraints: Any) -> list[Json]:
         *("subresource", "cluster scope", "policy", "warns alone", "excluded", "not bound"),
     ],
 )
-def test_those_that_match_leave_it_open(run: Run, write: Write, hooks: list[Json], said: str) -> None:
+def test_matching_hooks_make_the_answer_uncertain(run: Run, write: Write, hooks: list[Json], said: str) -> None:
     cluster, manifest = write(node("n1"), SHOP, *hooks), write(WEB, name="web.json")
     for command in ("explain", "simulate"):
         found = run(command, "-f", manifest, "-f", cluster)
         assert found.code == (5 if said else 0)
         assert said in " ".join(found.out.split())
-        assert bool(said) == ("are not asked" in found.out)
+        assert bool(said) == ("are not called" in found.out)
 
 
-def test_who_was_created_passed_them(run: Run, write: Write) -> None:
-    """A drain makes pods again that are as they were."""
+def test_recreated_pods_are_assumed_to_pass_the_hooks(run: Run, write: Write) -> None:
+    """A drain recreates pods unchanged."""
     running = pod("web-5d-x", namespace="shop", uid="u", nodeName="n1")
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d", "controller": True, "uid": "r"}
     running["metadata"] |= {"creationTimestamp": "2026-01-01T00:00:00Z", "ownerReferences": [owner]}
@@ -78,8 +78,8 @@ def test_who_was_created_passed_them(run: Run, write: Write) -> None:
     assert run("drain", "n1", "-f", cluster).code == 0
 
 
-def test_a_pod_that_fits_nowhere_has_its_hooks_named(run: Run, write: Write) -> None:
-    """That it does not fit is decided all the same, as of a pod that is there no hook is named."""
+def test_hooks_of_a_new_pod_that_fits_nowhere_are_named(run: Run, write: Write) -> None:
+    """The verdict is certain all the same. For an existing pod, no hook is named."""
     hooks = [*webhook(PODS, "MutatingWebhookConfiguration"), *policy(PODS, "Deny")]
     large = pod("large", namespace="shop")
     large["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "99"}}
@@ -87,6 +87,6 @@ def test_a_pod_that_fits_nowhere_has_its_hooks_named(run: Run, write: Write) -> 
     found = run("explain", "shop/large", "-f", manifest, "-f", cluster)
     assert found.code == 1
     words = " ".join(found.out.split())
-    assert "AdmissionWebhooks and AdmissionPolicies are not asked: h" in words
+    assert "admission webhooks and admission policies are not called: h" in words
     large["metadata"] |= {"uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
-    assert "are not asked" not in run("explain", "shop/large", "-f", write(large, node("n1"), SHOP, *hooks)).out
+    assert "are not called" not in run("explain", "shop/large", "-f", write(large, node("n1"), SHOP, *hooks)).out

@@ -70,7 +70,7 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_each_command_says_what_is_ignored(command: tuple[str, ...], cluster: str, manifest: str, run: Run) -> None:
+def test_each_command_names_ignored_fields(command: tuple[str, ...], cluster: str, manifest: str, run: Run) -> None:
     words = [manifest if word == "MANIFEST" else word for word in command]
     asked = [*words, "-f", cluster]
     shown, data = (run(*asked, "--kube-version", "1.31", *more) for more in ((), ("-o", "json")))
@@ -79,7 +79,7 @@ def test_each_command_says_what_is_ignored(command: tuple[str, ...], cluster: st
 
 
 @pytest.mark.parametrize("command", COMMANDS[:-1], ids=" ".join)
-def test_nothing_is_said_of_a_version_that_reads_all(
+def test_nothing_is_reported_if_the_version_reads_all_fields(
     command: tuple[str, ...], cluster: str, manifest: str, run: Run
 ) -> None:
     words = [manifest if word == "MANIFEST" else word for word in command]

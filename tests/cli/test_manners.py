@@ -36,7 +36,7 @@ def test_version_of_a_snapshot(run: Run, write: Write, tmp_path: Path) -> None:
     assert document["cluster"] == {"source": saved, "serverVersion": "", "kubeVersion": "1.34"}
 
 
-def test_a_kubeconfig_that_is_not_there_is_named(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_error_names_a_missing_kubeconfig(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     nobody(monkeypatch, tmp_path)
     monkeypatch.setenv("KUBECONFIG", "/nope/config")
     code, _, err = run("explain", "-A")
@@ -50,7 +50,7 @@ def test_ways_to_name_a_node(run: Run, write: Write, words: list[str]) -> None:
     assert found["nodes"] == ["n1"]
 
 
-def test_scenarios_take_the_same_names_of_nodes(run: Run, write: Write, tmp_path: Path) -> None:
+def test_scenarios_accept_the_same_node_names(run: Run, write: Write, tmp_path: Path) -> None:
     scenario = tmp_path / "s.yaml"
     scenario.write_text("steps: [{addNodes: {like: node/n1, count: 1}}, {cordon: {nodes: [node/n1]}}]")
     code, _, err = run("whatif", str(scenario), "-f", write(node("n1"), pod("web")), "--assume-complete")
@@ -86,7 +86,7 @@ profiles:
 """
 
 
-def test_all_that_kube_scheduler_refuses_is_told_at_its_line(run: Run, tmp_path: Path) -> None:
+def test_each_configuration_error_is_located_at_its_line(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "c.yaml"
     file.write_text(FAULTS)
     code, out, _ = run("config", "check", str(file), "-o", "json")
@@ -104,7 +104,7 @@ def test_all_that_kube_scheduler_refuses_is_told_at_its_line(run: Run, tmp_path:
     }
 
 
-def test_every_profile_that_does_not_start_is_told(run: Run, tmp_path: Path) -> None:
+def test_every_invalid_profile_is_reported(run: Run, tmp_path: Path) -> None:
     twice = "{plugins: {filter: {enabled: [{name: NodeName}, {name: NodeName}]}}, schedulerName: %s}"
     file = tmp_path / "c.yaml"
     head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
@@ -113,34 +113,34 @@ def test_every_profile_that_does_not_start_is_told(run: Run, tmp_path: Path) -> 
     assert [finding["line"] for finding in findings] == [4, 6]
 
 
-def test_check_asks_for_its_file(run: Run) -> None:
-    """Not as if "check" were no action."""
+def test_check_without_a_file_says_so(run: Run) -> None:
+    """The message must not say that "check" is an unknown action."""
     assert run("config", "check").err.startswith("error: check needs a FILE")
     assert run("config", "chekc").err.startswith('error: unknown action "chekc"')
 
 
-def test_view_is_of_one_configuration(run: Run, tmp_path: Path) -> None:
+def test_view_accepts_only_one_configuration(run: Run, tmp_path: Path) -> None:
     for arguments in (["check", "c.yaml", "--live"], ["view", "c.yaml", "--live"], ["check", "--live"]):
         assert run("config", *arguments).code == 2
 
 
 @pytest.mark.parametrize("command", ["explain", "remedies", "wakes"])
-def test_a_namespace_that_is_not_there_is_named(command: str, run: Run, write: Write) -> None:
-    """Only where namespaces were read: else nobody knows."""
+def test_missing_namespace_is_named(command: str, run: Run, write: Write) -> None:
+    """It can be known to be missing only if namespaces were read."""
     code, out, err = run(command, "-n", "shp", "--demo")
     assert (code, out, err) == (2, "", 'error: namespace "shp" not found (did you mean shop?)\n')
     assert run(command, "-n", "default", "--demo").code == 0
     assert run(command, "-n", "shp", "-f", write(node("n1"), pod("a", uid="a"), whole=False)).code != 2
 
 
-def test_a_service_is_no_pod_but_has_some(run: Run) -> None:
+def test_explain_service_points_to_its_pods(run: Run) -> None:
     code, _, err = run("explain", "svc/web", "-n", "shop", "--demo")
     assert (code, err) == (2, 'error: "svc/web" is a Service, not a pod (its pending pods: -n shop -l app=web)\n')
     assert run("explain", "-n", "shop", "-l", "app=web", "--demo").code in (0, 1)
     assert "deploy/NAME" in run("remedies", "services", "nope", "--demo").err
 
 
-def test_a_kustomization_among_the_files_is_told(run: Run, tmp_path: Path) -> None:
+def test_kustomization_among_the_files_is_reported(run: Run, tmp_path: Path) -> None:
     (tmp_path / "kustomization.yaml").write_text(
         "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [pod.json]\nnamePrefix: prod-\n"
     )
@@ -150,7 +150,7 @@ def test_a_kustomization_among_the_files_is_told(run: Run, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("text", "told"), [("List\nitems: []", ""), ("ConfigMap", ", only ConfigMap")])
-def test_files_without_anything_to_explain(text: str, told: str, run: Run, tmp_path: Path) -> None:
+def test_files_without_pods_or_workloads(text: str, told: str, run: Run, tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text(f"apiVersion: v1\nkind: {text}\n")
     code, _, err = run("explain", "-f", str(tmp_path / "x.yaml"), "--demo")
     assert (code, err.endswith(f"nothing that creates pods{told}\n")) == (2, True), err

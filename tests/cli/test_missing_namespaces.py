@@ -27,7 +27,7 @@ def cluster(write: Write) -> str:
 
 
 @pytest.mark.parametrize("command", ["explain", "simulate", "remedies", "capacity", "make-room"])
-def test_a_missing_namespace_is_taken_for_created_unless_declined(
+def test_missing_namespace_is_assumed_to_be_created_unless_declined(
     run: Run, write: Write, cluster: str, command: str
 ) -> None:
     chart = write(deployment("web", "1"), name="chart.json")
@@ -39,8 +39,8 @@ def test_a_missing_namespace_is_taken_for_created_unless_declined(
     assert NOT_FOUND in " ".join((declined.out + declined.err).split())
 
 
-def test_remedies_are_about_all_workloads_in_the_files(run: Run, write: Write, cluster: str) -> None:
-    """6 CPUs do not fit a node of 4, and 1 CPU does."""
+def test_remedies_cover_all_workloads_in_the_files(run: Run, write: Write, cluster: str) -> None:
+    """The node has 4 CPUs, so a pod of 6 CPUs does not fit, and a pod of 1 CPU does."""
     chart = write(deployment("web", "6"), deployment("api", "1"), name="chart.json")
     outcome = run("remedies", "-f", cluster, "-f", chart)
     assert outcome.code == 1
@@ -49,7 +49,7 @@ def test_remedies_are_about_all_workloads_in_the_files(run: Run, write: Write, c
     assert "namespace default" not in outcome.out
 
 
-def test_a_missing_storage_class_comes_before_the_schedulers_message(run: Run, write: Write, cluster: str) -> None:
+def test_missing_storage_class_is_named_before_the_schedulers_message(run: Run, write: Write, cluster: str) -> None:
     claim = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",

@@ -39,7 +39,7 @@ def config(tmp_path: Path) -> str:
     ],
     ids=" ".join,
 )
-def test_every_command_names_them(
+def test_every_command_names_plugins_that_are_not_replayed(
     run: Run, write: Write, config: str, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     scenario = tmp_path / "scenario.yaml"
@@ -55,7 +55,7 @@ def test_every_command_names_them(
     assert {"plugin NetworkOverhead", "plugin Waiting"} <= set(json.loads(out)["notReplayed"])
 
 
-def test_a_broken_registered_plugin_is_one_line(
+def test_error_of_a_registered_plugin_is_one_line(
     run: Run, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = tmp_path / "gang-1.0.dist-info"

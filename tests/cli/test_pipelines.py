@@ -91,7 +91,7 @@ def test_the_action_annotates_and_comments(folder: Path) -> None:
     assert "\n1 Pod fits, 1 does not: Pod shop/large\n" in posted[6]
 
 
-def test_the_comment_that_is_there_is_updated(folder: Path) -> None:
+def test_existing_comment_is_updated(folder: Path) -> None:
     done = run_action(folder, "deploy", THERE="42")
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     _, patched = calls(folder)
@@ -99,14 +99,12 @@ def test_the_comment_that_is_there_is_updated(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("more", [{"COMMENT": "false"}, {"PULL_REQUEST": ""}])
-def test_nothing_is_written_where_it_is_not_wanted_or_there_is_no_pull_request(
-    folder: Path, more: dict[str, str]
-) -> None:
+def test_no_comment_without_the_option_or_a_pull_request(folder: Path, more: dict[str, str]) -> None:
     assert run_action(folder, "deploy", **more).returncode == 0
     assert calls(folder) == []
 
 
-def test_what_cannot_be_read_fails_without_a_comment(folder: Path) -> None:
+def test_unreadable_input_fails_without_a_comment(folder: Path) -> None:
     assert run_action(folder, "none.yaml").returncode == 2
     assert calls(folder) == []
 
@@ -153,7 +151,7 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_version_is_set_by_one_command(checkout: Path) -> None:
+def test_one_command_sets_the_version(checkout: Path) -> None:
     before = (checkout / "CHANGELOG.md").read_text()
     done = subprocess.run([checkout / ".ci/version", "9.8.7"], capture_output=True, text=True, check=True)
     assert done.stdout == "9.8.7: look at git diff, then commit and tag v9.8.7\n"
@@ -165,7 +163,7 @@ def test_a_version_is_set_by_one_command(checkout: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["", "1", "1.2", "v1.2.3", "1.2.3; rm -r x"])
-def test_what_is_no_version_changes_nothing(version: str, checkout: Path) -> None:
+def test_invalid_version_changes_nothing(version: str, checkout: Path) -> None:
     before = (checkout / "CHANGELOG.md").read_text()
     assert subprocess.run([checkout / ".ci/version", version], capture_output=True, check=False).returncode != 0
     assert (checkout / "CHANGELOG.md").read_text() == before
@@ -179,7 +177,7 @@ def test_the_package_has_the_version_of_the_program() -> None:
     assert found["version"] == VERSION
 
 
-def test_krew_gets_a_manifest_of_what_was_built(tmp_path: Path) -> None:
+def test_krew_manifest_describes_the_built_archives(tmp_path: Path) -> None:
     sums = {}
     for platform in ("linux-amd64", "darwin-arm64"):
         archive = tmp_path / f"kschedctl-{VERSION}-{platform}.tar.gz"
@@ -200,13 +198,13 @@ def test_krew_gets_a_manifest_of_what_was_built(tmp_path: Path) -> None:
     assert not sums
 
 
-def test_krew_needs_something_that_was_built(tmp_path: Path) -> None:
+def test_krew_manifest_needs_a_built_archive(tmp_path: Path) -> None:
     done = subprocess.run([CI / "krew", tmp_path, "https://e.com"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, f"no archive of version {VERSION} in {tmp_path}\n")
 
 
-def test_a_wheel_says_what_it_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its hook, without the builder that calls it."""
+def test_wheel_contains_a_bill_of_materials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test runs the build hook without its builder."""
     for name in ("hatchling", "hatchling.builders", "hatchling.builders.hooks", "hatchling.builders.hooks.plugin"):
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
     interface: Any = ModuleType("hatchling.builders.hooks.plugin.interface")
@@ -225,8 +223,8 @@ def test_a_wheel_says_what_it_is_made_of(monkeypatch: pytest.MonkeyPatch) -> Non
     assert {*document["dependencies"][0]["dependsOn"]} == {component["bom-ref"] for component in document["components"]}
 
 
-def test_nothing_publishes_by_itself() -> None:
-    """Whatever uploads needs somebody who started it and said so."""
+def test_every_upload_is_started_by_hand() -> None:
+    """Each job that uploads must be started and confirmed by a person."""
     workflow = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())
     for name, job in workflow["jobs"].items():
         publishes = any("publish" in str(step.get("uses")) or "docker push" in str(step) for step in job["steps"])

@@ -63,7 +63,7 @@ def pictured(asked: Callable[[str], list[str]]) -> Callable[[str], Answer]:
 
 
 @EACH
-def test_the_plots_of_a_command_are_a_picture(pictured: Callable[[str], Answer], name: str) -> None:
+def test_plots_are_written_as_a_picture(pictured: Callable[[str], Answer], name: str) -> None:
     out = str(pictured(name).render())
     root = ElementTree.fromstring(out)
     assert root.tag == f"{SVG}svg"
@@ -72,7 +72,7 @@ def test_the_plots_of_a_command_are_a_picture(pictured: Callable[[str], Answer],
 
 
 @pytest.mark.parametrize("name", ["explain", "simulate", "capacity", "drain", "failures", "whatif"])
-def test_a_picture_says_that_the_answer_could_be_another(
+def test_picture_says_that_the_answer_is_uncertain(
     run: Run, pictured: Callable[[str], Answer], tmp_path: Path, name: str
 ) -> None:
     config = tmp_path / "config.yaml"
@@ -89,7 +89,7 @@ def test_a_picture_says_that_the_answer_could_be_another(
     assert "Not certain" not in str(pictured(name).render())
 
 
-def test_a_png_goes_through_a_pipe_as_it_is() -> None:
+def test_png_is_written_to_a_pipe_unchanged() -> None:
     pytest.importorskip("matplotlib")
     command = [sys.executable, "-m", "kschedctl", *PLOTTED["drain"], "-o", "png"]
     done = subprocess.run(command, capture_output=True, check=False)
@@ -97,7 +97,7 @@ def test_a_png_goes_through_a_pipe_as_it_is() -> None:
 
 
 @EACH
-def test_plots_stand_beneath_the_tables_in_80_columns(
+def test_plots_are_shown_below_the_tables_in_80_columns(
     run: Run,
     asked: Callable[[str], list[str]],
     pictured: Callable[[str], Answer],
@@ -114,13 +114,13 @@ def test_plots_stand_beneath_the_tables_in_80_columns(
     assert "\x1b" not in "".join(plotted)
 
 
-def test_colours_are_for_those_who_want_them(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colours_depend_on_the_color_option(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     coloured = run(*PLOTTED["failures"], "--plot", "--color", "always").out
     assert re.search("\x1b\\[36m█+\x1b\\[0m", coloured)
     assert re.sub("\x1b\\[[0-9;]*m", "", coloured) == run(*PLOTTED["failures"], "--plot").out
 
 
-def test_what_knows_ascii_alone_gets_the_plots_in_it() -> None:
+def test_plots_are_ascii_if_the_encoding_is() -> None:
     command = [sys.executable, "-m", "kschedctl", *PLOTTED["races"], "--plot"]
     done = subprocess.run(command, capture_output=True, env={"PYTHONIOENCODING": "ascii"}, text=True, check=False)
     plot = done.stdout.partition("% of pods:")[2].partition("Simulated")[0]
@@ -130,7 +130,7 @@ def test_what_knows_ascii_alone_gets_the_plots_in_it() -> None:
 
 @pytest.mark.parametrize("form", ["svg", "png"])
 @pytest.mark.parametrize("name", sorted({*COMMANDS} - {*PLOTTED, "sampling"}))
-def test_other_commands_have_none(run: Run, name: str, form: str) -> None:
+def test_commands_without_plots_do_not_offer_them(run: Run, name: str, form: str) -> None:
     code, out, err = run(
         *{"snapshot": ("snapshot", "show", "x"), "config": ("config", "view")}.get(name, (name,)), "-o", form
     )
@@ -150,7 +150,7 @@ def test_an_answer_without_plots_says_so(run: Run) -> None:
     assert run("sampling", "--demo", "--plot", "-q") == (plain.code, plain.out, "")
 
 
-def test_wrong_usage_is_told_before_anything_is_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_usage_errors_are_reported_before_reading(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*options: str) -> str:
         code, out, err = run("drain", "n1", "--snapshot", "/nowhere.ksnap", *options)
         assert (code, out, err.count("\n")) == (2, "", 1)
@@ -164,14 +164,14 @@ def test_wrong_usage_is_told_before_anything_is_read(run: Run, monkeypatch: pyte
     assert "--plot needs plotext, which is not installed (pip install 'kschedctl[plots]')" in refused("--plot")
 
 
-def test_a_terminal_is_not_given_a_png(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_png_is_not_written_to_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     assert main([*PLOTTED["drain"], "-o", "png"]) == 2
     assert capsys.readouterr() == ("", "error: -o png cannot be shown in a terminal (write it to a file: > plot.png)\n")
 
 
-def test_a_picture_is_not_watched(run: Run) -> None:
+def test_pictures_cannot_be_watched(run: Run) -> None:
     pytest.importorskip("matplotlib")
     code, out, err = run("explain", "web", "--watch", "-o", "svg")
     assert (code, out, err) == (2, "", "error: --watch: -o svg shows a single moment and cannot be updated\n")

@@ -9,8 +9,10 @@ import pytest
 from kschedctl.cli import progress
 
 
-def test_a_bar_leaves_stdout_as_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """An answer asks it for its width and whether it is a terminal while bars are shown."""
+def test_progress_bar_does_not_touch_stdout(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """While bars are shown, an answer asks stdout for its width and whether it is a terminal."""
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setattr(progress, "PATIENCE_SECONDS", -1.0)
     monkeypatch.setattr(progress, "STEP_SECONDS", -1.0)
@@ -22,8 +24,8 @@ def test_a_bar_leaves_stdout_as_it_is(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert "Simulating" in capsys.readouterr().err
 
 
-def test_later_bars_appear_at_once_and_replace_bars_with_their_title(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first bar waits until the work has taken long; the user waits already when the second computation begins."""
+def test_later_bars_appear_at_once_and_replace_bars_of_the_same_title(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first bar appears only after some time. When the second computation begins, the user has waited already."""
     monkeypatch.setattr(progress, "STEP_SECONDS", -1.0)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     with progress.show_progress() as shown:

@@ -67,7 +67,7 @@ CASES: dict[str, tuple[Json, str]] = {
 
 @pytest.mark.parametrize("command", ["explain", "simulate", "capacity"])
 @pytest.mark.parametrize(("spec", "said"), CASES.values(), ids=CASES)
-def test_a_pod_is_refused_in_the_words_of_the_api_server(
+def test_pod_is_denied_in_the_words_of_the_api_server(
     run: Run, write: Write, command: str, spec: Json, said: str
 ) -> None:
     path = write(pod("web", **spec), name="pod.json")
@@ -77,7 +77,7 @@ def test_a_pod_is_refused_in_the_words_of_the_api_server(
 
 
 @pytest.mark.parametrize(("spec", "said"), CASES.values(), ids=CASES)
-def test_a_template_is_refused_by_the_name_of_its_workload(run: Run, write: Write, spec: Json, said: str) -> None:
+def test_denied_template_is_named_by_its_workload(run: Run, write: Write, spec: Json, said: str) -> None:
     template = {"metadata": {"labels": {"app": "web"}}, "spec": pod("web", **spec)["spec"]}
     inner = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
     workload = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": inner}
@@ -89,7 +89,9 @@ def test_a_template_is_refused_by_the_name_of_its_workload(run: Run, write: Writ
 
 
 @pytest.mark.parametrize(("spec", "said"), CASES.values(), ids=CASES)
-def test_a_scenario_that_applies_it_is_refused(run: Run, write: Write, tmp_path: Path, spec: Json, said: str) -> None:
+def test_scenario_with_a_denied_manifest_is_an_error(
+    run: Run, write: Write, tmp_path: Path, spec: Json, said: str
+) -> None:
     scenario = tmp_path / "scenario.json"
     steps = [{"apply": {"manifests": [pod("web", **spec)]}}]
     scenario.write_text(json.dumps({"apiVersion": "kschedctl.dev/v1", "kind": "Scenario", "steps": steps}))
@@ -99,7 +101,7 @@ def test_a_scenario_that_applies_it_is_refused(run: Run, write: Write, tmp_path:
     assert found.err.splitlines()[0] == f'error: {where}: The Pod "web" is invalid: {said}'
 
 
-def test_every_fault_of_every_manifest_is_told_at_its_line(run: Run, write: Write, tmp_path: Path) -> None:
+def test_every_fault_is_located_at_its_line(run: Run, write: Write, tmp_path: Path) -> None:
     path = tmp_path / "pods.yaml"
     path.write_text(
         """\
@@ -171,8 +173,8 @@ DECLINED = "--assume-namespaces=false"
     ids=["namespace", "class", "overhead", "other overhead", "other nodes"],
 )
 @pytest.mark.parametrize("command", ["explain", "simulate"])
-def test_what_admission_refuses(run: Run, write: Write, command: str, manifest: Json, said: str) -> None:
-    """The same words, and the same exit code, of whatever asks about the pod."""
+def test_denials_by_admission(run: Run, write: Write, command: str, manifest: Json, said: str) -> None:
+    """All commands that ask about the pod have the same text and the same exit code."""
     path = write(manifest, name="pod.json")
     found = run(command, "-f", write(*WORLD), "-f", path, DECLINED)
     assert (found.code, found.err) == (1, "")
@@ -190,8 +192,8 @@ def test_what_admission_refuses(run: Run, write: Write, command: str, manifest: 
         )
 
 
-def test_what_is_not_known_to_be_missing_is_not_refused(run: Run, write: Write, tmp_path: Path) -> None:
-    """Namespaces and classes were not among the files, but for one namespace that is applied."""
+def test_objects_that_may_exist_are_not_reported_missing(run: Run, write: Write, tmp_path: Path) -> None:
+    """The files contain no namespaces or classes except for one namespace that is applied."""
     shop = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
     wanted = pod("web", namespace="lab", runtimeClassName="gvisor")
     path = tmp_path / "apply.yaml"
@@ -200,21 +202,21 @@ def test_what_is_not_known_to_be_missing_is_not_refused(run: Run, write: Write, 
     assert "not found" not in found.err
 
 
-def test_a_namespace_that_is_applied_too_is_there(run: Run, write: Write) -> None:
+def test_applied_namespace_exists(run: Run, write: Write) -> None:
     shop = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
     found = run("simulate", "-f", write(*WORLD), "-f", write(shop, pod("web", namespace="shop"), name="pod.json"))
     assert found.code == 0
 
 
-def test_pods_of_a_cluster_are_taken_as_they_are(run: Run, write: Write) -> None:
-    """One with a UID, and one that is bound."""
+def test_pods_of_a_cluster_are_not_validated(run: Run, write: Write) -> None:
+    """One pod has a UID, and the other one is bound."""
     wrong = {"tolerations": [{"key": "a", "operator": "Equals"}]}
     path = write(pod("a", uid="1", **wrong), pod("b", nodeName="n1", **wrong), pod("c"), name="pods.json")
     assert run("simulate", "-f", write(*WORLD), "-f", path).code == 0
 
 
-def test_a_template_that_passes_while_its_pods_would_not(run: Run, write: Write) -> None:
-    """A label key in the selector too is refused when a pod is created, as white space around an image is."""
+def test_template_whose_pods_would_be_denied(run: Run, write: Write) -> None:
+    """The API server rejects white space around an image only when it creates the pods."""
     template = {"metadata": {"labels": {"app": "web"}}, "spec": pod("web")["spec"]}
     template["spec"]["containers"][0]["image"] = " web"
     inner = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
@@ -227,7 +229,7 @@ def test_a_template_that_passes_while_its_pods_would_not(run: Run, write: Write)
     assert found.err.endswith(f"items[0]: {said}\n")
 
 
-def test_the_gate_of_comparisons_lets_them_pass(run: Run, write: Write) -> None:
+def test_comparison_operators_need_their_feature_gate(run: Run, write: Write) -> None:
     wanted = pod("web", tolerations=[{"key": "a", "operator": "Gt", "value": "1"}])
     arguments = ("simulate", "-f", write(*WORLD), "-f", write(wanted, name="pod.json"))
     assert run(*arguments).code == 2
@@ -235,7 +237,7 @@ def test_the_gate_of_comparisons_lets_them_pass(run: Run, write: Write) -> None:
 
 
 @pytest.mark.parametrize("command", ["simulate", "capacity", "explain"])
-def test_what_files_add_to_a_cluster_is_validated_too(run: Run, tmp_path: Path, command: str) -> None:
+def test_manifests_added_to_a_cluster_are_validated(run: Run, tmp_path: Path, command: str) -> None:
     path = tmp_path / "budget.yaml"
     path.write_text(
         """\
@@ -279,10 +281,10 @@ AROUND = {
 
 @pytest.mark.parametrize("command", ["simulate", "capacity", "explain"])
 @pytest.mark.parametrize(("manifest", "said"), AROUND.values(), ids=AROUND)
-def test_in_files_with_nodes_too_unless_an_api_server_gave_it(
+def test_manifests_among_nodes_are_validated_unless_from_a_server(
     run: Run, write: Write, command: str, manifest: Json, said: str
 ) -> None:
-    """In the same file, and in another."""
+    """The manifests are in the file with the nodes, and in another file."""
     wrong = {**manifest, "metadata": {"name": "x"}}
     asked = write(pod("web"), name="pod.json")
     for files in ((write(*WORLD, wrong),), (write(*WORLD, name="w.json"), "-f", write(wrong, name="x.json"))):
@@ -294,7 +296,7 @@ def test_in_files_with_nodes_too_unless_an_api_server_gave_it(
     assert run(command, "-f", write(*WORLD, stored), "-f", asked).code == 0
 
 
-def test_a_budget_that_a_scenario_applies_is_refused(run: Run, write: Write, tmp_path: Path) -> None:
+def test_invalid_budget_in_a_scenario_is_an_error(run: Run, write: Write, tmp_path: Path) -> None:
     scenario = tmp_path / "scenario.json"
     steps = [{"apply": {"manifests": [{**AROUND["budget"][0], "metadata": {"name": "x"}}]}}]
     scenario.write_text(json.dumps({"apiVersion": "kschedctl.dev/v1", "kind": "Scenario", "steps": steps}))
@@ -304,8 +306,8 @@ def test_a_budget_that_a_scenario_applies_is_refused(run: Run, write: Write, tmp
     assert found.err.startswith(f'error: {where}: The PodDisruptionBudget "x" is invalid: spec: Invalid value')
 
 
-def test_what_is_refused_is_decided_by_files_alone(run: Run, write: Write) -> None:
-    """Which nodes and pods there are besides does not matter to who is not created."""
+def test_denials_are_certain_without_the_cluster(run: Run, write: Write) -> None:
+    """Unread nodes and pods do not matter for a pod that is not created."""
     full = {"hard": {"pods": "1"}, "used": {"pods": "1"}}
     metadata = {"name": "q", "namespace": "default"}
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {}, "status": full}
@@ -332,10 +334,13 @@ SOME = FULL | {"status": {"hard": {"pods": "3"}, "used": {"pods": "1"}}}
         (("--max", "3"), 1, "The next one is not created: exceeded quota: q, requested: pods=1, used: pods=3"),
     ],
 )
-def test_capacity_is_certain_where_admission_is(
+def test_capacity_is_certain_if_admission_decides(
     run: Run, tmp_path: Path, options: tuple[str, ...], code: int, said: str
 ) -> None:
-    """Files do not tell of all nodes and pods: whether two more fit is open, that no third is created is not."""
+    """The files may lack nodes and pods, so it is open if two more pods fit.
+
+    It is certain that no third is created.
+    """
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
     node["status"] = {"allocatable": {"cpu": "4", "memory": "4Gi", "pods": "9"}}  # type: ignore[assignment]
     for name, document in (("node.json", node), ("quota.json", SOME), ("pod.json", pod("web"))):
@@ -345,7 +350,7 @@ def test_capacity_is_certain_where_admission_is(
     assert said in " ".join(found.out.split())
 
 
-def test_of_several_pods_those_that_are_not_created_come_first(run: Run, write: Write) -> None:
+def test_denied_pods_come_first(run: Run, write: Write) -> None:
     full = FULL | {"status": {"hard": {"pods": "1"}, "used": {"pods": "1"}}}
     found = run("wakes", "-f", write(*WORLD, full), "-f", write(pod("web"), pod("db"), name="pods.json"))
     assert found.code == 1

@@ -157,7 +157,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Reports:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_names_are_text_and_nothing_stands_in_the_way(name: str, report: Reports, opened_file: Opens) -> None:
+def test_names_are_readable_text(name: str, report: Reports, opened_file: Opens) -> None:
     page = opened_file(report(name))
     assert page.locator("main img, main script:not([type])").count() == 0
     assert "hacked" not in page.title().replace("='hacked'", "")
@@ -173,7 +173,7 @@ def test_names_are_text_and_nothing_stands_in_the_way(name: str, report: Reports
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_answer_is_there_and_no_part_is_empty(name: str, report: Reports, opened_file: Opens) -> None:
+def test_report_has_the_answer_and_no_empty_part(name: str, report: Reports, opened_file: Opens) -> None:
     page = opened_file(report(name), java_script_enabled=False)
     assert page.locator("h1").count() == 1
     said = [each.locator("p, table, figure, pre, li").count() for each in page.locator("main section").all()]
@@ -183,6 +183,6 @@ def test_the_answer_is_there_and_no_part_is_empty(name: str, report: Reports, op
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_no_text_of_a_megabyte_is_in_a_report(name: str, report: Reports) -> None:
+def test_huge_texts_are_cut(name: str, report: Reports) -> None:
     assert LONG[:5001] not in report(name)
     assert len(report(name)) < 700_000

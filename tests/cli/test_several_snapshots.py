@@ -43,7 +43,7 @@ def question(request: pytest.FixtureRequest, write: Write, tmp_path: Path) -> li
 
 @pytest.mark.parametrize("question", QUESTIONS, indirect=True)
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_each_is_answered_as_it_would_be_alone(
+def test_each_snapshot_gets_the_answer_that_it_gets_alone(
     run: Run, snapshots: dict[str, str], question: list[str], jobs: str
 ) -> None:
     both = [part for file in snapshots.values() for part in ("--snapshot", file)]
@@ -67,7 +67,7 @@ def test_each_is_answered_as_it_would_be_alone(
     ],
     indirect=["question"],
 )
-def test_the_first_line_says_what_a_good_answer_is(
+def test_first_line_says_what_a_good_answer_is(
     run: Run, snapshots: dict[str, str], question: list[str], clause: str
 ) -> None:
     both = [part for file in snapshots.values() for part in ("--snapshot", file)]
@@ -97,7 +97,7 @@ def test_errors_name_the_snapshot(run: Run, snapshots: dict[str, str], write: Wr
     assert found.err.startswith(f"error: {snapshots['tight']}: ")
 
 
-def test_other_commands_take_one(run: Run, snapshots: dict[str, str]) -> None:
+def test_other_commands_accept_only_one_snapshot(run: Run, snapshots: dict[str, str]) -> None:
     both = [part for file in snapshots.values() for part in ("--snapshot", file)]
     found = run("explain", *both)
     assert (found.code, found.err) == (

@@ -72,9 +72,7 @@ def test_brief_does_not_put_a_gated_pod_on_a_node(run: Run, monkeypatch: pytest.
     assert "example.com/budget-approval" in cause
 
 
-def test_what_to_type_is_among_the_first_lines_where_a_fix_is_no_command(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_remedies_command_is_printed_once_near_the_top(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     command = "  kschedctl remedies batch/embedder-t7x4w --demo"
     lines = run("explain", "batch/embedder-t7x4w", "--demo").out.splitlines()
@@ -91,14 +89,14 @@ def test_brief_keeps_room_for_the_fix(run: Run, monkeypatch: pytest.MonkeyPatch)
     assert text.count("\n") <= 12
 
 
-def test_what_preemption_would_do_is_in_the_first_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_brief_names_the_effect_of_preemption_in_the_first_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     priority = ("--as-if-priority-class", "shop-critical")
     text = run("explain", "shop/checkout-7d9f6c5b8-x2x4q", "--demo", "--brief", *priority).out
     assert text.splitlines()[0].endswith("Unschedulable: would preempt 1 pod on general-b2")
 
 
-def test_a_summary_of_thousands_of_nodes_is_short() -> None:
+def test_summary_of_thousands_of_nodes_is_short() -> None:
     refusals = tuple(Refusal(f"Plugin{i}", "a reason " * 90, "a fact " * 120) for i in range(9))
     groups = tuple(NodeGroup(1, ("pool",) * 40, (f"node-{i}" * 25,), refusals) for i in range(5_000))
     causes = tuple(Cause("NodeResourcesFit", "Insufficient cpu " * 50, 1, 5_000) for _ in range(50))
@@ -208,8 +206,8 @@ def test_brief_cuts_a_long_fix_rather_than_leaving_it_out() -> None:
     assert len(lines) <= 12
 
 
-def test_brief_says_for_what_a_pod_stands(run: Run) -> None:
-    """The StatefulSet has no pending pod, so that the answer is about a pod that does not exist."""
+def test_brief_says_which_workload_a_pod_stands_for(run: Run) -> None:
+    """The StatefulSet has no pending pod, so the answer is about a pod that does not exist."""
     text = run("explain", "sts/prometheus", "-n", "platform", "--demo", "--brief").out
     assert "one more pod of StatefulSet platform/prometheus, none of which is pending" in text
 
@@ -235,7 +233,7 @@ def test_a_fix_that_is_cut_keeps_its_costs(run: Run, monkeypatch: pytest.MonkeyP
 def test_the_brief_form_as_markdown(run: Run) -> None:
     printed = run("explain", "-A", "--demo", "--brief", "-o", "markdown").out
     first, entries, command = printed.strip().split("\n\n")
-    assert first == "**10 pods pending in all namespaces, 10 causes**"
+    assert first == "**10 pods pending across all namespaces, 10 causes**"
     assert all(line.startswith("- ") for line in entries.splitlines())
     assert entries.endswith("- and 6 more")
     assert command == "`kschedctl explain platform/ingress-nginx-7b4f6c9d85-wt7jd --demo`"
@@ -245,7 +243,7 @@ def test_the_brief_form_of_a_workload_of_kueue_says_who_holds_the_quota(run: Run
     file = "tests/field/19-kueue-podsets-sum/in.yaml"
     printed = " ".join(run("explain", "workload/high", "-n", "ai", "-f", file, "--brief").out.split())
     assert "Workload ai/low (priority 0) holds 8 nvidia.com/gpu of flavor multi" in printed
-    assert "Kueue would preempt for it: ai/low" in printed
+    assert "To admit it, Kueue would preempt ai/low" in printed
 
 
 class _Warnings(PlainReport, frozen=True):

@@ -29,7 +29,7 @@ def test_sigterm_leaves_the_block_in_order() -> None:
     ("priority", "value"),
     [("high", "string"), (1.5, "number 1.5"), (True, "bool"), (2**40, "number 1099511627776"), ([], "array")],
 )
-def test_a_priority_that_is_no_int32_is_a_bad_request(priority: object, value: str) -> None:
+def test_priority_out_of_range_is_a_bad_request(priority: object, value: str) -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"priority": priority}}
     refused = admit(Cluster.from_objects([]), pod)
     assert refused.code == 400

@@ -45,7 +45,7 @@ def shell(arguments: list[str], redirected: str, **settings: str) -> tuple[int, 
         (["explain", "-f", "-"], "<&-", 2, "error: standard input: closed\n"),
     ],
 )
-def test_streams_that_take_nothing(
+def test_full_and_closed_output_streams(
     arguments: list[str], redirected: str, code: int, said: str, unbuffered: str
 ) -> None:
     if "full" in redirected and not os.path.exists("/dev/full"):
@@ -57,7 +57,7 @@ def test_an_answer_does_not_need_stderr() -> None:
     assert shell(DEMO, "2>&-")[0] == 1
 
 
-def test_ctrl_c_while_modules_are_imported_says_nothing(tmp_path: Path) -> None:
+def test_ctrl_c_while_modules_are_imported_is_silent(tmp_path: Path) -> None:
     (tmp_path / "typer.py").write_text("import time\nopen('begun', 'w').close()\ntime.sleep(60)\n")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     command = [sys.executable, "-m", "kschedctl", "--help"]
@@ -110,7 +110,7 @@ def no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 @pytest.mark.usefixtures("no_files")
-def test_what_is_no_file_is_an_error_of_one_line(run: Run, reader: str, path: str, said: str) -> None:
+def test_input_that_is_no_file_is_an_error_of_one_line(run: Run, reader: str, path: str, said: str) -> None:
     code, out, err = run(*[path if word == "FILE" else word for word in READERS[reader]])
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
@@ -118,14 +118,14 @@ def test_what_is_no_file_is_an_error_of_one_line(run: Run, reader: str, path: st
     assert said in err
 
 
-def test_settings_in_toml_are_bounded_too(run: Run, tmp_path: Path) -> None:
+def test_size_of_toml_settings_is_limited(run: Run, tmp_path: Path) -> None:
     (tmp_path / "zero.toml").symlink_to("/dev/zero")
     code, _, err = run("lint", "--demo", "--settings", str(tmp_path / "zero.toml"))
     assert (code, "larger than 1 MiB" in err) == (2, True)
 
 
-def test_a_pipe_whose_writer_comes_late_is_read(run: Run, tmp_path: Path) -> None:
-    """As process substitution of some shells makes one."""
+def test_pipe_with_a_late_writer_is_read(run: Run, tmp_path: Path) -> None:
+    """Some shells implement process substitution with such a pipe."""
     os.mkfifo(tmp_path / "pipe")
 
     def write() -> None:
@@ -136,7 +136,7 @@ def test_a_pipe_whose_writer_comes_late_is_read(run: Run, tmp_path: Path) -> Non
     assert run("lint", str(tmp_path / "pipe")).code == 0
 
 
-def test_an_error_is_not_as_long_as_a_name(run: Run, tmp_path: Path) -> None:
+def test_error_cuts_a_long_name(run: Run, tmp_path: Path) -> None:
     name = "n" * 1_000_000
     (tmp_path / "m.yaml").write_text(
         f"apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\nspec: {{{name}: 1, priority: x}}"

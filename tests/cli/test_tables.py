@@ -53,9 +53,7 @@ def is_typed(line: str) -> bool:
 
 @pytest.mark.parametrize("width", [80, 120, 200])
 @pytest.mark.parametrize(("name", "form"), CASES)
-def test_lines_keep_to_the_terminal(
-    run: Run, monkeypatch: pytest.MonkeyPatch, name: str, form: str, width: int
-) -> None:
+def test_lines_fit_the_terminal(run: Run, monkeypatch: pytest.MonkeyPatch, name: str, form: str, width: int) -> None:
     monkeypatch.setattr("kschedctl.cli.output_options.get_output_width", lambda wide: width)
     out = run(*ASKED[name], "-o", form).out
     lines = out.splitlines()
@@ -73,20 +71,20 @@ SUBCOMMANDS = [(name,) for name in COMMANDS] + [("snapshot", name) for name in (
 
 
 @pytest.mark.parametrize("words", SUBCOMMANDS, ids=" ".join)
-def test_helps_fit_80_columns_and_break_no_option(run: Run, words: tuple[str, ...]) -> None:
+def test_help_fits_80_columns_without_broken_options(run: Run, words: tuple[str, ...]) -> None:
     lines = run(*words, "--help").out.splitlines()
     assert not [line for line in lines if len(line) > 80]
     assert not [line for line in lines if line.endswith("-") and not line.endswith(" -")]
 
 
-def test_preemption_in_vain_is_told_in_wide_tables_alone(run: Run) -> None:
+def test_useless_preemption_is_shown_only_in_wide_tables(run: Run) -> None:
     said = "Preemption is not helpful for scheduling"
     table, wide = (run(*ASKED["failures"], "-o", form).out for form in ("table", "wide"))
     assert said not in table
     assert said in wide
 
 
-def test_what_changed_of_a_long_value_is_seen(run: Run, tmp_path: Path) -> None:
+def test_changed_part_of_a_long_value_is_shown(run: Run, tmp_path: Path) -> None:
     before, after = str(tmp_path / "before.ksnap"), str(tmp_path / "after.ksnap")
     demo = (Path(__file__).parents[2] / "kschedctl" / "demo" / "cluster.yaml").read_text()
     changed = tmp_path / "changed.yaml"

@@ -78,7 +78,7 @@ def answers(change: Callable[..., None], time: str | None, folder: Path, capsys:
 
 
 @pytest.mark.parametrize("change", [creation, conditions])
-def test_a_time_that_is_zero_is_none(
+def test_zero_time_counts_as_unset(
     change: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -88,7 +88,7 @@ def test_a_time_that_is_zero_is_none(
 
 
 @pytest.mark.parametrize("time", [ZERO, FIRST, LAST])
-def test_pods_may_have_started_at_any_time(
+def test_every_start_time_is_accepted(
     time: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -105,10 +105,11 @@ def test_pods_may_have_started_at_any_time(
         ("2300-01-01T00:00:00Z", "2020-01-01T00:00:00Z", "a"),
     ],
 )
-def test_whoever_started_last_has_to_go(on_a: str, on_b: str | None, victim: str) -> None:
-    """A pod without a startTime has started now, one whose startTime is zero before all others.
+def test_last_started_pod_is_preempted(on_a: str, on_b: str | None, victim: str) -> None:
+    """A pod without a startTime counts as started now.
 
-    Upstream: GetPodStartTime in pkg/scheduler/util/utils.go, and pickOneNodeForPreemption (v1.36).
+    A pod whose startTime is zero started before all others. Upstream: GetPodStartTime in pkg/scheduler/util/utils.go,
+    and pickOneNodeForPreemption (v1.36).
     """
 
     def pod(name: str, priority: int, node: str = "", time: str | None = None) -> dict[str, Any]:

@@ -59,7 +59,7 @@ from kschedctl.snapshot.fork import Fork
 
 SEARCH_BUDGET = 150_000
 """The replays of a pod's cycle that the search may cost, as `count_affordable_replays` counts them: a few minutes."""
-CORDONED, OF_ANOTHER_POOL = "cordoned already", "of another pool"
+CORDONED, OF_ANOTHER_POOL = "already cordoned", "of another pool"
 """Two of the reasons why nodes are no candidates."""
 NO_MOVES: Ints = np.empty((0, 3), np.int32)
 """An empty table of moves, shape (0, 3).

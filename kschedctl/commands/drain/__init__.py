@@ -41,6 +41,7 @@ from kschedctl.replay.node_drain import (
     count_running_pods,
     find_eviction_harms,
     iter_moved_pods,
+    iter_pod_homes,
     list_pods_with_local_data,
     merge_proven_unplaced_counts,
 )
@@ -55,7 +56,6 @@ from kschedctl.replay.placements import (
     report_evictions,
     summarize_evictions,
 )
-from kschedctl.replay.pod_homes import iter_pod_homes
 from kschedctl.replay.pools import find_unready_nodes
 from kschedctl.replay.settling import find_pending_left_out
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers

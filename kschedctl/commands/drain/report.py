@@ -191,11 +191,11 @@ class Drain(Report, frozen=True):
     kind: str = "Drain"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the verdict, the nodes, and the number of pods with each outcome."""
+        """Return the nodes, the verdict, and the number of pods with each outcome."""
         return (
-            f"{self._build_verdict()}:",
             first_few(self.nodes),
-            f"– {self._describe_outcomes()}{describe_doubt(self.unknown)}",
+            f"{self._build_verdict()}:",
+            f"{self._describe_outcomes()}{describe_doubt(self.unknown)}",
         )
 
     @property
@@ -221,7 +221,7 @@ class Drain(Report, frozen=True):
             (self._waiting_count, "pod waits for quota of Kueue", "pods wait for quota of Kueue"),
             (self._not_created_count, "pod is not recreated", "pods are not recreated"),
             (len(self.returned), "pod comes back: it tolerates the cordon", "pods come back: they tolerate the cordon"),
-            (self._moved_count, "pod gets another node", "pods get another node"),
+            (self._moved_count, "pod moves to another node", "pods move to other nodes"),
         )
         counts = []
         if self.blocked:
@@ -247,11 +247,17 @@ class Drain(Report, frozen=True):
         return ", ".join(counts) or "nothing runs there"
 
     def _build_verdict(self) -> str:
-        """Return the verdict in words. If the nodes can be drained, but not safely, it includes the worst drawback."""
+        """Return the verdict as a predicate of the nodes.
+
+        If the nodes can be drained, but not safely, it includes the worst drawback.
+        """
         if self.safe:
-            return "Probably safe to drain" if describe_doubt(self.unknown) else "Safe to drain"
+            are = agreeing(len(self.nodes), "is", "are")
+            return f"{are} probably safe to drain" if describe_doubt(self.unknown) else f"{are} safe to drain"
+        if not self.drained and self.interrupted and not self.blocked:
+            return agreeing(len(self.nodes), "is not drained yet", "are not drained yet")
         if not self.drained:
-            return "Not drained yet" if self.interrupted and not self.blocked else "Cannot be drained"
+            return "cannot be drained"
         drawbacks = (
             (len(self.down_nodes), "but pods may stay Terminating"),
             (self._lost_count, "but loses pods for good"),
@@ -263,7 +269,7 @@ class Drain(Report, frozen=True):
             (len(self.nominated), "but pending pods lose the room made for them"),
         )
         worst = next((text for number, text in drawbacks if number), "with disruption")
-        return f"Can be drained, {worst}"
+        return f"can be drained, {worst}"
 
     def _describe_pods_evicted_elsewhere(self) -> list[str]:
         """Describe the evicted pods of other nodes: how many there are, and how many get no node or are lost.
@@ -274,13 +280,13 @@ class Drain(Report, frozen=True):
         evicted = len(self.evicted_elsewhere)
         if not evicted:
             return []
-        text = counted(evicted, "pod on another node is evicted", "pods on other nodes are evicted")
+        text = counted(evicted, "pod elsewhere is preempted", "pods elsewhere are preempted")
         lost = len(set(self.lost_victims).intersection(self.evicted_elsewhere))
         if fates := describe_fates_of_evicted(evicted, self._unplaced_evicted_count, lost):
             return [f"{text}{fates}"]
         moved_from_other_nodes = sum(pod.source not in self.nodes for pod in self.moved)
         if moved_from_other_nodes == evicted:
-            return [f"{text} and {agreeing(evicted, 'gets', 'get')} another node"]
+            return [f"{text} and {agreeing(evicted, 'moves', 'move')}"]
         return [text]
 
     def _describe_terminating_pods(self) -> list[str]:
@@ -462,7 +468,7 @@ class Drain(Report, frozen=True):
             summary,
             subject=", ".join(self.nodes),
             verdict=verdict,
-            headline=f"{self._build_verdict()}: {first_few(self.nodes)} – {self._describe_blocker() or outcomes}",
+            headline=f"{first_few(self.nodes)} {self._build_verdict()}: {self._describe_blocker() or outcomes}",
             pods=(*blocked, *(pods.short_form for pods in self.unplaced)),
             fixes=self._build_short_fixes(),
             victims=list_displaced_pods(self.evicted),

@@ -28,7 +28,7 @@ from kschedctl.cli.source import ALL_KINDS, get_cluster_time, load_cluster
 from kschedctl.cli.streams import leave_on_sigterm
 from kschedctl.commands.explain.watching import follow_cluster
 from kschedctl.commands.help.command import read_topics
-from kschedctl.commands.watch.cluster_metrics import cluster_metrics
+from kschedctl.commands.watch import cluster_metrics
 from kschedctl.errors import UsageError
 from kschedctl.sources.read import read_paths
 

@@ -106,7 +106,10 @@ def _find_removable_pods(trial_node: TrialNode, rejection: NodeRejection) -> lis
 
 
 def _exclude_own_replicas(trial_node: TrialNode, positions: Sequence[Position]) -> list[Position]:
-    """Leave out pods of the target pod's own workload, which do not have to make room for another replica."""
+    """Return the positions without pods of the target pod's own workload.
+
+    These do not have to make room for another replica.
+    """
     own_workload = find_owner(trial_node.trial.pod)
     return [
         position for position in positions if find_owner(trial_node.cycle.view.pods.objects[position]) != own_workload
@@ -351,7 +354,7 @@ def iter_scale_down_fixes(trial_node: TrialNode, position: Position) -> Iterator
 
 
 def choose_maker(trial_node: TrialNode, namespace: str) -> By:
-    """Return who can stop a pod of this namespace: the author of the target pod if it is in the same namespace."""
+    """Return who can stop a pod of this namespace: the author if the target pod is in it, otherwise the operator."""
     return "author" if namespace == trial_node.trial.pod.metadata.namespace else "operator"
 
 
@@ -396,7 +399,7 @@ def merge_scale_downs(fixes: Sequence[Fix]) -> list[Fix]:
 def _merge_scale_downs_of_workload(fixes: Sequence[Fix]) -> Fix:
     """Return one fix that removes the pods of all these fixes, which scale down one workload step by step.
 
-    Its price is the highest of theirs.
+    Its price is the highest price among them.
     """
     first = fixes[0]
     last = min(fixes, key=lambda fix: fix.remaining_replicas or 0)

@@ -42,7 +42,7 @@ def test_terminating_pods_and_pods_nominated_to_the_node_are_named() -> None:
     sentence = report.build_first_line()[2]
     assert "1 pod is still terminating (grace period ends 2026-11-20T23:56:08Z)" in sentence
     assert "1 pending pod loses its nominated node (d/p1)" in sentence
-    assert report.build_first_line()[0].startswith("Can be drained, but ")
+    assert report.build_first_line()[1].startswith("can be drained, but ")
     assert not report.safe
     assert "next: drain n1, but takes the nominated node of 1 pending pod (d/p1)" in RENDERERS["brief"](report, Style())
     assert "kubectl drain waits until they are gone" in RENDERERS["table"](report, Style(width=80))
@@ -67,11 +67,11 @@ def test_pods_of_an_unreachable_node_stay_terminating() -> None:
     assert (down_node.node, down_node.health, down_node.pods) == ("n1", NodeHealth.UNREACHABLE, ("d/db-0", "d/r1"))
     assert down_node.not_replaced == ("d/db-0",)
     assert (report.drained, report.safe) == (False, False)
-    verdict, nodes, sentence = report.build_first_line()
-    assert (verdict, nodes) == ("Cannot be drained:", "n1")
+    nodes, verdict, sentence = report.build_first_line()
+    assert (nodes, verdict) == ("n1", "cannot be drained:")
     assert sentence.startswith(
-        "– n1 is unreachable: its 2 pods stay Terminating until its kubelet returns, the pods are force-deleted, or "
-        "the node is deleted or gets the out-of-service taint; d/db-0 gets no replacement until then; then 2 pods get"
+        "n1 is unreachable: its 2 pods stay Terminating until its kubelet returns, the pods are force-deleted, or "
+        "the node is deleted or gets the out-of-service taint; d/db-0 gets no replacement until then; then 2 pods move"
     )
     assert "n1 is unreachable: its 2 pods stay Terminating" in RENDERERS["brief"](report, Style(width=500))
     assert {problem.rule for problem in report.find_ci_gate_problems()} == {"eviction-blocked"}
@@ -89,7 +89,7 @@ def test_pods_of_a_node_that_is_not_ready_may_stay_terminating() -> None:
     """Its kubelet reports, and it ends pods if its container runtime works."""
     report = drained([unhealthy("n1", "False", "node.kubernetes.io/not-ready"), node("n2"), replica("r1", "n1")], "n1")
     assert (report.drained, report.safe) == (True, False)
-    assert report.build_first_line()[0] == "Can be drained, but pods may stay Terminating:"
+    assert report.build_first_line()[1] == "can be drained, but pods may stay Terminating:"
     assert "n1 is not ready: its 1 pod may stay Terminating until it is ready again" in report.build_first_line()[2]
 
 
@@ -127,7 +127,7 @@ def test_pending_pods_that_can_run_on_no_other_node_are_named() -> None:
     report = drained(objects, "n1")
     assert report.stranded == ("d/here",)
     assert "1 pending pod can run nowhere else (d/here)" in report.build_first_line()[2]
-    assert report.build_first_line()[0] == "Can be drained, but leaves pending pods without a node:"
+    assert report.build_first_line()[1] == "can be drained, but leaves pending pods without a node:"
     assert (report.drained, report.safe) == (True, False)
     assert [(problem.object, problem.message) for problem in report.find_ci_gate_problems()] == [
         ("Pod d/here", "can run only on a drained node")
@@ -209,7 +209,7 @@ def test_a_pod_that_tolerates_the_cordon_comes_back() -> None:
     report = drained([node("n1"), node("n2", cpu="500m"), back], "n1")
     assert (report.returned, report.moved, report.unplaced) == (("d/r1",), (), ())
     assert (report.drained, report.safe) == (False, False)
-    assert report.build_first_line()[2] == "– 1 pod comes back: it tolerates the cordon"
+    assert report.build_first_line()[2] == "1 pod comes back: it tolerates the cordon"
     assert "Come back to the nodes" in RENDERERS["table"](report, Style(width=80))
     report = drained([node("n1"), node("n2", cpu="500m"), node("n3", cpu="64"), back], "n1")
     assert ([moved.target for moved in report.moved], report.safe) == (["n3"], True)
@@ -270,7 +270,7 @@ def test_pods_that_are_lost_are_a_price_and_named_first() -> None:
     report = drained([node("n1", pods="50"), node("n2", pods="50"), *bare, replica("r1", "n1")], "n1")
     shown = RENDERERS["table"](report, Style())
     assert shown.startswith(
-        "Can be drained, but loses pods for good: n1 – 31 pods are lost: no controller recreates them, 1 pod"
+        "n1 can be drained, but loses pods for good: 31 pods are lost: no controller recreates them, 1 pod"
     )
     assert shown.index("Lost: ") < shown.index("Moved")
     assert shown.count("d/alone-") == 25
@@ -291,7 +291,7 @@ def test_a_budget_that_never_allows_an_eviction_says_so(spec: Json, reason: str)
     report = drained([node("n1"), node("n2"), strict, replica("r1", "n1"), sick("r2")], "n1")
     assert report.blocked[0].why == f"PodDisruptionBudget d/b never allows an eviction: {reason}"
     headline = report.summary().headline
-    assert headline.startswith(f"Cannot be drained: n1 – {report.blocked[0].why} (d/r1")
+    assert headline.startswith(f"n1 cannot be drained: {report.blocked[0].why} (d/r1")
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
@@ -324,7 +324,7 @@ def test_a_budget_that_the_drain_itself_uses_up_says_so() -> None:
     report = drained(objects, "n1", "n2")
     why = "PodDisruptionBudget d/b is used up by d/r1, evicted before and without a new node"
     assert [(blocked.pod, blocked.why) for blocked in report.blocked] == [("d/r2", why)]
-    assert report.summary().headline == f"Cannot be drained: n1, n2 – {why} (d/r2)"
+    assert report.summary().headline == f"n1, n2 cannot be drained: {why} (d/r2)"
 
     # A budget that allows none from the start says how many healthy pods it needs
     objects[-1] = budget(0)
@@ -470,13 +470,11 @@ def test_who_has_to_make_room_looks_for_another_node() -> None:
     report = drained([*objects, low, high], "n1")
     assert {(m.pod, m.source, m.target) for m in report.moved} == {("d/high", "n1", "n2"), ("d/low", "n2", "n3")}
     assert [(e.pod, e.fate, e.target) for e in report.evicted] == [("d/low", "Moved", "n3")]
-    assert report.build_first_line()[2] == (
-        "– 1 pod gets another node, 1 pod on another node is evicted and gets another node"
-    )
+    assert report.build_first_line()[2] == "1 pod moves to another node, 1 pod elsewhere is preempted and moves"
     report = drained([*objects[:2], low, high], "n1")
-    assert report.build_first_line()[0] == "Can be drained, but leaves pods without a node:"
+    assert report.build_first_line()[1] == "can be drained, but leaves pods without a node:"
     assert report.build_first_line()[2] == (
-        "– 1 pod gets another node, 1 pod on another node is evicted and gets no other node"
+        "1 pod moves to another node, 1 pod elsewhere is preempted and fits nowhere"
     )
     assert report.unplaced[0].evicted_from == {"d/low": "n2"}
     assert [(e.pod, e.fate) for e in report.evicted] == [("d/low", "Pending")]
@@ -583,7 +581,7 @@ def test_what_no_order_allows_and_what_depends_on_it() -> None:
 
 
 def test_where_others_could_help_nothing_is_proven() -> None:
-    """``near`` needs ``seed`` beside it, which comes back elsewhere: in each order that is tried, for all we know."""
+    """``near`` needs ``seed`` beside it, which gets another node: in each order that is tried, for all we know."""
     term = {"labelSelector": {"matchLabels": {"app": "seed"}}, "topologyKey": "kubernetes.io/hostname"}
     beside = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     near, seed = of_set("near-0", "near", "3"), of_set("seed-0", "seed", "3")
@@ -650,15 +648,15 @@ def test_pending_pods_that_may_take_the_room_first_are_named() -> None:
     report = drain(Cluster.from_objects(objects), ["n1"])
     assert report.moved
     assert (report.pending_left_out.pods, report.pending_left_out.fitting) == (2, ("d/q",))
-    text = "2 pending pods were left out, 1 of which fits without a change and may take the room first (d/q)"
+    text = "2 pending pods were not simulated, but 1 of them fits now and may take the room first (d/q)"
     for output in ("table", "brief", "markdown", "html"):
         assert text in RENDERERS[output](report, Style(width=200))
     steps = {"steps": [{"drain": {"nodes": ["n1"]}}]}
     assert [change.pod for change in whatif(Cluster.from_objects(objects), steps).changes] == ["d/r1"]
 
     harmless = drain(Cluster.from_objects([*objects[:3], objects[-1]]), ["n1"])
-    assert "1 pending pod was left out, which does not fit without a change" in RENDERERS["table"](harmless, Style())
-    assert "left out" not in RENDERERS["brief"](harmless, Style())
+    assert "1 pending pod was not simulated, and it does not fit now" in RENDERERS["table"](harmless, Style())
+    assert "not simulated" not in RENDERERS["brief"](harmless, Style())
 
 
 ZONE = "topology.kubernetes.io/zone"

@@ -105,7 +105,7 @@ def test_a_larger_node_has_room_for_what_runs_on_each() -> None:
     documents = [node("n1", cpu="2"), agent, pod("p", cpu="3")]
     criteria = RemedyCriteria(1, only=frozenset({"AddNode"}))
     (found,) = remedies(Cluster.from_objects(documents), "d/p", criteria).remedies
-    assert found.summary == "Add a node like n1 (pool p) but with 4 CPUs (with room for DaemonSet pods)"
+    assert found.summary == "Add a node like n1 (pool p) but with 4 CPUs, which includes DaemonSet pods"
     assert explain(Cluster.from_objects(apply(found, documents)), "d/p").verdict == "Schedulable"
 
 
@@ -247,7 +247,7 @@ def test_alternatives_are_told_once() -> None:
     ]
     documents.append(pod("p"))
     first = remedies(Cluster.from_objects(documents), "d/p", RemedyCriteria(1)).remedies[0]
-    assert (first.summary, first.alternatives) == ("Uncordon node n1, after finding out why it is cordoned", ("n2",))
+    assert (first.summary, first.alternatives) == ("Find out why node n1 is cordoned, then uncordon it", ("n2",))
 
 
 def test_the_largest_request_that_fits_is_told_although_it_fits_fewer_nodes() -> None:

@@ -42,7 +42,7 @@ def test_each_time_what_clears_most_of_the_rest() -> None:
     documents += [pod("lost", cpu="0", nodeSelector={"edge": "true", "pool": "p"})]
     chosen, cleared, waits = answer(documents)
     assert chosen == [
-        ("Uncordon node n2, after finding out why it is cordoned, and label node n2 with edge=true", 3),
+        ("Find out why node n2 is cordoned, then uncordon it, and label node n2 with edge=true", 3),
         ("Add a node like n2 (pool p)", 1),
     ]
     assert (cleared, waits) == (4, 4)

@@ -113,7 +113,7 @@ def test_control_planes_are_tolerated_only_by_what_chooses_nodes() -> None:
 
 def test_a_cordon_has_a_reason() -> None:
     (first, add) = offered(node("n1", unschedulable=True), pod("p"))
-    assert first.summary == "Uncordon node n1, after finding out why it is cordoned"
+    assert first.summary == "Find out why node n1 is cordoned, then uncordon it"
     assert first.commands == ("kubectl describe node n1", "kubectl uncordon n1")
     assert add.kinds == ("AddNode",)
 

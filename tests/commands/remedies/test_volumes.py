@@ -109,7 +109,9 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
     "the pool is too small": (
         [node("n1"), CSI, DRIVER_WITH_POOLS, pool("p", "4Gi", "a"), claim(of="csi")],
         {
-            "RaiseCapacity": "Add storage to pool kube-system/p of class csi: 10Gi needed, 4Gi published",
+            "RaiseCapacity": (
+                "Add storage to pool kube-system/p of class csi: the claim needs 10Gi, but the pool publishes only 4Gi"
+            ),
             "SmallerClaim": "Recreate claim d/data with 4Gi instead of 10Gi",
         },
     ),
@@ -128,7 +130,12 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
     ),
     "there is no pool for the zone": (
         [node("n1"), csi_node("n1", 5), CSI, DRIVER_WITH_POOLS, pool("p", "40Gi", "b"), claim(of="csi")],
-        {"RaiseCapacity": "Add storage of class csi for topology.kubernetes.io/zone=a: 10Gi needed, none published"},
+        {
+            "RaiseCapacity": (
+                "Add storage of class csi for topology.kubernetes.io/zone=a: the claim needs 10Gi, but the driver "
+                "publishes none"
+            )
+        },
     ),
     "volumes are made elsewhere": (
         [node("n1"), ONE_ZONE, claim(of="csi")],
@@ -209,7 +216,7 @@ def test_what_is_left_behind_is_said_and_kept(policy: str, told: str, first: tup
     documents, _ = CASES["the volume is in another zone"]
     documents = [*documents[:-1], csi_volume("v", "data", on=IN_B, persistentVolumeReclaimPolicy=policy), ASKED]
     (remedy,) = found(documents).remedies
-    assert remedy.weakens == f"the pod starts without the data of claim d/data, which stay on volume v ({told})"
+    assert remedy.weakens == f"the pod starts without the data of claim d/data, which stays on volume v ({told})"
     assert remedy.commands[:-1] == first
     assert recreated(remedy.commands[-1])["spec"]["volumeName"] is None
     documents, _ = CASES["the volume's claim is gone"]
@@ -237,7 +244,7 @@ def test_a_claim_that_is_being_deleted_keeps_its_volume() -> None:
     assert recreated.endswith("kubectl replace --force -f -")
     assert json.loads(shlex.split(freed)[-1]) == {"spec": {"claimRef": {"uid": None, "resourceVersion": None}}}
     assert gives_up.weakens is not None
-    assert "stay on volume v" in gives_up.weakens
+    assert "stays on volume v" in gives_up.weakens
 
 
 def test_what_a_stateful_set_makes_again_is_not_asked_for_otherwise() -> None:

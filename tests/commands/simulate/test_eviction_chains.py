@@ -64,7 +64,7 @@ def test_a_victim_preempts_in_turn() -> None:
     assert chain is not None
     assert (chain.evicted, chain.moved, chain.returned, chain.pending, chain.lost, chain.rounds) == (2, 1, 0, 1, 0, 2)
     assert chain.sentence == (
-        "evicts 2 pods: 1 comes back elsewhere, 1 stays Pending, and 1 replacement evicts d/low in turn"
+        "evicts 2 pods: 1 gets another node, 1 stays Pending, and 1 replacement evicts d/low in turn"
     )
     assert (report.placed, report.unplaced) == (1, 0)
 
@@ -173,7 +173,7 @@ def test_a_class_says_what_becomes_of_the_victims() -> None:
     assert fix.chain is not None
     assert (fix.chain.moved, fix.chain.pending, fix.chain.evicted_in_turn) == (1, 1, ("d/low",))
     assert fix.weakens == (
-        "the pod may preempt pods of lower priority; evicts d/mid, d/low: 1 comes back elsewhere, 1 stays Pending, and"
+        "the pod may preempt pods of lower priority; evicts d/mid, d/low: 1 gets another node, 1 stays Pending, and"
         " 1 replacement evicts d/low in turn"
     )
 
@@ -270,7 +270,7 @@ def test_evicting_a_pod_that_is_being_deleted_costs_its_workload_nothing() -> No
     assert report.summary().victims == ()
     assert report.summary().figures["evicted"] == 0
     assert not report.find_ci_gate_problems()
-    assert "1 of 1 pod gets a node, 1 pod preempted that was being deleted anyway;" in " ".join(
+    assert "1 of 1 pod gets a node, 1 pod preempted that was being deleted anyway." in " ".join(
         report.build_first_line()
     )
 

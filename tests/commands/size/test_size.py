@@ -136,7 +136,7 @@ def test_a_set_that_is_worse_than_today_says_so_first() -> None:
     report = sized(objects)
     assert report.loses_node == ("default/db",)
     assert str(report).startswith(
-        "Worse than now: 1 pod that runs now would get no node (default/db); 1 node takes 1 of 3 pods"
+        "Worse than now: 1 pod that runs now would get no node (default/db); 1 node can run 1 of 3 pods"
     )
     assert str(report).endswith("; 2 pods get no node")
     assert sized(objects[:2]).loses_node == ()
@@ -187,10 +187,10 @@ def test_the_bound_of_more_pods_than_the_set_takes_says_so() -> None:
     """The set leaves out a pod that fits on no node and one that would fit, and costs less than the bound for all 9."""
     never = (HomelessPods(("d/huge",), "Insufficient cpu"), HomelessPods(("d/late",), "not yet"))
     report = NodeSizing(10, 49, 4.56, bound=4.58, bound_pods=9, never=never)
-    bound = "the 9 pods that fit on an empty node need at least $4.58 an hour, judged by requests alone"
-    assert f"49 nodes for $4.56 an hour take 8 of 10 pods; {bound}; 2 pods get no node" in str(report)
+    bound = "by their requests alone, the 9 pods that fit on an empty node need at least $4.58 an hour"
+    assert f"49 nodes for $4.56 an hour can run 8 of 10 pods; {bound}; 2 pods get no node" in str(report)
     whole = NodeSizing(10, 50, 4.6, bound=4.58, bound_pods=9, never=never[:1])
-    assert "50 nodes for $4.6 an hour take 9 of 10 pods; at least $4.58, judged by requests alone" in str(whole)
+    assert "50 nodes for $4.6 an hour can run 9 of 10 pods; their requests alone need at least $4.58" in str(whole)
 
 
 def test_the_title_of_the_sets_counts_the_pods_that_they_take() -> None:
@@ -425,7 +425,7 @@ def test_before_a_set_takes_all_pods_the_one_that_takes_most_is_told(monkeypatch
     report = interrupted(monkeypatch, "find_pods_without_node", 1, objects)
     assert (report.interrupted, counts(report), report.homeless) == (True, {"small": 2}, 2)
     assert "ended before it found a better set" in report.never[0].message
-    assert report.build_first_line()[0].startswith("2 nodes take 2 of 4 pods;")
+    assert report.build_first_line()[0].startswith("2 nodes can run 2 of 4 pods;")
 
 
 @pytest.mark.parametrize("where", ["find_places_of_pending_pods", "explain_unplaced_pods", "build_program"])

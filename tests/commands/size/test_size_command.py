@@ -46,7 +46,7 @@ def files(tmp_path: Path) -> list[str]:
 def test_workloads_of_files_alone_onto_a_catalogue(run: Run, files: list[str]) -> None:
     code, out, _ = run("size", *files, "--assume-complete")
     assert code == 0
-    assert out.splitlines()[0] == "3 nodes for $0.75 an hour take 3 pods; at least $0.75, judged by requests alone"
+    assert out.splitlines()[0] == "3 nodes for $0.75 an hour can run 3 pods; their requests alone need at least $0.75"
 
 
 def test_files_without_a_cluster_say_how_they_are_one(
@@ -90,4 +90,4 @@ def test_ctrl_c_prints_the_best_so_far(
         assert (report["interrupted"], report["nodes"], report.get("never", [])) == (True, 3, [])
     else:
         assert out.splitlines()[0].startswith("Interrupted:")
-        assert "3 nodes for $0.75 an hour take 3 pods" in out
+        assert "3 nodes for $0.75 an hour can run 3 pods" in out

@@ -100,5 +100,5 @@ def test_sets_that_were_replayed_have_check_marks() -> None:
 def test_how_many_cheaper_sets_do_not(refuted: int, words: str) -> None:
     report = NodeSizing(3, 3, bound=2, cheapest=True, refuted=refuted)
     assert report.build_first_line() == (
-        f"3 nodes take 3 pods; at least 2, judged by requests alone (50% above that; {words})",
+        f"3 nodes can run 3 pods; their requests alone need at least 2 (50% above that; {words})",
     )

@@ -126,7 +126,7 @@ def test_capacity(run: Run, write: Write) -> None:
 
 def test_drain(run: Run, write: Write) -> None:
     cluster = write(*CLUSTER)
-    assert "Safe to drain: n1" in run("drain", "-f", cluster, "n1").out
+    assert "n1 is safe to drain:" in run("drain", "-f", cluster, "n1").out
     assert run("drain", "-f", cluster, "-l", "topology.kubernetes.io/zone=a").code == 0
     assert run("drain", "-f", cluster).code == 2
     assert 'node "n11" not found (did you mean' in run("drain", "-f", cluster, "n11").err
@@ -332,7 +332,7 @@ def test_what_does_not_help_is_not_proposed(run: Run, write: Write, command: lis
 
 
 def test_a_new_node_is_not_like_one_that_takes_no_pods(run: Run, write: Write) -> None:
-    """n1 is cordoned already, as one does before draining: one more like it would be, too."""
+    """n1 is already cordoned, as one does before draining: one more like it would be, too."""
     cordoned = [node("n1", "a") | {"spec": {"unschedulable": True}}, *CROWDED[1:]]
     for line in run("drain", "n1", "-f", write(*cordoned)).commands:
         assert '"like": "n1"' not in line

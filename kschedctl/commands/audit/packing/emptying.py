@@ -20,9 +20,14 @@ from kschedctl.api.resource_names import CPU, MEMORY, PODS
 from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn, NodeTrial
 from kschedctl.commands.audit.packing.report import EmptiedNode, KeptNode
 from kschedctl.replay.edits import is_recreated_elsewhere
-from kschedctl.replay.node_drain import KINDS_NOT_EVICTED, count_running_pods, find_eviction_harms
+from kschedctl.replay.node_drain import (
+    KINDS_NOT_EVICTED,
+    PodHomes,
+    count_running_pods,
+    find_eviction_harms,
+    iter_pod_homes,
+)
 from kschedctl.replay.parallel import Progress
-from kschedctl.replay.pod_homes import PodHomes, iter_pod_homes
 from kschedctl.replay.pools import Pools, find_unready_nodes, select_reported_amounts
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.replay.waiting_elsewhere import find_objects_waiting_elsewhere
@@ -86,7 +91,7 @@ class EmptyingOrder(NamedTuple):
     """The nodes on which pods that still wait can run."""
 
     def find_stranded_pods(self, removed: Sequence[Row] | Rows) -> tuple[str, ...]:
-        """Return the pods that can run nowhere once the nodes at these rows are gone (`namespace/name`)."""
+        """Return the pods (`namespace/name`) that can run nowhere once the nodes at these rows are gone, or ()."""
         if not self.homes:
             return ()
         is_removed = np.zeros(len(self.view.nodes), np.bool_)
@@ -180,9 +185,9 @@ def _split_empty_nodes(candidates: EmptyingOrder, pools: Pools) -> tuple[list[Ro
 def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequence[Position]) -> EmptyingOrder:
     """Place the pending pods that fit, and return the workers that may be removed, the emptiest first.
 
-    Pods of nodes that are not ready need room on other nodes, too, and are placed after the pending pods. Workers are
-    ordered by the share of their capacity that their movable pods request. Workers without movable pods are listed
-    separately. Nodes that are nominated for pods are left out. So are nodes that are not ready: they are empty only
+    Pods of nodes that are not ready need room on other nodes as well, and are placed after the pending pods. Workers
+    are ordered by the share of their capacity that their movable pods request. Workers without movable pods are listed
+    separately. Nodes that are nominated for pods are left out. So are nodes that are not ready, which are only empty
     because no pod can run there. Raises KeyboardInterrupt if the simulation was interrupted.
     """
     simulation = Simulation(scheduler, preemption=False)

@@ -133,13 +133,9 @@ def describe_condition(uncounted: Sequence[str]) -> str:
     """Return the condition that the answer depends on, as a clause that follows the answer, or "".
 
     >>> describe_condition(("PodGroup ml/small",))
-    ', unless PodGroup ml/small, which was not simulated, needs the capacity'
+    ' (but PodGroup ml/small was not simulated and may need the capacity)'
     """
     if not uncounted:
         return ""
-    need = agreeing(
-        len(uncounted),
-        "which was not simulated, needs",
-        "which were not simulated, need",
-    )
-    return f", unless {first_few(uncounted)}, {need} the capacity"
+    were = agreeing(len(uncounted), "was", "were")
+    return f" (but {first_few(uncounted)} {were} not simulated and may need the capacity)"
