@@ -134,7 +134,10 @@ def test_pending_pods_that_can_run_on_no_other_node_are_named() -> None:
     ]
     assert "Pending, and can run on no other node" in RENDERERS["table"](report, Style(width=80))
     (fix,) = report.summary().fixes
-    assert fix.but == "leaves 1 pending pod without any node (d/here)"
+    assert fix.but == (
+        "leaves 1 pending pod without any node (d/here); "
+        "leaves Deployment d/web without a running pod until its replacement runs"
+    )
     assert "next: drain n1, but leaves 1 pending pod without any node (d/here)" in RENDERERS["brief"](report, Style())
 
 
@@ -312,7 +315,10 @@ def test_room_of_terminating_pods_is_taken_without_an_eviction() -> None:
     assert (report.safe, report.evicted_elsewhere, report.lost_victims) == (True, (), ())
     brief = report.summary()
     assert (brief.victims, brief.figures["evicted"], brief.figures["lost"]) == ((), 0, 0)
-    assert brief.warnings == ("waits until d/leaving, already terminating, is gone",)
+    assert brief.warnings == (
+        "leaves Deployment d/web without a running pod until its replacement runs",
+        "waits until d/leaving, already terminating, is gone",
+    )
 
 
 def test_budget_used_up_by_the_drain() -> None:
