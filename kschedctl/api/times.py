@@ -94,7 +94,9 @@ def parse_duration(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """Format seconds as a short duration, below a minute with at most three significant digits.
+    """Format seconds as a short duration in minutes and seconds, or in milliseconds below a second.
+
+    Durations below a minute have at most three significant digits. Long durations are in minutes as well, not in hours.
 
     >>> format_duration(0.25), format_duration(90), format_duration(120), format_duration(1.2345), format_duration(0)
     ('250ms', '1m30s', '2m', '1.23s', '0s')

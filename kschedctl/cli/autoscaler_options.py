@@ -70,7 +70,7 @@ class InstanceTypeInput:
             return None
         path = Path(self.instance_types)
         files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES) if path.is_dir() else [path]
-        return [instance_type for file in files for instance_type in _read_types_file(str(file))]
+        return [instance_type for file in files for instance_type in _read_instance_types_file(str(file))]
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ def require_node_pools(cluster: Cluster) -> None:
         raise UsageError("the cluster has no Karpenter NodePools")
 
 
-def _read_types_file(path: str) -> Sequence[JsonObject]:
+def _read_instance_types_file(path: str) -> Sequence[JsonObject]:
     """Read the instance types in one file. Raises InputError if it contains none or malformed ones."""
     entries = read_objects(path)
     if not entries or not all("name" in entry and "offerings" in entry for entry in entries):
@@ -237,7 +237,7 @@ def _read_types_file(path: str) -> Sequence[JsonObject]:
     from kschedctl.autoscaling.karpenter.instance_types import read_instance_types  # noqa: PLC0415 - few name a file
 
     try:
-        read_instance_types(entries)
+        read_instance_types(entries)  # only to validate the entries
     except InputError as error:
         raise InputError(f"{error.where}: {error.what}", where=path, hint=error.hint) from None
     return entries

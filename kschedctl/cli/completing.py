@@ -315,7 +315,7 @@ class SourceWords:
 
 
 def find_names_in_time(kind: str, words: Sequence[str]) -> list[str]:
-    """Return the names that are found within the time limits; none after an error, or without `fork`."""
+    """Return the names that are found within the time limits, or [] after an error or on systems without `fork`."""
     if not hasattr(os, "fork"):
         return []
     return run_with_time_limit(CPU_SECONDS, lambda: "\n".join(iter_candidates(kind, words))).splitlines()

@@ -329,10 +329,12 @@ def _describe_error(error: Exception) -> str:
     option = getattr(error, "option_name", "")
     if context is None:
         return message
+    is_unknown_option = hasattr(error, "possibilities")
     if option and context.parent is None:
-        return f"{message} (options follow the command: {get_program_name()} COMMAND {option})"
-    if hasattr(error, "possibilities"):  # the option does not exist
-        return f"No such option: {option} ({_suggest_options(option, error.possibilities or ())})"
+        problem = f"unknown option {option}" if is_unknown_option else message
+        return f"{problem} (options follow the command: {get_program_name()} COMMAND {option})"
+    if is_unknown_option:
+        return f"unknown option {option} ({_suggest_options(option, error.possibilities or ())})"
     takes_files = any("-f" in parameter.opts for parameter in context.command.params)
     if message.startswith("Got unexpected extra argument") and takes_files:
         return f"{message} ({context.command_path} takes no names; files are given with -f)"

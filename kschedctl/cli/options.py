@@ -144,7 +144,7 @@ class Source(Builds):
             help="File, folder or - (stdin) with Kubernetes objects in JSON or YAML. Repeatable.",
         ),
     ] = field(default_factory=list)
-    recursive: Annotated[bool, typer.Option("-R", "--recursive", help="Also read the subfolders of folders.")] = False
+    recursive: Annotated[bool, typer.Option("-R", "--recursive", help="Also read the files in subfolders.")] = False
     assume_complete: Annotated[
         bool,
         typer.Option("--assume-complete", help="Treat the files as the whole cluster: no other objects exist."),
@@ -263,6 +263,11 @@ class Source(Builds):
         return arguments
 
 
+_POD_HELP = "Pod or workload: NAME, pod/NAME, NAMESPACE/NAME, deploy/NAME, sts/NAME, job/NAME, …"
+PodArgument = Annotated[list[str] | None, typer.Argument(metavar="[POD]", help=_POD_HELP)]
+PodsArgument = Annotated[list[str] | None, typer.Argument(metavar="[POD]…", help=_POD_HELP)]
+
+
 @dataclass(frozen=True)
 class Scope:
     """Options that choose pods."""
@@ -295,7 +300,7 @@ class Scope:
         return arguments
 
     def to_cli_options(self) -> list[str]:
-        """Return the command-line options that assume this scheduler name."""
+        """Return the command-line options that assume this scheduler name, or [] if none is assumed."""
         return ["--scheduler-name", self.scheduler_name] if self.scheduler_name else []
 
 

@@ -190,7 +190,8 @@ class DefaultEvictor:
         minimum = self.arguments.min_replicas
         if minimum <= 1:
             return np.zeros(len(self._seen.view.pods), np.bool_)
-        return (self._seen.sibling_counts < minimum)[self._seen.info] & ~self._pods_requesting_eviction
+        has_too_few_replicas = self._seen.sibling_counts < minimum  # for each distinct pod info
+        return has_too_few_replicas[self._seen.info] & ~self._pods_requesting_eviction
 
     def find_pods_passing_pre_eviction(self, positions: Rows) -> Bools:
         """Return a mask of the pods at these positions that pass PreEvictionFilter, one element per position.

@@ -55,10 +55,14 @@ def build_remedy(
     victims = rollout.victims if rollout else trial.victims
     changes = tuple(iter_object_changes(edits or _move_pod_edits_to_template(trial, pod_key, workload)))
     needs_values = tuple(dict.fromkeys(name for fix in fixes for name in fix.needs_values))
-    costs = [*_iter_fix_costs(fixes, needs_values), *_iter_uncordon_warning(fixes)]
+    costs = [*_iter_fix_costs(fixes, needs_values)]
+    if uncordon_warning := _build_uncordon_warning(fixes):
+        costs.append(uncordon_warning)
     if victims:
         costs.append(_build_eviction_cost(trial, victims, rollout))
-    costs += _iter_waiting_siblings_cost(find_author(trial.authored_pod, workload), rollout, result)
+    waiting_siblings_cost = _build_waiting_siblings_cost(find_author(trial.authored_pod, workload), rollout, result)
+    if waiting_siblings_cost:
+        costs.append(waiting_siblings_cost)
 
     # A change of the pod becomes a patch of its owner.
     patch = None
@@ -160,12 +164,16 @@ def _join_commands(fixes: Iterable[Fix]) -> tuple[str, ...]:
     return tuple(joined)
 
 
-def _iter_uncordon_warning(fixes: Iterable[Fix]) -> Iterator[FixCost]:
-    """Yield a warning if the fixes cordon nodes: uncordon them only once the replacements of evicted pods run."""
+def _build_uncordon_warning(fixes: Iterable[Fix]) -> FixCost | None:
+    """Build the warning not to uncordon nodes before the replacements of evicted pods run.
+
+    Return None if the fixes cordon no nodes.
+    """
     cordoned_nodes = tuple(dict.fromkeys(fix.cordoned_node for fix in fixes if fix.cordoned_node))
-    if cordoned_nodes:
-        text = f"uncordon {first_few(cordoned_nodes)} only once the replacements of evicted pods run"
-        yield FixCost(CostKind.PAUSES, text)
+    if not cordoned_nodes:
+        return None
+    text = f"uncordon {first_few(cordoned_nodes)} only once the replacements of evicted pods run"
+    return FixCost(CostKind.PAUSES, text)
 
 
 def find_author(pod: Pod, workload: Struct | None) -> Owner:
@@ -179,8 +187,8 @@ def find_author(pod: Pod, workload: Struct | None) -> Owner:
 def _is_in_cluster(workload: Struct, cluster: Cluster) -> bool:
     """Return whether the cluster has the workload or pods of it, so that a command can change it.
 
-    A stored object of the workload's name counts only if the API server stored it. Without a UID and a creation time,
-    it is the manifest, which is read into the cluster with the other files.
+    An object of this name that has neither a UID nor a creation time does not count. It is the manifest itself, which
+    was read into the cluster with the other files.
     """
     owner = get_identity(workload)
     if workload.metadata.uid:  # type: ignore[attr-defined]
@@ -217,19 +225,20 @@ def _iter_fix_costs(fixes: Sequence[Fix], needs_values: Sequence[str]) -> Iterat
         yield FixCost(CostKind.LOSES if weakens in losses else CostKind.GIVES_UP, weakens)
 
 
-def _iter_waiting_siblings_cost(
+def _build_waiting_siblings_cost(
     owner: Owner, rollout: RolloutResult | None, result: QueueResult | None
-) -> Iterator[FixCost]:
-    """Yield a cost for the other pods of the workload that still wait after the fix, or nothing if none waits.
+) -> FixCost | None:
+    """Build the cost that other pods of the workload still wait after the fix, or return None if none waits.
 
     Their number is taken from the rollout or, without a rollout, from the replayed queue.
     """
     waiting = rollout.waiting if rollout is not None else None
     if waiting is None and result is not None:
         waiting = result.waiting_siblings
-    if waiting:
-        pods = f"{counted(waiting, 'other pod')} of {owner}"
-        yield FixCost(CostKind.PARTIAL, f"{pods} still {agreeing(waiting, 'waits', 'wait')}")
+    if not waiting:
+        return None
+    pods = f"{counted(waiting, 'other pod')} of {owner}"
+    return FixCost(CostKind.PARTIAL, f"{pods} still {agreeing(waiting, 'waits', 'wait')}")
 
 
 def _build_eviction_cost(trial: RemedyTrial, victims: Sequence[str], rollout: RolloutResult | None) -> FixCost:

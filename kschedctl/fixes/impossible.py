@@ -32,7 +32,7 @@ def explain_impossible_fixes(search: RemedySearch) -> tuple[str, ...]:
         tried_text = f"{_format_shape_count(len(failed_node_trials))} tried"
         lines.append(f"one more node: the pod would not fit on a node like the existing ones ({tried_text})")
     if FixKind.USE_PRIORITY_CLASS not in kinds:
-        lines += _explain_no_preemption(search)
+        lines += _explain_no_higher_priority_class(search)
     return tuple(lines)
 
 
@@ -108,7 +108,7 @@ def _describe_shortage(fact: Insufficient, doubted: bool = False) -> str:
     return text
 
 
-def _explain_no_preemption(search: RemedySearch) -> Iterator[str]:
+def _explain_no_higher_priority_class(search: RemedySearch) -> Iterator[str]:
     """Yield a line that says why no higher PriorityClass helps.
 
     Nothing is yielded if the PriorityClasses were not read, the pod can already preempt, or the user excluded this kind

@@ -56,7 +56,7 @@ def predict_new_node(
         return choose_autoscaler(cluster, now, user_groups, types, settings, limited=False)
 
     autoscaler = choose_autoscaler(cluster, now, user_groups, types, settings)
-    return add_queue_share(answer, cluster, target_pod.pod, autoscaler, build_unlimited_autoscaler)
+    return with_competing_pods(answer, cluster, target_pod.pod, autoscaler, build_unlimited_autoscaler)
 
 
 def predict_new_node_for_pod(
@@ -191,10 +191,10 @@ MOST_WAITING = 300
 """With more waiting pods than this, the queue is not replayed for a single pod."""
 
 
-def add_queue_share(
+def with_competing_pods(
     new_node: NewNode, cluster: Cluster, pod: Pod, autoscaler: Autoscaler, without_limits: Callable[[], Autoscaler]
 ) -> NewNode:
-    """Return the autoscaler's answer with its `queue` set: whether the pod gets a node when all waiting pods compete.
+    """Return the autoscaler's answer with `queue` set, which says whether the pod gets a node among all waiting pods.
 
     The autoscaler adds nodes for all waiting pods, and kube-scheduler places the pods in the order of its queue. If
     other pods take all new nodes, the autoscaler from `without_limits` shows how many would be enough. The answer is

@@ -93,24 +93,27 @@ def _iter_pool_changes(
     `limits_by_pool` maps the names of pools to the limits, by resource, with which they would take the pod.
     """
     for pool in cluster.karpenter_node_pools:
-        yield from _iter_limit_correction(cluster, pool, limits_by_pool.get(pool.metadata.name, {}))
-        yield from _iter_missing_label_corrections(cluster, pool, pod)
-        yield from _iter_empty_label_correction(cluster, pool, pod)
-        yield from _iter_zone_correction(cluster, pool, pod, types)
+        corrections = [
+            _build_limit_correction(cluster, pool, limits_by_pool.get(pool.metadata.name, {})),
+            *_iter_missing_label_corrections(cluster, pool, pod),
+            _build_empty_label_correction(cluster, pool, pod),
+            _build_zone_correction(cluster, pool, pod, types),
+        ]
+        yield from filter(None, corrections)
 
 
-def _iter_limit_correction(
+def _build_limit_correction(
     cluster: Cluster, pool: NodePool, sufficient_limits: Mapping[str, str]
-) -> Iterator[PoolCorrection]:
-    """Yield the correction that raises the pool's limits to `sufficient_limits`, or nothing if these are empty."""
+) -> PoolCorrection | None:
+    """Build the correction that raises the pool's limits to `sufficient_limits`, or return None if these are empty."""
     if not sufficient_limits:
-        return
+        return None
     limits = pool.spec.limits or {}
     raises = [f"{name} from {limits[name]} to {amount}" for name, amount in sufficient_limits.items()]
     noun = "limit" if len(raises) == 1 else "limits"
     changed_pool = replace(pool, spec=replace(pool.spec, limits={**limits, **sufficient_limits}))
     summary = f"Raise the {noun} of NodePool {pool.metadata.name}: {', '.join(raises)}"
-    yield _build_pool_correction(cluster, pool, changed_pool, summary, {"spec": {"limits": dict(sufficient_limits)}})
+    return _build_pool_correction(cluster, pool, changed_pool, summary, {"spec": {"limits": dict(sufficient_limits)}})
 
 
 def _iter_missing_label_corrections(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolCorrection]:
@@ -142,22 +145,21 @@ def _iter_missing_label_corrections(cluster: Cluster, pool: NodePool, pod: Pod) 
             yield _build_label_correction(cluster, pool, added, summary)
 
 
-def _iter_empty_label_correction(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolCorrection]:
-    """Yield the correction that gives a value to empty labels of the pool that the pod's spread constraints use.
+def _build_empty_label_correction(cluster: Cluster, pool: NodePool, pod: Pod) -> PoolCorrection | None:
+    """Build the correction that gives a value to empty labels of the pool that the pod's spread constraints use.
 
-    Karpenter treats an empty label as missing. Nothing is yielded if there is no such label.
+    Karpenter treats an empty label as missing. Return None if there is no such label.
     """
     labels = pool.spec.template.metadata.labels
     keys = dict.fromkeys(constraint.topology_key for constraint in pod.spec.topology_spread_constraints)
     empty_keys = [key for key in keys if labels.get(key) == ""]
-    if empty_keys:
-        label_noun = "label" if len(empty_keys) == 1 else "labels"
-        names = " and ".join(empty_keys)
-        instruction = (
-            f"Set a value, such as {SOME_VALUE}, for the {label_noun} {names} of NodePool {pool.metadata.name}"
-        )
-        summary = f"{instruction}, since Karpenter treats an empty label as missing"
-        yield _build_label_correction(cluster, pool, dict.fromkeys(empty_keys, SOME_VALUE), summary)
+    if not empty_keys:
+        return None
+    label_noun = "label" if len(empty_keys) == 1 else "labels"
+    names = " and ".join(empty_keys)
+    instruction = f"Set a value, such as {SOME_VALUE}, for the {label_noun} {names} of NodePool {pool.metadata.name}"
+    summary = f"{instruction}, since Karpenter treats an empty label as missing"
+    return _build_label_correction(cluster, pool, dict.fromkeys(empty_keys, SOME_VALUE), summary)
 
 
 def _build_label_correction(cluster: Cluster, pool: NodePool, labels: dict[str, str], summary: str) -> PoolCorrection:
@@ -191,23 +193,23 @@ def _build_pool_correction(
     )
 
 
-def _iter_zone_correction(
+def _build_zone_correction(
     cluster: Cluster, pool: NodePool, pod: Pod, types: Sequence[JsonObject] | None
-) -> Iterator[PoolCorrection]:
-    """Yield the correction that adds a subnet to the pool's node class, in a zone that the pod selects.
+) -> PoolCorrection | None:
+    """Build the correction that adds a subnet to the pool's node class, in a zone that the pod selects.
 
-    Nothing is yielded if one of the class's subnets is already in a selected zone, or if its zones are unknown. If the
-    instance types are known only from nodes, all of them are assumed to be available in the zone.
+    If the instance types are known only from nodes, all of them are assumed to be available in the zone. Return None if
+    the pod selects no zone, if one of the class's subnets is already in a selected zone, or if its zones are unknown.
     """
     kind = find_class_kind(pool)
     node_class = NodeClasses(cluster).find_node_class(pool)
     if kind is None or node_class is None or not node_class.zones:
-        return
+        return None
     wanted_zones = list(
         dict.fromkeys(zone for labels in iter_required_node_labels(pod) for zone in labels.get(ZONE, ()))
     )
     if not wanted_zones or any(zone in node_class.zones for zone in wanted_zones):
-        return
+        return None
 
     # Add a subnet in the first selected zone.
     zone = wanted_zones[0]
@@ -221,7 +223,7 @@ def _iter_zone_correction(
     reference = get_class_reference(pool)
     zones = ", ".join(sorted(node_class.zones))
     class_name = f"{reference.kind} {reference.name}"
-    yield PoolCorrection(
+    return PoolCorrection(
         pool.metadata.name,
         PoolFixKind.CHANGE_NODE_CLASS,
         f"Give {class_name} a subnet in {zone}: the subnets that it selects are in {zones}",

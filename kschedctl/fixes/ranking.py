@@ -150,7 +150,7 @@ def gives_up_guarantees(trial: RemedyTrial) -> bool:
 
 
 def keeps_workload(trial: RemedyTrial) -> bool:
-    """Return whether the trial's changes ask for nothing less than before: they correct mistakes, wait or make room."""
+    """Return whether the changes only correct mistakes, wait or make room, so that the workload gives up nothing."""
     return all(fix.effective_price <= Price.ROOM for fix in trial.changes)
 
 

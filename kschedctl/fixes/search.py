@@ -351,7 +351,7 @@ def _is_compatible_with_trial(change: Fix, trial: RemedyTrial) -> bool:
 def _can_be_cleared(trial_node: TrialNode, remaining_changes: int) -> bool:
     """Return whether the remaining changes may be enough to clear the node's rejections.
 
-    They always may if the trial raises the pod's priority, since preemption may clear rejections, too.
+    They always may if the trial raises the pod's priority, since preemption may clear rejections as well.
     """
     return trial_node.trial.raises_priority or count_minimum_changes(trial_node.find_rejections()) <= remaining_changes
 
@@ -359,7 +359,7 @@ def _can_be_cleared(trial_node: TrialNode, remaining_changes: int) -> bool:
 def _may_change_help(change: Fix, trial_node: TrialNode, remaining_changes: int) -> bool:
     """Return whether the change can still help at the node with the remaining changes.
 
-    Lowering one resource as the last change does not help if another resource is insufficient, too.
+    Lowering one resource as the last change does not help if another resource is insufficient as well.
     """
     if change.kind not in REQUEST_KINDS or trial_node.row is None or trial_node.trial.raises_priority:
         return True

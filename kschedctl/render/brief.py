@@ -163,11 +163,11 @@ def _choose_shown_parts(parts: list[BriefText], wrapped: list[list[str]], width:
 def _lengthen_cut_parts(
     parts: list[BriefText], wrapped: list[list[str]], shown: set[int], width: int, count_free_lines: Callable[[], int]
 ) -> None:
-    """Give cut parts the lines that they need, the most important ones first. Changes `wrapped` and `shown`.
+    """Give cut parts the lines that they need, the most important parts first. Changes `wrapped` and `shown`.
 
-    If too few lines are free, later parts of lists are left out, since their number is shown: for all parts but later
-    entries, entries after the first one, and for parts of no list then also warnings after the first one. A part that
-    still needs more lines gets those that are free.
+    If too few lines are free, later parts of lists are left out from the end, since a line says how many are left out.
+    First entries and first warnings always stay. Later entries displace nothing, and only parts that belong to no list
+    displace warnings. A part that still needs more lines gets those that are free.
     """
     for index in sorted(shown, key=lambda index: (parts[index].rank, index)):
         part = parts[index]
@@ -191,11 +191,12 @@ def _lengthen_cut_parts(
 def _add_left_out_count(
     parts: list[BriefText], wrapped: list[list[str]], shown: set[int], *, warnings: bool, total: int
 ) -> None:
-    """Add a line below the last shown entry or, with `warnings`, warning that says how many of `total` are left out.
+    """Append a line such as "and 3 more" to the last shown entry or, with `warnings`, to the last shown warning.
 
-    If the lines are not enough for both, the line replaces the last of several shown entries or, with `warnings`, the
-    last shown entry or the last of several shown warnings. It is omitted if it still does not fit, if no such part is
-    shown, or if none is left out. Changes `wrapped` and `shown`.
+    `total` is the number of all entries or warnings. If there is no room for the line, one shown part makes way for it:
+    the last entry or, if warnings are counted and no entry is shown, the last warning. The only shown part of the
+    counted kind never makes way. No line is added if nothing was left out, if no part of that kind is shown, or if
+    there is still no room. Changes `wrapped` and `shown`.
     """
     entries = [index for index, part in enumerate(parts) if part.is_entry and index in shown]
     listed = [index for index, part in enumerate(parts) if part.is_warning and index in shown] if warnings else entries
@@ -314,10 +315,13 @@ def _iter_brief_parts(
     """Yield the parts of the brief form from top to bottom.
 
     These are the verdict, causes, doubts, warnings, the first fix with its commands, entries of the summary's list, and
-    how to see more. For this, `full_command` is the command line without `--brief`, or "" if it is not known.
-    `answer` is the headline after the subject and the verdict, or "" if the headline does not begin with them.
-    `entries` are the entries of the list, and `doubts` the doubts to show. `headline_lists_causes` says whether the
-    headline of an Explanation repeats its causes.
+    a line on how to see more.
+
+    - `answer`: the headline without the subject and verdict, or "" if the headline does not begin with them.
+    - `entries`: all entries of the summary's list.
+    - `doubts`: the doubts to show.
+    - `full_command`: the command line without `--brief`, or "" if it is unknown.
+    - `headline_lists_causes`: whether the headline of an Explanation repeats its causes.
     """
     if _is_about_pod(summary):
         yield from _iter_verdict_parts(summary)
@@ -329,10 +333,11 @@ def _iter_brief_parts(
         yield BriefText(f"{verdict}: {answer}" if answer else summary.headline, lines=3)
     yield from _iter_warning_parts(summary, doubts)
     yield from _iter_fix_parts(summary)
-    for entry in entries[: MAX_LINES if summary.summarizes in SUMMARIES_THAT_ARE_LISTS else MAX_ENTRIES]:
+    max_entries = MAX_LINES if summary.summarizes in SUMMARIES_THAT_ARE_LISTS else MAX_ENTRIES
+    for entry in entries[:max_entries]:
         yield BriefText(entry, lines=2, rank=3, is_entry=True)
-    is_undone = _is_about_pod(summary) or summary.summarizes == "Drain"
-    if is_undone and not summary.fixes and summary.advice:
+    can_have_fixes = _is_about_pod(summary) or summary.summarizes == "Drain"
+    if can_have_fixes and not summary.fixes and summary.advice:
         yield BriefText(f"next: {summary.advice[0]}", lines=2, rank=3)
     yield from _iter_more_parts(summary, full_command)
 

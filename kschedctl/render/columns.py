@@ -57,9 +57,10 @@ def split_header(column: Column) -> tuple[str, ...]:
 def fit_table(table: Table, width: int) -> tuple[Table, tuple[int, ...]] | None:
     """Fit a table to the width, stacking as few columns as possible. Return it with its column widths.
 
-    If stacking is not enough, names are broken over lines. Returns None if a column would still become too narrow.
+    If stacking is not enough, names are wrapped. Return None if a column would still become too narrow.
     """
-    # Stack more and more of the last text columns until all columns are readable
+    # Start with the table as it is, because stacking only the last text column changes nothing. Then stack one more
+    # column at a time, until all columns are readable.
     text_columns = [position for position, column in enumerate(table.columns) if not column.right]
     for first in reversed(range(len(text_columns))):
         stacked = _stack_columns(table, text_columns[first:])
@@ -68,7 +69,7 @@ def fit_table(table: Table, width: int) -> tuple[Table, tuple[int, ...]] | None:
         if sum(least) <= available_width:
             return stacked, _distribute_width(least, _compute_full_widths(stacked), available_width)
 
-    # With all of them stacked, break names
+    # With all text columns stacked, wrap names
     stacked = _stack_columns(table, text_columns)
     available_width = width - _compute_gap_width(stacked)
     least = [

@@ -31,6 +31,9 @@ TITLE_OF_LOSING = "Not worth it: more pods lose their node than get one"
 TITLES = (TITLE, TITLE_WITH_RIVALS, TITLE_OF_INSUFFICIENT, TITLE_OF_LOSING, TITLE_OF_INCOMPLETE)
 
 REMEDIES_SHOWN = 7
+ALTERNATIVES_SHOWN = 3
+MODEL_PREFIX = "like "
+"""The start of an alternative that is another node to model a new node on."""
 
 
 def build_best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
@@ -159,8 +162,7 @@ def build_fix_lines(
     """
     lines: list[Cell] = [*facts] if facts else [Marked(f"result: {describe_fix_effect(remedy)}", Tone.FAINT)]
     if remedy.alternatives:
-        alternatives = names(tuple(map(_drop_repeated_places, remedy.alternatives)))
-        lines.append(Marked(f"alternatively: {alternatives}", Tone.FAINT))
+        lines.append(Marked(f"also works with: {describe_alternatives(remedy.alternatives)}", Tone.FAINT))
     lines += _iter_fix_drawbacks(remedy)
     if not facts:
         lines.append(Marked(f"who: {TEAMS[remedy.by]} team", Tone.FAINT))
@@ -187,9 +189,21 @@ def _iter_manifests_and_patch(remedy: Remedy, style: Style) -> Iterator[Block]:
 def _iter_fix_drawbacks(remedy: Remedy) -> Iterator[Cell]:
     """Yield the other pods that the fix places, and then its drawbacks."""
     if remedy.gain:
-        yield Marked(f"also: {remedy.gain}", Tone.FAINT)
+        yield Marked(f"side effect: {remedy.gain}", Tone.FAINT)
     for drawback in remedy.drawbacks:
         yield Marked(f"caveat: {drawback}", Tone.WARNING)
+
+
+def describe_alternatives(alternatives: Sequence[str], most: int = ALTERNATIVES_SHOWN) -> str:
+    """Name the values, nodes or models with which the fix also works, at most `most` of them.
+
+    >>> describe_alternatives(("like w8", "like w9")), describe_alternatives(("zone-a", "zone-b"))
+    ('a node like w8, w9', 'zone-a, zone-b')
+    """
+    models = [text.removeprefix(MODEL_PREFIX) for text in alternatives if text.startswith(MODEL_PREFIX)]
+    if len(models) == len(alternatives):
+        return f"a node like {names(models, most)}"
+    return names(tuple(map(_drop_repeated_places, alternatives)), most)
 
 
 def _drop_repeated_places(alternative: str) -> str:

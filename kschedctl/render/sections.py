@@ -75,7 +75,7 @@ def build_caveats(
 
 def build_left_out_lines(not_replayed: tuple[str, ...], ignored: tuple[str, ...]) -> Page:
     """Build a line for each feature that is not replayed, and one line for the fields that the version ignores."""
-    paragraphs = [paragraph(Marked("not replayed yet:", Tone.WARNING), feature) for feature in not_replayed]
+    paragraphs = [paragraph(Marked("not replayed:", Tone.WARNING), feature) for feature in not_replayed]
     if ignored:
         consequence = "this version's API server drops it from new objects, or its scheduler ignores or rejects it"
         paragraphs.append(paragraph(Marked("ignored:", Tone.WARNING), f"{'; '.join(ignored)}: {consequence}"))
@@ -90,8 +90,8 @@ def build_search_start_line(start: SearchStart | None) -> Page:
     return (paragraph(Marked("sampling:", Tone.WARNING), f"the first search begins at node {start.index:,}{note}"),)
 
 
-def build_sampling_lines(searched: SearchedNodes | None) -> Page:
-    """Build lines about the nodes that were looked at for one pod, or return () if all were."""
+def build_searched_nodes_lines(searched: SearchedNodes | None) -> Page:
+    """Build the lines that say how many nodes were evaluated and where the next search starts, or () if all were."""
     if searched is None:
         return ()
     evaluated = f"{searched.examined:,} of {count(searched.nodes, 'node')} evaluated"
@@ -130,7 +130,7 @@ def build_unread_lines(unknown: Sequence[UnknownKind]) -> Page:
 
 
 def build_extender_line(extended: tuple[str, ...]) -> Page:
-    """Return a line about what extenders answered."""
+    """Build the line about what extenders answered, or return () if there is nothing to say."""
     return (paragraph(Marked("Note:", Tone.WARNING), "; ".join(extended)),) if extended else ()
 
 
@@ -148,7 +148,7 @@ def build_data_warning(volumes: Iterable[PinnedVolume]) -> Page:
 
 
 def build_next_section(style: Style, title: str = "Next") -> Page:
-    """Return the section with commands to try next."""
+    """Build the section with commands to try next, or return () if there are none."""
     commands = style.commands.get("", ())
     return section(title, *map(Command, commands)) if commands else ()
 
@@ -218,7 +218,7 @@ def describe_message(message: str, style: Style, pods: int = 1) -> tuple[str, *t
 
 
 def quote_message(message: str, style: Style) -> tuple[Cell, ...]:
-    """Return kube-scheduler's literal message if the style is wide and pages show the message in other words."""
+    """Return kube-scheduler's literal message if the style is wide and pages show it in other words, otherwise ()."""
     return (Marked(message, Tone.VERBATIM),) if style.wide and rewrite_fit_error(message) != message else ()
 
 
@@ -396,7 +396,7 @@ PODS = "pods"
 
 
 def build_pods_before_and_after(zones: Sequence[PodCount], nodes: Sequence[PodCount], what: str = "") -> Page:
-    """Build plots of pods by zone, and by the nodes that change most."""
+    """Build plots of pods by zone, and by the nodes that change most. Return () if no number changes."""
     changed = sorted(nodes, key=lambda node: (-abs(node.after - node.before), node.place))
     plots = (*build_zone_plot(zones, what), *_build_count_plot("node", changed, what))
     return section(f"Pods before and after{what}", *plots) if plots else ()

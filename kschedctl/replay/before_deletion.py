@@ -345,7 +345,7 @@ def _find_rule(simulation: Simulation, position: Position, rules: set[WaitingRul
 
 
 class _Demands(NamedTuple):
-    """The properties by which pods of one PodInfo can be affected as long as lost nodes exist."""
+    """The demands of pods with one PodInfo that can make a difference as long as lost nodes exist."""
 
     spread_keys: frozenset[str]
     """The topology keys of hard spread constraints that count unreachable nodes."""
@@ -367,7 +367,7 @@ class _Demands(NamedTuple):
 
 
 def _find_demands(view: Fork, info: PodInfo) -> _Demands:
-    """Return what makes a difference for pods like `info` as long as lost nodes exist."""
+    """Return the demands of pods like `info` that can make a difference as long as lost nodes exist."""
     storage = get_listers(view)
     claims = (storage.claims.get((info.namespace, v.claim_name)) for v in iter_claim_volumes(info.pod))
     constraints = [c for c in info.spec.topology_spread_constraints if c.when_unsatisfiable == "DoNotSchedule"]
@@ -409,7 +409,7 @@ def _find_rules_that_matter(
 ) -> set[WaitingRule]:
     """Return the rules that may keep placed pods from their nodes as long as the lost nodes exist.
 
-    `late` are the pods that are not replaced before, and get a node later or stay on their nodes before.
+    `late` are the pods that run again only once the lost nodes are deleted, on their old nodes or on others.
 
     Spreading counts an unreachable node's domain as empty unless nodeTaintsPolicy is Honor, which matters if the domain
     has no other nodes. Late pods matter if spreading would count them. Anti-affinity to and of pods on lost nodes
@@ -473,7 +473,10 @@ def _find_matching_infos(view: Fork, term: AffinityTerm) -> Bools:
 
 
 def _is_any_pod_selected(view: Fork, terms: Sequence[AffinityTerm], nodes: Bools) -> bool:
-    """Return whether all of the terms select a pod on a node of the mask (N,) that has their topology labels."""
+    """Return whether all terms together select a pod on one of the nodes in the mask (N,).
+
+    Nodes without the topology labels of all terms are ignored.
+    """
     is_selected = np.logical_and.reduce([_find_matching_infos(view, term) for term in terms])
     is_labelled = np.logical_and.reduce([view.nodes.label(term.topology_key).present for term in terms])
     pods = _find_pods_on(view, nodes & is_labelled)
@@ -525,7 +528,7 @@ class _LostDomains:
         return self._classify_domains(key)[1]
 
     def has_domain_with_only_lost_nodes(self, key: str, nodes: Bools) -> bool:
-        """Return whether a domain has other nodes than lost ones, but of the given nodes only lost ones.
+        """Return whether some domain loses all of the given nodes in it, but keeps other nodes.
 
         `nodes` is a mask (N,) of the given nodes. `key` is the topology key of the domains. A domain without any of the
         given nodes does not count.

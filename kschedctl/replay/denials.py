@@ -117,9 +117,9 @@ def find_denials(
     """
     kind = str(manifest["kind"])
     metadata = obj.metadata  # type: ignore[attr-defined]
-    denials: list[Denial] = []
-    if admission:
-        denials += _iter_namespace_denial(metadata.namespace or namespace or DEFAULT_NAMESPACE, cluster)
+    full_namespace = metadata.namespace or namespace or DEFAULT_NAMESPACE
+    namespace_denial = _build_namespace_denial(full_namespace, cluster) if admission else None
+    denials = [namespace_denial] if namespace_denial else []
     field_errors = validate_manifest(kind, obj, _build_validation_options(cluster))
     name = metadata.name or metadata.generate_name
     denials += [Denial(f'The {kind} "{name}" is invalid: {error}', error.field) for error in field_errors]
@@ -146,11 +146,12 @@ def _build_validation_options(cluster: Cluster) -> ValidationOptions:
     return build_validation_options(FeatureGates(cluster.kube_version, cluster.feature_gates))
 
 
-def _iter_namespace_denial(name: str, cluster: Cluster) -> Iterator[Denial]:
-    """Yield the denial of an object in this namespace, if the namespace does not exist."""
-    if is_missing_namespace(cluster, name):
-        hint = "add a manifest for the namespace, or use another namespace"
-        yield Denial(f'namespaces "{name}" not found', ("metadata", "namespace"), hint)
+def _build_namespace_denial(name: str, cluster: Cluster) -> Denial | None:
+    """Build the denial of an object whose namespace does not exist, or return None if the namespace exists."""
+    if not is_missing_namespace(cluster, name):
+        return None
+    hint = "add a manifest for the namespace, or use another namespace"
+    return Denial(f'namespaces "{name}" not found', ("metadata", "namespace"), hint)
 
 
 def _iter_template_denials(

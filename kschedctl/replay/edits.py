@@ -22,7 +22,7 @@ from kschedctl.snapshot.nodes import get_region_and_zone
 
 
 def change_pods(cluster: Cluster, changes: Mapping[tuple[str, str], Pod | None]) -> Cluster:
-    """Return the cluster with pods replaced or added by namespace and name. A pod of None removes the old pod."""
+    """Return the cluster with pods replaced or added by namespace and name. None removes the pod of that name."""
     return replace(cluster, pods=cluster.pods.apply_changes(changes))
 
 
@@ -32,7 +32,7 @@ def add_pods(cluster: Cluster, pods: Iterable[Pod]) -> Cluster:
 
 
 def build_made_up_uid(pod: Pod) -> str:
-    """Return the UID of a pod that the replay creates, which has a slash unlike the UIDs of the API server."""
+    """Build the UID of a pod that the replay creates. It contains a slash, unlike UIDs from the API server."""
     return f"{pod.metadata.namespace}/{pod.metadata.name}"
 
 

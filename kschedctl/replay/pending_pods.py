@@ -33,7 +33,7 @@ def find_pending_pods(cluster: Cluster, namespace: str | None, selector: str | N
 
 def describe_scope(namespace: str | None, selector: str | None = None) -> str:
     """Describe the namespace and labels that select pods, such as ``in namespace shop with labels app=web``."""
-    where = "in all namespaces" if namespace is None else f"in namespace {namespace}"
+    where = "across all namespaces" if namespace is None else f"in namespace {namespace}"
     return f"{where} with labels {selector}" if selector else where
 
 

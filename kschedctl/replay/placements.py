@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from kschedctl.scheduler.simulation.simulation import Simulation
 
 
-class QueuePlace(NamedTuple):
+class WaitingQueue(NamedTuple):
     """The queue in which a pod waits, and the plugins that rejected the pod."""
 
     queue: str = ""
@@ -47,7 +47,7 @@ class QueuePlace(NamedTuple):
     """Names of the plugins that rejected the pod."""
 
 
-NO_QUEUE = QueuePlace()
+NO_QUEUE = WaitingQueue()
 MAX_DOMAINS_LISTED = 50
 """Empty domains are only listed if the topology has no more domains than this."""
 
@@ -116,12 +116,12 @@ def group_unplaced_pods(
     have to leave: the groups are then ordered by the number of pods, the largest first, and say which pods were evicted
     from other nodes. ``causes`` maps pods to causes that their messages do not name.
     """
-    pods_by_group: dict[tuple[str, str, str, str, QueuePlace], list[Pod]] = {}
+    pods_by_group: dict[tuple[str, str, str, str, WaitingQueue], list[Pod]] = {}
     for outcome in outcomes:
         if not outcome.is_placed:
             pod = simulation.view.pods.objects[outcome.position]
             workload = workloads.get(pod.key) or str(find_owner(pod))
-            place = _find_queue_place(simulation, outcome) if with_queues else NO_QUEUE
+            place = _find_waiting_queue(simulation, outcome) if with_queues else NO_QUEUE
             cause = causes.get(pod.key) or explain_confining_volume(simulation.view, pod)
             group = (workload, outcome.verdict, outcome.message, cause, place)
             pods_by_group.setdefault(group, []).append(pod)
@@ -229,14 +229,14 @@ def group_retried_pods(
 
     Each group has the number of retries by the event that caused them.
     """
-    pods_by_group: dict[tuple[str, QueuePlace], list[str]] = {}
-    event_counts_by_group: dict[tuple[str, QueuePlace], Counter[str]] = {}
+    pods_by_group: dict[tuple[str, WaitingQueue], list[str]] = {}
+    event_counts_by_group: dict[tuple[str, WaitingQueue], Counter[str]] = {}
     for outcome in outcomes:
         event_labels = simulation.retried.get(outcome.position)  # of the event before each retry
         if event_labels:
             pod = simulation.view.pods.objects[outcome.position]
             workload = workloads.get(pod.key) or str(find_owner(pod))
-            group = (workload, _find_queue_place(simulation, outcome))
+            group = (workload, _find_waiting_queue(simulation, outcome))
             pods_by_group.setdefault(group, []).append(pod.key)
             event_counts_by_group.setdefault(group, Counter()).update(event_labels)
 
@@ -247,30 +247,34 @@ def group_retried_pods(
     return tuple(retried)
 
 
-def _find_queue_place(simulation: Simulation, outcome: Outcome) -> QueuePlace:
+def _find_waiting_queue(simulation: Simulation, outcome: Outcome) -> WaitingQueue:
     """Return the queue in which an unplaced pod waits, and the plugins that rejected the pod.
 
-    Pods that failed with an error wait in the backoff queue. So do members of pod groups and pods that no plugin
-    rejected. Members of other projects' gangs are unschedulable: they are rejected by the plugin that makes them wait
-    for each other. Pods that were not tried or not created are in no queue.
+    - Gated pods and pods that a plugin rejected are unschedulable. Among them are members of other projects' gangs,
+      which are rejected by the plugin that makes them wait for each other.
+    - Pods that failed with an error, members of pod groups, and pods that no plugin rejected are in the backoff queue.
+    - Pods that were not tried or not created are in no queue.
     """
     from kschedctl.scheduler.queueing import scheduling_queue  # noqa: PLC0415 - after simulations
     from kschedctl.scheduler.simulation.outcome import ERROR, GATED, UNSCHEDULABLE  # noqa: PLC0415 - after simulations
 
     if outcome.verdict == GATED:
-        return QueuePlace(scheduling_queue.UNSCHEDULABLE)
+        return WaitingQueue(scheduling_queue.UNSCHEDULABLE)
     if outcome.verdict == ERROR:
-        return QueuePlace(scheduling_queue.BACKOFF)
+        return WaitingQueue(scheduling_queue.BACKOFF)
     if outcome.verdict != UNSCHEDULABLE:
         return NO_QUEUE
     if failure := simulation.failures.permit_failures.get(outcome.position):
         plugins = tuple(sorted((failure.rejectors or NO_REJECTORS).all))
-        return QueuePlace(scheduling_queue.UNSCHEDULABLE, plugins) if plugins else QueuePlace(scheduling_queue.BACKOFF)
-    if simulation.gangs.group_pods_for_queue([outcome.position]):
-        return QueuePlace(scheduling_queue.BACKOFF)
+        return (
+            WaitingQueue(scheduling_queue.UNSCHEDULABLE, plugins) if plugins else WaitingQueue(scheduling_queue.BACKOFF)
+        )
+    is_in_pod_group = bool(simulation.gangs.group_pods_for_queue([outcome.position]))
+    if is_in_pod_group:
+        return WaitingQueue(scheduling_queue.BACKOFF)
     rejectors = simulation.find_rejectors(outcome.position).all
     queue = scheduling_queue.UNSCHEDULABLE if rejectors else scheduling_queue.BACKOFF
-    return QueuePlace(queue, tuple(sorted(rejectors)))
+    return WaitingQueue(queue, tuple(sorted(rejectors)))
 
 
 def report_evictions(simulation: Simulation) -> tuple[EvictedPod, ...]:
@@ -498,7 +502,7 @@ class MissingStorageClasses:
     ) -> PersistentVolumeClaim | None:
         """Return the pod's first claim that is in ``claims``, or None.
 
-        ``claims`` has claims by namespace and name. Claims of ephemeral volumes count, too.
+        ``claims`` has claims by namespace and name. Claims of ephemeral volumes are considered as well.
         """
         if not claims:
             return None

@@ -41,8 +41,8 @@ def enable_pod_recreation(simulation: Simulation, scaled_down: Container[Positio
     view = simulation.view
 
     def choose_recreation(position: Position) -> Recreation:
-        """Return when the evicted pod is recreated: at once, when it is gone, or never."""
-        if position in scaled_down or not _is_recreated(simulation, position):
+        """Record the eviction, and return when the pod is recreated: at once, when it is gone, or never."""
+        if position in scaled_down or not _record_eviction(simulation, position):
             return Recreation.NEVER
         kind = find_owner(view.pods.objects[position]).kind
         return Recreation.WHEN_GONE if kind in ONE_PER_SLOT else Recreation.AT_ONCE
@@ -162,7 +162,7 @@ def schedule_victims(simulation: Simulation, latest: list[Outcome]) -> list[Outc
     """
     placed_outcomes: list[Outcome] = []
     while not simulation.interrupted:
-        recreated = recreate_gone_pods(simulation, describe_victims(latest))
+        recreated = recreate_gone_pods(simulation, list_victims(latest))
         ended = remove_pods_of_failed_jobs(simulation) if simulation.evictions else []
         if not recreated and not ended:
             break
@@ -173,7 +173,7 @@ def schedule_victims(simulation: Simulation, latest: list[Outcome]) -> list[Outc
     return placed_outcomes + latest
 
 
-def describe_victims(outcomes: Iterable[Outcome]) -> list[Position]:
+def list_victims(outcomes: Iterable[Outcome]) -> list[Position]:
     """Return the pods that the outcomes preempted."""
     return [victim for outcome in outcomes for victim in outcome.victims]
 
@@ -181,7 +181,7 @@ def describe_victims(outcomes: Iterable[Outcome]) -> list[Position]:
 def list_displaced_victims(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[Position]:
     """Return the pods that the outcomes preempted, without pods that were being deleted anyway."""
     pods = simulation.view.pods.objects
-    return [victim for victim in describe_victims(outcomes) if pods[victim].metadata.deletion_timestamp is None]
+    return [victim for victim in list_victims(outcomes) if pods[victim].metadata.deletion_timestamp is None]
 
 
 def recreate_gone_pods(simulation: Simulation, positions: Iterable[Position]) -> list[Position]:
@@ -190,13 +190,13 @@ def recreate_gone_pods(simulation: Simulation, positions: Iterable[Position]) ->
     They are removed from ``simulation.gone`` and wait for a node from now on.
     """
     gone = simulation.gone
-    recreated = [position for position in positions if position in gone and _is_recreated(simulation, position)]
+    recreated = [position for position in positions if position in gone and _record_eviction(simulation, position)]
     gone.difference_update(recreated)
     return recreated
 
 
-def _is_recreated(simulation: Simulation, position: Position) -> bool:
-    """Return whether a controller recreates the evicted pod. If a Job controls the pod, count it as failed."""
+def _record_eviction(simulation: Simulation, position: Position) -> bool:
+    """Count the evicted pod as failed if a Job controls it, and return whether a controller recreates the pod."""
     from kschedctl.replay.controllers.job_failures import JobFailures  # noqa: PLC0415 - only after evictions
 
     return JobFailures.of(simulation.view.objects).record_eviction(simulation.view.pods.objects[position])

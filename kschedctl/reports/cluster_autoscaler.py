@@ -519,7 +519,7 @@ class ScaleDown(Report, frozen=True):
         return replace(summary, warnings=((lost,) if lost else ()) + staying, victims=self.lost_pods)
 
     def describe_staying_node(self, name: str) -> str:
-        """Describe why a node stays and, if this is known, what would have to change so that it is removed.
+        """Describe why a node stays and, if this is known, what would have to change for it to be removed.
 
         Return an empty string if nothing is known.
         """
@@ -530,17 +530,16 @@ class ScaleDown(Report, frozen=True):
                 return "it belongs to no node group"
             minimum = self.minimums.get(name)
             return "" if minimum is None else f"its group is at its minimum of {counted(minimum, 'node')}"
+        node_reason = self._describe_node_reason(name)
         if node.blocking_pod is not None:
-            blocking = node.blocking_pod
-            code_text = POD_REASONS.get(blocking.reason)
-            reason = (
-                f"kept by {blocking.pod}: {_add_code(code_text, blocking.reason) if code_text else blocking.reason}"
-            )
-            reason += _describe_changes_that_free_node(self.kept.get(name))
-            return reason if code == BLOCKED else f"{self._describe_node_reason(name)}; {reason}"
-        is_removable_alone = code == NO_PLACE and node.alone is not None and node.alone.removable
-        reason = self._describe_node_reason(name)
-        return f"{reason}; could be deleted if it were the only node to delete" if is_removable_alone else reason
+            pod_code = node.blocking_pod.reason
+            pod_reason = _add_code(POD_REASONS[pod_code], pod_code) if pod_code in POD_REASONS else pod_code
+            kept_by_pod = f"kept by {node.blocking_pod.pod}: {pod_reason}"
+            kept_by_pod += _describe_changes_that_free_node(self.kept.get(name))
+            return kept_by_pod if code == BLOCKED else f"{node_reason}; {kept_by_pod}"
+        if code == NO_PLACE and node.alone is not None and node.alone.removable:
+            return f"{node_reason}; could be deleted if it were the only node to delete"
+        return node_reason
 
     def _describe_node_reason(self, name: str) -> str:
         """Return the autoscaler's reason to keep a node in plain words, followed by its own name for it.

@@ -27,29 +27,28 @@ class WaitingRule(StrEnum):
 
     def describe(self, pods: str, *, single: bool) -> str:
         """Return a clause that says why the pods wait, and until when. `single` says whether it is one pod."""
-        waiting = f"{pods} {'waits' if single else 'wait'} until the lost nodes are deleted"
+        return f"{pods} {'waits' if single else 'wait'} until the lost nodes are deleted, since {self.reason}"
+
+    @property
+    def reason(self) -> str:
+        """The clause that says why pods wait."""
         match self:
             case WaitingRule.SPREAD:
                 return (
-                    f"{waiting}, since unreachable nodes count as empty domains for spread constraints (unless "
-                    "nodeTaintsPolicy is Honor)"
+                    "unreachable nodes count as empty domains for spread constraints (unless nodeTaintsPolicy is Honor)"
                 )
             case WaitingRule.LATE_PODS:
                 return (
-                    f"{waiting}, since other pods are not replaced before, and their domains have too few pods for the "
-                    "spread constraints"
+                    "other pods are not replaced before, and their domains have too few pods for the spread constraints"
                 )
             case WaitingRule.AFFINITY:
-                return (
-                    f"{waiting}, since pods that stay Terminating on these nodes count for required pod affinity and "
-                    "anti-affinity"
-                )
+                return "pods that stay Terminating on these nodes count for required pod affinity and anti-affinity"
             case WaitingRule.CLAIM_IN_USE:
-                return f"{waiting}, since a pod that stays Terminating there uses the same ReadWriteOncePod claim"
+                return "a pod that stays Terminating there uses the same ReadWriteOncePod claim"
             case WaitingRule.DEVICE_IN_USE:
-                return f"{waiting}, since the device claims of pods that stay Terminating on these nodes stay allocated"
+                return "the device claims of pods that stay Terminating on these nodes stay allocated"
             case _:
-                return f"{waiting}, since until then other pods take the capacity that is left"
+                return "until then other pods take the capacity that is left"
 
 
 class PodsWaitingForDeletion(Document, frozen=True):

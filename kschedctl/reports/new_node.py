@@ -127,7 +127,7 @@ class NewNode(Document, frozen=True):
 
     @property
     def closest(self) -> str:
-        """The pool for which the fewest things keep it from taking the pod.
+        """The pool that lacks the fewest things to take the pod.
 
         It is "" if a pool takes the pod, or if fewer than two pools lack something.
         """

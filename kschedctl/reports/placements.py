@@ -66,14 +66,14 @@ def list_unplaced_evicted_pods(groups: Iterable[UnplacedPods]) -> list[str]:
 
 
 def describe_fates_of_evicted(evicted: int, unplaced: int, lost: int = 0) -> str:
-    """Describe how many evicted pods get no other node and how many are lost, as the end of a sentence.
+    """Describe how many evicted pods fit nowhere and how many are lost, as the end of a sentence.
 
     The text is empty if all of them get another node.
 
     >>> describe_fates_of_evicted(3, 1, 0), describe_fates_of_evicted(2, 1, 1), describe_fates_of_evicted(2, 0, 2)
-    (' and 1 of them gets no other node', ': 1 gets no other node, 1 is lost', ' and lost')
+    (' and 1 of them fits nowhere', ': 1 fits nowhere, 1 is lost', ' and lost')
     """
-    no_node = f"{agreeing(unplaced, 'gets', 'get')} no other node"
+    no_node = f"{agreeing(unplaced, 'fits', 'fit')} nowhere"
     if unplaced and lost:
         return f": {unplaced:,} {no_node}, {counted(lost, 'is lost', 'are lost')}"
     if lost:
@@ -108,16 +108,16 @@ class PendingLeftOut(Document, frozen=True):
         """Return a text that says how many pods were left out, and which of them fit. Return () if there are none."""
         if not self.pods:
             return ()
-        left_out = counted(self.pods, "pending pod was left out", "pending pods were left out")
+        left_out = counted(self.pods, "pending pod was not simulated", "pending pods were not simulated")
         if self.fitting is None:
             return (f"{left_out} and may take the room first",)
         if not self.fitting:
-            return (f"{left_out}, {'which does not fit' if self.pods == 1 else 'none of which fits'} without a change",)
+            return (f"{left_out}, and {'it does not fit' if self.pods == 1 else 'none of them fits'} now",)
         if self.pods == 1:
-            return (f"{left_out}, which fits without a change and may take the room first ({self.fitting[0]})",)
+            return (f"{left_out}, but it fits now and may take the room first ({self.fitting[0]})",)
         fit = agreeing(len(self.fitting), "fits", "fit")
         return (
-            f"{left_out}, {len(self.fitting):,} of which {fit} without a change and may take the room first "
+            f"{left_out}, but {len(self.fitting):,} of them {fit} now and may take the room first "
             f"({first_few(self.fitting)})",
         )
 
@@ -428,7 +428,7 @@ class EvictionChain(Document, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """The chain in words: ``evicts 5 pods: 3 come back elsewhere, 2 stay Pending``.
+        """The chain in words: ``evicts 5 pods: 3 get another node, 2 stay Pending``.
 
         Pods that were being deleted anyway are among the pods in this sentence.
         """
@@ -438,12 +438,12 @@ class EvictionChain(Document, frozen=True):
     def outcomes_clause(self) -> str:
         """The outcomes of the evicted pods, as the end of a sentence about their eviction.
 
-        The text starts with a colon, or with a comma for a single pod: ``: 3 come back elsewhere, 2 stay Pending`` or
+        The text starts with a colon, or with a comma for a single pod: ``: 3 get another node, 2 stay Pending`` or
         ``, which stays Pending``. It also names the pods that replacements evict, and preemptors whose node
         replacements take before them.
         """
         verbs_by_outcome = (
-            (self.moved, ("comes back elsewhere", "come back elsewhere")),
+            (self.moved, ("gets another node", "get another node")),
             (self.returned, ("returns to its node", "return to their nodes")),
             (self.pending, ("stays Pending", "stay Pending")),
             (self.lost, ("is gone for good", "are gone for good")),

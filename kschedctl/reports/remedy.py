@@ -136,7 +136,7 @@ class Remedy(Document, frozen=True):
         if not self.also_places:
             return ""
         pods = len(self.also_places)
-        return f"{counted(pods, 'other pending pod')} {agreeing(pods, 'gets', 'get')} a node"
+        return f"{counted(pods, 'other pending pod')} {agreeing(pods, 'gets', 'get')} a node, too"
 
     def to_short_fix(self, clears: int = 0) -> ShortFix:
         """Return the fix as a summary shows it. `clears` is the number of pods that it lets schedule.

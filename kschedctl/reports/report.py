@@ -151,20 +151,19 @@ class PlainReport(Document, frozen=True):
 
     def iter_doubts(self) -> Iterator[str]:
         """Yield what limits the answer: what was not read, replayed or verified, and bugs of kube-scheduler."""
-        yield from self._iter_interruption()
+        yield from self._describe_interruption()
         if unknown := describe_unread_kinds(getattr(self, "unknown", ())):
             yield unknown
         yield from self._iter_further_doubts()
 
     def iter_doubts_besides_unread(self) -> Iterator[str]:
         """Yield what limits the answer, apart from what was not read."""
-        yield from self._iter_interruption()
+        yield from self._describe_interruption()
         yield from self._iter_further_doubts()
 
-    def _iter_interruption(self) -> Iterator[str]:
-        """Yield that the user interrupted the command, if that is so."""
-        if getattr(self, "interrupted", False):
-            yield "interrupted: a partial result"
+    def _describe_interruption(self) -> tuple[str, ...]:
+        """Return a text that says that the user interrupted the command, or () if nobody did."""
+        return ("interrupted: a partial result",) if getattr(self, "interrupted", False) else ()
 
     def _iter_further_doubts(self) -> Iterator[str]:
         """Yield what limits the answer, apart from an interruption and from what was not read."""
@@ -192,7 +191,7 @@ class ClusterAnswer(Document, frozen=True):
 
 
 def get_answer_kind(document: Document) -> str:
-    """Return the kind of the document, or of its first answer if there are several clusters; "this" if it has none."""
+    """Return the kind of the document, or of its first answer if there are several clusters, or else "this"."""
     if isinstance(document, Answers) and document.answers:
         document = document.answers[0].document
     return str(getattr(document, "kind", "this"))

@@ -13,7 +13,13 @@ from kschedctl.text.counts import capitalize, join_words
 
 VERDICT = "verdict"
 INSTANCE_TYPES = "InstanceType"
-PLURALS: Mapping[str, str] = {"Age": "ages", "ReleaseNote": "release notes", INSTANCE_TYPES: "instance types"}
+PLURALS: Mapping[str, str] = {
+    "Age": "ages",
+    "ReleaseNote": "release notes",
+    INSTANCE_TYPES: "instance types",
+    "AdmissionWebhook": "admission webhooks",
+    "AdmissionPolicy": "admission policies",
+}
 """Plurals of names that are no kinds of objects."""
 READ_THEM: Mapping[str, str] = {
     "were not among the files": "add them, or specify --assume-complete if there are none",

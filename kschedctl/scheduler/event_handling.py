@@ -45,11 +45,11 @@ DELETED_NODE_IS_EVENT = ByVersion(
     "the deletion of a node can make the scheduler retry a rejected pod", (("", False), ("1.32", True))
 )
 REPORTED_AS_ANY_UPDATE = ByVersion(
-    "resizes of assigned pods (with queueing hints, all their updates) reach plugins as one unspecific kind of update",
+    "resizes of assigned pods (with queueing hints: all updates to them) reach plugins as one generic kind of update",
     (("", False), ("1.31", True), ("1.32", False)),
 )
 LOST_NOMINATION_IS_DELETION = ByVersion(
-    "losing a nomination is treated as the deletion of the pod from the nominated node", (("", False), ("1.33", True))
+    "a pod that loses its nomination is treated as deleted from the nominated node", (("", False), ("1.33", True))
 )
 
 
@@ -166,29 +166,36 @@ class EventHandlers:
         new = None if change.new is None or change.new.terminated else change.new
         change = ChangedObject(POD, old, new, change.documents)
         if old is None and new is not None:
-            yield from self._iter_pod_addition_event(change, new)
+            if addition := self._build_pod_addition_event(change, new):
+                yield addition
         elif new is None and old is not None:
-            yield from self._iter_pod_deletion_event(change, old)
+            if deletion := self._build_pod_deletion_event(change, old):
+                yield deletion
         elif old is not None and new is not None:
             yield from self._iter_pod_update_events(change, old, new)
 
-    def _iter_pod_addition_event(self, change: ChangedObject, pod: Pod) -> Iterator[Occurrence]:
-        """Yield the event of an added pod, if it has a node or, with gang scheduling, waits for this scheduler."""
-        if pod.spec.node_name:
-            yield Occurrence(ClusterEvent(ASSIGNED_POD, ActionType.ADD), change)
-        elif self._is_responsible_for(pod) and self.gates.enabled(GangScheduling.gate):
-            yield Occurrence(ClusterEvent(UNSCHEDULABLE_POD, ActionType.ADD), change)
+    def _build_pod_addition_event(self, change: ChangedObject, pod: Pod) -> Occurrence | None:
+        """Build the event of an added pod.
 
-    def _iter_pod_deletion_event(self, change: ChangedObject, pod: Pod) -> Iterator[Occurrence]:
-        """Yield the event of a deleted pod, if it had a node or, in newer versions, a nomination.
+        Return None unless the pod has a node or, with gang scheduling, waits for this scheduler.
+        """
+        if pod.spec.node_name:
+            return Occurrence(ClusterEvent(ASSIGNED_POD, ActionType.ADD), change)
+        if self._is_responsible_for(pod) and self.gates.enabled(GangScheduling.gate):
+            return Occurrence(ClusterEvent(UNSCHEDULABLE_POD, ActionType.ADD), change)
+        return None
+
+    def _build_pod_deletion_event(self, change: ChangedObject, pod: Pod) -> Occurrence | None:
+        """Build the event of a deleted pod, or return None if it had no node and, in newer versions, no nomination.
 
         The loss of a nomination can wake only pods of at most the same priority.
         """
         loses_nomination = self._is_responsible_for(pod) and bool(pod.status.nominated_node_name)
         if pod.spec.node_name:
-            yield Occurrence(POD_DELETED, change)
-        elif loses_nomination and LOST_NOMINATION_IS_DELETION.at(self.gates.release):
-            yield Occurrence(POD_DELETED, change, up_to_priority=pod.spec.priority or 0)
+            return Occurrence(POD_DELETED, change)
+        if loses_nomination and LOST_NOMINATION_IS_DELETION.at(self.gates.release):
+            return Occurrence(POD_DELETED, change, up_to_priority=pod.spec.priority or 0)
+        return None
 
     def _iter_pod_update_events(self, change: ChangedObject, old: Pod, new: Pod) -> Iterator[Occurrence]:
         """Yield the events of an updated pod. Being bound counts as an addition, losing a nomination as a deletion.
@@ -199,14 +206,17 @@ class EventHandlers:
             for action in self.list_pod_actions(change):
                 yield Occurrence(self._build_placed_update(action), change)
         elif new.spec.node_name:
-            yield from self._iter_pod_addition_event(ChangedObject(POD, None, new), new)
+            if addition := self._build_pod_addition_event(ChangedObject(POD, None, new), new):
+                yield addition
         elif self._is_responsible_for(old):
             name = OWN_UPDATE if UNSCHEDULABLE_POD in self.pre_checked else ""
             for action in self._list_waiting_pod_actions(change):
                 yield Occurrence(self._build_event(UNSCHEDULABLE_POD, action, name), change, itself=True)
             nominated_node = old.status.nominated_node_name
-            if nominated_node and nominated_node != new.status.nominated_node_name:
-                yield from self._iter_pod_deletion_event(ChangedObject(POD, old, None), old)
+            loses_nomination = bool(nominated_node) and nominated_node != new.status.nominated_node_name
+            deletion = self._build_pod_deletion_event(ChangedObject(POD, old, None), old) if loses_nomination else None
+            if deletion:
+                yield deletion
 
     def _is_responsible_for(self, pod: Pod) -> bool:
         """Return whether a profile serves the pod."""

@@ -66,7 +66,10 @@ class ChangedNodes(NodeColumns):
     @cached_property
     def index(self) -> dict[str, Row]:
         """The row of each node, by name. Without added nodes, the dict of the other columns is shared."""
-        return super().index if self._added_count else self._base.index
+        if not self._added_count:
+            return self._base.index
+        count_before = len(self._base)
+        return self._base.index | {name: Row(row) for row, name in enumerate(self.names[count_before:], count_before)}
 
     @cached_property
     def unschedulable(self) -> Bools:
@@ -199,7 +202,7 @@ class NodeSubset(NodeColumns):
         return self._base.match_required_affinity(required)[self._rows]
 
     def _restrict_image_to_subset(self, state: ImageState) -> ImageState | None:
-        """Return the nodes of the subset that have an image, or None if no node of the subset has it."""
+        """Return an image's state with nodes numbered as in the subset, or None if no node of it has the image."""
         rows = self._row_in_subset[state.rows]
         is_in_subset = rows >= 0
         if not is_in_subset.any():

@@ -48,10 +48,10 @@ def agreeing(number: int, singular: str, plural: str) -> str:
 def negate_scope(scope: str) -> str:
     """Return the words for a scope after a negation.
 
-    >>> negate_scope("in all namespaces"), negate_scope("in namespace shop")
+    >>> negate_scope("across all namespaces"), negate_scope("in namespace shop")
     ('in any namespace', 'in namespace shop')
     """
-    return scope.replace("in all namespaces", "in any namespace", 1)
+    return scope.replace("across all namespaces", "in any namespace", 1)
 
 
 def first_of(names: Sequence[str]) -> str:

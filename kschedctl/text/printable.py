@@ -79,12 +79,12 @@ REASON_WORDS = {
         "would violate its spread constraints",
     ),
     "node(s) didn't match pod affinity rules": (
-        "is not near the pods that its affinity requires",
-        "are not near the pods that its affinity requires",
+        "has no pod nearby that its affinity requires",
+        "have no pod nearby that its affinity requires",
     ),
     "node(s) didn't match pod anti-affinity rules": (
-        "has pods that its anti-affinity avoids",
-        "have pods that its anti-affinity avoids",
+        "runs a pod that its anti-affinity excludes",
+        "run a pod that its anti-affinity excludes",
     ),
     "node(s) didn't satisfy existing pods anti-affinity rules": (
         "has pods with anti-affinity to it",
@@ -191,9 +191,9 @@ SHARED_REASON_WORDS = {
     "node(s) didn't match Pod's node affinity/selector": "nodes do not match the node affinity or nodeSelector",
     "node(s) didn't have free ports for the requested pod ports": "host ports are taken",
     "node(s) didn't match pod topology spread constraints": "spread constraints would be violated",
-    "node(s) didn't match pod affinity rules": "the pods that affinity requires are not there",
-    "node(s) didn't match pod anti-affinity rules": "nodes have pods that anti-affinity avoids",
-    "node(s) didn't satisfy existing pods anti-affinity rules": "nodes have pods with anti-affinity to it",
+    "node(s) didn't match pod affinity rules": "no pod matches the required pod affinity",
+    "node(s) didn't match pod anti-affinity rules": "nodes run pods that the anti-affinity excludes",
+    "node(s) didn't satisfy existing pods anti-affinity rules": "nodes run pods with anti-affinity to the pod",
     "node(s) didn't match PersistentVolume's node affinity": "nodes cannot access the volumes",
     "Too many pods": "nodes are full of pods",
     "node(s) had volume node affinity conflict": "nodes cannot access the volumes",
@@ -220,12 +220,14 @@ SHARED_REASON_WORDS = {
 """Upstream's reason -> the words for the cause that several pods share."""
 
 
-def describe_shared_reason(reason: str) -> str:
-    """Describe upstream's reason as the cause that several pods share, with upstream's words in parentheses.
+def put_reason_in_plain_words(reason: str) -> str:
+    """Put an upstream reason into plain words, followed by the original in parentheses.
 
-    >>> describe_shared_reason("Insufficient cpu"), describe_shared_reason("Too many pods")
+    A reason without known plain words is returned as it is.
+
+    >>> put_reason_in_plain_words("Insufficient cpu"), put_reason_in_plain_words("Too many pods")
     ('too little CPU is free (Insufficient cpu)', 'nodes are full of pods (Too many pods)')
-    >>> describe_shared_reason("preemption is under way")
+    >>> put_reason_in_plain_words("preemption is under way")
     'preemption is under way'
     """
     prefix, _, resource = reason.partition("Insufficient ")

@@ -145,7 +145,7 @@ def test_all_that_wait_are_told_how_many_nodes_come_for_them() -> None:
     assert [never.pods for never in report.growth.never] == [("d/w3",)]
     assert report.summary().figures["newNodes"] == 3
     shown = report.to_markdown()
-    assert "3 new nodes (3 of g); 1 pod never scheduled" in shown
+    assert "3 new nodes (3 of g); 1 pod stays Pending" in shown
     assert "d/w3: pod didn't trigger scale-up: 1 Insufficient cpu" in shown
 
 

@@ -41,16 +41,16 @@ def policy(rule: Json, *actions: str, **constraints: Any) -> list[Json]:
 @pytest.mark.parametrize(
     ("hooks", "said"),
     [
-        (webhook(EVERY), "AdmissionWebhooks are not asked: h"),
-        (webhook(PODS, "MutatingWebhookConfiguration"), "AdmissionWebhooks are not asked: h"),
-        (webhook(DEPLOYMENTS), "AdmissionWebhooks are not asked: h"),
-        (webhook(PODS, objectSelector={"matchLabels": {"app": "web"}}), "AdmissionWebhooks are not asked: h"),
+        (webhook(EVERY), "admission webhooks are not called: h"),
+        (webhook(PODS, "MutatingWebhookConfiguration"), "admission webhooks are not called: h"),
+        (webhook(DEPLOYMENTS), "admission webhooks are not called: h"),
+        (webhook(PODS, objectSelector={"matchLabels": {"app": "web"}}), "admission webhooks are not called: h"),
         (webhook(PODS, objectSelector={"matchLabels": {"app": "other"}}), ""),
         (webhook(PODS, namespaceSelector=NOT), ""),
         (webhook({**PODS, "operations": ["UPDATE"]}), ""),
         (webhook({**PODS, "resources": ["pods/status"]}), ""),
         (webhook({**PODS, "scope": "Cluster"}), ""),
-        (policy(PODS, "Deny"), "AdmissionPolicies are not asked: h"),
+        (policy(PODS, "Deny"), "admission policies are not called: h"),
         (policy(PODS, "Warn", "Audit"), ""),
         (policy(EVERY, "Deny", excludeResourceRules=[PODS, DEPLOYMENTS, {**DEPLOYMENTS, "resources": ["*"]}]), ""),
         (policy(PODS, "Deny")[:1], ""),
@@ -66,7 +66,7 @@ def test_matching_hooks_make_the_answer_uncertain(run: Run, write: Write, hooks:
         found = run(command, "-f", manifest, "-f", cluster)
         assert found.code == (5 if said else 0)
         assert said in " ".join(found.out.split())
-        assert bool(said) == ("are not asked" in found.out)
+        assert bool(said) == ("are not called" in found.out)
 
 
 def test_recreated_pods_are_assumed_to_pass_the_hooks(run: Run, write: Write) -> None:
@@ -87,6 +87,6 @@ def test_hooks_of_a_new_pod_that_fits_nowhere_are_named(run: Run, write: Write) 
     found = run("explain", "shop/large", "-f", manifest, "-f", cluster)
     assert found.code == 1
     words = " ".join(found.out.split())
-    assert "AdmissionWebhooks and AdmissionPolicies are not asked: h" in words
+    assert "admission webhooks and admission policies are not called: h" in words
     large["metadata"] |= {"uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
-    assert "are not asked" not in run("explain", "shop/large", "-f", write(large, node("n1"), SHOP, *hooks)).out
+    assert "are not called" not in run("explain", "shop/large", "-f", write(large, node("n1"), SHOP, *hooks)).out

@@ -233,7 +233,7 @@ def test_a_fix_that_is_cut_keeps_its_costs(run: Run, monkeypatch: pytest.MonkeyP
 def test_the_brief_form_as_markdown(run: Run) -> None:
     printed = run("explain", "-A", "--demo", "--brief", "-o", "markdown").out
     first, entries, command = printed.strip().split("\n\n")
-    assert first == "**10 pods pending in all namespaces, 10 causes**"
+    assert first == "**10 pods pending across all namespaces, 10 causes**"
     assert all(line.startswith("- ") for line in entries.splitlines())
     assert entries.endswith("- and 6 more")
     assert command == "`kschedctl explain platform/ingress-nginx-7b4f6c9d85-wt7jd --demo`"
@@ -243,7 +243,7 @@ def test_the_brief_form_of_a_workload_of_kueue_says_who_holds_the_quota(run: Run
     file = "tests/field/19-kueue-podsets-sum/in.yaml"
     printed = " ".join(run("explain", "workload/high", "-n", "ai", "-f", file, "--brief").out.split())
     assert "Workload ai/low (priority 0) holds 8 nvidia.com/gpu of flavor multi" in printed
-    assert "Kueue would preempt for it: ai/low" in printed
+    assert "To admit it, Kueue would preempt ai/low" in printed
 
 
 class _Warnings(PlainReport, frozen=True):

@@ -18,7 +18,7 @@ NAMED = "kube-system/dns-b on n2 is not Ready, which uses up the budget"
 def test_the_unready_pod_is_named(capsys: pytest.CaptureFixture[str], file: str) -> None:
     code, text = run(capsys, "drain", "n1", "-f", case(CASE, file))
     assert code == 1
-    assert "Cannot be drained: n1" in text
+    assert "n1 cannot be drained:" in text
     assert NAMED in text
     # In in2.yaml, the budget demands both pods, so that a healthy dns-b is not enough
     assert ("with all 2 pods healthy it would still allow none" in text) == (file == "in2.yaml")
@@ -28,7 +28,7 @@ def test_the_unready_pod_is_named(capsys: pytest.CaptureFixture[str], file: str)
 
 def test_the_node_of_the_unready_pod_can_be_drained(capsys: pytest.CaptureFixture[str]) -> None:
     _, text = run(capsys, "drain", "n2", "-f", case(CASE))
-    assert text.startswith("Probably safe to drain: n2")
+    assert text.startswith("n2 is probably safe to drain:")
     assert "the files contain no list of Services or ReplicaSets" in " ".join(text.split())
 
 

@@ -119,7 +119,7 @@ GATED = Explanation(
 )
 
 PENDING = PendingPods(
-    scope="in all namespaces",
+    scope="across all namespaces",
     groups=(
         PendingGroup(
             "Unschedulable",

@@ -17,7 +17,7 @@ from kschedctl.scheduler import plugins
 from kschedctl.scheduler.plugins.dynamic_resources.claims import CANNOT_ALLOCATE
 from kschedctl.scheduler.plugins.dynamic_resources.evaluation import NOT_AVAILABLE
 from kschedctl.scheduler.plugins.node_volume_limits.plugin import NO_DRIVER
-from kschedctl.text.printable import describe_shared_reason, rewrite_fit_error
+from kschedctl.text.printable import put_reason_in_plain_words, rewrite_fit_error
 
 OF_1_30 = (
     "0/5 nodes are available: 1 node(s) had untolerated taint {a: b, c}, 3 Insufficient cpu, 2 Insufficient memory. "
@@ -108,4 +108,4 @@ def test_every_declared_reason_has_plain_words(reason: str) -> None:
     counted = rewrite_fit_error(f"0/3 nodes are available: 2 {shown}, 1 Too many pods.")
     assert shown not in alone or shown not in counted
     if "{" not in reason and "CSI driver" not in reason:
-        assert describe_shared_reason(shown).endswith(f" ({shown})")
+        assert put_reason_in_plain_words(shown).endswith(f" ({shown})")

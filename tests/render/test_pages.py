@@ -175,8 +175,8 @@ def test_advice_and_what_was_left_out() -> None:
 def test_what_is_not_replayed_has_a_line_of_its_own(report: object, form: str) -> None:
     left_out = replace(report, not_replayed=("plugin Custom", "extender https://x.example"))
     lines = [line.replace("`", "") for line in RENDERERS[form](left_out, Style()).split("\n")]
-    assert lines.count("not replayed yet: plugin Custom") == 1
-    assert lines.count("not replayed yet: extender https://x.example") == 1
+    assert lines.count("not replayed: plugin Custom") == 1
+    assert lines.count("not replayed: extender https://x.example") == 1
 
 
 @pytest.mark.parametrize("report", [UNSCHEDULABLE, PENDING], ids=["explanation", "pending"])
@@ -221,7 +221,7 @@ def test_a_bare_report_is_one_paragraph(width: int) -> None:
 def test_pending_pods_by_cause_begin_with_pods_age_and_workload() -> None:
     """What holds for one pod alone stands beside its name: the counts of others may differ."""
     rows = [
-        re.split("  +", row.strip()) for row in section(text(PENDING), "4 pods pending in all namespaces, 2 causes")
+        re.split("  +", row.strip()) for row in section(text(PENDING), "4 pods pending across all namespaces, 2 causes")
     ]
     assert rows == [
         ["PODS", "AGE", "WORKLOAD AND CAUSE"],

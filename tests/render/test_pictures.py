@@ -164,7 +164,7 @@ def test_of_very_many_plots_not_all_are_drawn() -> None:
 
 
 @pytest.mark.parametrize("form", ["svg", "png"])
-@pytest.mark.parametrize("document", [GATED, PendingPods("in all namespaces")], ids=["gated", "nothing pending"])
+@pytest.mark.parametrize("document", [GATED, PendingPods("across all namespaces")], ids=["gated", "nothing pending"])
 def test_what_has_no_plots_is_refused(document: Document, form: str) -> None:
     with pytest.raises(UsageError, match=f"-o {form} draws plots, and this answer has none"):
         picture(document, form)

@@ -50,7 +50,7 @@ def test_preemption_waits_for_overdue_victims(read_at: str, overdue: str) -> Non
     assert report.preemption is not None
     assert report.preemption.overdue == overdue
     by = f", overdue by {overdue}" if overdue else ""
-    assert report.headline == f"preemption is under way: it waits for 1 pod to terminate on n1{by} (d/leaves)"
+    assert report.headline == f"preemption is under way: the pod waits for 1 pod (d/leaves) to terminate on n1{by}"
     texts = [advice.text for advice in report.advice]
     if overdue:
         assert texts == [f"The victims are overdue by {overdue}: check their finalizers and the kubelet of n1"]

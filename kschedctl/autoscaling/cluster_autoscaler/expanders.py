@@ -310,7 +310,10 @@ def balance_increases(groups: Sequence[AutoscaledGroup], count: int) -> list[Inc
     growing = sorted((group for group in groups if group.headroom), key=lambda group: group.target)
     sizes = {group.id: group.target for group in growing}
     remaining = min(count, sum(max(group.headroom, 0) for group in growing))
-    first_open = current = 0  # as in upstream, groups at their maximum are moved before ``first_open``
+
+    # As in upstream, groups at their maximum are moved before `first_open`. From there on, the groups stay sorted by
+    # size, except that those before `current` have one node more than it.
+    first_open = current = 0
     while remaining > 0:
         group = growing[current]
         if sizes[group.id] < group.max:

@@ -143,7 +143,7 @@ class TypeColumns:
         return table
 
     def find_unmet_min_values(self, mask: Bools, requirements: Mapping[str, LabelRequirement]) -> dict[str, int]:
-        """Return the labels whose minValues the types in ``mask`` do not meet, with their numbers of values.
+        """Return how many distinct values the types in ``mask`` have for each label whose minValues they do not meet.
 
         The result is empty if ``mask`` contains no type.
         """

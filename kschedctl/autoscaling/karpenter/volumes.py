@@ -97,7 +97,7 @@ class Volumes:
     def _describe_bound_claim_fault(self, key: str, claim: PersistentVolumeClaim) -> str:
         """Describe the fault of a claim with a volume, or return "" if it has no fault.
 
-        The volume must exist and not be in deletion, and the claim must be marked as bound.
+        The volume must exist and must not be terminating, and the claim must be marked as bound.
         """
         volume = claim.spec.volume_name
         class_name = claim.spec.storage_class_name or ""

@@ -10,7 +10,7 @@ from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.metrics.catalogue import MetricsReading
 
-NO_TIMES = UnknownKind("Age", "cannot be computed without the time of the cluster (--now TIME)", VERDICT)
+NO_TIMES = UnknownKind("Age", "are unknown without the time of the cluster (specify --now TIME)", VERDICT)
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def _build_headline(workloads: Sequence[NotCreated]) -> str:
     The number of pods is left out or called a minimum if it is unknown for some workloads.
     """
     if not workloads:
-        return "no pod creation failures"
+        return "no pod creation failure found"
     missing_pods = sum(workload.missing or 0 for workload in workloads)
     has_unknown_number = any(workload.missing is None for workload in workloads)
     if not missing_pods:

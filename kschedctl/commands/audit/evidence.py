@@ -237,7 +237,7 @@ def _format_stranded_pods(loss: BrokenDomain) -> str:
     """Return how many pods cannot be placed again without a domain, such as `12 if zone-a is lost`.
 
     If all pods can be placed again once the domain is lost, the text is about the time while the domain is down, such
-    as `3 while zone-a is down`. Return "" if all pods can be placed again at that time, too.
+    as `3 while zone-a is down`. Return "" if all pods can be placed again at that time as well.
     """
     if loss.stranded:
         return f"{loss.stranded:,} if {loss.domain} is lost"

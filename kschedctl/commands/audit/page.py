@@ -19,7 +19,7 @@ from kschedctl.commands.audit.latency.page import build_latency_evidence
 from kschedctl.commands.audit.latency.report import LatencySection
 from kschedctl.commands.audit.leader.report import LeaderSection
 from kschedctl.commands.audit.packing.report import PackingSection
-from kschedctl.commands.audit.pending import CAUSES
+from kschedctl.commands.audit.pending import CAUSE_TITLES
 from kschedctl.commands.audit.placed.report import PlacedSection
 from kschedctl.commands.audit.priorities.report import PrioritiesSection
 from kschedctl.commands.audit.queues.report import QueuesSection
@@ -58,7 +58,7 @@ from kschedctl.text.counts import spell_age
 
 MAX_SECTIONS_IN_FULL = 2
 """The maximum number of sections that are all shown with their evidence."""
-HOW_TO_SEE_MORE = "--section NAME shows one section with its evidence, -o wide shows all"
+HOW_TO_SEE_MORE = "Use --section NAME to see one section with its evidence, or -o wide to see all of them"
 
 
 def build_audit_page(report: Audit, style: Style) -> Page:
@@ -339,7 +339,7 @@ def _build_waiting_row(row: WaitingRow, findings_above: Sequence[Finding], style
 
 def _iter_cause_lines(waiting_pods: WaitingPods) -> Iterator[Cell]:
     """Yield lines about waiting pods: workloads and cause, an example, the scheduler's last message, and victims."""
-    yield Marked(f"{names(waiting_pods.workloads)}: {CAUSES[waiting_pods.cause]}", Tone.STRONG)
+    yield Marked(f"{names(waiting_pods.workloads)}: {CAUSE_TITLES[waiting_pods.cause]}", Tone.STRONG)
     is_about_one_of_several = len(waiting_pods.pods) > 1 and waiting_pods.example != waiting_pods.reason
     pod_prefix = f"{waiting_pods.pods[0]}: " if is_about_one_of_several else ""
     yield Marked(f"{pod_prefix}{waiting_pods.example}", CAUSE_TONES.get(waiting_pods.cause, Tone.PLAIN))

@@ -110,6 +110,14 @@ CAUSES = {
     "turn": "not yet tried by the scheduler",
 }
 """The causes, the gravest first, as they are worded after a number."""
+CAUSE_TITLES = {
+    **CAUSES,
+    "stuck": "still waits although a node fits",
+    "error": "scheduling fails with an error",
+    "unserved": "unknown scheduler name",
+    "elsewhere": "left to another scheduler",
+}
+"""The causes as they are worded after the names of workloads."""
 
 QUEUE = "pkg/scheduler/backend/queue/scheduling_queue.go"
 STUCK = AuditRule(
@@ -243,7 +251,9 @@ def _collect_unknowns(
     ]
     if any(waiting_pod.cause == "unserved" for waiting_pod in waiting):
         unknown += _find_unread_scheduler_kinds(audited)
-    unknown += [*find_unread_waiting_kinds(audited.cluster), *_iter_unchecked_resource_unknown(elsewhere)]
+    unknown += find_unread_waiting_kinds(audited.cluster)
+    if unchecked_resources := _build_unchecked_resources_unknown(elsewhere):
+        unknown.append(unchecked_resources)
     return unknown
 
 
@@ -264,11 +274,15 @@ def _build_elsewhere_finding(entry: WaitingElsewhere, rule: AuditRule) -> Findin
     return rule.build_finding(entry.resource, "; ".join(parts), namespace=get_namespace(entry))
 
 
-def _iter_unchecked_resource_unknown(elsewhere: Sequence[WaitingElsewhere]) -> Iterator[UnknownKind]:
-    """Yield an unknown for custom resources that request pods which do not exist."""
+def _build_unchecked_resources_unknown(elsewhere: Sequence[WaitingElsewhere]) -> UnknownKind | None:
+    """Build the unknown about custom resources that were not checked, or return None if there are none.
+
+    Such resources request pods that do not exist yet.
+    """
     headlines = [entry.headline for entry in elsewhere if entry.state is WaitingState.NOT_CHECKED]
-    if headlines:
-        yield UnknownKind("CustomResource", f"were not checked: {first_few(headlines)}", VERDICT)
+    if not headlines:
+        return None
+    return UnknownKind("CustomResource", f"were not checked: {first_few(headlines)}", VERDICT)
 
 
 def _iter_unknowns_of_stuck_pods(waiting: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[UnknownKind]:

@@ -37,10 +37,10 @@ QUEUES = {
     "unknown": "with a node that fits now (queue unknown)",
     "activeQ": "to be tried next",
     "backoffQ": "backing off",
-    "unschedulable": "unschedulable",
+    "unschedulable": "in unschedulablePods",
     "permit": "waiting at Permit",
     "gated": "gated",
-    "none": "of other schedulers",
+    "none": "in no queue (other or unknown scheduler)",
 }
 """The queues in the order in which they are listed, as they are worded after a number."""
 MAX_NAMED_CHANGES = 2
@@ -84,7 +84,7 @@ class AuditedQueuePod(NamedTuple):
     def since(self) -> str:
         """The latest time at which the pod can have entered the queue.
 
-        It is the time of the scheduler's last message about the pod, otherwise of its creation.
+        It is the time of the scheduler's last message about the pod or, without a message, of the pod's creation.
         """
         message_time = self.waiting.last_message.at if self.waiting.last_message else ""
         return message_time or self.waiting.pod.metadata.creation_timestamp or ""

@@ -102,7 +102,7 @@ class Audit(Report, frozen=True, kw_only=True):
         return any(section.has_at_least(severity) for section in self.sections)
 
     def describe_sections(self) -> dict[str, str]:
-        """Return the state of each section; the headlines stand in the table above."""
+        """Return the state of each section by title. The headlines are in the table above the sections."""
         return {section.title: section.describe_state() for section in self.sections}
 
     def list_open_sections(self) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ class Audit(Report, frozen=True, kw_only=True):
         return tuple(section.title for section in self.sections if section.state == FINDINGS)
 
     def describe_interruption(self) -> str:
-        """Return which sections an interruption left out as text."""
+        """Describe which sections an interruption left out, or that it only cut the last section short."""
         if not self.not_reached:
             return "the last section is incomplete"
         return f"not audited: {', '.join(self.not_reached)}"

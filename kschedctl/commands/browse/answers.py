@@ -25,7 +25,7 @@ from kschedctl.commands.explain.html_widgets import FITS, OTHERS, LegendEntry, N
 from kschedctl.commands.explain.page import build_explanation_page, iter_verdict_blocks
 from kschedctl.commands.explain.report import Explanation, NodeReport
 from kschedctl.commands.remedies.report import Remedies
-from kschedctl.render.fixes import describe_fix_effect
+from kschedctl.render.fixes import describe_alternatives, describe_fix_effect
 from kschedctl.render.page import (
     Block,
     Heading,
@@ -305,7 +305,7 @@ def describe_remedy(remedy: Remedy) -> Sequence[str]:
     """Return the lines of a fix's screen: its summary, effects, owner and commands."""
     fits = "if the pod were alone, would fit on" if remedy.holds is False else "then fits on"
     details = [
-        ("alternatively", names(remedy.alternatives, 10)),
+        ("also works with", remedy.alternatives and describe_alternatives(remedy.alternatives, 10)),
         ("caveats", "; ".join(remedy.drawbacks)),
         ("pods that also get a node", names(remedy.also_places, 20)),
         ("evicts", names(remedy.victims, 20)),

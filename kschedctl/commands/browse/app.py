@@ -369,8 +369,8 @@ class Browser(TidyApp):
     # -- what keys do --------------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return whether the action is enabled. While text is entered, only leaving and quitting are."""
-        return not self.ask_line.purpose or action in ("leave", "quit")
+        """Return whether the action is enabled. While text is entered, only going back and quitting are."""
+        return not self.ask_line.purpose or action in ("go_back", "quit")
 
     def action_tab(self, name: str) -> None:
         """Open the tab with this name."""
@@ -448,7 +448,7 @@ class Browser(TidyApp):
         purpose = self.ask_line.close_and_get_purpose()
         (self.answer_pane.node_list if purpose == SEARCH_NODES else self.pod_list).focus()
 
-    def action_leave(self) -> None:
+    def action_go_back(self) -> None:
         """Go back one step: leave the input line, node filter, right pane, assumptions, search or namespace.
 
         Only the first of these that is active is left. The note is cleared.
@@ -461,7 +461,7 @@ class Browser(TidyApp):
         elif not self.pod_list.has_focus:
             self.pod_list.focus()
         elif self.assumptions:
-            self.explain_chosen_pod("")
+            self.explain_chosen_pod(assumptions="")
         elif self.search_text:
             self.change_listing(text="")
         else:

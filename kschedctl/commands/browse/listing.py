@@ -24,7 +24,7 @@ from kschedctl.commands.browse.session import BrowseSession
 from kschedctl.commands.explain.headline import FOR_EACH
 from kschedctl.commands.explain.pending_report import PendingPod, PendingPods
 from kschedctl.render.page import count
-from kschedctl.text.printable import describe_shared_reason
+from kschedctl.text.printable import put_reason_in_plain_words
 
 HEADING, FAINT = "bold", "dim"
 BY_CAUSE, BY_AGE, BY_NAME = "cause", "age", "name"
@@ -187,7 +187,7 @@ def _list_pod_lines_by_cause(pending: PendingPods, shown: Mapping[str, PendingPo
     for group in pending.groups:
         pods = [pod for pod in group.pods if pod in shown]
         if pods:
-            reason = describe_shared_reason(group.cause) or group.verdict
+            reason = put_reason_in_plain_words(group.cause) or group.verdict
             if len(group.pods) == 1:
                 reason = reason.removesuffix(FOR_EACH)
             cause = f"{len(pods):,} · {reason}"

@@ -106,7 +106,7 @@ KEYS: list[BindingType] = [
     Binding("ctrl+c", "quit", show=False, priority=True),
     Binding("r", "reconnect", show=False),
     *(Binding(str(i + 1), f"tab('{tab}')", show=False) for i, tab in enumerate(TABS)),
-    Binding("escape", "leave", "Back"),
+    Binding("escape", "go_back", "Back"),
 ]
 
 HELP = f"""\

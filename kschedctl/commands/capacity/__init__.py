@@ -462,7 +462,10 @@ def _iter_curve_points(feasible_counts: Sequence[int], ended: bool) -> Iterator[
 
 
 def _find_preempted_pods(shared: PodShapes, trial: Trial, view: Fork, position: Position) -> tuple[str, ...]:
-    """Find the pods that the pod at the position would preempt. The view must not be used afterwards."""
+    """Return the pods that the pod at the position would preempt, or () if it preempts none.
+
+    The view must not be used afterwards.
+    """
     outcome = Simulation(shared.scheduler, view, seed=trial.seed).attempt_pod(position)
     return tuple(view.pods.objects[victim].key for victim in outcome.victims) if outcome else ()
 

@@ -47,7 +47,7 @@ def consolidate(
     >>> import kschedctl
     >>> nodes = [{"kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2")]
     >>> str(consolidate(kschedctl.Cluster.from_objects(nodes)))
-    '1 of 2 nodes could be removed'
+    '1 of 2 nodes can be removed'
     """
     prices = find_prices(cluster.nodes, instance_types)
     if headroom_for:

@@ -61,5 +61,5 @@ def _describe_left_out_nodes(report: NodeConsolidation, reason: str, style: Styl
 
 def _build_removable_table(report: NodeConsolidation, style: Style) -> Page:
     """Build a table of the removable nodes, in the order in which they could be removed."""
-    title = "Nodes that could be removed, in this order"
+    title = "Nodes that can be removed, in this order"
     return build_struct_table(report.removable, style, numbered="step", title=title, full=False)

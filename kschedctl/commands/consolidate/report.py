@@ -16,9 +16,7 @@ from kschedctl.reports.unknown import VERDICT, UnknownKind, describe_doubt
 from kschedctl.text.counts import agreeing, counted, first_few, format_price
 from kschedctl.text.printable import describe_misfit, rewrite_fit_error
 
-ZONES_NOT_EXAMINED = (
-    "not checked: whether losing a zone would then leave more pods without a node (--keep-zone-loss checks it)"
-)
+ZONES_NOT_EXAMINED = "Zone loss was not checked: --keep-zone-loss keeps the nodes that are needed to survive one."
 
 EMPTIEST_FIRST = "The emptiest nodes are tried first, whatever they cost: another order may save more."
 
@@ -113,6 +111,12 @@ class NodeConsolidation(Report, frozen=True):
     """The pods that move and whose emptyDir volumes are deleted."""
     ask_to_stay: tuple[str, ...] = ()
     """The pods that move although their annotations ask autoscalers not to evict them."""
+    outages: tuple[str, ...] = ()
+    """The workloads that have no running pod until replacements run."""
+    starting_over: tuple[str, ...] = ()
+    """The pods of Jobs, whose replacements start from the beginning (`namespace/name`)."""
+    slow_pods: dict[str, int] = {}
+    """The pods with a long grace period, each with the seconds that it may take to end."""
     pool: str = ""
     """The only pool whose nodes may be removed, empty for all pools."""
     pods_of_unready_nodes: tuple[str, ...] = ()
@@ -142,14 +146,14 @@ class NodeConsolidation(Report, frozen=True):
         text = self._describe_removable_count()
         moved_pods = sum(node.pods for node in self.removable)
         if moved_pods:
-            text += f" if {counted(moved_pods, 'pod')} {agreeing(moved_pods, 'moves', 'move')} to other nodes"
+            text += f" by moving {counted(moved_pods, 'pod')}"
         if self.price:
             text += f", saving {format_price(self.price)} an hour"
         if self.removable:
             text += describe_condition(self.waiting_workloads)
         needed_nodes = [node.node for node in self.staying if node.lets_run]
         if needed_nodes:
-            text += f"; {first_few(needed_nodes)} {agreeing(len(needed_nodes), 'is', 'are')} kept for pending pods"
+            text += f"; pending pods need {first_few(needed_nodes)}"
         text += self._describe_need_for_nodes()
         if self.cordoned_empty and not self.has_unread_pods:
             names = first_few(self.cordoned_empty)
@@ -171,17 +175,17 @@ class NodeConsolidation(Report, frozen=True):
         """Describe how many nodes could be removed, or how many were tried if none could be."""
         if self.has_unread_pods:
             which = f"which of {self.nodes:,} nodes" if self.nodes > 1 else "whether the only node"
-            return f"Not known {which} could be removed"
+            return f"Not known {which} can be removed"
         if self.removable:
-            return f"{len(self.removable):,} of {counted(self.nodes, 'node')} could be removed"
+            return f"{len(self.removable):,} of {counted(self.nodes, 'node')} can be removed"
         if not self.nodes:
             return "There are no nodes"
         if self.pool:
-            return f"None of the {counted(self.candidates, 'candidate')} in pool {self.pool} could be removed"
+            return f"None of the {counted(self.candidates, 'candidate')} in pool {self.pool} can be removed"
         subject = f"None of {counted(self.nodes, 'node')}"
         if 0 < self.tried < self.nodes:
             subject = f"None of the {self.tried:,} nodes tried" if self.tried > 1 else "Not even the only node tried"
-        return f"{subject} could be removed"
+        return f"{subject} can be removed"
 
     def describe_untried_nodes(self) -> str:
         """Describe which nodes were no candidates, and why. Nodes of other pools are left out."""
@@ -199,7 +203,7 @@ class NodeConsolidation(Report, frozen=True):
 
     def list_costs(self) -> tuple[FixCost, ...]:
         """Return what the drains cost besides evictions: deleted data, and pods that ask not to be evicted."""
-        return list_eviction_costs(self.loses_data, self.ask_to_stay)
+        return list_eviction_costs(self)
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with one fix that removes all removable nodes, and the staying nodes with their reasons.

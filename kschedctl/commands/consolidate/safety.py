@@ -97,7 +97,7 @@ def _count_unplaced_pods(cluster: Cluster, workers: Workers) -> dict[str, int]:
 def remove_nodes_and_move_pods(cluster: Cluster, nodes: Sequence[str], moves: Sequence[MovedPod]) -> Cluster:
     """Return the cluster without the nodes, and with the pods in `moves` on their new nodes.
 
-    Pods of these nodes that do not move are removed, too.
+    Pods of these nodes that do not move are removed as well.
     """
     names = frozenset(nodes)
     remaining_cluster = change_nodes(cluster, lambda node: None if node.metadata.name in names else node)

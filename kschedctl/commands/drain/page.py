@@ -81,9 +81,9 @@ def _choose_next_title(report: Drain) -> str:
 
 
 def _build_verdict_line(report: Drain) -> Paragraph:
-    """Build the line with the verdict, the nodes, and the number of pods with each outcome."""
-    verdict, nodes, sentence = report.build_first_line()
+    """Build the line with the nodes, the verdict, and the number of pods with each outcome."""
+    nodes, verdict, sentence = report.build_first_line()
     tone = Tone.BAD if report.blocked or not report.interrupted else Tone.WARNING
     if report.safe:
         tone = Tone.WARNING if report.undecided else Tone.GOOD
-    return paragraph(Marked(verdict, tone), Marked(nodes, Tone.STRONG), sentence)
+    return paragraph(Marked(nodes, Tone.STRONG), Marked(verdict, tone), sentence)

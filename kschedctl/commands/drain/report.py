@@ -166,6 +166,12 @@ class Drain(Report, frozen=True):
     """The evicted pods whose emptyDir volumes are deleted."""
     ask_to_stay: tuple[str, ...] = ()
     """The evicted pods whose annotations ask autoscalers not to evict them."""
+    outages: tuple[str, ...] = ()
+    """The workloads that have no running pod until replacements run."""
+    starting_over: tuple[str, ...] = ()
+    """The pods of Jobs, whose replacements start from the beginning (`namespace/name`)."""
+    slow_pods: dict[str, int] = {}
+    """The pods with a long grace period, each with the seconds that it may take to end."""
     lost_victims: tuple[str, ...] = ()
     """The preempted pods that no controller recreates."""
     pinned_volumes: tuple[PinnedVolume, ...] = ()
@@ -185,11 +191,11 @@ class Drain(Report, frozen=True):
     kind: str = "Drain"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the verdict, the nodes, and the number of pods with each outcome."""
+        """Return the nodes, the verdict, and the number of pods with each outcome."""
         return (
-            f"{self._build_verdict()}:",
             first_few(self.nodes),
-            f"– {self._describe_outcomes()}{describe_doubt(self.unknown)}",
+            f"{self._build_verdict()}:",
+            f"{self._describe_outcomes()}{describe_doubt(self.unknown)}",
         )
 
     @property
@@ -215,7 +221,7 @@ class Drain(Report, frozen=True):
             (self._waiting_count, "pod waits for quota of Kueue", "pods wait for quota of Kueue"),
             (self._not_created_count, "pod is not recreated", "pods are not recreated"),
             (len(self.returned), "pod comes back: it tolerates the cordon", "pods come back: they tolerate the cordon"),
-            (self._moved_count, "pod gets another node", "pods get another node"),
+            (self._moved_count, "pod moves to another node", "pods move to other nodes"),
         )
         counts = []
         if self.blocked:
@@ -241,11 +247,17 @@ class Drain(Report, frozen=True):
         return ", ".join(counts) or "nothing runs there"
 
     def _build_verdict(self) -> str:
-        """Return the verdict in words. If the nodes can be drained, but not safely, it includes the worst drawback."""
+        """Return the verdict as a predicate of the nodes.
+
+        If the nodes can be drained, but not safely, it includes the worst drawback.
+        """
         if self.safe:
-            return "Probably safe to drain" if describe_doubt(self.unknown) else "Safe to drain"
+            are = agreeing(len(self.nodes), "is", "are")
+            return f"{are} probably safe to drain" if describe_doubt(self.unknown) else f"{are} safe to drain"
+        if not self.drained and self.interrupted and not self.blocked:
+            return agreeing(len(self.nodes), "is not drained yet", "are not drained yet")
         if not self.drained:
-            return "Not drained yet" if self.interrupted and not self.blocked else "Cannot be drained"
+            return "cannot be drained"
         drawbacks = (
             (len(self.down_nodes), "but pods may stay Terminating"),
             (self._lost_count, "but loses pods for good"),
@@ -257,7 +269,7 @@ class Drain(Report, frozen=True):
             (len(self.nominated), "but pending pods lose the room made for them"),
         )
         worst = next((text for number, text in drawbacks if number), "with disruption")
-        return f"Can be drained, {worst}"
+        return f"can be drained, {worst}"
 
     def _describe_pods_evicted_elsewhere(self) -> list[str]:
         """Describe the evicted pods of other nodes: how many there are, and how many get no node or are lost.
@@ -268,13 +280,13 @@ class Drain(Report, frozen=True):
         evicted = len(self.evicted_elsewhere)
         if not evicted:
             return []
-        text = counted(evicted, "pod on another node is evicted", "pods on other nodes are evicted")
+        text = counted(evicted, "pod elsewhere is preempted", "pods elsewhere are preempted")
         lost = len(set(self.lost_victims).intersection(self.evicted_elsewhere))
         if fates := describe_fates_of_evicted(evicted, self._unplaced_evicted_count, lost):
             return [f"{text}{fates}"]
         moved_from_other_nodes = sum(pod.source not in self.nodes for pod in self.moved)
         if moved_from_other_nodes == evicted:
-            return [f"{text} and {agreeing(evicted, 'gets', 'get')} another node"]
+            return [f"{text} and {agreeing(evicted, 'moves', 'move')}"]
         return [text]
 
     def _describe_terminating_pods(self) -> list[str]:
@@ -337,7 +349,7 @@ class Drain(Report, frozen=True):
 
     def list_harms(self) -> tuple[str, ...]:
         """Return texts on the data that the drain deletes, and on evicted pods that ask not to be evicted."""
-        return tuple(cost.text for cost in list_eviction_costs(self.loses_data, self.ask_to_stay))
+        return tuple(cost.text for cost in list_eviction_costs(self))
 
     def _describe_drain_order(self) -> tuple[str, ...]:
         """Return a text that says which nodes to drain later than others, or () if the order does not matter."""
@@ -403,7 +415,7 @@ class Drain(Report, frozen=True):
         if self._lost_count:
             lost = first_few([*self.lost, *self.lost_victims])
             costs.append(FixCost(CostKind.LOSES, f"loses {lost} for good"))
-        costs += list_eviction_costs(self.loses_data, self.ask_to_stay)
+        costs += list_eviction_costs(self)
         if displaced := select_displaced_pods(self.evicted):
             costs.append(FixCost(CostKind.EVICTS, f"preempts {counted(len(displaced), 'pod')}", len(displaced)))
         return tuple(costs)
@@ -456,7 +468,7 @@ class Drain(Report, frozen=True):
             summary,
             subject=", ".join(self.nodes),
             verdict=verdict,
-            headline=f"{self._build_verdict()}: {first_few(self.nodes)} – {self._describe_blocker() or outcomes}",
+            headline=f"{first_few(self.nodes)} {self._build_verdict()}: {self._describe_blocker() or outcomes}",
             pods=(*blocked, *(pods.short_form for pods in self.unplaced)),
             fixes=self._build_short_fixes(),
             victims=list_displaced_pods(self.evicted),

@@ -51,6 +51,7 @@ KUBERNETES_TAINT_DOMAIN = "node.kubernetes.io/"
 _DRIVER = re.compile(r"""\s*device\.driver\s*==\s*(["'])(?P<name>[^"']+)\1\s*(&&(?!.*\|\|).*)?""", re.DOTALL)
 """A CEL selector that can only match the devices of one driver."""
 _TOO_LARGE = Advice("AskForLess", "No node is large enough: request less, or add larger nodes")
+_FREE_DEVICES = Advice("FreeDevices", "All matching devices are allocated: free one, or add nodes with such devices")
 _EXTENDER = NextStep("AskExtender", "An extender rejects nodes that would fit: check its log and settings")
 
 
@@ -117,13 +118,14 @@ def _advise_on_gated_pod(report: Explanation, pod: Pod) -> Iterator[Advice]:
         yield Advice("RemoveGates", text)
     devices = report.queue.get(DynamicResources.name)
     if devices is not None and devices.reasons:
-        yield Advice(LOOK_AT_DEVICES.kind, LOOK_AT_DEVICES.text)
+        text = "Check that the ResourceClaim exists, or the ResourceClaimTemplate from which it is generated"
+        yield Advice(LOOK_AT_DEVICES.kind, text)
     reported_reasons = {reason for status in report.queue.values() for reason in status.reasons}
     if report.feasible:
         count = len(report.feasible)
-        yield Advice("OnceReleased", f"Once released, {counted(count, 'node')} would fit")
+        yield Advice("OnceReleased", f"Once nothing holds the pod back, it would fit on {counted(count, 'node')}")
     elif report.causes and not any(cause.reason in reported_reasons for cause in report.causes):
-        text = f"Once released, it would still not fit: {describe_causes(report.causes)}"
+        text = f"Even if nothing held the pod back, it would not fit: {describe_causes(report.causes)}"
         yield Advice("OnceReleased", text)
 
 
@@ -182,8 +184,8 @@ def _advise_on_terminating_victims(preemption: PreemptionReport, cluster: Cluste
     yield Advice("AwaitPreemption", text, node)
     victims = (cluster.pod(*key.split("/", 1)) for key in preemption.terminating)
     ends = max((victim.metadata.deletion_timestamp or "" for victim in victims if victim is not None), default="")
-    until = f" (until {ends})" if ends else ""
-    text = f"If the victims stay beyond their grace period{until}, check their finalizers and the node's kubelet"
+    end = f", which ends at {ends}" if ends else ""
+    text = f"If the victims outlast their grace period{end}, check their finalizers and the kubelet of {node}"
     yield Advice("LookAtFinalizers", text, node)
 
 
@@ -260,8 +262,8 @@ def _iter_distinct_advice(suggestions: Iterable[Advice | None]) -> Iterator[Advi
 def _advise_on_cause(cause: Cause) -> Advice | None:
     """Return advice on a single cause, or None if there is none.
 
-    There is special advice on a resource request that exceeds every node, on a topology spread constraint, and on
-    anti-affinity. Otherwise the advice is the next step that the cause's plugin suggests.
+    There is special advice on a resource request that exceeds every node, on a topology spread constraint, on devices
+    that are all allocated, and on anti-affinity. Otherwise the advice is the next step that the plugin suggests.
     """
     if isinstance(cause.fact_data, Insufficient) and cause.fact_data.exceeds_every_node:
         return _TOO_LARGE
@@ -269,6 +271,8 @@ def _advise_on_cause(cause: Cause) -> Advice | None:
         spread_advice = _advise_on_spread_constraint(cause.fact_data)
         if spread_advice is not None:
             return spread_advice
+    if isinstance(cause.fact_data, DevicesUnfit) and cause.fact_data.lacks_only_free_devices:
+        return _FREE_DEVICES
     if isinstance(cause.fact_data, PodInTheWay) and cause.fact_data.key:
         return _advise_on_anti_affinity(cause.fact_data)
     step = _EXTENDER if cause.plugin == EXTENDER else _find_next_step(cause)
@@ -373,12 +377,12 @@ def _advise_on_taints(scheduler: Scheduler, framework: Framework, pod: Pod, repo
     health_taints = [taint.key for taint in untolerated if taint.key.startswith(KUBERNETES_TAINT_DOMAIN)]
     if only_cordoned:
         if _fits_with_tolerations(scheduler, framework, pod, node_name, [UNSCHEDULABLE_TAINT]):
-            yield Advice("Uncordon", f"Once {node_name} is uncordoned, the pod fits there", node_name)
+            yield Advice("Uncordon", f"The pod fits on {node_name} once it is uncordoned", node_name)
     elif health_taints:
-        text = f"Kubernetes itself taints {node_name} with {', '.join(health_taints)}"
+        text = f"Check the node: Kubernetes itself taints {node_name} with {', '.join(health_taints)}"
         yield Advice("LookAtNode", text, node_name)
     elif untolerated and _fits_with_tolerations(scheduler, framework, pod, node_name, untolerated):
-        text = f"With a toleration of {' and '.join(map(str, untolerated))} it fits on {node_name}"
+        text = f"If the pod tolerated {' and '.join(map(str, untolerated))}, it would fit on {node_name}"
         yield Advice("Tolerate", text, node_name)
 
 

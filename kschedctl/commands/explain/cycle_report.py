@@ -563,7 +563,7 @@ def iter_upstream_bugs(cycle: Cycle, framework: Framework) -> Iterator[str]:
             continue
         if fault.plugin_without_fault is None:
             yield fault.text
-        elif difference := _describe_difference(cycle, _run_without_fault(fault, cycle, framework)):
+        elif difference := _describe_effect_of_bug(cycle, _run_without_fault(fault, cycle, framework)):
             yield f"{fault.text}; {difference}"
 
 
@@ -573,8 +573,8 @@ def _run_without_fault(fault: UpstreamFault, cycle: Cycle, framework: Framework)
     return run_cycle(framework.without_extenders().with_plugin(fault.plugin_without_fault), cycle.info, cycle.view)
 
 
-def _describe_difference(cycle: Cycle, corrected: Cycle) -> str:
-    """Describe how the outcome differs without the bug. Return an empty string if it does not."""
+def _describe_effect_of_bug(cycle: Cycle, corrected: Cycle) -> str:
+    """Describe how the outcome would differ without the bug, or return an empty string if it would not."""
     if cycle.error != corrected.error:
         return f"otherwise the answer would be: {corrected.error or 'no error'}"
     if not np.array_equal(cycle.feasible, corrected.feasible):

@@ -455,11 +455,12 @@ def describe_conflict(first: LabelDemand, second: LabelDemand) -> str:
 
     >>> volume_demand = LabelDemand("its volume", "zone", ("b", "c"), "shop/data")
     >>> describe_conflict(LabelDemand("its nodeSelector", "zone", ("a",)), volume_demand)
-    "its nodeSelector zone=a excludes its volume's b or c (claim shop/data)"
+    'its nodeSelector requires zone=a, but its volume requires zone=b or c (claim shop/data)'
     """
-    first_demand = f"{first.what} {first.key}={' or '.join(first.values)}{_describe_claim(first)}"
+    first_demand = f"{first.what} requires {first.key}={' or '.join(first.values)}{_describe_claim(first)}"
     second_subject = second.what.replace("its", "its other") if second.what == first.what else second.what
-    return f"{first_demand} excludes {second_subject}'s {' or '.join(second.values)}{_describe_claim(second)}"
+    second_demand = f"{second.key}={' or '.join(second.values)}{_describe_claim(second)}"
+    return f"{first_demand}, but {second_subject} requires {second_demand}"
 
 
 def _describe_claim(demand: LabelDemand) -> str:

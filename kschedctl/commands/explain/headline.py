@@ -174,16 +174,12 @@ def describe_preemption_under_way(preemption: PreemptionReport) -> str:
 
 
 def _describe_awaited_victims(preemption: PreemptionReport) -> str:
-    """Describe for which victims the pod waits, and the pods that take its nominated node first.
-
-    The names of the victims come last, since a short form may cut the end.
-    """
-    pods = counted(len(preemption.terminating), "pod")
+    """Describe for which victims the pod waits, and the pods that take its nominated node first."""
+    pods = f"{counted(len(preemption.terminating), 'pod')} ({_join_first_names(preemption.terminating)})"
     obstacle = describe_obstacle_to_room(preemption)
     but = f", but {obstacle}" if obstacle else ""
-    names = _join_first_names(preemption.terminating)
     overdue = f", overdue by {preemption.overdue}" if preemption.overdue else ""
-    return f"it waits for {pods} to terminate on {preemption.nominated}{overdue}{but} ({names})"
+    return f"the pod waits for {pods} to terminate on {preemption.nominated}{overdue}{but}"
 
 
 def _join_first_names(names: tuple[str, ...]) -> str:

@@ -54,7 +54,7 @@ def build_growth_section(growth: NodeGrowth, style: Style) -> Page:
 
     Pods that are never scheduled are listed if a cause or the autoscaler's message is known.
     """
-    without = f"; {counted(growth.unplaced_count, 'pod')} never scheduled" if growth.unplaced_count else ""
+    without = f"; {counted(growth.unplaced_count, 'pod stays', 'pods stay')} Pending" if growth.unplaced_count else ""
     sentence = f"{growth.sentence[0].upper()}{growth.sentence[1:]}{without}"
     never = Bullets(
         tuple(_describe_never_scheduled(pods, style) for pods in growth.never if pods.autoscaler or pods.causes)

@@ -37,7 +37,6 @@ from kschedctl.render.page import (
     Command,
     Marked,
     Page,
-    Paragraph,
     Stack,
     Style,
     build_subsection,
@@ -50,7 +49,7 @@ from kschedctl.render.sections import (
     VERDICT_TONES,
     WIDE_WIDTH,
     build_caveats,
-    build_sampling_lines,
+    build_searched_nodes_lines,
     build_upstream_fault_lines,
     mark_verdict,
 )
@@ -104,7 +103,7 @@ def build_explanation_page(report: Explanation, style: Style) -> Page:
         *iter_verdict_blocks(report, style),
         *build_stand_in_line(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
-        *build_sampling_lines(report.searched),
+        *build_searched_nodes_lines(report.searched),
         *build_upstream_fault_lines(report.upstream_faults),
         *best_fix,
         *build_message_line(report),
@@ -252,7 +251,7 @@ def _plot_rejections(report: Explanation, style: Style) -> tuple[Plot, ...]:
 def build_eliminations_table(eliminations: tuple[Elimination, ...], style: Style, nearest: bool = True) -> Page:
     """Build the table of reasons for rejection, with the closest node of each unless `nearest` is False."""
     is_stacked = style.narrow and nearest
-    columns = [*number_columns("nodes", "by this only")]
+    columns = [*number_columns("nodes", "only reason")]
     if is_stacked:
         columns.append(Column("reason"))
     else:
@@ -275,7 +274,7 @@ def _build_elimination_row(elimination: Elimination, stacked: bool) -> Row:
     if not stacked:
         return (nodes, only, elimination.plugin, elimination.reason, nearest)
     reason = f"{elimination.plugin}: {elimination.reason}" if elimination.plugin else elimination.reason
-    closest = f"closest: {nearest}" if nearest else ""
+    closest = f"closest to fitting: {nearest}" if nearest else ""
     return (nodes, only, Stack((reason, Marked(closest, Tone.FAINT))))
 
 
@@ -363,18 +362,17 @@ def _describe_refusals(refusals: Sequence[Refusal], style: Style) -> _RefusalTex
     first_refusals = [refusal for refusal in refusals if refusal.plugin == first_plugin]
     other_refusals = [refusal for refusal in refusals if refusal.plugin != first_plugin]
 
-    is_evaluated = bool(first_plugin)
-    facts = [refusal.fact if is_evaluated else refusal.fact or refusal.reason for refusal in first_refusals]
     if style.wide:
         other_texts = [f"{refusal.plugin}: {refusal.fact or refusal.reason}" for refusal in other_refusals]
+        also = "; ".join(dict.fromkeys(other_texts))
     else:
-        other_texts = [refusal.plugin for refusal in other_refusals]
-    separator = "; " if style.wide else ", "
-    return _RefusalTexts(
-        plugin=first_plugin if is_evaluated else "not evaluated",
-        facts=tuple(filter(None, facts)),
-        also=separator.join(dict.fromkeys(other_texts)),
-    )
+        also = ", ".join(dict.fromkeys(refusal.plugin for refusal in other_refusals))
+
+    if not first_plugin:
+        facts = [refusal.fact or refusal.reason for refusal in first_refusals]
+        return _RefusalTexts("not evaluated", tuple(filter(None, facts)), also)
+    facts = [refusal.fact for refusal in first_refusals]
+    return _RefusalTexts(first_plugin, tuple(filter(None, facts)), also)
 
 
 def _build_node_table(report: Explanation, style: Style) -> Page:
@@ -467,6 +465,7 @@ COMMAND_BY_KIND = {
     "LookAtClaim": "kubectl get pvc -n {namespace}",
     "CheckDeviceDriver": "kubectl get resourceslices,daemonsets -A",
     "LookAtDevices": "kubectl get resourceclaimtemplates,resourceclaims,deviceclasses,resourceslices -n {namespace}",
+    "FreeDevices": "kubectl get resourceclaims -A",
     "DetachVolumes": "kubectl get csinode",
     "LookAtKubelet": "kubectl describe pod -n {namespace} {pod}",
     "LookAtNode": "kubectl describe node {node}",
@@ -506,7 +505,7 @@ def iter_verdict_blocks(report: Explanation, style: Style) -> Iterator[Block]:
     For a pod that cannot be created, only yield a line about the verdict that it would get once created.
     """
     if report.verdict == NOT_CREATED:
-        yield from _iter_once_created_line(report)
+        yield from _build_once_created_line(report)
         return
     condition = (Marked(f"As if {report.as_if}:", Tone.WARNING),) if report.as_if else ()
     pod = Marked(report.pod, Tone.STRONG)
@@ -542,7 +541,7 @@ def build_replicas_line(replicas: ReplicaCount | None) -> Page:
 
 def build_stand_in_line(report: Explanation) -> Page:
     """Build the line that names the workload for which the pod stands in. It is empty for a pod that was named."""
-    return (paragraph(Marked(report.stands_for, Tone.FAINT)),) if report.stands_for else ()
+    return (paragraph(Marked(f"This is {report.stands_for}", Tone.FAINT)),) if report.stands_for else ()
 
 
 def build_message_line(report: Explanation) -> Page:
@@ -580,9 +579,10 @@ def _iter_headline_blocks(prefix: str, parts: tuple[Marked, ...], report: Explan
     yield Bullets(tuple(causes[1:]))
 
 
-def _iter_once_created_line(report: Explanation) -> Iterator[Paragraph]:
-    """Yield the line with the verdict that the pod would get if it were created. Yield nothing if it is unknown."""
+def _build_once_created_line(report: Explanation) -> Page:
+    """Build the line with the verdict that the pod would get if it were created, or return () if it is unknown."""
     once = report.once_created
-    if once is not None:
-        answer = f"{once.verdict}: {once.headline}{describe_doubt(report.unknown)}"
-        yield paragraph(Marked(report.pod, Tone.STRONG), Marked("once created:", Tone.WARNING), answer)
+    if once is None:
+        return ()
+    answer = f"{once.verdict}: {once.headline}{describe_doubt(report.unknown)}"
+    return (paragraph(Marked(report.pod, Tone.STRONG), Marked("once created:", Tone.WARNING), answer),)

@@ -35,10 +35,10 @@ from kschedctl.render.sections import (
 from kschedctl.render.tables import Row, build_table, keep_row, number_columns
 from kschedctl.render.unseen_pods import build_held_back_lines, build_held_back_section, build_not_created_section
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.text.printable import describe_shared_reason
+from kschedctl.text.printable import put_reason_in_plain_words
 
 GROUPS_SHOWN, WORKLOADS_SHOWN, ANSWERS_SHOWN = 25, 3, 3
-AGED_UNTIL_NOW = "Ages are those of today, since the files do not say when the cluster was read."
+AGED_UNTIL_NOW = "Ages are as of today, since the files do not say when the cluster was read."
 
 
 def build_pending_page(report: PendingPods, style: Style) -> Page:
@@ -55,7 +55,7 @@ def build_pending_page(report: PendingPods, style: Style) -> Page:
 
     (title,) = report.build_first_line()
     table = section(title, *_build_cause_table(report.groups, style), *_plot_causes(report, style))
-    next_section = build_next_section(style)
+    next_section = build_next_section(style, "Next (one of these pods in detail)")
     if style.wide and style.width < UNFOLDED:
         next_section = _build_next_commands_section(report.groups, style)
     ages = (paragraph(Marked(AGED_UNTIL_NOW, Tone.FAINT)),) if report.has_uncertain_ages else ()
@@ -112,7 +112,10 @@ def _plot_causes(report: PendingPods, style: Style) -> tuple[Plot, ...]:
 
 
 def _build_next_commands_section(groups: tuple[PendingGroup, ...], style: Style) -> Page:
-    """Build the list of next commands. They are not put into the table, because it might wrap them."""
+    """Build the list of next commands, or return () if there are none.
+
+    They are not put into the table, because it might wrap them.
+    """
     pods = (member.pod for group in groups for member in group.members)
     commands = [Command(command) for pod in pods for command in style.commands.get(pod, ())]
     return section("Next", *commands) if commands else ()
@@ -168,7 +171,7 @@ def _build_answer_lines(group: PendingGroup, style: Style) -> tuple[Cell, ...]:
         return (Marked(f"{verdict}{group.members[0].headline}", tone),)
     shown, note = limit_rows_by_style(list(distinct_members.values()), style, ANSWERS_SHOWN)
     lines = (_build_member_line(member) for member in shown)
-    return (Marked(f"{verdict}{describe_shared_reason(group.cause)}", tone), *lines, Marked(note, Tone.FAINT))
+    return (Marked(f"{verdict}{put_reason_in_plain_words(group.cause)}", tone), *lines, Marked(note, Tone.FAINT))
 
 
 def _build_member_line(member: PendingPod) -> Marked:

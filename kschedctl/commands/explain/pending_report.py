@@ -19,7 +19,7 @@ from kschedctl.reports.waiting_elsewhere import (
     list_fixes,
 )
 from kschedctl.text.counts import agreeing, capitalize, counted, first_few, negate_scope
-from kschedctl.text.printable import describe_shared_reason
+from kschedctl.text.printable import put_reason_in_plain_words
 
 
 class PendingPod(Document, frozen=True):
@@ -68,7 +68,7 @@ class PendingGroup(Document, frozen=True):
         A single pod has its own figures. The workload is named if all pods belong to the same one.
         """
         workload = self.workloads[0] if len(self.workloads) == 1 else ""
-        reason = self.members[0].headline if len(self.members) == 1 else describe_shared_reason(self.cause)
+        reason = self.members[0].headline if len(self.members) == 1 else put_reason_in_plain_words(self.cause)
         return ShortPods(len(self.pods), self.pods[0], workload, f"{self.verdict}: {reason}")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from kschedctl.commands.explain.pod_group_report import (
     GroupOfTree,
     GroupTreeReport,
@@ -36,7 +34,7 @@ def build_pod_group_section(group: PodGroupReport | None, style: Style) -> Page:
         return ()
     blocks: list[Block] = [
         paragraph(Marked(group.name, Tone.STRONG), f"{_describe_policy(group)}: {_describe_pods(group)}"),
-        *_iter_project_line(group),
+        *_build_project_line(group),
     ]
     if group.message:
         blocks.append(paragraph(Marked(f"condition {group.condition}:", Tone.FAINT), group.message))
@@ -103,10 +101,13 @@ def _describe_pods(group: PodGroupReport) -> str:
     return f"{existing}, {group.missing} {agreeing(group.missing, 'is', 'are')} missing" if group.missing else existing
 
 
-def _iter_project_line(group: PodGroupReport) -> Iterator[Block]:
-    """Yield a line about a gang of another project: how many pods fit, its tasks, queue and phase."""
+def _build_project_line(group: PodGroupReport) -> Page:
+    """Build the line about a gang of another project: how many pods fit, its tasks, queue and phase.
+
+    Return () for a PodGroup of Kubernetes.
+    """
     if not group.project:
-        return
+        return ()
     fits = agreeing(group.fitting, "fits", "fit")
     clauses = [f"{group.fitting} of its pods {fits} at once according to kube-scheduler's filters"]
     if group.ended:
@@ -118,7 +119,7 @@ def _iter_project_line(group: PodGroupReport) -> Iterator[Block]:
         clauses.append(f"queue {group.queue}")
     if group.phase:
         clauses.append(f"phase {group.phase}")
-    yield paragraph("; ".join(clauses))
+    return (paragraph("; ".join(clauses)),)
 
 
 def _build_placements_table(group: PodGroupReport, style: Style) -> Page:

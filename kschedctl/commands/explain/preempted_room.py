@@ -92,7 +92,7 @@ def _add_rivals(scheduler: Scheduler, pod: Pod, report: Explanation, rivals: tup
     assert report.preemption is not None
     preemption = replace(report.preemption, rivals=rivals)
     with_rivals = replace(report, preemption=preemption)
-    text = f"Waiting for them does not help: {describe_obstacle_to_room(preemption)}"
+    text = f"Waiting for the victims does not help: {describe_obstacle_to_room(preemption)}"
     return replace(
         with_rivals,
         headline=build_full_headline(with_rivals, pod, scheduler),

@@ -84,9 +84,9 @@ def _report_lack_of_lower_priorities(
 ) -> NoLowerPriority | None:
     """Return the range of the evictable pods' priorities if none of them is lower than the pending pod's priority.
 
-    Evictable are the pods on nodes where evictions could help. Return None if one of them has a lower priority or there
-    are none. Also return None if preemption has a candidate or is not allowed, or if the plugin does not compare
-    priorities.
+    A pod is evictable if it is on a node where evictions could help. Return None if there is no evictable pod, or if
+    one has a lower priority. Also return None if preemption has a candidate or is not allowed, or if the plugin does
+    not compare priorities.
     """
     if not preemption.eligible or len(preemption.candidates) or not plugin.by_priority:
         return None

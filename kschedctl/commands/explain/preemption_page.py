@@ -150,7 +150,7 @@ def _build_victim_cells(pod: str, victim: VictimReport | None) -> tuple[Cell, ..
 
 
 def _build_unhelpful_list(report: PreemptionReport) -> list[Block]:
-    """Build the list of reasons why preemption does not help on the other nodes."""
+    """Build the list of reasons why preemption does not help on the other nodes, or return [] if there are none."""
     if not report.unhelpful:
         return []
     return [Bullets(tuple(f"{count(nodes, 'node')}: {reason}" for reason, nodes in report.unhelpful.items()))]

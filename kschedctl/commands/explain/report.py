@@ -129,8 +129,8 @@ class NodeGroup(Document, frozen=True):
 class Cause(Document, frozen=True):
     """A reason that keeps the pod off some of its eligible nodes.
 
-    Eligible are the nodes that satisfy the pod's own constraints, its volumes and its devices. If possible, nodes with
-    an untolerated taint or a cordon are left out, too.
+    A node is eligible if it satisfies the pod's own constraints, its volumes and its devices. If possible, nodes with
+    an untolerated taint or a cordon are left out as well.
     """
 
     plugin: str
@@ -175,7 +175,7 @@ class Cause(Document, frozen=True):
         `nodes` is the number of nodes in the cluster. The texts are empty if the cause is not about nodes.
 
         >>> Cause("", "Insufficient cpu", 9, 9, "w4").build_scope(12).text
-        ' (rules out all 9 eligible nodes; closest: w4)'
+        ' (rules out all 9 eligible nodes; closest to fitting: w4)'
         """
         if not self.nearest:
             return CauseScope("", "", "")
@@ -184,11 +184,21 @@ class Cause(Document, frozen=True):
             text = f"rules out the only node, {self.nearest}"
         elif self.within == self.nodes == 1:
             text = f"rules out {share}, {self.nearest}"
+        elif self.fact_data is not None and self.fact_data.is_same_on_all_nodes:
+            text = f"rules out {share}"
         else:
-            named = f"; closest: {self.nearest}" if self.within else f", for example {self.nearest}"
+            named = f"; closest to fitting: {self.nearest}" if self.within else f", for example {self.nearest}"
             text = f"rules out {share}{named}"
         share_text = f" (rules out {share})" if share else ""
-        return CauseScope(self.nearest, f" ({text})", share_text, not self.within, is_only_node=nodes == 1)
+        return CauseScope(
+            self.nearest,
+            f" ({text})",
+            share_text,
+            not self.within,
+            is_only_node=nodes == 1,
+            nodes=share,
+            is_single=self.nodes == 1,
+        )
 
 
 class Advice(Document, frozen=True):
@@ -269,11 +279,11 @@ class NoLowerPriority(Document, frozen=True):
         >>> NoLowerPriority(0, 0, 0, 1, "w2").sentence
         'preemption cannot help: every pod on w2 has the same priority as this pod (0)'
         >>> NoLowerPriority(0, 0, 1000, 3, "w2").sentence
-        'preemption cannot help: no pod on the 3 nodes it could free has a lower priority than this pod (0)'
+        'preemption cannot help: no pod on the 3 candidate nodes has a lower priority than this pod (0)'
         >>> NoLowerPriority(0, 10, 1000, 1, "w2").sentence
         'preemption cannot help: every pod on w2 has a higher priority (10 or more) than this pod (0)'
         """
-        where = self.such_as if self.nodes == 1 else f"the {self.nodes:,} nodes it could free"
+        where = self.such_as if self.nodes == 1 else f"the {self.nodes:,} candidate nodes"
         this_pod = f"this pod ({self.priority:,})"
         if self.lowest > self.priority:
             comparison = f"every pod on {where} has a higher priority ({self.lowest:,} or more) than {this_pod}"
@@ -681,7 +691,7 @@ class Explanation(_ExtenderPart, frozen=True):
 
     @property
     def group_failure(self) -> str:
-        """The reason why the pod's group is not placed; empty without a group, or if the group is not to blame."""
+        """A text that says why the pod's group is not placed, or "" if there is no group or it is not to blame."""
         if self.pod_group is None:
             return ""
         is_rejected_early = any(answer.code not in PASSED for answer in self.pre_filter.values())

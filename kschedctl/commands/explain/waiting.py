@@ -65,8 +65,8 @@ def replay_pods(scheduler: Scheduler, pods: Sequence[Pod], progress: Progress) -
 def _split_by_rivals(scheduler: Scheduler, replayed: ReplayedPods) -> list[ReplayedPods]:
     """Split pods with the same explanation by their rivals, and add the rivals to the explanations.
 
-    Rivals are waiting pods that take the room of the victims first. If no preemption is under way, the pods stay
-    together.
+    Rivals are waiting pods that will take the victims' room before the pod can. If no preemption is under way, the pods
+    stay together.
     """
     preemption = replayed.explanation.preemption
     if preemption is None or not preemption.terminating:
@@ -74,11 +74,13 @@ def _split_by_rivals(scheduler: Scheduler, replayed: ReplayedPods) -> list[Repla
     from kschedctl.commands.explain.preempted_room import mention_rivals_of_pods  # noqa: PLC0415 - only while pods terminate
 
     explanations = dict.fromkeys((pod.key for pod in replayed.pods), replayed.explanation)
-    mentioned = mention_rivals_of_pods(scheduler, replayed.pods, explanations)
-    pods_by_report: dict[int, list[Pod]] = {}
+    explanations_with_rivals = mention_rivals_of_pods(scheduler, replayed.pods, explanations)
+
+    # Pods with the same rivals share one Explanation object
+    pods_by_explanation: dict[int, list[Pod]] = {}
     for pod in replayed.pods:
-        pods_by_report.setdefault(id(mentioned[pod.key]), []).append(pod)
-    return [ReplayedPods(tuple(pods), mentioned[pods[0].key]) for pods in pods_by_report.values()]
+        pods_by_explanation.setdefault(id(explanations_with_rivals[pod.key]), []).append(pod)
+    return [ReplayedPods(tuple(pods), explanations_with_rivals[pods[0].key]) for pods in pods_by_explanation.values()]
 
 
 T = TypeVar("T")
@@ -313,7 +315,7 @@ def mention_rivals_of_fitting_pods(
 ) -> dict[str, Explanation]:
     """Return the explanations by pod, with the rivals of pods that fit by themselves but get no node in the queue.
 
-    Pods that share an explanation share the returned one, too. If extenders are called, or if no other pod waits, no
+    Pods that share an explanation also share the returned one. If extenders are called, or if no other pod waits, no
     rivals are mentioned, since nothing is replayed.
     """
     mentioned = dict(explanations)
@@ -410,9 +412,9 @@ def _is_group_stuck(group: PodGroupReport) -> bool:
 def _get_fitting_cause(
     pod: Pod, last_message: LastWords | None, replayed_cluster: ReplayedCluster, node_by_pod: Mapping[str, str]
 ) -> WaitCause:
-    """Return why a pod waits although a node fits it.
+    """Return why a pod waits although it fits on a node.
 
-    Other pods take the place first (crowded), the pod was tried recently (backoff), it is too young to have been tried
+    Other pods take the room first (crowded), the pod was tried recently (backoff), it is too young to have been tried
     (turn), or it is stuck. `node_by_pod` has the pods that find a node if all waiting pods are placed one after
     another.
     """
@@ -520,7 +522,7 @@ def drop_retry_advice(report: Explanation) -> Explanation:
 
 
 def _find_waiting_advice(waiting: WaitingPod, replayed_cluster: ReplayedCluster) -> Advice | None:
-    """Return advice for a waiting pod that a node fits, or None if the advice on its retry need not change.
+    """Return advice for a waiting pod that fits on a node, or None if the advice on its retry need not change.
 
     There is advice if other pods crowd out the pod. A stuck pod gets advice if its retry is overdue, or if no event
     says when it was last tried.
@@ -540,7 +542,9 @@ def _find_waiting_advice(waiting: WaitingPod, replayed_cluster: ReplayedCluster)
     age = format_age(waiting.pod.metadata.creation_timestamp, replayed_cluster.now)
     if waiting.cause == "stuck" and seconds is None and age:
         # Files do not say when the cluster was read
-        end = "" if replayed_cluster.cluster.provenance else f" (until {replayed_cluster.now[:10]})"
-        text = f"A node fits now. The pod has waited for {age}{end}, and no event says when it was last tried"
-        return Advice("AwaitRetry", f"{text}: if it is still waiting in 5 min, run audit to find out why")
+        waited = f"has waited for {age}"
+        if not replayed_cluster.cluster.provenance:
+            waited = f"had waited for {age} by {replayed_cluster.now[:10]}"
+        text = f"The pod fits on a node now. It {waited}, and no event says when it was last tried"
+        return Advice("AwaitRetry", f"{text}. If it is still Pending in 5 min, run audit to find out why")
     return None

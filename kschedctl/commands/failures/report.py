@@ -34,6 +34,7 @@ from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
+from kschedctl.scheduler.framework.events import join_words
 from kschedctl.text.counts import agreeing, capitalize, counted, first_few
 
 
@@ -99,18 +100,14 @@ class Failure(Document, frozen=True):
     @property
     def consequences(self) -> str:
         """The costs of the failure in words, or "" if it has none."""
-        return "; ".join(
-            filter(
-                None,
-                (
-                    self._describe_displaced_pods(),
-                    self._describe_waiting_pods(),
-                    self._describe_late_pods(),
-                    self._describe_evicted_pods(),
-                    self._describe_lost_pods(),
-                ),
-            )
+        costs = (
+            self._describe_displaced_pods(),
+            self._describe_waiting_pods(),
+            self._describe_late_pods(),
+            self._describe_evicted_pods(),
+            self._describe_lost_pods(),
         )
+        return join_words([cost for cost in costs if cost])
 
     def _describe_displaced_pods(self) -> str:
         """Describe how many displaced pods get no node or are not created. Return "" if the failure has no such pods.
@@ -120,13 +117,13 @@ class Failure(Document, frozen=True):
         denied = sum(workload.missing or 0 for workload in self.not_created)
         texts = []
         if self.unplaced_displaced == self.displaced > 1:
-            texts.append(f"none of its {self.displaced:,} displaced pods gets a node")
+            texts.append(f"none of its {self.displaced:,} displaced pods fits elsewhere")
         elif self.unplaced_displaced == self.displaced == 1:
-            texts.append("its only displaced pod gets no node")
+            texts.append("its only displaced pod fits nowhere else")
         elif self.unplaced_displaced:
-            verb = agreeing(self.unplaced_displaced, "gets", "get")
+            verb = agreeing(self.unplaced_displaced, "fits", "fit")
             of_pods = f"of its {counted(self.displaced, 'displaced pod')}"
-            texts.append(f"{self.unplaced_displaced:,} {of_pods} {verb} no node")
+            texts.append(f"{self.unplaced_displaced:,} {of_pods} {verb} nowhere else")
         elif self.evicted:
             texts.append(f"{counted(self.displaced - denied, 'displaced pod gets', 'displaced pods get')} another node")
         if denied:
@@ -155,7 +152,7 @@ class Failure(Document, frozen=True):
         """Describe how many pods of other nodes are evicted and get no node, or return an empty string."""
         if not self.evicted:
             return ""
-        evicted = counted(self.evicted, "pod on another node is evicted", "pods on other nodes are evicted")
+        evicted = counted(self.evicted, "pod elsewhere is preempted", "pods elsewhere are preempted")
         return f"{evicted}{describe_fates_of_evicted(self.evicted, self.unplaced_evicted)}"
 
     def _describe_lost_pods(self) -> str:
@@ -166,6 +163,19 @@ class Failure(Document, frozen=True):
         if not self.lost_victims:
             return lost
         return f"{lost} ({'evicted' if self.lost_victims == self.lost else f'{self.lost_victims:,} of them evicted'})"
+
+
+def _describe_waiting_pods_by_failure(rule: WaitingRule, groups: Mapping[str, PodsWaitingForDeletion]) -> str:
+    """Describe why pods wait until lost nodes are deleted, and which pods do so after which failures."""
+    losses = [f"{first_few(group.pods)} if {name} is lost" for name, group in groups.items()]
+    further = len(losses) - LOSSES_NAMED
+    if further > 0:
+        losses[LOSSES_NAMED:] = [counted(further, "more loss has the same effect", "more losses have the same effect")]
+    return f"Until the lost nodes are deleted, pods stay Pending, since {rule.reason}: {'; '.join(losses)}"
+
+
+LOSSES_NAMED = 3
+"""The number of failures whose waiting pods are named."""
 
 
 class Failures(Report, frozen=True):
@@ -224,18 +234,24 @@ class Failures(Report, frozen=True):
     def describe_waiting_pods(self) -> tuple[str, ...]:
         """Return texts that say which pods wait until lost nodes are deleted, or () if none does.
 
-        The pods of the worst failure come first, and then those of the others, with the names of their failures.
+        There is a text for each reason. Unless only the worst failure has such pods, it names the failures.
         """
         if not self.failures:
             return ()
-        worst, *others = self.failures
-        texts = list(describe_waiting_pods(worst.waiting_by_rule))
+        worst = self.failures[0]
+        texts: list[str] = []
         for rule in WaitingRule:
             groups = {
-                failure.name: group for failure in others for group in failure.waiting_by_rule if group.rule is rule
+                failure.name: group
+                for failure in self.failures
+                for group in failure.waiting_by_rule
+                if group.rule is rule
             }
+            if len(groups) > 1:
+                texts.append(_describe_waiting_pods_by_failure(rule, groups))
+                continue
             for text in describe_waiting_pods(groups.values()):
-                texts.append(f"Loss of {first_few(list(groups))}: {text}")
+                texts.append(text if worst.name in groups else f"If {next(iter(groups))} is lost, {text}")
         return tuple(texts)
 
     def describe_unready_nodes(self) -> tuple[str, ...]:

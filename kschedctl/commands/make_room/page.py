@@ -30,7 +30,7 @@ def build_page(report: MakeRoom, style: Style) -> Page:
         tone = Tone.BAD
     placed: Page = ()
     if report.moves:
-        title = "Pod that would then fit" if len(report.placed) == 1 else "Pods that would then fit"
+        title = f"{counted(len(report.placed), 'pod that fits', 'pods that fit')} after these moves"
         placed = build_struct_table(report.placed, style, title=title)
     partial: Page = ()
     if report.moves and not report.fits:

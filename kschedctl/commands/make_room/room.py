@@ -272,10 +272,10 @@ class RoomMaking:
     def _register_search(
         self, stage: Rehearsal, members: Unit, plan: Plan, emptied: frozenset[Row], deadline: float
     ) -> PlanSearch:
-        """Build a search for further moves, and add it to `searches`.
+        """Build a search for further moves after which the last of `members` fits along with the others.
 
-        After the moves, the last of `members` fits along with the others. The moves come after those of `plan`, while
-        the nodes `emptied` are cordoned. Also sets `held` to the numbers of pods that may not move, by reason.
+        The moves come after those of `plan`, while the nodes `emptied` are cordoned. The search is added to `searches`,
+        and `held` is set to the numbers of pods that may not move, by reason.
         """
         siblings = self._find_sibling_pods(members[-1])
         not_where_they_run = self._find_pods_placed_by_replay(stage)

@@ -185,10 +185,11 @@ def find_sufficient_new_nodes(room: RoomMaking, shortage: ResourceShortage) -> P
     starts with the number that the shortage makes necessary. The nodes have to be enough whether they are added before
     or after the pods that fit now get their nodes.
 
-    Return None if extenders would have to be called, or if a pod requests more than the largest node offers.
+    If no tried number is enough, or if the numbers are too large to be tried, return the smallest number that the
+    shortage leaves possible, marked as not known to be enough.
 
-    If no tried number is enough, or if the number is too large to be tried, return the smallest number that the
-    shortage leaves possible, or None if new nodes do not take the pods.
+    Return None if extenders would have to be called, if a pod requests more than the largest node offers, or if new
+    nodes would not take the pods.
     """
     scheduler, seed = room.before.scheduler, room.before.seed
     if scheduler.call_extender is not None and scheduler.extenders:

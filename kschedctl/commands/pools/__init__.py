@@ -193,7 +193,7 @@ class PoolGroups:
     def complete_pool_reports(self, pools: Mapping[str, PoolReport]) -> dict[str, PoolReport]:
         """Return the reports with each group's size limits and the number of waiting pods that a new node would accept.
 
-        Groups without nodes get a report, too.
+        Groups without nodes also get a report.
         """
         loop = self._loop
         waiting_by_group: Mapping[str, int] = {}

@@ -95,7 +95,7 @@ def _build_headline(line: tuple[str, ...], tone: Tone) -> Paragraph:
 
 
 def _build_unread_note(unknown: Sequence[UnknownKind]) -> Page:
-    """Build a note about kinds that were not read."""
+    """Build a note about kinds that were not read, or return () if all were read."""
     return (paragraph(Marked("Not certain:", Tone.WARNING), describe_unread_kinds(unknown)),) if unknown else ()
 
 

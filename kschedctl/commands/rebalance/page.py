@@ -34,7 +34,7 @@ def build_page(report: Rebalancing, style: Style) -> Page:
         *build_struct_table(report.held, style, title="Not evicted", full=False),
         *build_pools_before_and_after(report.pools, style, report.fitting),
         *build_struct_table(report.kept, style, title="Pods that DefaultEvictor protects"),
-        *(section("Commands of the first round", *commands) if report.commands else ()),
+        *(section("Commands for round 1", *commands) if report.commands else ()),
     )
 
 

@@ -246,11 +246,11 @@ class GreedyChoice:
         return self.rollouts.is_harmless(proposal.fix.trial)
 
     def _multiply_nodes(self, proposal: Proposal, cleared: int, after: UnexplainedSettling) -> Proposal | None:
-        """Return the proposal with as many nodes as its pods may need.
+        """Return the proposal with as many nodes as its pods may need, or None if several nodes need not be tried.
 
-        Return None unless the proposal adds exactly one node and that node takes pods. Also return None if one node is
-        enough. `cleared` is the number of relevant pods that one node clears. If it is 0, other pods took the node.
-        There must then be enough nodes for these pods, too.
+        Several nodes are tried only if the proposal adds exactly one node, that node takes pods, and one node is not
+        enough. `cleared` is the number of relevant pods that one node clears. If it is 0, other pods took the node, and
+        the returned proposal has enough nodes for these pods as well.
         """
         if proposal not in self.proposals:
             return None  # it has several nodes already

@@ -187,8 +187,8 @@ def prepend_creation_fix(report: Remedies, not_created: NotCreated, criteria: Re
     """Put a creation fix before each scheduling fix in the report of an uncreated pod.
 
     This is the first creation fix that neither changes the pod nor weakens anything. Without one, no fixes remain.
-    Scheduling fixes that change the pod are left out, because the API server might reject the changed pod. Combinations
-    with too many changes are left out, too. Creation fixes after which the pod still waits are explained among the
+    Scheduling fixes that change the pod are left out, because the API server might reject the changed pod. So are
+    combinations with too many changes. Creation fixes after which the pod still waits are explained among the
     impossible fixes.
     """
     creation_fix = next((fix for fix in not_created.fixes if not fix.owner and not fix.weakens), None)

@@ -51,7 +51,7 @@ def _build_uncertainty_lines(report: ScaleUp | ScaleDown) -> Page:
 
 
 def _build_sources_line(report: ScaleUp | ScaleDown) -> Page:
-    """Build the line that names the sources of the groups and flags, if they are known."""
+    """Build the line that names the sources of the groups and flags, or return () if they are unknown."""
     return (paragraph(Marked(f"{'; '.join(report.sources)}.", Tone.FAINT)),) if report.sources else ()
 
 

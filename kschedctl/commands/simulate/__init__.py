@@ -61,8 +61,8 @@ from kschedctl.replay.placements import (
 )
 from kschedctl.replay.settling import (
     build_resulting_cluster,
-    describe_victims,
     enable_pod_recreation,
+    list_victims,
     recreate_gone_pods,
 )
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
@@ -436,7 +436,7 @@ def carry_out_changes(
     enable_pod_recreation(simulation, scaled_down)
     outcomes = roll_out(rollouts, simulation, [position_by_key[key] for key in shared.pending_pods], done)
     if not simulation.interrupted:  # members of gangs come back once nothing else moves
-        victims = [victim for victim in describe_victims(outcomes) if victim not in scaled_down]
+        victims = [victim for victim in list_victims(outcomes) if victim not in scaled_down]
         outcomes += simulation.schedule(recreate_gone_pods(simulation, victims))
     return CarriedOutChanges(simulation, rollouts, outcomes)
 

@@ -121,33 +121,32 @@ def _build_verdict_lines(report: SimulationReport) -> Page:
     return (
         *build_interruption_line(report.interrupted),
         paragraph(Marked(verdict, tone), sentence),
-        *_iter_fit_summary(report),
+        *_build_fit_summary(report),
         *(paragraph(Marked(line[:1].upper() + line[1:], Tone.WARNING)) for line in report.iter_harm_warnings()),
         *map(paragraph, report.autoscaled),
         *([_build_permit_wait_line(report.waiting)] if report.waiting else ()),
     )
 
 
-def _iter_fit_summary(report: SimulationReport) -> Iterator[Paragraph]:
-    """Yield a line that says how many of several workloads fit, and which do not.
+def _build_fit_summary(report: SimulationReport) -> Page:
+    """Build the line that says how many of several workloads fit, and which do not.
 
-    Nothing is yielded if all fit, if there is only one, or if the answer depends on seeds or new nodes.
+    Return () if all fit, if there is only one, or if the answer depends on seeds or new nodes.
     """
     if report.growth or report.variation:
-        return
+        return ()
     failing = [workload.workload for workload in report.workloads if workload.pending]
     failing += [denied.workload for denied in report.not_created if denied.workload not in failing]
     fitting = [workload.workload for workload in report.workloads if workload.workload not in failing]
     if not failing or len(failing) + len(fitting) < 2:
-        return
+        return ()
     kinds = {Owner.parse(title).kind for title in (*failing, *fitting)}
     noun = kinds.pop() if len(kinds) == 1 else "workload"
     if not fitting:
-        yield paragraph(f"None of {len(failing):,} {noun}s fits: {names(failing)}")
-        return
+        return (paragraph(f"None of {len(failing):,} {noun}s fits: {names(failing)}"),)
     fit = f"{counted(len(fitting), noun)} {agreeing(len(fitting), 'fits', 'fit')}"
     do_not = f"{len(failing):,} {agreeing(len(failing), 'does', 'do')} not"
-    yield paragraph(f"{fit}, {do_not}: {names(failing)}")
+    return (paragraph(f"{fit}, {do_not}: {names(failing)}"),)
 
 
 def _build_permit_wait_line(reason_by_pod: Mapping[str, str]) -> Paragraph:

@@ -292,12 +292,12 @@ class SimulationReport(Report, frozen=True):
         text = describe_missing_namespaces(self.missing_namespaces)
         if self.left_out:
             was = agreeing(self.left_out, "was", "were")
-            text += f"; {counted(self.left_out, 'waiting pod')} {was} left out{self._left_out_clause}"
+            text += f". {counted(self.left_out, 'pending pod')} {was} not simulated{self._left_out_clause}"
         return text
 
     @property
     def _left_out_clause(self) -> str:
-        """A clause about the pods left out: how many of them fit and may take the room first. It may be empty."""
+        """A clause on how many of the left-out pods fit and may take the room first, or "" if no pod was placed."""
         if not self.placed:
             return ""
         fitting = self.left_out_fitting
@@ -305,10 +305,10 @@ class SimulationReport(Report, frozen=True):
         if fitting is None or fitting == self.left_out == 1:
             return f" and may take the room first ({include})"
         if not fitting:
-            which = agreeing(self.left_out, "which fits on no node", "none of which fits")
-            return f", {which} ({include})"
+            which = agreeing(self.left_out, "it fits on no node", "none of them fits")
+            return f", and {which} ({include})"
         fit = agreeing(fitting, "fits", "fit")
-        return f", {fitting:,} of which {fit} and may take the room first ({include})"
+        return f", but {fitting:,} of them {fit} and may take the room first ({include})"
 
     @property
     def evicted_pods(self) -> int:
@@ -359,7 +359,7 @@ class SimulationReport(Report, frozen=True):
             text += f", {counted(len(self.outages), 'workload')} left without a running pod"
         removed = sum(workload.removed for workload in self.workloads if workload.created and not workload.rollout)
         if removed:
-            text += f", {counted(removed, 'old pod')} removed first"
+            text += f" after {counted(removed, 'old pod is', 'old pods are')} removed"
         stuck = sum(workload.rollout.startswith("stuck") for workload in self.workloads)
         if stuck:
             text += f", {counted(stuck, 'rollout')} stuck"

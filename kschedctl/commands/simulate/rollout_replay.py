@@ -359,20 +359,20 @@ class _RolloutReplay:
         sampling = self.following.sampling
         start = sampling.start if sampling else 0
         for nearby in moved:
-            self._move_pod(nearby, to_node=nearby.nanoseconds > 0)
+            self._set_on_node(nearby, present=nearby.nanoseconds > 0)
         try:
             return _compare_placement(
                 self.placements[number], self.following.attempt_pod(position), row, self.following
             )
         finally:
             for nearby in reversed(moved):
-                self._move_pod(nearby, to_node=nearby.nanoseconds <= 0)
+                self._set_on_node(nearby, present=nearby.nanoseconds <= 0)
             if sampling:
                 sampling.start = start
 
-    def _move_pod(self, nearby: NearbyPlacement, *, to_node: bool) -> None:
-        """Put a nearby pod on its node, or take it off if `to_node` is False."""
-        if to_node:
+    def _set_on_node(self, nearby: NearbyPlacement, *, present: bool) -> None:
+        """Put the pod of a nearby placement on its node, or take it off if `present` is False."""
+        if present:
             self.view.assume(nearby.position, nearby.row)
         else:
             self.view.forget(nearby.position)

@@ -86,7 +86,7 @@ def size(
     >>> spec = {"containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "1"}}}]}
     >>> pods = [{"kind": "Pod", "metadata": {"name": name}, "spec": spec} for name in "abc"]
     >>> str(size(kschedctl.Cluster.from_objects([node, *pods])))
-    '2 nodes take 3 pods; at least 2, judged by requests alone'
+    '2 nodes can run 3 pods; their requests alone need at least 2'
     """
     cluster, denied_manifests = _apply_manifests(cluster, list(manifests), written or {})
     cluster, denied_steps = _apply_scenario(cluster, scenario, read, where)

@@ -61,8 +61,8 @@ class FillLevels(NamedTuple):
 def find_crowded_shapes(program: PackingProgram, waiting: Iterable[str]) -> Bools:
     """Return the mask (S,) of the shapes that waiting pods need, but that more flexible pods may fill.
 
-    `waiting` are the keys of the waiting pods. No shape is crowded if these pods can use most shapes, or if they need
-    different sets of shapes and no set is part of all others.
+    `waiting` are the keys of the waiting pods. No shape is crowded if these pods can use most shapes. No shape is
+    crowded either if there is no pod among them whose shapes all other waiting pods can use as well.
     """
     no_shape = np.zeros(len(program.names), np.bool_)
     groups = sorted({program.group_of[key] for key in waiting})

@@ -41,7 +41,7 @@ PER_POD_LABELS = (
 
 
 class Cut(NamedTuple):
-    """A condition that every set of nodes satisfies: its nodes must together be worth enough."""
+    """A condition that every set of nodes satisfies: the total worth of its nodes reaches a minimum."""
 
     worth: Table
     """The worth of a node of each shape, (S,)."""

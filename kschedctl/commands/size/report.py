@@ -151,15 +151,14 @@ class NodeSizing(Report, frozen=True):
         else:
             cost = f" for {format_price(self.price)} an hour"
             lower_bound = format_price(self.bound)
-        takes = "takes" if self.nodes == 1 else "take"
         if self.homeless:
             taken_pods = f"{self.pods - self.homeless:,} of {counted(self.pods, 'pod')}"
-        node_set = f"{counted(self.nodes, 'node')}{cost} {takes} {taken_pods}"
+        node_set = f"{counted(self.nodes, 'node')}{cost} can run {taken_pods}"
         if self.leaves_out_placeable_pods:  # the bound is for more pods, so that the set may be below it
             minimum = counted(int(self.bound), "node") if self.price is None else f"{lower_bound} an hour"
             fitting_pods = f"the {counted(self.bound_pods, 'pod')} that fit on an empty node"
-            return f"{node_set}; {fitting_pods} need at least {minimum}, judged by requests alone"
-        return f"{node_set}; at least {lower_bound}, judged by requests alone{self._describe_gap_to_bound()}"
+            return f"{node_set}; by their requests alone, {fitting_pods} need at least {minimum}"
+        return f"{node_set}; their requests alone need at least {lower_bound}{self._describe_gap_to_bound()}"
 
     @property
     def leaves_out_placeable_pods(self) -> bool:

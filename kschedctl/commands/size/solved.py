@@ -294,11 +294,17 @@ class _MixedProgram:
             yield from self._iter_shape_limits(max_shapes)
 
     def _iter_cut_constraints(self, cuts: Sequence[Cut]) -> Any:
-        """Yield a constraint for each cut: the nodes of the set must together be worth enough."""
-        shapes, pairs = np.arange(len(self.shapes)), len(self.group)
+        """Yield one constraint per cut: the total worth of the chosen nodes must reach the cut's minimum."""
+        shape_count = len(self.shapes)
+        columns_of_shapes = len(self.group) + np.arange(shape_count)  # after the columns of the pairs
         for cut in cuts:
-            row = self._build_matrix(cut.worth[self.shapes] / cut.minimum, np.zeros(len(shapes)), pairs + shapes, 1)
-            yield self._build_constraint(row, 1 - ROUNDING_SHARE, np.inf)
+            matrix = self._build_matrix(
+                values=cut.worth[self.shapes] / cut.minimum,
+                rows=np.zeros(shape_count),
+                columns=columns_of_shapes,
+                row_count=1,
+            )
+            yield self._build_constraint(matrix, 1 - ROUNDING_SHARE, np.inf)  # 1 is the minimum itself
 
     def _iter_exclusion_constraints(self) -> Any:
         """Yield the constraint that a node runs at most one pod of a group whose pods exclude each other.

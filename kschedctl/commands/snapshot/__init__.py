@@ -154,7 +154,7 @@ def _build_change(difference: _Difference) -> ObjectChange:
 
 
 def _to_builtins_with_zeros(obj: Struct) -> dict[str, Any]:
-    """Convert a struct to plain data, with the numbers that are 0 by default, which are no optional fields."""
+    """Convert a struct to plain data that includes whole numbers with their default 0. Other defaults are left out."""
     builtins: dict[str, Any] = msgspec.to_builtins(obj)
     for attribute, name in zip(obj.__struct_fields__, obj.__struct_encode_fields__, strict=True):
         value = getattr(obj, attribute)

@@ -103,7 +103,7 @@ def build_version_page(report: Version, style: Style) -> Page:
     """
     lines = [
         f"Client Version: {report.client_version}",
-        f"Replays kube-scheduler: {report.replays[0]} to {report.replays[-1]}",
+        f"Supported kube-scheduler versions: {report.replays[0]} to {report.replays[-1]}",
     ]
     if report.cluster:
         server = f"{report.cluster.server_version} of" if report.cluster.server_version else "unknown for"

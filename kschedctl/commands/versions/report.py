@@ -108,11 +108,14 @@ class VersionChanges(Report, frozen=True):
         return tuple(f"{_name_switch(change)} ({change.switched})" for change in switched)
 
     def iter_consequences(self) -> Iterator[str]:
-        """Yield the consequences of an upgrade between the compared versions, the most important first."""
+        """Yield sentences on what an upgrade between the versions changes, the most important first.
+
+        These are features switched by default, removed gates, and changed rules. Kinds without changes are left out.
+        """
         for on, word in ((True, "on"), (False, "off")):
             switched = self.list_switched_features(on=on)
             if switched:
-                yield f"newly {word} by default, each with its release: {', '.join(switched)}"
+                yield f"newly {word} by default (with the release of the change): {', '.join(switched)}"
         removed = [change.where for change in self.changes if change.is_removed]
         if removed:
             yield f"gates removed (a configuration that sets them is rejected): {', '.join(removed)}"

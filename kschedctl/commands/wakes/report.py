@@ -20,7 +20,7 @@ from kschedctl.scheduler.framework.events import join_words
 from kschedctl.text.counts import agreeing, counted, negate_scope
 
 FLUSH = "otherwise it is retried after five minutes (podMaxInUnschedulablePodsDuration)"
-NO_FLUSH = "otherwise it is never tried"
+NO_FLUSH = "until then, the scheduler does not try the pod"
 UNSCHEDULABLE = "unschedulable"
 """The part of the queue in which pods wait for an event."""
 

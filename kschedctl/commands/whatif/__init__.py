@@ -428,7 +428,10 @@ class ScenarioRun:
 
 
 def _add_cause(change: PodChange, view: Fork) -> PodChange:
-    """Add to the change of a newly pending pod that one of its volumes can be used only from some nodes."""
+    """Return the change with a cause if one of the pod's volumes can be used only from some nodes.
+
+    Only the change of a newly pending pod gets a cause.
+    """
     if change.change != "NewlyPending":
         return change
     pod = view.pods.objects[view.pods.index[change.pod]]

@@ -386,7 +386,10 @@ class WhatIf(Report, frozen=True):
         )
 
     def _describe_restarted_pods(self) -> tuple[str, ...]:
-        """Return a text that names the pods that are restarted on the same node, those of StatefulSets first."""
+        """Return a text that names the pods that are restarted on the same node, those of StatefulSets first.
+
+        Return () if no pod is restarted.
+        """
         restarted = [change for change in self.changes if change.change == "Restarted"]
         restarted.sort(key=lambda change: Owner.parse(change.workload).kind != "StatefulSet")
         pods = first_few([change.pod for change in restarted])

@@ -117,7 +117,7 @@ def build_metadata_patch(owner: Owner, field: str, key: str, value: str) -> Obje
 
 
 def build_workload_target(workload: KueueWorkload) -> Owner:
-    """Return the reference to a Workload of Kueue that patches of it have as their target."""
+    """Return the reference by which patches name a Workload of Kueue as their target."""
     return Owner(WORKLOAD, workload.metadata.namespace, workload.metadata.name)
 
 

@@ -32,7 +32,7 @@ def search_queue_corrections(trials: AdmissionTrials) -> Iterator[tuple[Admissio
     """Yield proposals to create, correct or resume the queues and flavors that the Workload needs, with their trials.
 
     Only the first missing object is corrected: the LocalQueue, the ClusterQueue, or flavors. If both queues exist,
-    stopped queues are resumed, too. A correction is yielded only if the Workload is then admitted. Advice that needs
+    stopped queues are resumed as well. A correction is yielded only if the Workload is then admitted. Advice that needs
     values has no trial and is always yielded. Nothing is yielded if the Workload names no queue.
     """
     if not trials.workload.spec.queue_name:
@@ -47,7 +47,11 @@ def search_queue_corrections(trials: AdmissionTrials) -> Iterator[tuple[Admissio
 
 
 def _propose_queue_corrections(trials: AdmissionTrials) -> Iterator[AdmissionProposal]:
-    """Yield proposals for the first missing object that the Workload needs, or to resume its stopped queues."""
+    """Yield proposals that correct the first missing object that the Workload needs.
+
+    If its queues exist, yield a proposal to resume the stopped ones, if any, and then proposals to correct missing
+    flavors.
+    """
     cluster, workload = trials.cluster, trials.workload
     queue_name = workload.spec.queue_name
     local_queues: list[LocalQueue] = list(cluster.list_in_namespace("local_queues", workload.metadata.namespace))
@@ -92,7 +96,7 @@ def _format_owner(owner: Owner) -> str:
 
 
 def _find_near_name(name: str, existing: Iterable[str]) -> str | None:
-    """Return the existing name that is most similar to the name, or None if no name is similar enough.
+    """Return the existing name that is most similar to `name`, or None if no name is similar enough.
 
     >>> _find_near_name("team-aa", ["team-a", "batch"])
     'team-a'
@@ -103,7 +107,7 @@ def _find_near_name(name: str, existing: Iterable[str]) -> str | None:
 def _propose_local_queue_correction(
     trials: AdmissionTrials, name: str, existing: Iterable[str]
 ) -> Iterator[AdmissionProposal]:
-    """Yield the proposal to let the Workload name an existing LocalQueue with a similar name.
+    """Yield the proposal to point the Workload to an existing LocalQueue with a similar name.
 
     If there is no such queue, yield the advice to create the missing LocalQueue.
     """
@@ -132,7 +136,7 @@ def _propose_local_queue_correction(
 
 
 def _propose_cluster_queue_correction(local_queue: LocalQueue, existing: Iterable[str]) -> Iterator[AdmissionProposal]:
-    """Yield the proposal to let the LocalQueue name an existing ClusterQueue with a similar name.
+    """Yield the proposal to point the LocalQueue to an existing ClusterQueue with a similar name.
 
     The LocalQueue is recreated, because its field clusterQueue is immutable. If there is no such ClusterQueue, yield
     the advice to create the missing ClusterQueue.
@@ -161,10 +165,10 @@ def _propose_cluster_queue_correction(local_queue: LocalQueue, existing: Iterabl
 
 
 def _propose_flavor_correction(queue: ClusterQueue, existing: list[str]) -> Iterator[AdmissionProposal]:
-    """Yield one proposal: replace the ClusterQueue's missing flavors by existing flavors with similar names.
+    """Yield at most one proposal, which replaces the ClusterQueue's missing flavors by ones with similar names.
 
-    If any missing flavor has no similar name, the proposal is instead to create all flavors without a similar name.
-    Nothing is yielded if all flavors exist.
+    If a missing flavor has no similar name, the proposal instead creates all flavors without a similar name. Nothing is
+    yielded if all flavors exist.
     """
     # Find an unused flavor with a similar name for each missing one
     used_names = {flavor.name for group in queue.spec.resource_groups for flavor in group.flavors}

@@ -34,7 +34,7 @@ _BORROWING = _QuotaField("borrowingLimit", "borrowing", Price.ROOM)
 def search_quota_raises(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial]]:
     """Yield proposals to raise a quota so that the Workload is admitted, with their trials.
 
-    The flavor with the smallest shortage is tried first, by a higher borrowing limit and then by a higher nominal
+    The flavor with the smallest shortage is tried first, with a higher borrowing limit and then with a higher nominal
     quota. Flavors with a larger shortage are tried only if neither helps.
     """
     for rank in range(_MOST_FLAVORS):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -111,25 +112,14 @@ def _iter_working_proposals(trials: AdmissionTrials) -> Iterator[tuple[Admission
 def _build_remedy(trials: AdmissionTrials, proposal: AdmissionProposal, trial: AdmissionTrial | None) -> Remedy:
     """Build the report on a proposed change with its costs. Without a trial, the change is unverified advice.
 
-    The costs say if not all pods get nodes, and what other Workloads lose. Patches of objects that are not in the
+    The costs include pods that still get no node and harm to other Workloads. Patches of objects that are not in the
     cluster are described in the summary, because no command can apply them.
     """
-    costs: list[FixCost] = []
-    holds: bool | None = None
-    preempted: tuple[str, ...] = ()
     if trial is None:
         text = f"not verified until you fill in {', '.join(proposal.needs_values)}"
-        costs.append(FixCost(CostKind.NEEDS_VALUES, text))
+        effects = _TrialEffects([FixCost(CostKind.NEEDS_VALUES, text)])
     else:
-        # Say whether the pods get nodes, and what other Workloads lose.
-        placement = trials.place_pods(trial)
-        holds = placement is None or placement.placed == placement.pods
-        if placement is not None and not holds:
-            text = f"not all of its pods get a node then: {placement.placed:,} of {placement.pods:,} fit"
-            costs.append(FixCost(CostKind.STILL_WAITS, text))
-        harm = trials.compute_harm(trial)
-        preempted = tuple(f"Workload {key}" for key in harm.preempted)
-        costs += _iter_harm_costs(preempted, harm.preempted_pods, [f"Workload {key}" for key in harm.delayed])
+        effects = _determine_trial_effects(trials, trial)
 
     summary = capitalize(proposal.summary)
     patches_of_new_objects = [patch for patch in proposal.patches if not trials.has_object(patch.target)]
@@ -144,13 +134,41 @@ def _build_remedy(trials: AdmissionTrials, proposal: AdmissionProposal, trial: A
         commands=tuple(patch.command for patch in proposal.patches if trials.has_object(patch.target)),
         changes=tuple(patch.to_document() for patch in proposal.patches),
         kinds=(proposal.kind,),
-        victims=preempted,
-        step=_raise_price_for_costs(proposal, costs).name.lower(),
-        holds=None if proposal.needs_values else holds,
+        victims=effects.preempted,
+        step=_raise_price_for_costs(proposal, effects.costs).name.lower(),
+        holds=None if proposal.needs_values else effects.gives_all_pods_nodes,
         needs_values=proposal.needs_values,
         manifests=proposal.manifests,
-        costs=(*costs, *proposal.costs),
+        costs=(*effects.costs, *proposal.costs),
     )
+
+
+class _TrialEffects(NamedTuple):
+    """The effects of a change, as shown by its trial."""
+
+    costs: Sequence[FixCost]
+    preempted: tuple[str, ...] = ()
+    """The Workloads that the change preempts."""
+    gives_all_pods_nodes: bool | None = None
+    """None without a trial."""
+
+
+def _determine_trial_effects(trials: AdmissionTrials, trial: AdmissionTrial) -> _TrialEffects:
+    """Return the costs of a tried change, the Workloads that it preempts, and whether all pods get nodes.
+
+    If the placement of the pods is unknown, all pods are assumed to get nodes.
+    """
+    costs: list[FixCost] = []
+    placement = trials.place_pods(trial)
+    gives_all_pods_nodes = placement is None or placement.placed == placement.pods
+    if placement is not None and not gives_all_pods_nodes:
+        text = f"not all of its pods get a node then: {placement.placed:,} of {placement.pods:,} fit"
+        costs.append(FixCost(CostKind.STILL_WAITS, text))
+
+    harm = trials.compute_harm(trial)
+    preempted = tuple(f"Workload {key}" for key in harm.preempted)
+    costs += _iter_harm_costs(preempted, harm.preempted_pods, [f"Workload {key}" for key in harm.delayed])
+    return _TrialEffects(costs, preempted, gives_all_pods_nodes)
 
 
 def _describe_manifest_edit(patch: ObjectPatch) -> str:
@@ -161,9 +179,10 @@ def _describe_manifest_edit(patch: ObjectPatch) -> str:
 
 
 def _iter_harm_costs(preempted: Sequence[str], pods: int, delayed: Sequence[str]) -> Iterator[FixCost]:
-    """Yield the costs of a change for other Workloads: some are preempted, with their `pods`, and some are delayed.
+    """Yield the costs of a change for other Workloads, which are preempted or delayed.
 
-    A cost about several Workloads also has a short text, which only gives their number.
+    `pods` is the number of pods of the preempted Workloads. A cost about several Workloads also has a short text, which
+    only gives their number.
     """
     if preempted:
         short = f"preempts {counted(len(preempted), 'Workload')}"
@@ -190,7 +209,7 @@ def _raise_price_for_costs(proposal: AdmissionProposal, costs: Iterable[FixCost]
 
 
 def _build_remedy_rank(remedy: Remedy) -> tuple[bool, bool, Price, int]:
-    """Return the sort key of a fix, smallest for the best.
+    """Return a sort key by which the best fix comes first.
 
     Verified fixes come before advice. Next come fixes with which all pods get nodes, then cheap fixes, then fixes that
     evict few pods.
@@ -267,7 +286,7 @@ def _build_fewer_pods_proposal(workload: KueueWorkload, job: Owner | None, index
 
 
 def search_higher_priority_classes(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial]]:
-    """Yield at most one proposal, with its trial: a WorkloadPriorityClass above the Workload's that gets it admitted.
+    """Yield at most one proposal, with its trial, that raises the Workload's priority class so that it is admitted.
 
     The lowest classes are tried first, but only a few of them and the highest. Nothing is yielded for a Workload made
     from a pod, since Kueue reads a pod's labels only once.

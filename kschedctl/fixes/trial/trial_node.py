@@ -144,7 +144,7 @@ class PluginRemedies(NamedTuple):
     facts_reveal_every_effect: bool = False
     """True if an unchanged fact shows that a change had no effect."""
     columns: Callable[[Cycle], Iterable[Ints]] = _iter_no_columns
-    """Yields columns (N,) that tell rejected nodes apart beyond the reasons."""
+    """Returns columns (N,) that tell rejected nodes apart beyond the reasons."""
 
 
 NO_REMEDIES = PluginRemedies()

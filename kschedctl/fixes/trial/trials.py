@@ -308,7 +308,7 @@ def _restore_placements(fork: Fork, view: Fork) -> Fork:
 def _fork_with_changed_replicas(view: Fork, before: Pod, after: Pod) -> Fork:
     """Return a fork in which the pod's running replicas lose the same required anti-affinity terms as the pod.
 
-    The view itself is returned if `change_replicas` changes no running pod. Only the replay of the rollout shows
+    The view itself is returned if `build_changed_replicas` changes no running pod. Only the replay of the rollout shows
     whether a rollout gets that far.
     """
     if not _loses_anti_affinity(before, after):
@@ -316,7 +316,7 @@ def _fork_with_changed_replicas(view: Fork, before: Pod, after: Pod) -> Fork:
 
     def build() -> Fork | None:
         """Build the fork from a cluster with the changed replicas, or return None if none of them runs."""
-        replicas = change_replicas(view.cluster, before, after)
+        replicas = build_changed_replicas(view.cluster, before, after)
         if not any(pod.spec.node_name for pod in replicas.values()):
             return None
         return Fork.from_cluster(change_pods(view.cluster, replicas), view.settings)
@@ -326,11 +326,11 @@ def _fork_with_changed_replicas(view: Fork, before: Pod, after: Pod) -> Fork:
     return view if fork is None else _restore_placements(fork.fork(), view)
 
 
-def change_replicas(cluster: Cluster, before: Pod, after: Pod) -> dict[tuple[str, str], Pod]:
+def build_changed_replicas(cluster: Cluster, before: Pod, after: Pod) -> dict[tuple[str, str], Pod]:
     """Return the pod's replicas without the required anti-affinity terms that the pod loses, by namespace and name.
 
-    A changed template reaches all replicas, so that their anti-affinity no longer keeps the pod away. Only replicas
-    with the pod's old anti-affinity are returned. Return {} if the pod has no workload or loses no terms.
+    Changing the template changes every replica, so their anti-affinity no longer keeps the pod away. Replicas whose
+    anti-affinity differs from the pod's old one are left out. Return {} if the pod has no workload or loses no terms.
     """
     owner = find_owner(before)
     old_terms = get_anti_affinity(before)

@@ -82,7 +82,7 @@ def reset_claim(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
 
 
 def has_delayed_binding(class_name: str, storage: Listers) -> bool:
-    """Return whether the class binds a claim only after a pod was scheduled that uses it. False for unknown classes."""
+    """Return whether the class binds a claim only after a pod that uses it was scheduled. False for unknown classes."""
     storage_class = storage.classes.get(class_name)
     return storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
@@ -367,7 +367,7 @@ def plan_claim_deletion(trial_node: TrialNode, claim: PersistentVolumeClaim) -> 
         loss = f"no record remains that the data of claim {format_claim_key(claim)} are on volume {name}"
         return Deletion((delete_command,), (), loss, Price.LOSS)
     commands, edits = plan_volume_retention(volume)
-    loss = f"the pod starts without the data of claim {format_claim_key(claim)}, which stay on volume {name}"
+    loss = f"the pod starts without the data of claim {format_claim_key(claim)}, which stays on volume {name}"
     policy = volume.spec.persistent_volume_reclaim_policy
     if policy == RETAIN:
         policy_text = f"reclaim policy {RETAIN}"

@@ -317,10 +317,11 @@ def build_spec_change_fix(
     where: str = "",
     price: Price | None = None,
 ) -> Fix:
-    """Build the fix that recreates a claim with another spec. If the claim was generated, its template is changed, too.
+    """Build the fix that recreates a claim with another spec.
 
-    A template that no longer exists is created again. `text_end` ends the sentence "recreate ResourceClaim …". If
-    `where` is not empty, fixes of the same claim count as variants.
+    If the claim was generated, its template is changed as well. A template that no longer exists is created again.
+    `text_end` ends the sentence "recreate ResourceClaim …". If `where` is not empty, fixes of the same claim count as
+    variants.
     """
     key = ObjectKey.of(claim)
 

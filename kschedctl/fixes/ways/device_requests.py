@@ -100,7 +100,7 @@ def _iter_fewer_devices_fixes(
     yield build_spec_change_fix(
         trial_node,
         claim,
-        _build_device_request_change(request.request, change),
+        _build_claim_spec_change(request.request, change),
         kind=FixKind.FEWER_DEVICES,
         target=(request.request, count),
         text_end=f", requesting {counted(count, 'device')} instead of {old_text} (request {request.request})",
@@ -127,7 +127,7 @@ def _iter_device_fault_fixes(
             yield _build_toleration_fix(trial_node, claim, name, fault.what)
         case "WithoutCapacity":
             text_end = f", without the capacity that request {name} requires"
-            change = _build_device_request_change(name, lambda device_request: replace(device_request, capacity=None))
+            change = _build_claim_spec_change(name, lambda device_request: replace(device_request, capacity=None))
             yield build_spec_change_fix(
                 trial_node, claim, change, kind=FixKind.DROP_DEVICE_CAPACITY, target=name, text_end=text_end, cost=DROP
             )
@@ -150,7 +150,7 @@ def _build_selector_removal_fix(trial_node: TrialNode, claim: ResourceClaim, req
     return build_spec_change_fix(
         trial_node,
         claim,
-        _build_device_request_change(request_name, change),
+        _build_claim_spec_change(request_name, change),
         kind=FixKind.DROP_DEVICE_SELECTOR,
         target=target,
         text_end=text_end,
@@ -173,7 +173,7 @@ def _build_toleration_fix(trial_node: TrialNode, claim: ResourceClaim, request_n
     return build_spec_change_fix(
         trial_node,
         claim,
-        _build_device_request_change(request_name, change),
+        _build_claim_spec_change(request_name, change),
         kind=FixKind.TOLERATE_DEVICE_TAINT,
         target=(request_name, key),
         text_end=f", tolerating the device taint {taint} (request {request_name})",
@@ -239,7 +239,7 @@ def _build_constraint_removal(constraint: DeviceConstraint) -> SpecChange:
 
 
 def _iter_other_device_class_fixes(trial_node: TrialNode, claim: ResourceClaim, request: str) -> Iterator[Fix]:
-    """Yield a fix for each of the first `MOST_CLASSES` other DeviceClasses: let the request ask for this class."""
+    """Yield fixes that make the request ask for another DeviceClass, one for each of the first `MOST_CLASSES`."""
     current_name = _find_device_class_name(claim, request)
     names = [class_.metadata.name for class_ in trial_node.cycle.view.cluster.device_classes]
     other_names = [name for name in names if name != current_name]
@@ -264,7 +264,7 @@ def _build_device_class_fix(
     text_end = (
         f" with device class {class_name} instead of {_find_device_class_name(claim, request)} (request {request})"
     )
-    change = _build_device_request_change(request, lambda current: replace(current, device_class_name=class_name))
+    change = _build_claim_spec_change(request, lambda current: replace(current, device_class_name=class_name))
     where = f"class {class_name}"
     return build_spec_change_fix(
         trial_node,
@@ -296,7 +296,7 @@ def _iter_device_requests(claim: ResourceClaim) -> Iterator[tuple[str, AnyDevice
             yield f"{request.name}/{alternative.name}", alternative
 
 
-def _build_device_request_change(name: str, change: DeviceRequestChange) -> SpecChange:
+def _build_claim_spec_change(name: str, change: DeviceRequestChange) -> SpecChange:
     """Return a function that applies `change` to the request or alternative of this name in a claim's spec."""
 
     def change_if_named(request: DeviceRequest) -> DeviceRequest:
@@ -338,7 +338,7 @@ def iter_missing_device_class_fixes(trial_node: TrialNode) -> Iterator[Fix]:
 def _iter_device_class_replacement_fixes(
     trial_node: TrialNode, claim: ResourceClaim, request: str, missing: str
 ) -> Iterator[Fix]:
-    """Yield fixes for a missing DeviceClass: request an existing class instead, or create it for a driver's devices.
+    """Yield fixes for a missing DeviceClass. They request an existing class, or create this one for a driver's devices.
 
     Classes with a similar name come first, then other classes, then a new class for each of the first few drivers.
     """

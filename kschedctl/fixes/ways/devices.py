@@ -236,20 +236,20 @@ def _build_device_untainting(taint_text: str) -> Callable[[ResourceSlice], Resou
     return change
 
 
-def _iter_device_columns(cycle: Cycle) -> Iterator[Ints]:
-    """Yield one column (N,) of codes, which differ between nodes if the states of their devices differ.
+def _build_device_columns(cycle: Cycle) -> tuple[Ints, ...]:
+    """Build a single column (N,) with equal codes for nodes whose devices are in the same state.
 
-    If there are more than `MOST_DEVICE_STATES` states, the codes depend only on the numbers of devices and of allocated
-    devices. Nothing is yielded if DynamicResources has no state in this cycle.
+    If there are more than `MOST_DEVICE_STATES` states, nodes with equal numbers of devices and of allocated devices get
+    equal codes. Return () if DynamicResources has no state in this cycle.
     """
     evaluation = cycle.pre_filter.find_state(DynamicResources)
     if evaluation is None:
-        return
+        return ()
     rows = [Row(row) for row in range(len(cycle.view.nodes))]
     codes = _number_distinct_values(evaluation.build_node_key(row, claim_unavailable=False) for row in rows)
     if codes.max(initial=0) >= MOST_DEVICE_STATES:
         codes = _number_distinct_values(_count_devices(evaluation.inventory, row) for row in rows)
-    yield codes
+    return (codes,)
 
 
 def _number_distinct_values(values: Iterable[Hashable]) -> Ints:
@@ -266,6 +266,6 @@ def _count_devices(inventory: Inventory, row: Row) -> tuple[int, int]:
 
 REMEDIES = {
     DynamicResources: PluginRemedies(
-        (waiting.iter_termination_wait_fixes, iter_device_fixes), columns=_iter_device_columns
+        (waiting.iter_termination_wait_fixes, iter_device_fixes), columns=_build_device_columns
     )
 }

@@ -36,7 +36,7 @@ MOST_USERS = 3
 
 
 def iter_volume_limit_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes for the first driver on the node whose limit of attached volumes the pod would exceed.
+    """Yield fixes for the first driver on the node whose volume limit the pod would exceed.
 
     They raise the limit, detach unused volumes, or stop a few pods that use the driver's volumes. There are no fixes
     for other rejections.

@@ -82,8 +82,8 @@ def iter_missing_or_lost_claim_fixes(trial_node: TrialNode) -> Iterator[Fix]:
 def _iter_missing_claim_fixes(trial_node: TrialNode, pod_claim: PodClaim) -> Iterator[Fix]:
     """Yield fixes for a claim that does not exist.
 
-    For an ephemeral volume, the fix lets the controller create the claim. Otherwise the fixes are to use an existing
-    claim with a similar name, or to create the claim for an available volume or with a StorageClass.
+    For an ephemeral volume, the fix lets the controller create the claim. Otherwise the fixes use an existing claim
+    with a similar name, or create the claim for an available volume or with a StorageClass.
     """
     if pod_claim.ephemeral:
         yield from _iter_ephemeral_claim_fixes(trial_node, pod_claim)
@@ -224,7 +224,7 @@ def _build_claim_creation_edit(new_claim: PersistentVolumeClaim) -> ObjectEdit:
 def _iter_lost_or_deleted_claim_fixes(trial_node: TrialNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes that recreate a claim that is lost or being deleted.
 
-    For a lost claim, the volume may be recreated, too.
+    For a lost claim, the fix may recreate the volume instead.
     """
     is_lost = claim.status.phase == LOST
     if is_lost:

@@ -38,7 +38,7 @@ Amounts = dict[str, int]
 
 
 def iter_added_node_fixes(trial_node: TrialNode) -> Iterator[Fix]:
-    """Yield fixes that add a node like an existing one, for each shape of nodes. Add larger nodes if all are too small.
+    """Yield fixes that add a node like an existing one, for each shape of nodes, or larger nodes if all are too small.
 
     At most MOST_MODELS nodes of either kind are offered. A new node has the DaemonSet pods of its model but neither a
     cordon nor a fault. No node is added in a zone in which all nodes are faulty, or if no node was ever initialized. A
@@ -100,7 +100,7 @@ def _build_larger_node_fix(trial_node: TrialNode, model: Node, other_pods: Seque
 
 
 def _describe_pods_besides(trial_node: TrialNode, amounts: Amounts, pods_ahead: int) -> str:
-    """Return a parenthesis that names the other pods for which a larger node has room, or "" if it has room for none.
+    """Return a clause that names the other pods for which a larger node has room, or "" if it has room for none.
 
     `amounts` is what the node offers, and `pods_ahead` the number of pods ahead in the queue that it also takes.
     """
@@ -108,8 +108,8 @@ def _describe_pods_besides(trial_node: TrialNode, amounts: Amounts, pods_ahead: 
     if all(amount <= requests.get(name, 0) for name, amount in amounts.items()):
         return ""
     if not pods_ahead:
-        return " (with room for DaemonSet pods)"
-    return f" (with room for {counted(pods_ahead, 'pod')} ahead in the queue)"
+        return ", which includes DaemonSet pods"
+    return f", which includes {counted(pods_ahead, 'pod')} ahead in the queue"
 
 
 def _would_new_node_accept_pod(trial_node: TrialNode, model: Node) -> bool:
@@ -235,10 +235,11 @@ def _find_amounts_of_larger_node(trial_node: TrialNode, node: Node, other_pods: 
 
 
 def _describe_added_nodes(model: Node, count: int, sizes_text: str, *, is_offered: bool, has_rare_devices: bool) -> str:
-    """Describe the addition of `count` nodes like a model. `sizes_text` is how they are larger, or "".
+    """Describe the addition of `count` nodes like a model.
 
-    If no node offers these amounts (`is_offered`), the model is not named. `has_rare_devices` says that most nodes of
-    the model's pool lack the model's devices.
+    `sizes_text` says by what they are larger than the model, or is empty. If no node offers these amounts (`is_offered`
+    is False), the model is not named. `has_rare_devices` says that most nodes of the model's pool lack the model's
+    devices.
     """
     nodes_text = "a node" if count == 1 else f"{count} nodes"
     pool = find_node_pool_name(model)
@@ -270,7 +271,7 @@ def build_added_nodes_fix(
     `larger` are the amounts of some resources of which the new nodes offer more than the model. `unoffered_resources`
     are the resources in `larger` that no node offers, and `has_rare_devices` says that most nodes of the model's pool
     lack the model's devices. Both change the fix's text. `with_room_for` becomes a field of the fix.
-    `also_for` is a parenthesis that says for which other pods the nodes are larger than the pod needs.
+    `also_for` is a clause that says for which other pods the nodes are larger than the pod needs.
     """
     name = model.metadata.name
     sizes: Resources = {

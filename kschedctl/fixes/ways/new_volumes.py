@@ -380,10 +380,11 @@ def _build_storage_pool_enlargement_fix(class_name: str, pool: StoragePool, size
     pool_text = f"{key.namespace}/{key.name} of class {class_name}"
     if driver:
         text = f"correct the capacity that {driver} publishes in CSIStorageCapacity {pool_text}, or add storage"
-        text += f": {size} needed, 0 published"
+        text += f", since the claim needs {size}"
     else:
         published = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
-        text = f"add storage to pool {pool_text}: {size} needed, {'none' if published is None else published} published"
+        but = "but the pool publishes " + ("no capacity" if published is None else f"only {published}")
+        text = f"add storage to pool {pool_text}: the claim needs {size}, {but}"
     return Fix(
         FixKind.RAISE_CAPACITY,
         (key, size),
@@ -418,7 +419,9 @@ def _build_new_storage_pool_fix(
         capacity=size,
     )
     topology = ", ".join(f"{key}={labels[key]}" for key in keys) or "all nodes"
-    text = f"add storage of class {class_name} for {topology}: {size} needed, none published by its driver"
+    text = (
+        f"add storage of class {class_name} for {topology}: the claim needs {size}, but the driver publishes none there"
+    )
     edits = (ObjectEdit(ObjectKey.of(new_pool), lambda _: new_pool),)
     return Fix(
         FixKind.RAISE_CAPACITY,

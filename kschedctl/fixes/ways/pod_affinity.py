@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
+from kschedctl.api.labels import selector_from_api
 from kschedctl.api.objects import (
     Affinity,
     LabelSelector,
@@ -34,6 +35,7 @@ from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import REASON_AFFI
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import find_infos_matching_term
 from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.nodes import HOSTNAME, REGION, ZONE
 from kschedctl.snapshot.pod_info import AffinityTerm
 
 CORRECT, ROLLOUT, SOFTEN = 10, 12, 55
@@ -45,16 +47,21 @@ SOFTENING_TEXTS = {
     "pod_affinity": (
         FixKind.SOFTEN_POD_AFFINITY,
         "affinity",
-        "the pod may run far from the pods that its affinity selects",
+        "the pod may run in another {domain} than the pods {selected}",
     ),
     "pod_anti_affinity": (
         FixKind.SOFTEN_ANTI_AFFINITY,
         "anti-affinity",
-        "the pod may share a topology domain with pods that its anti-affinity selects",
+        "the pod may share its {domain} with pods {selected}",
     ),
 }
-"""Field -> the kind of the fix that softens its terms, its name in texts, and what the fix weakens."""
+"""Field -> the kind of the fix that softens its terms, its name in texts, and what the fix weakens.
 
+The last text has the placeholders {domain}, a noun, and {selected}, which says what the selected pods have in common.
+"""
+
+DOMAIN_NOUNS = {HOSTNAME: "node", ZONE: "zone", REGION: "region"}
+"""Topology key -> the noun for one of its domains."""
 _ELSEWHERE, _LABEL = 20, 30
 _MOST_NAMESPACES = 3
 _LabelValues = Mapping[str, Collection[str]]
@@ -87,7 +94,7 @@ def iter_affinity_term_fixes(trial_node: TrialNode, rejection: NodeRejection) ->
 
 
 def get_required_terms(pod: Pod, field: str) -> tuple[PodAffinityTerm, ...]:
-    """Return the pod's required terms in `field`, which is `pod_affinity` or `pod_anti_affinity`."""
+    """Return the pod's required terms in `field`, which is `pod_affinity` or `pod_anti_affinity`. They may be empty."""
     affinity = getattr(pod.spec.affinity, field, None)
     return affinity.required_during_scheduling_ignored_during_execution if affinity else ()
 
@@ -122,12 +129,22 @@ def _iter_selector_fixes(trial_node: TrialNode, index: int, term: PodAffinityTer
         yield Fix(correction.kind, target, correction.text, by="author", edits=edits, cost=correction.cost)
 
 
+def _describe_selected_pods(term: PodAffinityTerm) -> str:
+    """Return a phrase that follows "pods" and says which pods the term selects."""
+    selector = selector_from_api(term.label_selector)
+    if selector.matches_nothing or selector.selects_everything:
+        return "that the term selects"
+    return f"that match {selector}"
+
+
 def _build_term_softening_fix(pod: Pod, field: str, index: int, term: PodAffinityTerm) -> Fix:
     """Build the fix that turns the required term at this index into a preference.
 
     `field` says whether it is a term of the pod's affinity or anti-affinity.
     """
-    kind, name, weakens = SOFTENING_TEXTS[field]
+    kind, name, weakens_template = SOFTENING_TEXTS[field]
+    domain = DOMAIN_NOUNS.get(term.topology_key, term.topology_key)
+    weakens = weakens_template.format(domain=domain, selected=_describe_selected_pods(term))
     text = f"make {name} term {index + 1} ({term.topology_key}) preferred instead of required"
     edits = build_pod_edits(pod, _build_softening_change(field, term))
     return Fix(kind, (field, str(term)), text, by="author", edits=edits, cost=SOFTEN, weakens=weakens)
@@ -369,7 +386,7 @@ def _iter_similar_match_expressions(selector: LabelSelector, label_values: _Labe
 
 
 def _find_probable_words(word: str, known_words: Collection[str]) -> list[str]:
-    """Return the known_words words that an unknown word probably means, or an empty list if the word is known."""
+    """Return the known words that an unknown word probably means, or an empty list if the word itself is known."""
     if word in known_words:
         return []
     return find_similar_words(word, known_words)

@@ -20,9 +20,9 @@ LAST_PORT = 65535
 
 
 def iter_host_port_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes for each of the pod's host ports that is taken on the node: use another port, or drop the host port.
+    """Yield fixes that change or drop each of the pod's host ports that is taken on the node.
 
-    A port of a pod with host networking cannot be dropped, so only another port is proposed.
+    A port of a pod with host networking cannot be dropped, so it is only changed.
     """
     info = trial_node.cycle.info
     for port in dict.fromkeys(info.host_ports):

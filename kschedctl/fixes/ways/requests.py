@@ -158,10 +158,10 @@ def _find_smallest_valid_amount(trial_node: TrialNode, request: PodRequest, reso
 
 
 def format_resource_amount(amount: int, resource: str, old_text: str) -> str:
-    """Format an amount as a Kubernetes quantity, rounded down to a readable unit.
+    """Format an amount as a Kubernetes quantity, rounded down to a readable unit. CPU and counts stay exact.
 
-    CPU and counts stay exact. An amount that replaces a plain integer, given as `old_text`, stays exact, too. Memory
-    and similar amounts are rounded to a unit of at most a thousandth of the amount.
+    An amount that replaces a plain integer, given as `old_text`, also stays exact. Memory and similar amounts are
+    rounded to a unit of at most a thousandth of the amount.
 
     >>> format_resource_amount(1500, "cpu", "2"), format_resource_amount(2000, "cpu", "3")
     ('1500m', '2')

@@ -45,7 +45,7 @@ def iter_uncordon_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iter
     yield Fix(
         FixKind.UNCORDON,
         name,
-        f"uncordon node {name}, after finding out why it is cordoned",
+        f"find out why node {name} is cordoned, then uncordon it",
         by="operator",
         edits=build_node_edits(node, _remove_cordon),
         cost=UNCORDON,

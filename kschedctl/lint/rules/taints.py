@@ -46,7 +46,8 @@ def find_tolerations_of_everything(workload: Workload) -> Iterator[Problem]:
     if indices:
         effect = tolerations[indices[0]].effect if len(indices) == 1 else ""
         taints = f"every {effect} taint" if effect else "every taint"
-        message = f"tolerates {taints}, so its pods may run on broken nodes and on nodes for other workloads"
+        pods = "it" if workload.kind == "Pod" else "its pods"
+        message = f"tolerates {taints}, so {pods} may run on broken nodes and on nodes reserved for other workloads"
         yield workload.build_problem(("tolerations", indices[0]), message)
 
 

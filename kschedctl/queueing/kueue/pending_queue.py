@@ -11,7 +11,7 @@ from enum import Enum
 from kschedctl.queueing.kueue.cluster_queues import ClusterQueueSettings
 from kschedctl.queueing.kueue.conditions import ConditionType
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
-from kschedctl.queueing.kueue.workloads import WorkloadInfo, WorkloadState, get_queue_time
+from kschedctl.queueing.kueue.workloads import WorkloadInfo, WorkloadState, get_queue_order_time
 
 
 class RequeueReason(Enum):
@@ -67,7 +67,7 @@ class PendingQueue:
         return (
             not waits_for_own_preemptions,
             -workload.priority,
-            get_queue_time(workload, self.gates),
+            get_queue_order_time(workload, self.gates),
             workload.uid,
         )
 

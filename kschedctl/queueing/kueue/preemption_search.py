@@ -16,7 +16,7 @@ from kschedctl.queueing.kueue.cluster_queues import CycleSnapshot, QueueSnapshot
 from kschedctl.queueing.kueue.conditions import ConditionType
 from kschedctl.queueing.kueue.flavor_assignment import PlacementRequests, find_failed_pod_set, find_placements
 from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaNode
-from kschedctl.queueing.kueue.workloads import WorkloadInfo, WorkloadState, WorkloadUsage, get_queue_time
+from kschedctl.queueing.kueue.workloads import WorkloadInfo, WorkloadState, WorkloadUsage, get_queue_order_time
 
 ANY = "Any"
 """The preemption policy that allows all Workloads to be preempted."""
@@ -169,7 +169,7 @@ class PreemptionSearch:
             return is_lower
         if policy == _LOWER_OR_NEWER:
             gates = self.snapshot.gates
-            is_newer = get_queue_time(preemptor, gates) < get_queue_time(candidate, gates)
+            is_newer = get_queue_order_time(preemptor, gates) < get_queue_order_time(candidate, gates)
             return is_lower or (preemptor.priority == candidate.priority and is_newer)
         return policy == ANY
 

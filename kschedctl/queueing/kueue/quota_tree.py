@@ -238,8 +238,8 @@ class CohortNode(QuotaNode):
     def recompute_subtree(self) -> None:
         """Recompute the quota and usage of all cohorts in the subtree.
 
-        The quota of a cohort is its own nominal quota plus what its children lend. Its usage is what exceeds the local
-        quota of its children.
+        The quota of a cohort is its own nominal quota plus what its children lend. Its usage is the part of its
+        children's usage that exceeds their local quota.
         """
         self.subtree_quota = {key: quota.nominal for key, quota in self.quotas.items()}
         self.usage = {}

@@ -36,7 +36,7 @@ from kschedctl.queueing.kueue.workloads import (
     WorkloadInfo,
     WorkloadState,
     WorkloadUsage,
-    get_queue_time,
+    get_queue_order_time,
     get_wait_start,
     mark_workload_evicted,
     release_quota,
@@ -404,7 +404,7 @@ class AdmissionScheduler:
             prefers_preemptors and not entry.is_preemptor,
             entry.assignment.borrowing,
             -entry.workload.priority if by_priority else 0,
-            get_queue_time(entry.workload, self._gates),
+            get_queue_order_time(entry.workload, self._gates),
         )
 
     def is_entry_before(self, a: _Entry, b: _Entry) -> bool:
@@ -414,7 +414,7 @@ class AdmissionScheduler:
         """
         if Gate.PRIORITY_SORTING_WITHIN_COHORT in self._gates and a.workload.priority != b.workload.priority:
             return a.workload.priority > b.workload.priority
-        return get_queue_time(a.workload, self._gates) < get_queue_time(b.workload, self._gates)
+        return get_queue_order_time(a.workload, self._gates) < get_queue_order_time(b.workload, self._gates)
 
     def compute_usage(self, entry: _Entry) -> WorkloadUsage:
         """Return the quota and the topology capacity that an entry would use if it was admitted."""

@@ -558,7 +558,7 @@ def build_shape_key(workload: WorkloadState, pod_sets: Sequence[PodSetRequests])
     return msgspec.json.encode((pod_set_keys, workload.priority), order="sorted")
 
 
-def get_queue_time(workload: WorkloadState, gates: FeatureGates) -> int:
+def get_queue_order_time(workload: WorkloadState, gates: FeatureGates) -> int:
     """Return the time that determines a Workload's place in its queue, in microseconds since 1970.
 
     It is usually the creation time. For a Workload evicted by its admission checks or by the timeout for ready pods, it

@@ -220,10 +220,10 @@ class Admissions:
         example: Pod,
         first_step: FixStep | None = None,
     ) -> tuple[CreationFix, ...]:
-        """Return the fixes after which the missing pods can be created.
+        """Return the fixes after which the missing pods can be created. ``example`` is one of these pods.
 
-        ``example`` is one of these pods. The pods of other workloads that were denied before count as created, too.
-        Each fix starts with ``first_step``, if it is given. After MAX_WORKLOADS_WITH_FIXES workloads, () is returned.
+        The pods of other workloads that were denied before count as created. Each fix starts with ``first_step``, if it
+        is given. After MAX_WORKLOADS_WITH_FIXES workloads, () is returned.
         """
         self._workloads_with_fixes += 1
         if self._workloads_with_fixes > MAX_WORKLOADS_WITH_FIXES:
@@ -380,7 +380,7 @@ class Admissions:
     ) -> list[NotCreated]:
         """Report, by workload, how many replacements of ``pods`` are denied.
 
-        ``before`` has pods whose replacements were denied earlier, with the messages; they are included.
+        ``before`` has pods whose replacements were denied earlier, with the messages. The report includes them.
         """
         pods, before = list(pods), list(before)
         denied = [*before, *self.iter_denied_replacements(pods)]
@@ -456,7 +456,7 @@ class Admissions:
     def _admit_claims(self, workload: Struct | None, pods: Sequence[Pod], admitted: Admitted) -> Admitted:
         """Create the claims of a StatefulSet's pods, and return how many pods are admitted with all their claims.
 
-        Claims are created before their pod, so the claims of the first denied pod are created, too. If a claim is
+        Claims are created before their pod, so the claims of the first denied pod are also created. If a claim is
         denied, its pod and all later pods are not admitted, and the result has the messages. The number of claims that
         were created for this pod is recorded. For other workloads, ``admitted`` is returned unchanged.
         """

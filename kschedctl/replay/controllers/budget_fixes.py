@@ -64,7 +64,7 @@ def _describe_healing(evictions: Evictions, positions: Sequence[Position]) -> st
 
 
 def find_pods_without_node(view: Fork, keys: Iterable[str]) -> tuple[str, ...]:
-    """Return those of the pods (`namespace/name`) that have no node in the view."""
+    """Return the keys (`namespace/name`) of the pods that have no node in the view, among the given keys."""
     return tuple(key for key in keys if not view.has_node(Position(view.pods.index[key])))
 
 

@@ -74,7 +74,7 @@ def with_current_budgets(cluster: Cluster, before: Cluster, *, is_scaled: bool =
 
 
 def _find_changed_pods(before: Cluster, after: Cluster) -> Sequence[_ChangedPod]:
-    """Return the pods that have another node than before, or that exist only before or after."""
+    """Return the pods that have another node than before, or that exist only before or after. May be empty."""
     if before.pods is after.pods:
         return []
     old_nodes = set(zip(before.pods.list_keys(), before.pods.node.texts(), strict=True))
@@ -95,8 +95,8 @@ def _build_status(
 ) -> PodDisruptionBudgetStatus:
     """Build the status of a budget whose numbers of healthy pods and of desired healthy pods changed.
 
-    A budget without a status gets none. Neither does the status change if it allows no disruption although enough pods
-    are healthy, because the disruption controller failed to compute it.
+    A budget without a status gets none. The status stays as it is if it allows no disruption although enough pods are
+    healthy, because this means that the disruption controller failed to compute it.
     """
     status = budget.status
     is_failed = status.disruptions_allowed == 0 and status.current_healthy > status.desired_healthy

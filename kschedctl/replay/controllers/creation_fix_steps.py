@@ -684,7 +684,7 @@ def _fit_container_sums_to_limit_range(containers: list[dict[str, Quantities]], 
 def _lower_largest_container_to_maximum(containers: list[dict[str, Quantities]], name: str, maximum: Quantity) -> None:
     """Lower the limit and the request of the largest container if their sums exceed the maximum.
 
-    ``name`` is the resource. The maximum applies to limits, too, so a container with a request but no limit first gets
+    ``name`` is the resource. The maximum also applies to limits, so a container with a request but no limit first gets
     its request as the limit. An amount stays if lowering it would leave nothing. In the end, no request exceeds its
     limit.
     """

@@ -134,21 +134,22 @@ class MissingPods:
             if state.steps and stored is not None
         ]
         attempt = replay(start, self.count)
-        if attempt.denials and attempt.stored is not None:
-            fixes += self._iter_fewer_replicas_fix(attempt.stored)
+        are_denied = bool(attempt.denials)
+        if are_denied and attempt.stored is not None and (fix := self._build_fewer_replicas_fix(attempt.stored)):
+            fixes.append(fix)
         return sorted(fixes, key=lambda fix: fix.by != "author")
 
-    def _iter_fewer_replicas_fix(self, stored: AdmissionRequest) -> Iterator[CreationFix]:
-        """Yield at most one fix, which reduces the replicas to the number that quotas allow.
+    def _build_fewer_replicas_fix(self, stored: AdmissionRequest) -> CreationFix | None:
+        """Build the fix that reduces the replicas to the number that quotas allow.
 
-        Nothing is yielded if quotas allow no replica, if a HorizontalPodAutoscaler sets the replicas, or if the
-        workload has no replicas or is unknown. ``stored`` is one of the pods as it would be stored.
+        ``stored`` is one of the pods as it would be stored. Return None if quotas allow no replica, if a
+        HorizontalPodAutoscaler sets the replicas, or if the workload has no replicas or is unknown.
         """
         owner = self._editable_owner
         allowed = self.kept + (self.admitted or 0)
         before = self.document or self._stored_manifest
         if not allowed or before is None or owner.kind not in SCALED_KINDS or self._is_autoscaled:
-            return
+            return None
         after: Any = copy.deepcopy(dict(before))
         after.setdefault("spec", {})["replicas"] = allowed
         commands: tuple[str, ...] = ()
@@ -156,7 +157,7 @@ class MissingPods:
             commands = (kubectl.render_patch(ObjectKey(*owner), {"spec": {"replicas": allowed}}),)
         change = self._build_workload_change(before, after)
         scheduled = _try_scheduling(self._scheduler_with_claims, stored)
-        yield CreationFix(
+        return CreationFix(
             what=f"set replicas to {allowed:,} instead of {allowed + self.count:,}",
             commands=commands,
             by="author",
@@ -178,17 +179,17 @@ class MissingPods:
         )
         return any((target.kind, target.name) == (owner.kind, owner.name) for target in targets)
 
-    def _iter_state_with_smaller_requests(
+    def _find_state_with_smaller_requests(
         self, state: FixState, stored: AdmissionRequest, replay: CreationReplay
-    ) -> Iterator[tuple[FixState, AdmissionRequest | None]]:
-        """Yield at most one state, in which a new workload's pods fit the quotas with smaller requests.
+    ) -> tuple[FixState, AdmissionRequest | None] | None:
+        """Find a state in which a new workload's pods fit the quotas with smaller requests.
 
-        It comes with the admission request of one pod. The pods that were admitted before are created again from the
-        changed template. Nothing is yielded if the workload keeps older pods, if an earlier step changes objects, or if
-        no smaller requests are found.
+        The state comes with the admission request of one pod. The pods that were admitted before are created again from
+        the changed template. Return None if the workload keeps older pods, if an earlier step changes objects, or if no
+        requests are small enough.
         """
         if self.admitted is None or self.kept or any(step.objects for step in state.steps):
-            return
+            return None
         total = self.admitted + self.count
         # The admitted pods are created again, so they are released first
         released = resource_quota.charge_quotas(dataclasses.replace(stored, quotas=state.quotas), -self.admitted)
@@ -200,7 +201,8 @@ class MissingPods:
             if merged is not None:
                 smaller = replace(smaller, steps=(*smaller.steps[:-2], merged))
             if not attempt.denials:
-                yield smaller, attempt.stored
+                return smaller, attempt.stored
+        return None
 
     def _iter_fixed_states(
         self, state: FixState, replay: CreationReplay
@@ -220,8 +222,11 @@ class MissingPods:
             denied_pod = DeniedPod(state.cluster, self.owner.namespace, state.manifest, attempt.denials[0])
             steps = suggest_steps(denied_pod)
         else:  # only quotas deny the pods
-            if not resource_quota.find_unset_resources(attempt.stored):
-                yield from self._iter_state_with_smaller_requests(state, attempt.stored, replay)
+            has_unset_resources = bool(resource_quota.find_unset_resources(attempt.stored))
+            if not has_unset_resources and (
+                smaller_state := self._find_state_with_smaller_requests(state, attempt.stored, replay)
+            ):
+                yield smaller_state
             steps = _suggest_quota_steps(attempt.stored, self.count)
         for step in steps:
             next_state = state.apply_step(step)

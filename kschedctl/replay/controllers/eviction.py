@@ -129,7 +129,7 @@ class Evictions:
     def undo_eviction(self, position: Position, *, recovered: bool) -> None:
         """Undo what was recorded about an eviction that did not happen after all.
 
-        ``recovered`` says whether the recovery of the pod's successor was recorded, too. The eviction itself was
+        ``recovered`` says whether the recovery of the pod's successor was recorded as well. The eviction itself was
         recorded only if the pod was healthy and budgets apply to it.
         """
         was_recorded = not self._ignores_budgets(position) and is_ready(self._get_pod(position))

@@ -61,9 +61,9 @@ class JobFailures:
         """Do nothing, since Jobs are not replaced while a simulation runs."""
 
     def would_fail_job_or_index(self, pod: Pod) -> bool:
-        """Return whether the pod's Job would not replace the pod if it was evicted: the Job or the index would fail.
+        """Return whether the pod's Job or its index would fail if the pod was evicted, so that no pod replaces it.
 
-        Return whether the Job has failed, if it has. The result is False if no Job controls the pod.
+        Also return True if the Job has already failed. Return False if no Job controls the pod.
         """
         name = find_job_name(pod)
         job = self._find_job(*name) if name else None
@@ -138,7 +138,7 @@ class JobFailures:
             self._evictions_of_pod[pod.key] -= 1
 
     def list_pods_of_failed_jobs(self, cluster: Cluster) -> list[Pod]:
-        """Return the pods of a cluster that end with their Job, since an eviction made it fail."""
+        """Return the pods of a cluster that end because an eviction made their Job fail, or [] if no Job failed."""
         if not self.failed_jobs:
             return []
         namespaces = dict.fromkeys(namespace for namespace, _ in self.failed_jobs)

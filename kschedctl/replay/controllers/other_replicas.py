@@ -32,7 +32,7 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 
 
 def add_other_replicas(target: TargetPod) -> TargetPod:
-    """Return the target in a cluster in which the other replicas of its workload are pending, too.
+    """Return the target in a cluster in which the other replicas of its workload are also pending.
 
     The target is returned unchanged if it does not stand for a workload, if the workload is a DaemonSet, or if the
     workload already has pods.

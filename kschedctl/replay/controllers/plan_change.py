@@ -225,7 +225,7 @@ def _changes_replicas(existing: ExistingPods, workload: Struct, wanted: int, pod
     """Return whether the manifest changes the number of replicas to ``wanted``.
 
     The present number of replicas is that of a Deployment's ReplicaSets or, for other kinds or if these were not read,
-    the number of existing pods. Kinds without replicas return False.
+    the number of existing pods. Return False for kinds without replicas.
     """
     owner = get_identity(workload)
     if owner.kind not in SCALED_KINDS:

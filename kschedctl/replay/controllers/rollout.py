@@ -266,7 +266,7 @@ def roll_out(
     """Carry out all rollouts side by side until nothing moves, and return all outcomes.
 
     ``other_pods`` are in the queue as well. Evicted pods of the workloads and of ``other_pods`` are recreated after
-    each round. If the simulation recreates evicted pods itself, the outcomes of all recreated pods are returned, too.
+    each round. If the simulation recreates evicted pods itself, the outcomes of all recreated pods are also returned.
     After an interruption, pods that still wait get the outcome NotTried.
     """
     rollout_by_pod: dict[Position, Rollout | None] = dict.fromkeys(other_pods)

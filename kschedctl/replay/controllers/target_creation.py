@@ -48,10 +48,10 @@ WorkloadSpec = TypeVar("WorkloadSpec", bound=Struct)
 
 
 def find_group_workload(existing: ExistingPods, workload: Struct) -> Struct | None:
-    """Return the workload if its pods form a group and are all created at once, or None if they do not.
+    """Return the workload if its pods form a group and are all created at once, otherwise None.
 
     The scheduler places such a group as a whole, so one pod cannot stand for it. A suspended Job or CronJob is returned
-    resumed. Return None, too, if the workload already has pods in the cluster.
+    resumed. Also return None if the workload already has pods in the cluster.
     """
     ordered = isinstance(workload, StatefulSet) and workload.spec.pod_management_policy != PARALLEL
     if isinstance(workload, Pod | DaemonSet) or ordered or existing.find_workload_pods(*get_identity(workload)):

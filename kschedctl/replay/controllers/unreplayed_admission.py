@@ -30,14 +30,15 @@ NAMED_HOOKS = 3
 
 
 def find_uncalled_hooks(cluster: Cluster, pods: Iterable[Pod], *, denied: bool = False) -> tuple[UnknownKind, ...]:
-    """Return the webhooks and policies that would decide about new pods and the objects that create them.
+    """Return the webhooks and policies that would be called for new pods and for the objects that create them.
 
     The result has at most one entry for each kind of hook. It names the hooks or says why the kind was not read. Pods
-    that the API server has already created are skipped, because they have passed. With ``denied``, the pods are denied
-    anyway, so only hooks that change pods count. Return () if there are no new pods.
+    that the API server has already created are skipped, because they have already been admitted. With ``denied``, the
+    pods are denied anyway, so only hooks that change pods count. Return () if there are no new pods.
     """
     unread = {} if denied else _find_unread_hook_kinds(cluster)
-    if not unread and not any(getattr(cluster, FIELDS[kind]) for kind in HOOK_KINDS):
+    has_hooks = any(getattr(cluster, FIELDS[kind]) for kind in HOOK_KINDS)
+    if not unread and not has_hooks:
         return ()
 
     # Of new pods that look the same to all hooks, one is enough
@@ -55,10 +56,12 @@ def find_uncalled_hooks(cluster: Cluster, pods: Iterable[Pod], *, denied: bool =
     if not denied:  # a validating hook only denies pods
         webhooks += iter_matching_webhooks(cluster, objects, mutating=False)
         policies += iter_matching_policies(cluster, objects, mutating=False)
-    hook_names = {WEBHOOK_KIND: dict.fromkeys(webhooks), POLICY_KIND: dict.fromkeys(policies)}
-    uncalled = [_build_uncalled_hooks_entry(kind, list(names)) for kind, names in hook_names.items() if names]
-    uncalled += [UnknownKind(kind, why, VERDICT) for kind, why in unread.items() if not hook_names[kind]]
-    return tuple(uncalled)
+    hooks_by_kind = {WEBHOOK_KIND: list(dict.fromkeys(webhooks)), POLICY_KIND: list(dict.fromkeys(policies))}
+
+    # A kind whose hooks were only partly read gets the entry with the hooks' names
+    entries = [_build_uncalled_hooks_entry(kind, names) for kind, names in hooks_by_kind.items() if names]
+    entries += [UnknownKind(kind, why, VERDICT) for kind, why in unread.items() if not hooks_by_kind[kind]]
+    return tuple(entries)
 
 
 def _find_unread_hook_kinds(cluster: Cluster) -> dict[str, str]:
@@ -78,7 +81,7 @@ def has_mutating_hooks(cluster: Cluster) -> bool:
 def _build_uncalled_hooks_entry(kind: str, names: list[str]) -> UnknownKind:
     """Build the entry about the webhooks or policies that would decide but are not called. The first few are named."""
     more = f" and {len(names) - NAMED_HOOKS:,} more" if len(names) > NAMED_HOOKS else ""
-    return UnknownKind(kind, f"are not asked: {', '.join(names[:NAMED_HOOKS])}{more}", VERDICT)
+    return UnknownKind(kind, f"are not called: {', '.join(names[:NAMED_HOOKS])}{more}", VERDICT)
 
 
 def _iter_created_objects(pod: Pod) -> Iterator[CreatedObject]:
@@ -102,8 +105,7 @@ def describe_unreplayed_limits(
 ) -> tuple[str, ...]:
     """Return a line about unreplayed quotas, limits and policies of the namespaces, or () if there are none.
 
-    ``replayed`` has the namespaces whose quotas and LimitRanges are replayed, and whether all of admission is replayed
-    there.
+    ``replayed`` maps the namespaces whose quotas and LimitRanges are replayed to whether all of admission is replayed.
     """
     sorted_namespaces = sorted(set(namespaces))
     limits_by_namespace = {}
@@ -118,7 +120,7 @@ def describe_unreplayed_limits(
     if unread:
         clauses.append(describe_unread_kinds(unread))
     title = NOT_REPLAYED_TEXT if _is_limit_unreplayed(limits_by_namespace, unread) else NOT_REPLAYED_POLICIES_TEXT
-    return (f"{title}: {'; '.join(clauses)}",) if clauses else ()
+    return (f"{title} ({'; '.join(clauses)})",) if clauses else ()
 
 
 def _is_limit_unreplayed(limits_by_namespace: Mapping[str, list[str]], unread: Iterable[UnknownKind]) -> bool:

@@ -117,7 +117,7 @@ SCHEMA_MESSAGES = {
 def load_scenario(document: JsonObject, where: str = "") -> Scenario:
     """Decode a scenario document. Raises InputError that names the step and the field.
 
-    ``where`` names the document in errors. A document with more than MAX_STEPS steps is an error, too.
+    ``where`` names the document in errors. A document with more than MAX_STEPS steps is also an error.
     """
     steps = document.get("steps") if isinstance(document, Mapping) else None
     if isinstance(steps, list | tuple) and len(steps) > MAX_STEPS:

@@ -421,9 +421,9 @@ class WaitingQueues:
             return
         if outlook.position is not None:
             position = outlook.position
-            yield f"Number {position.place} of {position.length} in ClusterQueue {position.cluster_queue}"
+            yield f"It is number {position.place} of {position.length} in ClusterQueue {position.cluster_queue}"
         if outlook.victims:
-            yield f"Kueue would preempt for it: {', '.join(outlook.victims)}"
+            yield f"To admit it, Kueue would preempt {', '.join(outlook.victims)}"
         if outlook.admission is not None:
             yield f"If nothing else changes, Kueue admits it in {describe_flavors(outlook.admission)}"
             yield from self._describe_placement(key)

@@ -207,8 +207,8 @@ def _may_have_unread_workload(job: Any, cluster: Cluster) -> bool:
 def predict_manifest_outlooks(cluster: Cluster, manifests: Iterable[Struct], now: str = "") -> list[JobOutlook]:
     """Return what Kueue would do with the manifests that it manages, if they were all created now.
 
-    Existing objects are left out, because they have a Workload. Suspended CronJobs are left out, too. Return [] if the
-    cluster has no queues.
+    Existing objects are left out, because they have a Workload. So are suspended CronJobs. Return [] if the cluster has
+    no queues.
     """
     if not has_queues(cluster):
         return []
@@ -221,7 +221,7 @@ def forecast_queues(
     """Replay Kueue with new manifests and with the new custom resources of the cluster, as if all were created now.
 
     Return the outlook of each job, the pods that are started because Kueue admits them, and the pods that it preempts.
-    With ``include_waiting``, the Workloads and suspended jobs that wait already are started, too, and the result has a
+    With ``include_waiting``, the Workloads and suspended jobs that already wait are also started, and the result has a
     report on each waiting Workload.
     """
     # Replay Kueue with the jobs that have no Workload yet
@@ -401,7 +401,8 @@ class _NewJobs:
     def build_outlook(self, owner: Owner, job: Struct, queues: WaitingQueues, now: str) -> JobOutlook:
         """Build the outlook of a job that Kueue manages. ``now`` is the RFC 3339 time for its age, or empty.
 
-        The outlook of a pod of a group has the pod's role, which names its pod set.
+        If the job has a problem, the outlook only describes the problem. For a pod in a group, ``pod_set`` is the pod's
+        role.
         """
         if owner in self._problems:
             return _build_problem_outlook(owner, job, self.queues[owner], self._problems[owner], now)

@@ -77,16 +77,15 @@ def _build_resource_report(
         now=now,
         pods=missing,
         decides=f"the operator of {kind}",
-        details=_iter_status_line(resource),
+        details=_describe_status(resource),
         conditions=[condition for condition in resource.conditions if condition.message or condition.status != "True"],
     )
 
 
-def _iter_status_line(resource: OperatorResource) -> Iterator[str]:
-    """Yield a line with the phase and the message in the resource's status, if it has either."""
+def _describe_status(resource: OperatorResource) -> tuple[str, ...]:
+    """Return a line with the phase and the message in the resource's status, or () if it has neither."""
     texts = [text for text in (resource.phase, resource.message) if text]
-    if texts:
-        yield f"its status says {': '.join(texts)}"
+    return (f"its status says {': '.join(texts)}",) if texts else ()
 
 
 def _render_pod_count(number: int | None) -> str:

@@ -344,7 +344,9 @@ def count_distinct_per_window(codes: Ints | Rows, counted: Bools, width: int) ->
 
 
 def split_into_runs(keys: Sequence[npt.NDArray[np.int64]], count: int, longest: int) -> list[tuple[int, int]]:
-    """Return the begin and end of each run of consecutive windows with equal keys, at most `longest` windows long.
+    """Return the begin and the exclusive end of each run of windows that agree in all keys.
+
+    Each array of `keys` has one key for each of the `count` windows. Runs longer than `longest` are cut into pieces.
 
     >>> split_into_runs([np.array([1, 1, 1, 2])], 4, 2)
     [(0, 2), (2, 3), (3, 4)]

@@ -37,6 +37,10 @@ class CauseScope(NamedTuple):
     """True if the node is one of many, rather than the closest to fitting."""
     is_only_node: bool = False
     """True if the cluster has no other node."""
+    nodes: str = ""
+    """The share of the nodes without parenthesis, such as "2 of 9 eligible nodes", or "" for the only node."""
+    is_single: bool = False
+    """True if the cause applies to a single node."""
 
     def describe_node(self) -> str:
         """Return the node as the subject of a clause.
@@ -69,6 +73,11 @@ class Fact(
     """True if `describe_cause` names the node itself, so that it also suits a cluster with a single node."""
     names_best_node: ClassVar[bool] = False
     """True if `describe_cause` needs the node with the smallest shortage, even if another node is closer to fitting."""
+
+    @property
+    def is_same_on_all_nodes(self) -> bool:
+        """True if the fact does not depend on the node, so that no node is named as an example."""
+        return False
 
     def describe_cause(self, scope: CauseScope) -> str:
         """Describe the fact as the reason why a pod is not placed, and the nodes to which the reason applies."""

@@ -24,7 +24,7 @@ from kschedctl.scheduler.framework.events import (
     resolve_node_actions,
     treats_updated_nodes_as_new,
 )
-from kschedctl.scheduler.framework.facts import Fact
+from kschedctl.scheduler.framework.facts import CauseScope, Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.helper.signing import sign_tolerations
 from kschedctl.snapshot.delta import Delta
@@ -33,7 +33,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 REASON = "node(s) were unschedulable"
 REGISTERS_TOLERATION_EVENTS = ByVersion(
-    "a change of a rejected pod's tolerations can make the scheduler retry the pod", (("", False), ("1.32", True))
+    "a change to a rejected pod's tolerations can make the scheduler retry the pod", (("", False), ("1.32", True))
 )
 
 
@@ -43,6 +43,20 @@ class Cordoned(Fact, frozen=True):
     def describe(self) -> str:
         """Say that the node is cordoned."""
         return "the node is cordoned"
+
+    def describe_cause(self, scope: CauseScope) -> str:
+        """Say which nodes are cordoned.
+
+        >>> Cordoned().describe_cause(CauseScope("w3", "", "", nodes="2 of 9 eligible nodes"))
+        '2 of 9 eligible nodes are cordoned, for example w3'
+        >>> Cordoned().describe_cause(CauseScope("w3", "", "", nodes="the only eligible node", is_single=True))
+        'the only eligible node, w3, is cordoned'
+        """
+        if scope.is_only_node or not scope.nodes:
+            return f"{self.describe()}{scope.text}"
+        if scope.is_single:
+            return f"{scope.nodes}, {scope.node}, is cordoned"
+        return f"{scope.nodes} are cordoned, for example {scope.node}"
 
 
 class NodeUnschedulable(DeclaredPlugin):

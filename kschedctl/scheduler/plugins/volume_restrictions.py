@@ -65,7 +65,7 @@ REGISTERS_CLAIM_UPDATES = ByVersion(
     "a changed PersistentVolumeClaim can make the scheduler retry a rejected pod", (("", True), ("1.31", False))
 )
 REGISTERS_NODE_UPDATES = ByVersion(
-    "an update of a node can make the scheduler retry a rejected pod while queueing hints are off",
+    "an update to a node can make the scheduler retry a rejected pod while queueing hints are off",
     (("", False), ("1.32", True)),
 )
 
@@ -99,6 +99,11 @@ class ClaimInUse(Fact, frozen=True):
         if not self.pod:
             return "the claim is used by a nominated pod"
         return f"claim {self.claim} is ReadWriteOncePod, and pod {self.pod} on node {self.node} already uses it"
+
+    @property
+    def is_same_on_all_nodes(self) -> bool:
+        """True, since the claim is in use wherever the pod would run."""
+        return True
 
 
 class RestrictionState(NamedTuple):

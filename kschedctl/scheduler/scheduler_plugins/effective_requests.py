@@ -76,7 +76,7 @@ class QualityOfService(StrEnum):
 def compute_qos_class(pod: Pod) -> QualityOfService:
     """Return a pod's QoS class, based on its pod-level resources or, without them, on its containers.
 
-    Raises InputError, which names the pod, for an invalid amount.
+    Raises InputError naming the pod if an amount is invalid.
     """
     spec = pod.spec
     pod_resources = spec.resources

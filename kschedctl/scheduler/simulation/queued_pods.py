@@ -285,7 +285,7 @@ class QueuedPods:
     def _deliver_event(self, occurrence: Occurrence) -> None:
         """Move waiting pods in the scheduling queue after an event.
 
-        Nothing is done if no plugin that rejected a pod is interested in the event and no pod waits at Permit.
+        Does nothing unless a plugin that rejected a pod is interested in the event or a pod waits at Permit.
         """
         is_interesting = any(
             self._advice.is_interested(rejector, occurrence.event)

@@ -45,7 +45,9 @@ class AppliedSets:
         self._kustomizations = kustomizations
         self._sets: dict[str, set[AppliedSet]] = defaultdict(set)
         self._declared: dict[str, set[AppliedSet]] = {}
+        """File -> the clusters that the user declared for it. They take precedence over `_sets`."""
         self._clusters: set[AppliedSet] = set()
+        """All clusters that the user declared."""
         applied_folders = [applied for applier in appliers for applied in applier.iter_applied_folders(repository)]
         applied_folders += filter(None, map(find_helmfile_charts, self._paths))
         self._add_kustomizations(applied_folders)
@@ -54,13 +56,14 @@ class AppliedSets:
         self._add_charts()
         self._add_fleet_bundles()
 
-    def declare_clusters(self, lists: Iterable[Collection[str]]) -> None:
-        """Add the sets that the user declares as lists of paths, one list per cluster.
+    def declare_clusters(self, clusters: Iterable[Collection[str]]) -> None:
+        """Add a set for each cluster that the user declares as a list of files and folders.
 
         Files that are in no set belong to all these clusters.
         """
-        for number, paths in enumerate(lists):
+        for number, paths in enumerate(clusters):
             declared_paths = [os.path.abspath(path) for path in paths]
+            # Clusters have no names, hence the number. The list is complete, so its files are no alternatives.
             cluster = AppliedSet(f"declared {number}", closed=True)
             self._clusters.add(cluster)
             for path in self._paths:

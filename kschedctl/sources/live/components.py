@@ -238,10 +238,10 @@ def _detect_configuration(server: Server, pod_spec: _Spec | None, path: str) -> 
 
 
 def _read_scheduler_configuration(server: Server, name: str, *, key: str) -> JsonObject | None:
-    """Return the KubeSchedulerConfiguration stored in a ConfigMap, or None if there is none.
+    """Return the KubeSchedulerConfiguration in a ConfigMap, or None if there is none or reading it is forbidden.
 
-    Only the entry `key` is searched if the ConfigMap has it, otherwise all entries. Return None, too, if reading the
-    ConfigMap is forbidden. Raises InputError if the configuration is malformed, and ClusterError if the server fails.
+    Only the entry `key` is searched if the ConfigMap has it, otherwise all entries. Raises InputError if the
+    configuration is malformed, and ClusterError if the server fails.
     """
     config_map = _get_object_if_permitted(server, f"{SYSTEM}/configmaps/{quote_segment(name)}", _ConfigMap)
     data = (config_map.data or {}) if config_map else {}

@@ -54,7 +54,7 @@ def test_the_list_has_pending_pods_under_their_causes_and_the_first_is_explained
         assert heading == ["1 · too little CPU is free", "(Insufficient cpu)"]
         ingress = "platform/ingress-nginx-7b4f6c9d85-wt7jd"
         assert flat(browser).startswith(f"{ingress} Unschedulable: TCP port 443 is held by")
-        assert text(browser, "#head") == "10 pending pods · in all namespaces · 12 nodes"
+        assert text(browser, "#head") == "10 pending pods · across all namespaces · 12 nodes"
         await press(browser, pilot, "down")
         assert flat(browser).startswith("batch/embedder-t7x4w Unschedulable: taint nvidia.com/gpu=present:NoSchedule")
 

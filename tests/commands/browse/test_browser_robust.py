@@ -98,7 +98,7 @@ def test_five_thousand_nodes_and_a_thousand_pending_pods() -> None:
     pods = [pod(f"big-{i:03}", f"{2 + i % 50}") for i in range(1000)]
 
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
-        assert text(browser, "#head").startswith("1,000 pending pods · in all namespaces · 5,000 nodes")
+        assert text(browser, "#head").startswith("1,000 pending pods · across all namespaces · 5,000 nodes")
         assert len(browser.pod_list.subjects) == 1000
         await press(browser, pilot, "2")
         assert len(browser.answer_pane.node_list.subjects) == 5000

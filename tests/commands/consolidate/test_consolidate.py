@@ -202,7 +202,7 @@ def test_prices_and_an_autoscaler_stand_beside_the_nodes() -> None:
     report = find_removable_nodes(cluster, prices={"n2": 0.5}, verdicts=said)
     assert (report.price, report.removable[0].price, report.removable[0].autoscaler) == (0.5, 0.5, "stays: no budget")
     assert report.build_first_line() == (
-        "1 of 2 nodes could be removed, saving $0.5 an hour",
+        "1 of 2 nodes can be removed, saving $0.5 an hour",
         "Karpenter removes no nodes in its next round; its verdict on n2: stays: no budget",
     )
 
@@ -371,7 +371,7 @@ def test_pools_before_and_after() -> None:
     page = RENDERERS["table"](report, Style())
     assert "Pools, before → after" in page
     assert "2 → 1" in page
-    assert "Nodes that could be removed, in this order" in page
+    assert "Nodes that can be removed, in this order" in page
 
 
 def test_cordoned_nodes_that_pools_leave_out_are_said() -> None:
@@ -488,7 +488,7 @@ def test_a_node_that_pending_pods_need_once_it_is_empty_is_kept() -> None:
     report = consolidated([*nodes, *running, pod("big", "", "4", web)])
     assert names(report) == []
     assert [(kept.node, kept.pod, len(kept.lets_run)) for kept in report.staying] == [("n1", "", 1), ("n2", "", 1)]
-    assert str(report).startswith("None of 2 nodes could be removed; n1, n2 are kept for pending pods")
+    assert str(report).startswith("None of 2 nodes can be removed; pending pods need n1, n2")
     assert names(consolidated([*nodes, *running, pod("huge", "", "5", web)])) == ["n1"]
 
 
@@ -501,13 +501,13 @@ def test_nodes_that_were_not_tried_are_named_and_cordoned_empty_ones_can_go_as_w
     cordoned = [node("n2", unschedulable=True), node("n3", unschedulable=True)]
     pods = [replica("a", "n1"), pod("agent-n2", "n2", "1", daemon), replica("b", "n3")]
     report = consolidated([node("n1"), *cordoned, *pods])
-    assert (report.tried, report.left_out) == (1, {"cordoned already": 1})
-    assert (report.not_tried, report.cordoned_empty) == ({"cordoned already": ("n3",)}, ("n2",))
+    assert (report.tried, report.left_out) == (1, {"already cordoned": 1})
+    assert (report.not_tried, report.cordoned_empty) == ({"already cordoned": ("n3",)}, ("n2",))
     empty = "only n2, which is cordoned and empty, can be removed"
-    assert str(report) == f"Not even the only node tried could be removed; {empty}"
+    assert str(report) == f"Not even the only node tried can be removed; {empty}"
     assert report.summary().headline == str(report)
-    assert report.summary().warnings == ("not tried: n3 (cordoned already)",)
-    assert "1 node cordoned already: n3" in RENDERERS["table"](report, Style())
+    assert report.summary().warnings == ("not tried: n3 (already cordoned)",)
+    assert "1 node already cordoned: n3" in RENDERERS["table"](report, Style())
 
 
 def test_the_only_node_where_a_pending_pod_can_run_is_kept_even_if_it_is_empty() -> None:
@@ -521,7 +521,7 @@ def test_the_only_node_where_a_pending_pod_can_run_is_kept_even_if_it_is_empty()
     assert {kept.node: kept.lets_run for kept in report.staying} == {"n1": (), "n2": ("d/big",), "n3": ("d/held",)}
     assert report.staying[-1].why == "1 pending pod can run nowhere else: d/held"
     assert (names(report), report.cordoned_empty, report.not_tried) == ([], ("n4",), {})
-    assert "n2, n3 are kept for pending pods; only n4, which is cordoned and empty, can be removed" in str(report)
+    assert "pending pods need n2, n3; only n4, which is cordoned and empty, can be removed" in str(report)
 
 
 def test_one_of_two_nodes_where_a_pending_pod_can_run_is_kept() -> None:
@@ -541,7 +541,7 @@ def test_room_is_kept_for_pods_of_nodes_that_are_not_ready() -> None:
     report = consolidated([unreachable, node("n2"), node("n3"), replica("a", "n1", "1")])
     assert len(names(report)) == 1
     assert report.pods_of_unready_nodes == ("d/a",)
-    assert str(report) == "1 of 3 nodes could be removed; room is kept for 1 pod of nodes that are not ready"
+    assert str(report) == "1 of 3 nodes can be removed; room is kept for 1 pod of nodes that are not ready"
     cpu = next(share for share in report.requested if share.resource == "cpu")
     assert cpu.after == 25.0  # 1 of the 4 cpus of the only ready node
 
@@ -551,15 +551,15 @@ def test_the_answer_depends_on_waiting_pods_of_other_schedulers() -> None:
     waiting["spec"]["schedulerName"] = "volcano"
     report = consolidated([node("n1"), node("n2"), waiting])
     assert names(report) == ["n1"]
-    condition = ", unless Pod d/train, which was not simulated, needs the capacity"
-    assert str(report) == report.summary().headline == f"1 of 2 nodes could be removed{condition}"
+    condition = " (but Pod d/train was not simulated and may need the capacity)"
+    assert str(report) == report.summary().headline == f"1 of 2 nodes can be removed{condition}"
 
 
 def test_no_node_is_removable_if_pods_were_not_read() -> None:
     cluster = Cluster.from_objects([node("n1")], assume_complete=False)
     report = find_removable_nodes(cluster)
     assert (report.removable, report.commands, report.undecided) == ((), (), True)
-    assert str(report).startswith("Not known whether the only node could be removed (not certain: ")
+    assert str(report).startswith("Not known whether the only node can be removed (not certain: ")
 
 
 def test_replays_and_not_the_time_limit_the_search(monkeypatch: pytest.MonkeyPatch) -> None:

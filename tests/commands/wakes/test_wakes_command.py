@@ -62,7 +62,7 @@ def test_one_pod(run: Run, cluster: str) -> None:
 def test_all_pods(run: Run, cluster: str) -> None:
     code, out, _ = run("wakes", "-A", "-f", cluster)
     assert code == 0
-    assert out.splitlines()[0] == "2 pods in all namespaces wait for a change that makes the scheduler retry them"
+    assert out.splitlines()[0] == "2 pods across all namespaces wait for a change that makes the scheduler retry them"
     found = document(run("wakes", "-A", "-f", cluster, "-o", "json").out, "WakeUpsOfMany")
     assert len(found["pods"]) == 3  # type: ignore[arg-type]
     document(run("wakes", "waits", "gated", "-f", cluster, "-o", "json").out, "WakeUpsOfMany")
@@ -73,7 +73,7 @@ def test_all_pods_in_the_brief_form(run: Run, write: Write) -> None:
     gated = pod("gated", schedulingGates=[{"name": "g"}])
     cluster = write(node("n1", "2"), pod("waits", "3"), pod("waits-too", "4"), gated, pod("fits"))
     assert run("wakes", "-A", "-f", cluster, "--brief").out.splitlines() == [
-        "3 pods in all namespaces wait for a change that makes the scheduler retry them",
+        "3 pods across all namespaces wait for a change that makes the scheduler retry them",
         "default/waits and 1 other pod: rejected by NodeResourcesFit",
         "default/fits: fits now, so no change is needed",
         "default/gated: held back by SchedulingGates",
@@ -112,7 +112,7 @@ def test_ctrl_c_prints_the_pods_so_far(run: Run, cluster: str, tmp_path: Path, m
 def test_events(run: Run, cluster: str, tmp_path: Path) -> None:
     small, large = node("new", "1"), node("new", "4")
     code, out, _ = run("wakes", "-A", "-f", cluster, "--event", event(tmp_path, small))
-    assert (code, out.splitlines()[0]) == (1, "0 of 2 rejected pods in all namespaces are woken by Node new added")
+    assert (code, out.splitlines()[0]) == (1, "0 of 2 rejected pods across all namespaces are woken by Node new added")
     service = {"kind": "Service", "metadata": {"name": "s"}}
     code, out, _ = run("wakes", "waits", "-f", cluster, "--event", event(tmp_path, large, service))
     assert (code, out.splitlines()[0]) == (0, "1 of 1 rejected pod is woken by 2 changes, each applied alone")
@@ -175,7 +175,11 @@ def test_the_later_snapshot_first(run: Run, tmp_path: Path) -> None:
 
 def test_a_pod_that_is_held_back_is_not_flushed(run: Run, cluster: str) -> None:
     """The flush of the unschedulable pods is an event for which no gating plugin asks."""
-    assert run("wakes", "gated", "-f", cluster).out.splitlines()[-1].startswith("Otherwise it is never tried")
+    assert (
+        run("wakes", "gated", "-f", cluster)
+        .out.splitlines()[-1]
+        .startswith("Until then, the scheduler does not try the pod")
+    )
     assert run("wakes", "waits", "-f", cluster).out.splitlines()[-1].startswith("Otherwise it is retried after five")
     brief = " ".join(run("wakes", "waits", "-f", cluster, "--brief").out.split())
     assert "; otherwise it is retried after five minutes" in brief

@@ -234,7 +234,7 @@ def test_the_first_bound_claim_at_fault_decides():
     conflict = "node(s) didn't match PersistentVolume's node affinity"
     assert reasons(statuses) == {"n0": [conflict], "n1": [missing], "n2": [conflict]}
     assert _fact(plugin, info, view, state, "n0") == (
-        "PersistentVolume far of claim ns/c0 needs zone=b; the node has zone=a"
+        "PersistentVolume far of claim ns/c0 needs zone=b, but the node has zone=a"
     )
     assert (
         _fact(plugin, info, view, state, "n1") == "claim ns/c1 is bound to PersistentVolume gone, which does not exist"
@@ -270,5 +270,5 @@ def test_migrated_volumes(handle, code, reason):
     assert (rejection.code, rejection.reason) == (code, reason)
     if rejection.fact:
         key = "topology.ebs.csi.aws.com/zone"
-        text = f"PersistentVolume disk of claim ns/c0 needs {key}=a; the node has no label {key}"
+        text = f"PersistentVolume disk of claim ns/c0 needs {key}=a, but the node has no label {key}"
         assert describe_fact(rejection.fact(view.nodes.index["n0"])) == text

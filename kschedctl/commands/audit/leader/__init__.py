@@ -100,8 +100,9 @@ def build_leader_section(audited: AuditedCluster) -> LeaderSection:
         *_iter_lease_findings(leases, audited),
         *_iter_shared_name_findings(names, leases),
         *(_build_difference_finding(setting) for setting in differing_settings),
-        *_iter_disabled_election_finding(instances),
     ]
+    if disabled_election_finding := _build_disabled_election_finding(instances):
+        findings.append(disabled_election_finding)
     return LeaderSection(
         title="Leader",
         headline=_build_headline(leases, names, audited),
@@ -145,31 +146,33 @@ def _iter_lease_findings(leases: Sequence[SchedulerLease], audited: AuditedClust
     own_lease = find_own_lease(audited.cluster)
     for lease in leases:
         if lease.lease == str(own_lease):
-            yield from _iter_own_lease_finding(lease, audited)
+            if own_lease_finding := _build_own_lease_finding(lease, audited):
+                yield own_lease_finding
         elif lease.stale or not lease.holder:
             yield _build_stale_lease_finding(lease, audited)
-        yield from _iter_election_finding(lease, audited)
+        if election_finding := _build_election_finding(lease, audited):
+            yield election_finding
     lease_names = {lease.lease for lease in leases}
     if own_lease and str(own_lease) not in lease_names and not audited.cluster.find_gap(LEASE, own_lease.namespace):
         yield NO_LEASE.build_finding(f"{LEASE} {own_lease}", "does not exist", namespace=own_lease.namespace)
 
 
-def _iter_own_lease_finding(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Finding]:
-    """Yield a finding if the replayed scheduler's lease was released or is stale.
+def _build_own_lease_finding(lease: SchedulerLease, audited: AuditedCluster) -> Finding | None:
+    """Build the finding that the replayed scheduler's lease was released or is stale, or return None if it is valid.
 
     For a stale lease, the finding is only a warning if no other lease was renewed since, because the time of the
     cluster may then be wrong.
     """
     if not lease.holder:
-        yield _build_lease_finding(STALE, lease, f"released{_format_age_suffix(lease)}, and not acquired since")
-    elif lease.stale:
-        renewal = f"last renewed at {lease.renewed}{_format_age_suffix(lease)}"
-        message = f"held by {lease.holder}, {renewal}; it lasts {lease.seconds} s"
-        if _is_expired_by_other_leases(lease, audited):
-            yield _build_lease_finding(STALE, lease, message)
-        else:
-            message += ", and no other lease was renewed since, so the time of the cluster may be wrong"
-            yield _build_lease_finding(STALE, lease, message, severity=WARNING)
+        return _build_lease_finding(STALE, lease, f"released{_format_age_suffix(lease)}, and not acquired since")
+    if not lease.stale:
+        return None
+    renewal = f"last renewed at {lease.renewed}{_format_age_suffix(lease)}"
+    message = f"held by {lease.holder}, {renewal}; it lasts {lease.seconds} s"
+    if _is_expired_by_other_leases(lease, audited):
+        return _build_lease_finding(STALE, lease, message)
+    message += ", and no other lease was renewed since, so the time of the cluster may be wrong"
+    return _build_lease_finding(STALE, lease, message, severity=WARNING)
 
 
 def _build_lease_finding(rule: AuditRule, lease: SchedulerLease, message: str, *, severity: str = "") -> Finding:
@@ -193,16 +196,16 @@ def _format_age_suffix(lease: SchedulerLease) -> str:
     return f", {spell_age(lease.silent_for)} ago" if lease.silent_for else ""
 
 
-def _iter_election_finding(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Finding]:
-    """Yield the finding that the leader changes often, if events or the earlier snapshot show it."""
+def _build_election_finding(lease: SchedulerLease, audited: AuditedCluster) -> Finding | None:
+    """Build the finding that the leader changes often, or return None unless events or the earlier snapshot show it."""
     if lease.elections >= MANY_ELECTIONS:
         message = f"{counted(lease.elections, 'election')} in the events, which are kept for an hour"
-        yield _build_lease_finding(FREQUENT, lease, message)
-        return
+        return _build_lease_finding(FREQUENT, lease, message)
     earlier_transitions = _count_earlier_transitions(lease, audited)
-    if earlier_transitions is not None and lease.transitions - earlier_transitions >= MANY_ELECTIONS:
-        changes = counted(lease.transitions - earlier_transitions, "time")
-        yield _build_lease_finding(FREQUENT, lease, f"changed hands {changes} since the earlier snapshot")
+    if earlier_transitions is None or lease.transitions - earlier_transitions < MANY_ELECTIONS:
+        return None
+    changes = counted(lease.transitions - earlier_transitions, "time")
+    return _build_lease_finding(FREQUENT, lease, f"changed hands {changes} since the earlier snapshot")
 
 
 def _count_earlier_transitions(lease: SchedulerLease, audited: AuditedCluster) -> int | None:
@@ -243,12 +246,16 @@ def _build_difference_finding(setting: DifferentSetting) -> Finding:
     return DIFFERENT.build_finding("Scheduler kube-scheduler", f"{setting.setting}: {values}", path=setting.setting)
 
 
-def _iter_disabled_election_finding(instances: Sequence[SchedulerInstance]) -> Iterator[Finding]:
-    """Yield the finding that several instances run although leader election is off for some of them."""
+def _build_disabled_election_finding(instances: Sequence[SchedulerInstance]) -> Finding | None:
+    """Build the finding that several instances run although leader election is off for some of them.
+
+    Return None if at most one instance runs, or if leader election is on for all instances.
+    """
     without_election = [instance.name for instance in instances if instance.flags.get(LEADER_ELECT_FLAG) == "false"]
-    if without_election and len(instances) > 1:
-        message = f"--leader-elect=false: {', '.join(without_election)}"
-        yield NO_ELECTION.build_finding("Scheduler kube-scheduler", message)
+    if not without_election or len(instances) < 2:
+        return None
+    message = f"--leader-elect=false: {', '.join(without_election)}"
+    return NO_ELECTION.build_finding("Scheduler kube-scheduler", message)
 
 
 def _build_headline(leases: Sequence[SchedulerLease], names: Sequence[ServedName], audited: AuditedCluster) -> str:

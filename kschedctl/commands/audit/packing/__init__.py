@@ -40,7 +40,8 @@ from kschedctl.replay.pools import (
 )
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.findings import Finding
-from kschedctl.reports.summary import list_eviction_costs
+from kschedctl.reports.summary import EvictionHarms, list_eviction_costs
+from kschedctl.scheduler.framework.events import join_words
 from kschedctl.scheduler.plugins.node_unschedulable import REASON as CORDONED
 from kschedctl.snapshot.fork import Fork
 from kschedctl.text.counts import agreeing, counted, first_few, format_significant
@@ -57,7 +58,7 @@ STRANDED = AuditRule(
     "Free capacity of a pool that no pod can use",
     "None of the pods that are pending or usually run on these nodes fit there. One resource is used up, so the free "
     "part of the others is wasted.",
-    "Match nodes to requests: use nodes with more of the resource that runs out, or let pods request less of it",
+    "Use nodes with more of the resource that is short, in relation to the others, or lower the pods' requests for it",
 )
 FIX_OTHER_REASON = "Fix the reason in brackets so that pods can run there"
 OR_REMOVE = ", or remove the nodes, which are empty or can be emptied"
@@ -244,7 +245,7 @@ def _describe_removable_nodes(emptying: EmptyingResult, workers: int, condition:
             tried_part += f" ({not_tried:,} not tried)"
         needed = [kept.node for kept in emptying.kept if kept.lets_run]
         if needed:
-            tried_part += f" ({first_few(needed)} {agreeing(len(needed), 'is', 'are')} kept for pending pods)"
+            tried_part += f" (pending pods need {first_few(needed)})"
         parts.append(f"{tried_part}{condition}")
     return parts
 
@@ -308,7 +309,7 @@ def _describe_stranded_shares(shares: Mapping[str, float]) -> str:
     texts = []
     for resource in sorted(shares, key=lambda name: (-shares[name], name)):
         share = shares[resource]
-        percentage = format_significant(share * 100, 3) if share >= NEGLIGIBLE_SHARE else "under 1"
+        percentage = f"{share * 100:.0f}" if share >= NEGLIGIBLE_SHARE else "under 1"
         texts.append(f"{percentage}% of its free {'CPU' if resource == CPU else resource}")
     return " and ".join(texts)
 
@@ -343,13 +344,30 @@ def _iter_stranded_room_findings(
         if is_used_up:
             no_pod_fits = f"no pod that is pending or usually runs there fits ({', '.join(reasons)})"
             message = f"{free} {verb} stranded on {where}: {no_pod_fits}"
-            fix = ""
+            fix = _advise_on_short_resources(reasons)
         else:
             no_pod_may_go = f"no pod that is pending or usually runs there may go ({', '.join(reasons)})"
             message = f"{free} {verb} on {where}, where {no_pod_may_go}"
             fix = FIX_OTHER_REASON + (OR_REMOVE if pool.pool in facts.removable_if_stranded else "")
         severity = WARNING if share >= WARNING_SHARE else NOTE
         yield STRANDED.build_finding(_format_pool_object(pool.pool), message, fix, severity=severity)
+
+
+def _advise_on_short_resources(reasons: Sequence[str]) -> str:
+    """Return advice on the resources that run out, or "" if the reasons name other limits.
+
+    >>> _advise_on_short_resources(["Insufficient cpu"])
+    "Use nodes with more CPU in relation to their other resources, or lower the pods' requests for CPU"
+    """
+    resources = [reason.removeprefix(INSUFFICIENT) for reason in reasons if reason.startswith(INSUFFICIENT)]
+    if not resources or len(resources) < len(reasons):
+        return ""
+    short = join_words([resource.upper() if resource == CPU else resource for resource in resources])
+    return f"Use nodes with more {short} in relation to their other resources, or lower the pods' requests for {short}"
+
+
+INSUFFICIENT = "Insufficient "
+"""The start of kube-scheduler's reason that a resource is short."""
 
 
 def _build_unused_pool_finding(pool: PoolRoom, reasons: Sequence[str], uncounted: Sequence[str]) -> Finding:
@@ -403,13 +421,18 @@ def _iter_spare_findings(
 
 
 def _describe_drain_costs(emptied_nodes: Sequence[EmptiedNode]) -> str:
-    """Describe the data that the drains of these nodes delete, and the moved pods that ask to stay, as a clause.
+    """Describe what is lost when these nodes are drained, as a clause.
 
     Return "" if the drains have no such cost. A pod that moves several times is named once.
     """
-    loses_data = dict.fromkeys(pod for emptied in emptied_nodes for pod in emptied.loses_data)
-    ask_to_stay = dict.fromkeys(pod for emptied in emptied_nodes for pod in emptied.ask_to_stay)
-    costs = list_eviction_costs(tuple(loses_data), tuple(ask_to_stay))
+    harms = EvictionHarms(
+        loses_data=tuple(dict.fromkeys(pod for emptied in emptied_nodes for pod in emptied.loses_data)),
+        ask_to_stay=tuple(dict.fromkeys(pod for emptied in emptied_nodes for pod in emptied.ask_to_stay)),
+        outages=tuple(dict.fromkeys(workload for emptied in emptied_nodes for workload in emptied.outages)),
+        starting_over=tuple(dict.fromkeys(pod for emptied in emptied_nodes for pod in emptied.starting_over)),
+        slow_pods={pod: seconds for emptied in emptied_nodes for pod, seconds in emptied.slow_pods.items()},
+    )
+    costs = list_eviction_costs(harms)
     return f", but this {' and '.join(cost.text for cost in costs)}" if costs else ""
 
 

@@ -72,6 +72,12 @@ class EmptiedNode(Document, frozen=True):
     """The pods that move and whose emptyDir volumes are deleted (`namespace/name`)."""
     ask_to_stay: tuple[str, ...] = ()
     """The pods that move although their annotations ask autoscalers not to evict them (`namespace/name`)."""
+    outages: tuple[str, ...] = ()
+    """The workloads that have no running pod until replacements run."""
+    starting_over: tuple[str, ...] = ()
+    """The pods of Jobs, whose replacements start from the beginning (`namespace/name`)."""
+    slow_pods: dict[str, int] = {}
+    """The pods with a long grace period, each with the seconds that it may take to end."""
 
 
 class KeptNode(Document, frozen=True):
@@ -127,13 +133,9 @@ def describe_condition(uncounted: Sequence[str]) -> str:
     """Return the condition that the answer depends on, as a clause that follows the answer, or "".
 
     >>> describe_condition(("PodGroup ml/small",))
-    ', unless PodGroup ml/small, which was not simulated, needs the capacity'
+    ' (but PodGroup ml/small was not simulated and may need the capacity)'
     """
     if not uncounted:
         return ""
-    need = agreeing(
-        len(uncounted),
-        "which was not simulated, needs",
-        "which were not simulated, need",
-    )
-    return f", unless {first_few(uncounted)}, {need} the capacity"
+    were = agreeing(len(uncounted), "was", "were")
+    return f" (but {first_few(uncounted)} {were} not simulated and may need the capacity)"

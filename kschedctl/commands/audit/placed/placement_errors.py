@@ -27,7 +27,7 @@ MAX_EXAMPLES = 6
 def iter_rejected_pods_by_reason(cluster: Cluster) -> Iterator[RefusedPods]:
     """Yield the pods that kubelets rejected, grouped by reason, most frequent first.
 
-    Deleted pods that are known only from events are counted, too.
+    The counts include deleted pods that are known only from events.
     """
     table = cluster.pods
     rows_by_reason: dict[str, list[int]] = {}

@@ -231,7 +231,7 @@ def _iter_starving_findings(starving_pods: Sequence[StarvingPods]) -> Iterator[F
         else:
             rule = OVERTAKEN
             others = f"{counted(oldest.higher_started, 'higher-tier pod')} started since then"
-        message = f"{oldest.why}; preemption: {oldest.preemption}; {_describe_starving_pods(reports)}; {others}"
+        message = f"{oldest.why}. Preemption: {oldest.preemption}. {_describe_starving_pods(reports)}, and {others}"
         yield _build_object_finding(rule, oldest.workload, message)
 
 
@@ -241,9 +241,9 @@ def _describe_starving_pods(reports: Sequence[StarvingPods]) -> str:
     `reports` has the workload with the longest wait first. The other workloads are named.
     """
     pod_count = sum(len(starving.pods) for starving in reports)
-    oldest_text = "the oldest " if pod_count > 1 else ""
-    waiting = f"{counted(pod_count, 'pod')} {_describe_tier(reports[0].tier)}, {oldest_text}pending for "
-    waiting += spell_age(reports[0].age)
+    pods = f"{counted(pod_count, 'pod')} {_describe_tier(reports[0].tier)}"
+    has_been = "has been pending" if pod_count == 1 else "are pending, the oldest"
+    waiting = f"{pods} {has_been} for {spell_age(reports[0].age)}"
     others = [starving.workload for starving in reports[1:]]
     return f"{waiting} (also {first_few(others)})" if others else waiting
 
@@ -286,10 +286,11 @@ def _iter_growth_findings(growth: Growth) -> Iterator[Finding]:
     tier = growth.tier
     if tier is None:
         return
-    cause = f"{counted(tier.asked, 'more pod')} like {tier.like}, {_describe_tier(tier.tier)},"
+    cause = f"{counted(tier.asked, 'more pod')} {_describe_tier(tier.tier)}, like {tier.like},"
     for victim in growth.victims:
         if victim.services:
-            evicted = f"{_format_evicted_pods([victim])}, behind Service {', '.join(victim.services)}"
+            homeless = _format_homeless_pods([victim])
+            evicted = f"{counted(len(victim.pods), 'pod')}{homeless}, behind Service {', '.join(victim.services)}"
             message = f"{cause} would preempt {evicted}{_format_violated_budgets(victim)}"
             yield _build_object_finding(VICTIMS, victim.workload, message, severity=WARNING)
     other_victims = [victim for victim in growth.victims if not victim.services]
@@ -298,20 +299,20 @@ def _iter_growth_findings(growth: Growth) -> Iterator[Finding]:
         several = f"{counted(len(other_victims), 'workload')}, including {first_workload}"
         workloads = several if len(other_victims) > 1 else first_workload
         further = "also " if len(other_victims) < len(growth.victims) else ""
-        message = f"{cause} would {further}preempt {_format_evicted_pods(other_victims)} of {workloads}"
+        evicted = f"{counted(sum(len(victim.pods) for victim in other_victims), 'pod')} of {workloads}"
+        message = f"{cause} would {further}preempt {evicted}{_format_homeless_pods(other_victims)}"
         yield _build_object_finding(VICTIMS, _format_tier_object(tier.tier), message)
 
 
-def _format_evicted_pods(workloads: Sequence[EvictedWorkload]) -> str:
-    """Return the number of evicted pods, and how many of them find no other node, as text."""
+def _format_homeless_pods(workloads: Sequence[EvictedWorkload]) -> str:
+    """Return how many of the evicted pods find no other node as a parenthesis, or "" if all find one."""
     pods = [pod for workload in workloads for pod in workload.pods]
     homeless = sum(pod.fate in (EvictionFate.PENDING, EvictionFate.LOST) for pod in pods)
-    text = counted(len(pods), "pod")
     if not homeless:
-        return text
+        return ""
     if homeless == len(pods):
-        return f"{text} ({agreeing(homeless, 'which gets no other node', 'none of which gets another node')})"
-    return f"{text} ({homeless:,} of which {agreeing(homeless, 'gets', 'get')} no other node)"
+        return f" ({agreeing(homeless, 'which fits nowhere else', 'none of which fits elsewhere')})"
+    return f" ({homeless:,} of which {agreeing(homeless, 'fits', 'fit')} nowhere else)"
 
 
 def _format_violated_budgets(evicted_workload: EvictedWorkload) -> str:

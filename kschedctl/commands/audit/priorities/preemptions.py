@@ -17,7 +17,7 @@ from kschedctl.commands.audit.priorities.report import EvictedWorkload, ExposedW
 from kschedctl.commands.audit.priorities.tiers import Tiers
 from kschedctl.errors import UsageError
 from kschedctl.replay.placements import report_evictions
-from kschedctl.replay.settling import describe_victims, recreate_gone_pods
+from kschedctl.replay.settling import list_victims, recreate_gone_pods
 from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.reports.placements import EvictedPod
 from kschedctl.reports.unknown import UnknownKind
@@ -216,7 +216,7 @@ def simulate_tier_growth(
     outcomes = simulation.schedule_or_raise_interrupt(clones, done)
     first_failure = next((outcome.message for outcome in simulation.explain(outcomes) if not outcome.is_placed), "")
     simulation.preemption = False  # preempted pods do not preempt others when they are recreated
-    simulation.schedule_or_raise_interrupt(recreate_gone_pods(simulation, describe_victims(outcomes)))
+    simulation.schedule_or_raise_interrupt(recreate_gone_pods(simulation, list_victims(outcomes)))
 
     tier = int(tiers.tier_by_info[info_number])
     cloned_pod = tiers.pods.objects[cloned_position]

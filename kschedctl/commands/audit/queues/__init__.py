@@ -310,11 +310,11 @@ def list_inactive_queues(cluster: Cluster, report: KueueQueues) -> list[Inactive
 def find_starving_queues(
     report: KueueQueues, oldest_by_queue: Mapping[str, LongWaitingWorkload]
 ) -> list[StarvingQueue]:
-    """Return the active ClusterQueues that borrow nothing while Workloads wait in them and other queues borrow.
+    """Return the active ClusterQueues that borrow nothing and have waiting Workloads while another queue borrows.
 
-    The other queues of the cohort borrow flavors and resources for which the starving queue has quota.
-    `oldest_by_queue` has the longest-waiting Workload of each ClusterQueue in which Workloads wait. With fair sharing,
-    a queue that borrows nothing has a share of 0, whatever its weight is.
+    The other queue is in the same cohort, and it borrows a resource of a flavor for which the starving queue has quota.
+    `oldest_by_queue` has the longest-waiting Workload of each ClusterQueue in which Workloads wait. The weights of fair
+    sharing do not matter, because a queue that borrows nothing has a share of 0.
     """
     # ClusterQueue -> the pairs of a flavor and a resource for which it has quota, or which it borrows
     nominal: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)

@@ -124,8 +124,9 @@ def build_topology_section(audited: AuditedCluster, scope: TopologyScope = EVERY
     findings = [
         *(_build_single_domain_finding(entry, placements, constraints, workloads, view) for entry in single_domain),
         *(finding for constraint in constraints for finding in _iter_constraint_findings(constraint, workloads)),
-        *_iter_down_domain_finding(constraints, workloads),
     ]
+    if down_domain_finding := _build_down_domain_finding(constraints, workloads):
+        findings.append(down_domain_finding)
 
     def is_shown(constraint: SpreadPromise) -> bool:
         """Return whether the section shows the constraint: it has a problem or belongs to a named workload."""
@@ -376,11 +377,12 @@ def _build_stranded_finding(owner: Owner, constraint: SpreadPromise, worst_loss:
     return STRANDED.build_finding(str(owner), message, fix, namespace=owner.namespace, path=constraint.key)
 
 
-def _iter_down_domain_finding(constraints: Sequence[WorkloadConstraint], workloads: Workloads) -> Iterator[Finding]:
-    """Yield one finding about the constraint that strands the most pods while a domain's nodes are down.
+def _build_down_domain_finding(constraints: Sequence[WorkloadConstraint], workloads: Workloads) -> Finding | None:
+    """Build the finding about the constraint that strands the most pods while a domain's nodes are down.
 
     The finding stands for all constraints that do so, which lack nodeTaintsPolicy: Honor. A constraint that also
-    strands pods once the nodes are deleted has a finding of its own and does not count.
+    strands pods once the nodes are deleted has a finding of its own and does not count. Return None if no constraint
+    does so.
     """
     affected: list[tuple[BrokenDomain, WorkloadConstraint]] = []
     for numbered in constraints:
@@ -388,21 +390,21 @@ def _iter_down_domain_finding(constraints: Sequence[WorkloadConstraint], workloa
         if loss.stranded_while_down and not loss.stranded:
             affected.append((loss, numbered))
     if not affected:
-        return
+        return None
 
     worst_loss, worst_constraint = max(affected, key=lambda pair: pair[0].stranded_while_down)
     owner, constraint = workloads.owners[worst_constraint.workload], worst_constraint.report
     stranded = worst_loss.stranded_while_down
-    lost_pods = f"{stranded:,} of {counted(worst_loss.lost, 'pod')} {agreeing(stranded, 'stays', 'stay')} pending"
+    lost_pods = f"{stranded:,} of {counted(worst_loss.lost, 'pod')} {agreeing(stranded, 'stays', 'stay')} Pending"
     message = (
-        f"while the nodes of {worst_loss.domain} are down, {lost_pods}: the constraint over {constraint.key} "
-        f"(maxSkew {constraint.max_skew}) still counts this domain with 0 pods"
+        f"if {worst_loss.domain} goes down, {lost_pods}: the spread constraint over {constraint.key} (maxSkew "
+        f"{constraint.max_skew}) still counts {worst_loss.domain}, as a domain with 0 pods"
     )
     further_count = len(affected) - 1
     if further_count:
         verb = agreeing(further_count, "has", "have")
         message += f"; {counted(further_count, 'more constraint')} {verb} the same effect"
-    yield STRANDED_WHILE_DOWN.build_finding(str(owner), message, namespace=owner.namespace, path=constraint.key)
+    return STRANDED_WHILE_DOWN.build_finding(str(owner), message, namespace=owner.namespace, path=constraint.key)
 
 
 def _find_worst_loss(constraint: SpreadPromise) -> BrokenDomain:

@@ -259,7 +259,7 @@ def iter_constraint_reports(scheduler: Scheduler, workloads: Workloads) -> Itera
 def _explain_unusable_domain(
     constraint: SpreadPromise, domain_counts: DomainCounts, info: PodInfo, view: Fork
 ) -> SpreadPromise:
-    """Add why the constraint's emptiest domain counts although it takes no pods.
+    """Return the constraint with the reason why its emptiest domain counts although that domain takes no pods.
 
     The constraint is returned unchanged if it holds, if it has too few domains, or if its emptiest domain can take
     pods.

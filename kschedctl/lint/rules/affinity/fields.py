@@ -98,7 +98,7 @@ HP_ONE_A_NODE = Rule(
     NOTE,
     for_each_workload(find_replicas_with_host_port),
     summary="Several replicas with a host port",
-    why="Only one pod per node can use a host port: replicas that find no node without such a pod stay Pending.",
+    why="Only one pod per node can use a host port, so replicas beyond the number of usable nodes stay Pending.",
     fix="Use a Service instead of hostPort, or a DaemonSet",
     source="pkg/scheduler/framework/plugins/nodeports (v1.36)",
 )
@@ -228,9 +228,9 @@ AF_ANTI_EVERYTHING = Rule(
     "af-anti-everything",
     WARNING,
     for_each_workload(find_anti_affinity_against_all_pods),
-    summary="Required anti-affinity against every pod of the namespace",
-    why="An empty labelSelector matches all pods: every other pod of the namespace keeps these pods off its node, "
-    "and these pods keep every other pod off theirs.",
+    summary="Required anti-affinity to every pod in the namespace",
+    why="An empty labelSelector matches all pods, so none of these pods can share a node (or another topology domain) "
+    "with any other pod in the namespace.",
     fix="Select the pods that must be kept apart by their labels",
     source=doc.AFFINITY,
 )

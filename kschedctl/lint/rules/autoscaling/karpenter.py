@@ -295,8 +295,8 @@ KP_LIMIT_BELOW_NODE = Rule(
     "kp-limit-below-node",
     ERROR,
     find_limits_below_one_node,
-    summary="A NodePool with limits below the size of one node",
-    why="Karpenter launches no node that would exceed the limits, so the NodePool launches no node at all.",
+    summary="A NodePool whose limits are below the size of its smallest node",
+    why="Karpenter never exceeds the limits, so this NodePool can never launch a node.",
     fix="Raise the limit, or add its missing unit",
     source=f"{NODE_POOLS}#speclimits",
 )
@@ -342,9 +342,9 @@ KP_SHADOWED = Rule(
     "kp-shadowed",
     WARNING,
     find_shadowed_pools,
-    summary="A NodePool whose pods all go to a pool with a higher weight",
-    why="Karpenter tries NodePools in the order of their weights and uses the first that fits; it does not compare "
-    "their prices.",
+    summary="A NodePool that is never used, because a NodePool with a higher weight fits all its pods",
+    why="Karpenter tries NodePools from the highest to the lowest weight and uses the first that fits. It does not "
+    "compare their prices.",
     fix="Give the NodePool with the higher weight limits or requirements, or change the weights",
     source=f"{NODE_POOLS}#specweight",
 )

@@ -316,7 +316,7 @@ def find_namespace_wide_budgets(context: LintContext) -> Iterator[Problem]:
         has_empty_selector = budget.spec.selector is not None and compile_selector(budget.spec.selector) == EVERYTHING
         if has_empty_selector and len(workloads) > 1:
             message = (
-                f"the empty selector matches every pod of the namespace, so {len(workloads)} workloads share its limit"
+                f"the empty selector matches every pod in the namespace, so {len(workloads)} workloads share its limit"
             )
             yield subject.build_problem(("spec", "selector"), message)
 

@@ -130,8 +130,8 @@ KQ_QUOTA_OVER_NODES = Rule(
 )
 
 
-def find_nodes_without_quota(context: LintContext) -> Iterator[Problem]:
-    """Find ResourceFlavors without quota whose nodes belong to no other flavor that has quota.
+def find_flavors_without_quota(context: LintContext) -> Iterator[Problem]:
+    """Find ResourceFlavors without quota that have nodes which belong to no flavor with quota.
 
     Finds nothing unless all ClusterQueues and Cohorts are known.
     """
@@ -168,7 +168,7 @@ def _find_flavors_with_quota(quota_objects: Iterable[ClusterQueue | Cohort]) -> 
 KQ_NODES_WITHOUT_QUOTA = Rule(
     "kq-nodes-without-quota",
     NOTE,
-    find_nodes_without_quota,
+    find_flavors_without_quota,
     summary="A ResourceFlavor without any quota, so that its nodes get no Workloads",
     why="Workloads wait for quota while the nodes of the flavor are idle.",
     fix="Add the flavor to a ClusterQueue, or delete it",

@@ -95,7 +95,8 @@ PC_MULTIPLE_GLOBAL_DEFAULT = Rule(
     ERROR,
     find_several_global_defaults,
     summary="More than one PriorityClass is the global default",
-    why="Admission denies the second class. If a race let both in, the class with the lowest value silently applies.",
+    why="The API server rejects the second class. If both got in through a race, the class with the lower value "
+    "silently wins.",
     fix="Set globalDefault: true on one class only",
     source=f"{doc.PRIORITY}; https://github.com/kubernetes/kubernetes/issues/59987",
 )
@@ -104,16 +105,17 @@ PC_MULTIPLE_GLOBAL_DEFAULT = Rule(
 def find_highest_global_default(context: LintContext) -> Iterator[Problem]:
     """Find global default PriorityClasses whose value no other class exceeds.
 
-    The system's classes do not count. A default of at most 0 is accepted if all other classes are below 0, because such
-    classes are for placeholder pods.
+    The system's classes do not count, nor do other global defaults, which would be as high for the same reason. A
+    default of at most 0 is accepted if all other classes are below 0, because such classes are for placeholder pods.
     """
-    classes = [i for i in context.list_all_items(PriorityClass) if not i.subject.name.startswith(RESERVED_PREFIX)]
+    user_classes = [
+        item for item in context.list_all_items(PriorityClass) if not item.subject.name.startswith(RESERVED_PREFIX)
+    ]
     for subject, priority_class in context.list_linted_objects(PriorityClass):
         if not priority_class.global_default:
             continue
-        other_values = [
-            value.value for value in context.list_coexisting_values(subject, classes) if not value.global_default
-        ]
+        coexisting_classes = context.list_coexisting_values(subject, user_classes)
+        other_values = [other.value for other in coexisting_classes if not other.global_default]
         if not other_values or priority_class.value < max(other_values):
             continue
         # Classes below 0 are for placeholder pods, which only reserve room.
@@ -243,8 +245,8 @@ PC_MISSING = Rule(
     ERROR,
     find_missing_priority_classes,
     summary="priorityClassName of a class that does not exist",
-    why="Admission denies the pods: the controller keeps retrying, and no pod starts. Checked only if the cluster or "
-    "the manifests have some PriorityClass.",
+    why="The API server denies the pods: the controller keeps retrying, and no pod starts. Checked only if the cluster "
+    "or the manifests have some PriorityClass.",
     fix="Create the PriorityClass, or correct the name",
     source=doc.PRIORITY,
 )
@@ -288,7 +290,7 @@ PC_NOT_SET = Rule(
     "pc-not-set",
     NOTE,
     find_workloads_without_priority_class,
-    summary="No priorityClassName although other workloads of the namespace have one",
+    summary="No priorityClassName although other workloads in the namespace have one",
     why="Pods without a class have priority 0 and are preempted first when pods of a class with a value above 0 "
     "need room.",
     fix="Set priorityClassName",
@@ -353,7 +355,7 @@ PC_DELETED_IN_USE = Rule(
     ERROR,
     find_deleted_classes_in_use,
     summary="Running pods of a PriorityClass that was deleted",
-    why="Running pods keep their priority, but admission denies every new pod of the class, so lost pods are not "
+    why="Running pods keep their priority, but the API server denies every new pod of the class, so lost pods are not "
     "replaced.",
     fix="Create the class again, or move the workloads to another class",
     source=doc.PRIORITY,

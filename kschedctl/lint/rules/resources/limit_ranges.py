@@ -63,7 +63,7 @@ RQ_LIMIT_RANGE_CONTRADICTS = Rule(
     ERROR,
     find_contradictory_limit_ranges,
     summary="A LimitRange with a minimum or default above a maximum or quota in its namespace",
-    why="Nothing satisfies both limits: admission denies every pod or claim that uses the resource or gets the "
+    why="Nothing satisfies both limits: the API server denies every pod or claim that uses the resource or gets the "
     "default.",
     fix="Lower the minimum or default, or raise the maximum or the quota",
     source="plugin/pkg/admission/limitranger/admission.go (v1.36)",

@@ -58,8 +58,8 @@ RQ_QUOTA = Rule(
     WARNING,
     find_amounts_required_by_quota,
     summary="Containers without a request or limit that a ResourceQuota of their namespace requires",
-    why="Admission denies pods that have a container without that request or limit: the controller keeps retrying, "
-    "and no pod starts. Checked only if ResourceQuotas are among the manifests.",
+    why="The API server denies pods that have a container without that request or limit: the controller keeps "
+    "retrying, and no pod starts. Checked only if ResourceQuotas are among the manifests.",
     fix="Set the request or limit, or give the namespace a LimitRange with defaults",
     source=f"{doc.QUOTAS}; pkg/quota/v1/evaluator/core/pods.go (v1.36)",
 )
@@ -130,7 +130,8 @@ RQ_QUOTA_EXCEEDED = Rule(
     WARNING,
     find_exceeded_quotas,
     summary="A ResourceQuota smaller than the requests of the workloads in its namespace",
-    why="Admission denies pods that would exceed the quota: the controller keeps retrying, and replicas are missing.",
+    why="The API server denies pods that would exceed the quota: the controller keeps retrying, and replicas are "
+    "missing.",
     fix="Raise the quota, or lower replicas or requests",
     source=f"{doc.QUOTAS}; pkg/quota/v1/evaluator/core/pods.go (v1.36)",
 )
@@ -285,7 +286,7 @@ RQ_LIMIT_RANGE = Rule(
     ERROR,
     find_amounts_outside_limit_range,
     summary="Requests, limits or claims outside the LimitRange of their namespace",
-    why="Admission denies the pods: the controller keeps retrying, and no pod starts.",
+    why="The API server denies the pods: the controller keeps retrying, and no pod starts.",
     fix="Change the request, limit or claim, or the LimitRange",
     source="plugin/pkg/admission/limitranger/admission.go (v1.36)",
 )

@@ -115,7 +115,7 @@ def _iter_selectors_not_matching_own_pods(context: LintContext) -> Iterator[tupl
 
 
 def find_selectors_for_other_namespaces(context: LintContext) -> Iterator[Problem]:
-    """Find spread constraints whose selector only matches pods of other namespaces."""
+    """Find spread constraints whose selector only matches pods in other namespaces."""
     for workload, path, selector in _iter_selectors_not_matching_own_pods(context):
         matches = _find_matches_in_other_namespaces(context, workload, selector)
         if matches:
@@ -127,8 +127,8 @@ TS_CROSS_NAMESPACE = Rule(
     "ts-cross-namespace",
     NOTE,
     find_selectors_for_other_namespaces,
-    summary="Topology spread constraint whose selector only matches pods of other namespaces",
-    why="Only pods of the pod's own namespace are counted, so the constraint has no effect.",
+    summary="Topology spread constraint whose selector only matches pods in other namespaces",
+    why="Only pods in the pod's own namespace are counted, so the constraint has no effect.",
     fix="Use pod anti-affinity with namespaces, or put the workloads into one namespace",
     source=f"{doc.SPREAD}#implicit-conventions",
 )

@@ -169,8 +169,8 @@ TS_INCONSISTENT_GROUP = Rule(
     "ts-inconsistent-group",
     WARNING,
     find_inconsistent_constraints,
-    summary="Workloads that count each other's pods but have different spread constraints",
-    why="One workload respects the skew, and the other workload breaks it.",
+    summary="Workloads with different spread constraints that select each other's pods",
+    why="One workload keeps the skew within its limit, and the other pushes it over.",
     fix="Give both workloads the same constraints, or narrow their selectors",
     source=f"{doc.SPREAD}#consistency",
 )

@@ -15,10 +15,11 @@ from kschedctl.queueing.kueue.topology.domain_search import DomainSearch, Placem
 from kschedctl.queueing.kueue.topology.tree import DomainCapacities
 
 
-class _Greedy(NamedTuple):
-    """The domains that a greedy choice takes."""
+class _GreedyChoice(NamedTuple):
+    """The size and the end of a greedy choice of domains."""
 
     number: int
+    """The number of domains that were taken."""
     last_with_leader: int | None
     """The last domain that was taken for a leader."""
     last: int | None
@@ -94,7 +95,7 @@ def _evaluate_siblings(
     lower_level, lower = request.level, siblings
     if request.level < request.slice_level:
         lower_level, lower = request.level + 1, counts.list_children(request.level, siblings)
-    greedy = _take_domains_greedily(search, lower_level, lower)
+    greedy = _measure_greedy_choice(search, lower_level, lower)
     if greedy is None:
         return None
 
@@ -127,14 +128,15 @@ def _prune_siblings(
     """
     search = DomainSearch(counts.copy(), request, gates)
     _clear_small_domains_on_two_levels(search.counts, request.level, siblings, threshold, request)
-    greedy = _take_domains_greedily(search, request.level, siblings)
+    greedy = _measure_greedy_choice(search, request.level, siblings)
     return None if greedy is None else _Candidate(threshold, greedy.number, search.counts, siblings)
 
 
-def _take_domains_greedily(search: DomainSearch, level: int, domains: Sequence[int]) -> _Greedy | None:
-    """Take the domains with the most room, first for the leaders, then for the workers, until all slices fit.
+def _measure_greedy_choice(search: DomainSearch, level: int, domains: Sequence[int]) -> _GreedyChoice | None:
+    """Return how many domains a greedy choice takes until all slices fit, and the last domain of each kind.
 
-    Return None if all domains together are too small.
+    The domains with the most room are taken first, and leaders get domains before workers. Return None if all domains
+    together are too small.
     """
     room, request = search.counts.at_level(level), search.request
     remaining, remaining_leaders = request.slices, request.leaders
@@ -162,7 +164,7 @@ def _take_domains_greedily(search: DomainSearch, level: int, domains: Sequence[i
         remaining -= int(room.slices[domain])
     if remaining > 0:
         return None
-    return _Greedy(
+    return _GreedyChoice(
         number=len(taken_with_leader) + len(taken),
         last_with_leader=taken_with_leader[-1] if taken_with_leader else None,
         last=taken[-1] if taken else None,
@@ -228,7 +230,7 @@ def _choose_fewest_domains(
     With ``by_entropy``, domains with more leaders, more slices and a more even split are preferred. Otherwise, domains
     with a lower index are preferred. Upstream: selectOptimalDomainSetToFit.
     """
-    greedy = _take_domains_greedily(search, level, domains)
+    greedy = _measure_greedy_choice(search, level, domains)
     if greedy is None:
         return None
     request = search.request

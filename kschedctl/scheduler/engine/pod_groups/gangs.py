@@ -194,8 +194,9 @@ def find_gang_object(view: Fork, key: GangKey) -> GangObject | None:
     kind = GROUP_KINDS.get(key.project)
     if kind is None:
         return None
-    gang: GangObject | None = view.objects.index(("gangs", kind), _index_by_name, kind).get(key[1:])
-    return gang
+    gangs_by_name: Mapping[tuple[str, str], GangObject] = view.objects.index(("gangs", kind), _index_by_name, kind)
+    _, namespace, name = key
+    return gangs_by_name.get((namespace, name))
 
 
 def _index_by_name(groups: Iterable[GangObject]) -> dict[tuple[str, str], GangObject]:

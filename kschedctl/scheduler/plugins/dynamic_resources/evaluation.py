@@ -45,7 +45,7 @@ MAX_ALTERNATIVES = 8
 
 
 TIMED_OUT = ByVersion(
-    "status and reason of a node for which the device search times out",
+    "status and reason for a node on which the device search times out",
     (
         ("", (Code.UNRESOLVABLE, "timed out trying to allocate devices")),
         ("1.36", (Code.ERROR, "{}: timed out trying to allocate devices")),
@@ -250,18 +250,22 @@ class Evaluation:
         node only after a successful search.
         """
         extended = self.claims.extended
-        if extended is not None and extended.spec.devices.requests:  # from an earlier attempt; PostFilter deletes it
+        # A claim that this attempt would create has no requests yet
+        is_from_earlier_attempt = extended is not None and bool(extended.spec.devices.requests)
+        if is_from_earlier_attempt:  # PostFilter deletes the claim
             return DeviceVerdict(Code.UNRESOLVABLE, "cannot schedule extended resource claim", settled=True)
         try:
             resources = self._find_device_backed_resources(row)
-        except LookupError:
+        except LookupError:  # nothing provides one of the resources
             return DeviceVerdict(Code.UNRESOLVABLE, "cannot fit resource", settled=True)
         is_extended_allocated = extended is not None and extended.status.allocation is not None
         needs_extended_claim = bool(resources) and not is_extended_allocated
         if not self.claims.own_claims and not needs_extended_claim:
             return NOTHING_TO_DO
 
-        outcome = self._search_devices(row, resources) if self.claims.to_allocate else NOTHING_TO_ALLOCATE
+        outcome = NOTHING_TO_ALLOCATE
+        if self.claims.to_allocate:
+            outcome = self._search_devices(row, resources)
         if outcome.code is Code.SUCCESS and claim_unavailable:
             return outcome._replace(code=Code.UNRESOLVABLE, reason=NOT_AVAILABLE)
         return outcome

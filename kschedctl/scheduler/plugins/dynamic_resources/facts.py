@@ -98,6 +98,12 @@ class DevicesUnfit(Fact, frozen=True):
     pools: tuple[PoolTrouble, ...] = ()
     """The pools that cannot be used."""
 
+    @property
+    def lacks_only_free_devices(self) -> bool:
+        """True if some request finds no free device, and all devices that would fit such a request are allocated."""
+        short = [request for request in self.requests if not request.free]
+        return bool(short) and all(any(fault.reason == "Allocated" for fault in request.faults) for request in short)
+
     def describe(self) -> str:
         """Describe the requests, the constraints that they cannot meet together, and the unusable pools.
 
@@ -106,11 +112,11 @@ class DevicesUnfit(Fact, frozen=True):
         'request r of claim shop/gpu needs 2 devices, but only 1 of 2 on the node fits (1 allocated)'
         """
         parts = list(map(_render_request, self.requests))
-        only_fail_together = self.together  # each request can be filled on its own
-        if only_fail_together and self.constraints:
-            parts.append(f"no choice of devices meets {' and '.join(self.constraints)}")
-        elif only_fail_together:
-            parts.append("these requests cannot all be filled at once")
+        if self.together:  # each request could be filled on its own
+            if self.constraints:
+                parts.append(f"no choice of devices meets {' and '.join(self.constraints)}")
+            else:
+                parts.append("these requests cannot all be filled at once")
         for pool in self.pools:
             parts.append(
                 f"pool {pool.pool} is invalid: {pool.invalid}" if pool.invalid else f"pool {pool.pool} is incomplete"

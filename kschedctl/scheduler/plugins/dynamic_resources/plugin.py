@@ -120,7 +120,9 @@ def waits_for_binding(gates: FeatureGates) -> bool:
     return gates.enabled("DRADeviceBindingConditions") and gates.enabled("DRAResourceClaimDeviceStatus")
 
 
-LOOK_AT_DEVICES = NextStep("LookAtDevices", "Check that the claims exist and that drivers publish matching devices")
+LOOK_AT_DEVICES = NextStep(
+    "LookAtDevices", "Compare the device classes and selectors of the claims with the devices in the ResourceSlices"
+)
 CLAIM_NAMES_RECORDED = "the names of its generated claims are recorded in the pod's status"
 NOTHING_TO_DEALLOCATE = "no new claims to deallocate"
 DEALLOCATED = "deallocation of ResourceClaim completed"
@@ -129,8 +131,9 @@ UNRESERVED = "ResourceClaim unreserved for PodGroup"
 STILL_NOT_SCHEDULABLE = "still not schedulable"
 
 SILENT_WITHOUT_CLAIMS = ByVersion(
-    "PostFilter gives no reason for a pod without resource claims",
+    "PostFilter's reason for a pod without resource claims",
     (("", False), ("1.33", True), ("1.34", False)),
+    bool_texts=(STILL_NOT_SCHEDULABLE, "none"),
 )
 
 
@@ -402,7 +405,7 @@ NOTED = tuple(
     NotedChange(
         ByVersion(
             f"feature gate {gate}",
-            (("", "does not exist yet"), ("1.37", "exists, but kschedctl does not replay its effect")),
+            (("", "absent"), ("1.37", "exists (kschedctl does not replay its effect)")),
             gate,
             from_notes="1.37",
         ),

@@ -137,7 +137,7 @@ INCOMPLETE = ByVersion(
 )
 
 NEWER_SLICES = ByVersion(
-    "number of ResourceSlices by which a pool is overcounted when a newer generation follows an older one",
+    "surplus ResourceSlices counted for a pool when a newer generation replaces an older one",
     (("", 1), ("1.32", 0)),
 )
 CHECKS_NAMES = ByVersion("a pool with two devices of the same name is invalid", (("", False), ("1.32", True)))
@@ -146,8 +146,8 @@ CHECKS_NAMES = ByVersion("a pool with two devices of the same name is invalid", 
 class CounterScope(StrEnum):
     """The devices that can consume the shared counters of a ResourceSlice."""
 
-    SLICE = "those of the same slice"
-    POOL = "those of the whole pool"
+    SLICE = "devices of the same slice"
+    POOL = "devices of the whole pool"
 
 
 COUNTER_SCOPE = ByVersion(
@@ -288,7 +288,7 @@ COUNTS_SHARES = ByVersion(
 
 
 def compute_remaining_counters(pool: Pool, state: AllocatedState, release: KubeVersion) -> Counters:
-    """Return what the allocated devices of the pool leave of its counters, or {} if the pool has no counters.
+    """Return the pool's counters minus what its allocated devices consume, or {} if the pool has no counters.
 
     Since 1.36.2, devices that are allocated only in shares consume counters as well.
     """

@@ -40,6 +40,11 @@ class NoPodToJoin(Fact, frozen=True):
     other_namespaces: tuple[str, ...] = ()
     """Namespaces in which the term does not look and in which pods with these labels run, if it selects no pod."""
 
+    @property
+    def is_same_on_all_nodes(self) -> bool:
+        """True if the term selects no pod in any domain."""
+        return bool(self.namespaces)
+
     def describe(self) -> str:
         """Say which pods are missing, in the node's domain or in the term's namespaces.
 

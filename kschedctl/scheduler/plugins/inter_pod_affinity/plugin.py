@@ -87,7 +87,7 @@ class ExcludingSelectorScope(StrEnum):
 
 
 EXCLUDING_SELECTOR_SCOPE = ByVersion(
-    "namespaces whose pods a namespaceSelector with only exclusions selects in the pod's own terms",
+    "namespaces in which the pod's own affinity terms look for pods if the namespaceSelector only excludes",
     (
         ("", ExcludingSelectorScope.SELECTED_NAMESPACES),
         ("1.34", ExcludingSelectorScope.EVERY_NAMESPACE),
@@ -143,11 +143,12 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter", "score": "preScore"}
     next_step_within_reach = NextStep(
         "KeepApartLess",
-        "The pod fits only where no such pod runs: add nodes or zones, reduce replicas, or make the term preferred",
+        "Anti-affinity rules out the nodes with room: add nodes or zones, reduce replicas, or make the term preferred",
     )
     next_step = NextStep(
         "CompareTerms",
-        "No such pod runs where the pod could go: compare the labels and namespaces of its pod affinity with the pods'",
+        "No pod that the pod's affinity selects runs where it could go: compare the term's labels and namespaces with "
+        "those of the pods it should select",
     )
     default_weight = 2
     peers = Peers.EXTREMES

@@ -122,7 +122,7 @@ class Insufficient(Fact, frozen=True):
         >>> Insufficient("cpu", requested=6000, free=2260, offered=8000, largest=8000).describe()
         'the pod needs 6 CPUs, but the node has 2.26 of 8 free'
         >>> Insufficient("cpu", requested=9000, free=2000, offered=4000, largest=8000).describe()
-        'the pod needs 9 CPUs, more than any node has, and the node has 2 of 4 free'
+        'the pod needs 9 CPUs, but the node has only 4'
         >>> print(Insufficient("cpu", 2000, 0, 12000, 12000, (DeferredResize("shop/big", 12000, 1000),)).describe())
         the pod needs 2 CPUs, but the node has 0 of 12 free: shop/big reserves 12 for a deferred resize and uses 1
         >>> Insufficient("nvidia.com/gpu", requested=1, free=0, offered=0, largest=4).describe()
@@ -140,21 +140,26 @@ class Insufficient(Fact, frozen=True):
         (requested, free, offered), unit = amounts
         if not self.largest:
             return f"needs {requested} {unit}, which no node offers"
-        need = f"needs {requested} {unit}{self._describe_size_limit()}"
-        but = "and" if self.exceeds_every_node else "but"
+        need = f"needs {requested} {unit}, but {node} has"
         if not self.offered:
-            return f"{need}, {but} {node} has none"
-        stock = f"{but} {node} has {free} of {offered}{amounts.unit_suffix} free{self._describe_nominations()}"
-        return f"{need}, {stock}{self._describe_resizes()}"
+            return f"{need} none"
+        if self.exceeds_every_node:
+            return f"{need} only {offered}{amounts.unit_suffix}"
+        stock = f"{free} of {offered}{amounts.unit_suffix} free{self._describe_nominations()}"
+        return f"{need} {stock}{self._describe_resizes()}"
 
     def describe_cause(self, scope: CauseScope) -> str:
         """Describe the requested amount and the largest free amount, which is on the node of `scope`.
 
+        A request that exceeds every node is compared with the size of the largest node instead.
+
         >>> all_nodes = CauseScope("w4", "", " (rules out all 9 nodes)")
         >>> print(Insufficient("cpu", 6000, 2260, 8000, 8000).describe_cause(all_nodes))
         needs 6 CPUs, but the most free is 2.26, on w4 (rules out all 9 nodes)
-        >>> print(Insufficient("cpu", 9000, 2260, 8000, 8000, nominated=True).describe_cause(CauseScope("w4", "", "")))
-        needs 9 CPUs, more than any node has, and the most free after reserving room for nominated pods is 2.26, on w4
+        >>> print(Insufficient("cpu", 9000, 2260, 4000, 8000).describe_cause(CauseScope("w4", "", "")))
+        needs 9 CPUs, but the largest node has only 8
+        >>> print(Insufficient("cpu", 6000, 2260, 8000, 8000, nominated=True).describe_cause(CauseScope("w4", "", "")))
+        needs 6 CPUs, but the most free after reserving room for nominated pods is 2.26, on w4
         """
         if scope.is_only_node:
             return self._describe_need(scope.describe_node())
@@ -174,20 +179,17 @@ class Insufficient(Fact, frozen=True):
         needs 3.5 CPUs, but the most free is 0.6, on a4, not counting a6 (2.2 free), which is full of pods
         """
         full_node_amount = full.free if full else 0
-        amounts = names.format_for_sentence(self.resource, self.requested, self.free, full_node_amount)
-        (requested, free, free_on_full), unit = amounts
+        amounts = names.format_for_sentence(self.resource, self.requested, self.free, full_node_amount, self.largest)
+        (requested, free, free_on_full, largest), unit = amounts
         suffix = amounts.unit_suffix
         if not self.largest:
             return f"needs {requested} {unit}, which no node offers"
+        need = f"needs {requested} {unit}, but"
+        if self.exceeds_every_node:
+            return f"{need} the largest node has only {largest}{suffix}{scope}"
         uncounted = f", not counting {full_node} ({free_on_full}{suffix} free), which is full of pods" if full else ""
-        need = f"needs {requested} {unit}{self._describe_size_limit()}"
-        but = "and" if self.exceeds_every_node else "but"
-        most_free = f"{but} the most free{self._describe_nominations()} is {free}{suffix}, on {node}"
-        return f"{need}, {most_free}{uncounted}{self._describe_resizes()}{scope}"
-
-    def _describe_size_limit(self) -> str:
-        """Return a clause that says that no node is large enough, or "" if some node is."""
-        return ", more than any node has" if self.exceeds_every_node else ""
+        most_free = f"the most free{self._describe_nominations()} is {free}{suffix}, on {node}"
+        return f"{need} {most_free}{uncounted}{self._describe_resizes()}{scope}"
 
     def _describe_nominations(self) -> str:
         """Return a phrase that says that nominated pods were counted, or "" if there are none."""

@@ -81,10 +81,11 @@ class VolumeOutOfReach(Fact, frozen=True):
         """Describe the requirements of the volume and the node's labels.
 
         >>> VolumeOutOfReach("pv1", "shop/data", (Wanted("zone", "In", ("a",), "b"),)).describe()
-        'PersistentVolume pv1 of claim shop/data needs zone=a; the node has zone=b'
+        'PersistentVolume pv1 of claim shop/data needs zone=a, but the node has zone=b'
         """
         requirements = (
-            f"{requirement.describe_need()}; the node has {requirement.describe_label()}" for requirement in self.wanted
+            f"{requirement.describe_need()}, but the node has {requirement.describe_label()}"
+            for requirement in self.wanted
         )
         text = "; ".join(dict.fromkeys(requirements)) or "a node that cannot exist: its terms match nothing"
         return f"PersistentVolume {self.volume} of claim {self.claim} needs {text}"
@@ -128,6 +129,11 @@ class NoVolume(Fact, frozen=True):
     """True if the class provisions volumes, though not on this node."""
     topologies: tuple[tuple[Wanted, ...], ...] = ()
     """The topologies in which the class provisions volumes."""
+
+    @property
+    def is_same_on_all_nodes(self) -> bool:
+        """True if the class provisions no volumes, so that the same text describes each node."""
+        return not self.provisions
 
     def describe(self) -> str:
         """Say which volume is missing, and why none can be provisioned on the node.
