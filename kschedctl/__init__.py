@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from kschedctl.commands.wakes import wakes_between as wakes_between
     from kschedctl.commands.wakes import wakes_by as wakes_by
     from kschedctl.commands.wakes.event_replay import wakes as wakes
-    from kschedctl.commands.watch.cluster_metrics import cluster_metrics as cluster_metrics
+    from kschedctl.commands.watch import cluster_metrics as cluster_metrics
     from kschedctl.commands.whatif import whatif as whatif
     from kschedctl.queueing.kueue.replay import kueue_admission as kueue_admission
     from kschedctl.replay.run_queue import run_queue as run_queue
@@ -95,7 +95,7 @@ PUBLIC_NAMES = {
     "audit": "commands.audit",
     "capacity": "commands.capacity",
     "check_configuration": "commands.config",
-    "cluster_metrics": "commands.watch.cluster_metrics",
+    "cluster_metrics": "commands.watch",
     "consolidate": "commands.consolidate",
     "diff": "commands.snapshot",
     "disrupt": "commands.provision",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from msgspec.structs import replace
@@ -12,6 +11,7 @@ from kschedctl.reports.document import Document
 from kschedctl.reports.findings import Finding, Findings
 from kschedctl.reports.report import GateProblem, PlainReport
 from kschedctl.reports.unknown import describe_unread_kinds
+from kschedctl.sources.documents.place import Place
 
 RULES = {
     rule.id: rule
@@ -32,10 +32,9 @@ RULES = {
         AuditRule("undecided", "warning", "Not certain", "Not everything was read", "Read what is missing"),
     )
 }
-_PLACE = re.compile(r"(?P<file>.*): document \d+(?: \(line (?P<line>\d+)\))?(?:, .*)?")
 
 
-def build_gate_findings(document: Document, command: str, places: Mapping[str, str]) -> Findings | None:
+def build_gate_findings(document: Document, command: str, places: Mapping[str, Place]) -> Findings | None:
     """Turn the problems in a report into findings, the most severe first.
 
     An undecided report has one more problem. ``places`` maps the name of an object, such as ``Pod shop/web``, to the
@@ -65,11 +64,9 @@ def _build_undecided_problem(document: Document) -> GateProblem | None:
     return GateProblem("undecided", "Cluster", why)
 
 
-def _build_finding(problem: GateProblem, places: Mapping[str, str]) -> Finding:
+def _build_finding(problem: GateProblem, places: Mapping[str, Place]) -> Finding:
     """Build the finding for a problem. It points to the object's manifest if ``places`` contains it."""
     rule = RULES[problem.rule]
     finding = rule.build_finding(problem.object, problem.message.rstrip("."), problem.fix)
-    place = _PLACE.fullmatch(places.get(problem.object, ""))
-    if place is None:
-        return finding
-    return replace(finding, file=place["file"], line=int(place["line"] or 1), column=1)
+    place = places.get(problem.object)
+    return replace(finding, file=place.file, line=place.line, column=1) if place else finding

@@ -62,7 +62,7 @@ class Inquiry:
     """Workloads of the cluster as the files contain them, decoded only when needed."""
     targets: tuple[Owner, ...] = ()
     """The pods and workloads that the files ask about, existing or not."""
-    places: dict[str, str] = field(default_factory=dict)
+    places: dict[str, Place] = field(default_factory=dict)
     """Name of an object such as `Pod shop/web` -> its place in a file."""
     has_outer_cluster: bool = False
     """True if the files describe only manifests, for a cluster from elsewhere."""
@@ -181,7 +181,7 @@ def _build_inquiry(source: Source, reading: ReadResult, surroundings: Surroundin
         {owner: workload.struct for owner, workload in zip(owners, new, strict=True)} | scaled,
         stored,
         tuple(dict.fromkeys(targets)),
-        {format_title(workload.struct): str(workload.place) for workload in new},
+        {format_title(workload.struct): workload.place for workload in new},
         has_outer_cluster=outer_cluster is not None,
         written=dict(zip(owners, documents, strict=True)),
         namespace=namespace,

@@ -49,6 +49,7 @@ from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.manifests import SKIPPED_HOOKS_NOTE
 from kschedctl.sources.collector import Manifest
 from kschedctl.sources.decoding import decode_document, iter_pod_resources, validate_quantities
+from kschedctl.sources.documents.place import Place
 from kschedctl.sources.read import ReadResult, load_configuration_file, read_paths
 from kschedctl.text.counts import agreeing, first_few
 
@@ -65,7 +66,7 @@ class Application(NamedTuple):
     """The options that name the cluster."""
     cluster: Cluster
     manifests: list[Struct]
-    places: dict[str, str]
+    places: dict[str, Place]
     """Name of an object such as `Pod shop/web` -> its place in a file."""
     written: Mapping[Owner, JsonObject] = MappingProxyType({})
     """The manifests as documents."""
@@ -189,7 +190,7 @@ def _prepare_application(source: Source, reading: ReadResult, namespace: str | N
     documents = {}
     for manifest, decoded_workload in decoded:
         workload = with_namespace(decoded_workload, namespace)
-        places[format_title(workload)] = str(manifest.place)
+        places[format_title(workload)] = manifest.place
         documents[get_identity(workload)] = manifest.document
     similar_names = find_similar_namespaces(cluster, existing_names)
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
-from typing import Protocol
+from collections.abc import Iterable
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.ownership import Owner
 from kschedctl.cli.main import build_command_line
 from kschedctl.cli.options import Source
 from kschedctl.cli.run_options import RunOptions
-from kschedctl.cli.source import LoadedSource
 
 STDIN = "-"
 
@@ -23,30 +21,6 @@ def build_command(
     if STDIN in (*source.filename, *source.snapshot, source.config):
         return ()
     return (build_command_line(command, *arguments, source.to_cli_options(), options),)
-
-
-class ReportWithScenario(Protocol):
-    """A report that may propose a scenario for `whatif`."""
-
-    @property
-    def remedy(self) -> JsonObject | None:
-        """The proposed scenario, or None."""
-
-
-def make_whatif_builder(
-    run: RunOptions, more_options: Iterable[str] = ()
-) -> Callable[[LoadedSource, ReportWithScenario], tuple[str, ...]]:
-    """Return a function that builds the `whatif` command for a report's scenario, or () if it has none.
-
-    The command repeats the options of ``run`` and adds ``more_options``.
-    """
-    options = build_replay_options(run, more_options)
-
-    def build(loaded: LoadedSource, report: ReportWithScenario) -> tuple[str, ...]:
-        """Build the `whatif` command for the proposed scenario, or () if the report proposes none."""
-        return () if report.remedy is None else build_whatif_command(loaded.source, report.remedy, options)
-
-    return build
 
 
 def build_whatif_command(source: Source, scenario: JsonObject, options: Iterable[str]) -> tuple[str, ...]:

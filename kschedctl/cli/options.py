@@ -144,7 +144,7 @@ class Source(Builds):
             help="File, folder or - (stdin) with Kubernetes objects in JSON or YAML. Repeatable.",
         ),
     ] = field(default_factory=list)
-    recursive: Annotated[bool, typer.Option("-R", "--recursive", help="Also read the subfolders of folders.")] = False
+    recursive: Annotated[bool, typer.Option("-R", "--recursive", help="Also read the files in subfolders.")] = False
     assume_complete: Annotated[
         bool,
         typer.Option("--assume-complete", help="Treat the files as the whole cluster: no other objects exist."),
@@ -261,6 +261,11 @@ class Source(Builds):
         arguments += [option for option, is_set in switches.items() if is_set]
         arguments += [word for option, value in single.items() if value for word in (option, value)]
         return arguments
+
+
+_POD_HELP = "Pod or workload: NAME, pod/NAME, NAMESPACE/NAME, deploy/NAME, sts/NAME, job/NAME, …"
+PodArgument = Annotated[list[str] | None, typer.Argument(metavar="[POD]", help=_POD_HELP)]
+PodsArgument = Annotated[list[str] | None, typer.Argument(metavar="[POD]…", help=_POD_HELP)]
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from kschedctl.render import plots
 from kschedctl.render.page import NO_COMMANDS, UNFOLDED, Commands, Style, find_plots
 from kschedctl.render.renderers import RENDERERS, build_page
 from kschedctl.reports.document import Document
+from kschedctl.sources.documents.place import Place
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ COMMON_FORMATS = ("table", "wide", "json", "yaml", "markdown", "html")
 MAX_HTML_MATRICES = 100
 """Number of distinct kinds of pods that an HTML report explains node by node."""
 PIPED_WIDTH, LEAST_WIDTH = 120, 40
-Places = Mapping[str, str]
+Places = Mapping[str, Place]
 NO_PLACES: Places = {}
 
 
@@ -123,28 +124,31 @@ def declare_output_option(*names: str) -> object:
     return typer.Option("-o", "--output", metavar=metavar, parser=parse_format, help="Output format.")
 
 
+ColorOption = Annotated[
+    Color,
+    typer.Option(
+        "--color",
+        metavar="|".join(Color),
+        help="When to use colors; auto means on terminals, unless NO_COLOR is set.",
+    ),
+]
+VerboseOption = Annotated[
+    int,
+    typer.Option(
+        "-v", "--verbose", count=True, show_default=False, help="Log more details to stderr; -vv logs everything."
+    ),
+]
+QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Print only errors to stderr, no warnings or notes.")]
+
+
 @dataclass(frozen=True)
 class Output:
     """Options that choose how the answer is printed."""
 
     output: Annotated[OutputFormat, declare_output_option(*COMMON_FORMATS, "csv", "name")] = TABLE
-    color: Annotated[
-        Color,
-        typer.Option(
-            "--color",
-            metavar="|".join(Color),
-            help="When to use colors; auto means on terminals, unless NO_COLOR is set.",
-        ),
-    ] = Color.AUTO
-    verbose: Annotated[
-        int,
-        typer.Option(
-            "-v", "--verbose", count=True, show_default=False, help="Log more details to stderr; -vv logs everything."
-        ),
-    ] = 0
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print only errors to stderr, no warnings or notes.")] = (
-        False
-    )
+    color: ColorOption = Color.AUTO
+    verbose: VerboseOption = 0
+    quiet: QuietOption = False
     brief: Annotated[
         bool, typer.Option("--brief", help="Print at most 12 lines: the cause, warnings and the best fix.")
     ] = False

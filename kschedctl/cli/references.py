@@ -14,7 +14,7 @@ from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.replay.edits import add_pods
-from kschedctl.replay.pending_pods import describe_scope, find_pending_pods, is_pending
+from kschedctl.replay.pending_pods import find_pending_pods, is_pending
 
 SHORT_NAMES = {
     "Pod": "po",
@@ -173,11 +173,6 @@ def require_existing_namespace(cluster: Cluster, scope: Scope) -> None:
         return
     similar = get_close_matches(name, namespaces, 3)
     raise UsageError(f'namespace "{name}" not found', hint=f"did you mean {' or '.join(similar)}?" if similar else "")
-
-
-def describe_pods_of_scope(scope: Scope) -> str:
-    """Return a phrase such as `in namespace shop with labels app=web`."""
-    return describe_scope(get_scope_namespace(scope), scope.selector)
 
 
 def assume_scheduler_name(cluster: Cluster, scheduler_name: str | None) -> Cluster:

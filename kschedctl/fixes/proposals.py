@@ -22,7 +22,6 @@ from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework.declaration import PluginClass
 from kschedctl.scheduler.plugins.node_resources.fit import Insufficient
 from kschedctl.scheduler.registry.in_tree import IN_TREE
-from kschedctl.scheduler.registry.third_party import SCHEDULER_PLUGINS
 
 
 @cache
@@ -31,7 +30,11 @@ def get_plugin_remedies(plugin: str) -> PluginRemedies:
 
     It comes from `REMEDIES` in the module that the plugin's `fixes` names, which is imported on first use.
     """
-    declaration = IN_TREE.get(plugin) or SCHEDULER_PLUGINS.get(plugin)
+    declaration = IN_TREE.get(plugin)
+    if declaration is None:
+        from kschedctl.scheduler.registry.third_party import SCHEDULER_PLUGINS  # noqa: PLC0415 - few profiles use them
+
+        declaration = SCHEDULER_PLUGINS.get(plugin)
     if declaration is None or declaration.plugin is None or not declaration.plugin.fixes:
         return NO_REMEDIES
     module = import_module(f"{ways.__name__}.{declaration.plugin.fixes}")

@@ -17,7 +17,7 @@ from kschedctl.cli.extender_options import Extending, collect_pod_extras
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.kueue_options import KueueInput
 from kschedctl.cli.next_commands import build_command, build_workload_arguments
-from kschedctl.cli.options import Scope, Source, with_options
+from kschedctl.cli.options import PodsArgument, Scope, Source, with_options
 from kschedctl.cli.output_options import Answer, DrawnView, Places, View
 from kschedctl.cli.references import are_all_pods
 from kschedctl.cli.run_options import Sampled, choose_exit_code
@@ -123,12 +123,7 @@ def explain(
     karpenter: KarpenterInput,
     node_groups: NodeGroupInput,
     kueue: KueueInput,
-    pods: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[POD]…", help="Pod or workload: NAME, pod/NAME, NAMESPACE/NAME, deploy/NAME, sts/NAME, job/NAME, …"
-        ),
-    ] = None,
+    pods: PodsArgument = None,
     no_remedies: Annotated[bool, typer.Option("--no-remedies", help="Do not search for fixes.")] = False,
     watch: Annotated[
         bool,

@@ -18,7 +18,18 @@ from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.ownership import Owner
 from kschedctl.cli.autoscaler_options import POOL_KINDS, InstanceTypeInput
 from kschedctl.cli.options import Source, parse_feature_gates, with_options
-from kschedctl.cli.output_options import TABLE, UNDECIDED, Answer, Color, Output, OutputFormat, declare_output_option
+from kschedctl.cli.output_options import (
+    TABLE,
+    UNDECIDED,
+    Answer,
+    Color,
+    ColorOption,
+    Output,
+    OutputFormat,
+    QuietOption,
+    VerboseOption,
+    declare_output_option,
+)
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.source import CREATION_LIMIT_KINDS, load_cluster, read_files
 from kschedctl.commands.lint import DescribedCluster, Destination, build_context, build_report
@@ -187,23 +198,9 @@ class DisplayOptions:
         OutputFormat,
         declare_output_option("table", "wide", "json", "yaml", "sarif", "junit", "github", "markdown", "html"),
     ] = TABLE
-    color: Annotated[
-        Color,
-        typer.Option(
-            "--color",
-            metavar="|".join(Color),
-            help="When to use colors; auto means on terminals, unless NO_COLOR is set.",
-        ),
-    ] = Color.AUTO
-    verbose: Annotated[
-        int,
-        typer.Option(
-            "-v", "--verbose", count=True, show_default=False, help="Log more details to stderr; -vv logs everything."
-        ),
-    ] = 0
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print only errors to stderr, no warnings or notes.")] = (
-        False
-    )
+    color: ColorOption = Color.AUTO
+    verbose: VerboseOption = 0
+    quiet: QuietOption = False
     brief: Annotated[bool, typer.Option("--brief", help="Print at most 12 lines: the most severe findings.")] = False
     show_fixes: Annotated[bool, typer.Option("--show-fixes", help="Also show how to fix each finding.")] = False
 
@@ -252,8 +249,8 @@ def lint(
     """What would break scheduling in these manifests, or in this cluster?
 
     Rules that need nodes and pods run only with --with-cluster, --snapshot, --demo, --live or a context. Without
-    manifests, lints the cluster itself. ``lint rules`` lists the rules, and ``lint explain RULE`` explains one of them.
-    The annotation kschedctl/ignore: RULE reason exempts an object from a rule.
+    manifests, lints the cluster itself. kschedctl lint rules lists the rules, and kschedctl lint explain RULE explains
+    one of them. The annotation kschedctl/ignore: RULE reason exempts an object from a rule.
     """
     arguments = files or []
     if arguments == ["rules"]:

@@ -12,7 +12,7 @@ from kschedctl.cli.extender_options import Extending
 from kschedctl.cli.inquiry import read_inquiry
 from kschedctl.cli.manifests import read_manifests
 from kschedctl.cli.next_commands import build_command, build_whatif_command
-from kschedctl.cli.options import Scope, Source, with_options
+from kschedctl.cli.options import PodArgument, Scope, Source, with_options
 from kschedctl.cli.output_options import Answer, DrawnUntabled
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.references import are_all_pods
@@ -53,12 +53,7 @@ def make_room(
     view: DrawnUntabled,
     extending: Extending,
     work: WorkOptions,
-    pods: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[POD]", help="Pod or workload: NAME, pod/NAME, NAMESPACE/NAME, deploy/NAME, sts/NAME, job/NAME, …"
-        ),
-    ] = None,
+    pods: PodArgument = None,
     max_moves: Annotated[
         int,
         typer.Option(

@@ -15,7 +15,7 @@ from kschedctl.cli.autoscaler_options import Autoscalers, KarpenterInput, NodeGr
 from kschedctl.cli.extender_options import Extending, collect_pod_extras
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.next_commands import build_command
-from kschedctl.cli.options import Scope, Source, with_options
+from kschedctl.cli.options import PodArgument, Scope, Source, with_options
 from kschedctl.cli.output_options import (
     SCHEDULES,
     TABLE,
@@ -96,12 +96,7 @@ def remedies(
     extending: Extending,
     node_groups: NodeGroupInput,
     karpenter: KarpenterInput,
-    pods: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[POD]", help="Pod or workload: NAME, pod/NAME, NAMESPACE/NAME, deploy/NAME, sts/NAME, job/NAME, …"
-        ),
-    ] = None,
+    pods: PodArgument = None,
     max_changes: Annotated[
         int,
         typer.Option("--max-changes", metavar="NUMBER", min=1, max=3, help="Maximum number of changes per fix."),

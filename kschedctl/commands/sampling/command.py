@@ -8,7 +8,7 @@ import typer
 
 from kschedctl.cli import subjects
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
-from kschedctl.cli.options import Scope, Source, with_options
+from kschedctl.cli.options import PodsArgument, Scope, Source, with_options
 from kschedctl.cli.output_options import Answer, DrawnUntabled
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.run_options import choose_exit_code
@@ -40,12 +40,7 @@ def sampling(
             help="Namespace of the measured pods.  [default: all namespaces, or namespace default if POD is given]",
         ),
     ] = None,
-    pods: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[POD]…", help="Pod or workload: NAME, pod/NAME, NAMESPACE/NAME, deploy/NAME, sts/NAME, job/NAME, …"
-        ),
-    ] = None,
+    pods: PodsArgument = None,
     kinds: Annotated[
         int,
         typer.Option(

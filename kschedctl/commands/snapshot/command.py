@@ -12,7 +12,7 @@ import typer
 from kschedctl.api.copying import replace
 from kschedctl.cli.main import build_command_line
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.output_options import Answer, Color, Untabled
+from kschedctl.cli.output_options import Answer, Color, ColorOption, QuietOption, Untabled, VerboseOption
 from kschedctl.cli.source import ALL_KINDS, load_cluster
 from kschedctl.cluster import NOT_LISTED
 from kschedctl.commands.snapshot import diff as difference
@@ -45,23 +45,9 @@ File = Annotated[str, typer.Argument(metavar="FILE", help="File written by ksche
 class MessageOptions:
     """Options for messages on stderr."""
 
-    color: Annotated[
-        Color,
-        typer.Option(
-            "--color",
-            metavar="|".join(Color),
-            help="When to use colors; auto means on terminals, unless NO_COLOR is set.",
-        ),
-    ] = Color.AUTO
-    verbose: Annotated[
-        int,
-        typer.Option(
-            "-v", "--verbose", count=True, show_default=False, help="Log more details to stderr; -vv logs everything."
-        ),
-    ] = 0
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print only errors to stderr, no warnings or notes.")] = (
-        False
-    )
+    color: ColorOption = Color.AUTO
+    verbose: VerboseOption = 0
+    quiet: QuietOption = False
 
 
 @with_options

@@ -12,7 +12,7 @@ from kschedctl.cli import references as found_pods
 from kschedctl.cli import subjects
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.next_commands import build_command
-from kschedctl.cli.options import Scope, Source, with_options
+from kschedctl.cli.options import PodsArgument, Scope, Source, with_options
 from kschedctl.cli.output_options import Answer, Untabled
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.references import are_all_pods
@@ -41,12 +41,7 @@ def wakes(
     source: Source,
     scope: Scope,
     view: Untabled,
-    pods: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[POD]…", help="Pod or workload: NAME, pod/NAME, NAMESPACE/NAME, deploy/NAME, sts/NAME, job/NAME, …"
-        ),
-    ] = None,
+    pods: PodsArgument = None,
     event: Annotated[
         str,
         typer.Option(

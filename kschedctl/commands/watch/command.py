@@ -28,7 +28,7 @@ from kschedctl.cli.source import ALL_KINDS, get_cluster_time, load_cluster
 from kschedctl.cli.streams import leave_on_sigterm
 from kschedctl.commands.explain.watching import follow_cluster
 from kschedctl.commands.help.command import read_topics
-from kschedctl.commands.watch.cluster_metrics import cluster_metrics
+from kschedctl.commands.watch import cluster_metrics
 from kschedctl.errors import UsageError
 from kschedctl.sources.read import read_paths
 
@@ -93,7 +93,7 @@ def watch(
         typer.Option(
             "--losses",
             metavar="node|zone|pool",
-            help="Also report how many pods get no node if a node, zone or pool is lost. Repeatable.",
+            help="Also report how many pods would get no node if a node, zone or pool were lost. Repeatable.",
         ),
     ] = None,
     every: Annotated[

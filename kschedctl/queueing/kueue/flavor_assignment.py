@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
-from kschedctl.api.node_selector import NodeSelectorError
-from kschedctl.api.objects import Taint
+from msgspec.structs import replace
+
+from kschedctl.api.node_selector import NodeSelectorError, compile_required_node_affinity
+from kschedctl.api.objects import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, PodSpec, Taint
 from kschedctl.api.queueing import FlavorFungibility, KueuePodSet, ResourceFlavor
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated_taint
 from kschedctl.queueing.kueue.amounts import (
@@ -37,7 +39,6 @@ from kschedctl.queueing.kueue.assignment import (
 )
 from kschedctl.queueing.kueue.cluster_queues import NEVER, CycleSnapshot, QueueSnapshot, ResourceGroup
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
-from kschedctl.queueing.kueue.node_affinity import matches_flavor
 from kschedctl.queueing.kueue.pod_requests import compute_requests
 from kschedctl.queueing.kueue.quota_tree import compute_covering_height
 from kschedctl.queueing.kueue.topology.snapshot import (
@@ -363,7 +364,7 @@ class FlavorAssigner:
             )
             if taint is not None:
                 return f"untolerated taint {_format_taint(taint)} in flavor {name}"
-            if not matches_flavor(spec, flavor.spec.node_labels):
+            if not _matches_flavor(spec, flavor.spec.node_labels):
                 return f"flavor {name} doesn't match node affinity"
         return ""
 
@@ -741,3 +742,33 @@ def _should_try_next_flavor(mode: _GranularMode, fungibility: FlavorFungibility)
 def _format_taint(taint: Taint) -> str:
     """Format a taint as Go prints the struct, without the time at which it was added."""
     return f"{{{taint.key} {taint.value} {taint.effect} <nil>}}"
+
+
+def _matches_flavor(spec: PodSpec, node_labels: Mapping[str, str]) -> bool:
+    """Return whether a pod's node selector and affinity allow a flavor with these node labels.
+
+    Only requirements on labels of the flavor are checked. If a term of the affinity has no such requirement, the whole
+    affinity matches. Raises NodeSelectorError if a node selector is invalid.
+    """
+    return compile_required_node_affinity(_restrict_spec_to_labels(spec, node_labels)).match(node_labels, "")
+
+
+def _restrict_spec_to_labels(spec: PodSpec, keys: Mapping[str, str]) -> PodSpec:
+    """Return the pod spec with only the node selector and the required node affinity on these labels.
+
+    Preferred terms are dropped. If a required term has no requirement on the labels, the whole affinity is dropped,
+    because that term then always matches.
+    """
+    selector = {key: value for key, value in spec.node_selector.items() if key in keys}
+    affinity = spec.affinity.node_affinity if spec.affinity else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    terms = [
+        NodeSelectorTerm(tuple(expression for expression in term.match_expressions if expression.key in keys))
+        for term in (required.node_selector_terms if required else ())
+    ]
+    if not terms or not all(term.match_expressions for term in terms):
+        return replace(spec, node_selector=selector, affinity=None)
+
+    node_selector = NodeSelector(tuple(terms))
+    node_affinity = NodeAffinity(required_during_scheduling_ignored_during_execution=node_selector)
+    return replace(spec, node_selector=selector, affinity=Affinity(node_affinity=node_affinity))

@@ -160,7 +160,7 @@ def build_error_names(manifest: JsonObject) -> tuple[str, str]:
 
 
 @contextmanager
-def locate_errors(places: Mapping[str, str]) -> Iterator[None]:
+def locate_errors(places: Mapping[str, object]) -> Iterator[None]:
     """Add the place in the files to InputErrors about manifests, and to the errors in their `also`.
 
     ``places`` maps names such as ``Deployment shop/web`` to places. An error about anything else is raised unchanged.
@@ -175,7 +175,7 @@ def locate_errors(places: Mapping[str, str]) -> Iterator[None]:
         raise errors[0] from None
 
 
-def _add_place(error: KschedctlError, places: Mapping[str, str]) -> InputError:
+def _add_place(error: KschedctlError, places: Mapping[str, object]) -> InputError:
     """Return the error with the place of its manifest."""
     where = f"{places[error.where]}, {error.where}" if error.where in places else error.where
     return InputError(error.what, where=where, hint=error.hint)

@@ -27,13 +27,15 @@ from kschedctl.scheduler.framework import (
     get_reads,
     offers,
 )
-from kschedctl.scheduler.simulation.answer_reads import (
+from kschedctl.scheduler.simulation.claim_answers import (
+    ClaimAnswers,
+    find_rejected_nodes,
     get_answer_reads,
     list_changing_filters,
     list_plugins,
+    mask_named_rows,
     select_lasting_results,
 )
-from kschedctl.scheduler.simulation.claim_answers import ClaimAnswers, find_rejected_nodes, mask_named_rows
 from kschedctl.scheduler.simulation.copy_ranking import CopyRanking
 from kschedctl.scheduler.simulation.grouped_ranking import ConsultedPlugins, FixedScores, GroupedRanking, RowAnswers
 from kschedctl.scheduler.simulation.local_scores import (
@@ -118,7 +120,7 @@ class AlikePods:
         """
         if self.hopeless:
             return NO_ROWS, 0
-        if not sampling and self.local.is_up_to_date and not self._mask_possible_nodes().any():
+        if not sampling and self.local.is_up_to_date and not self.mask_possible_nodes().any():
             return NO_ROWS, 0  # without asking the Score plugins
         self.local.bring_up_to_date(self.best_rows, only_local=not (self.changing_filters or self.changing_scores))
 
@@ -303,9 +305,9 @@ class AlikePods:
         if self.changing_filters or self.claims:
             return None
         self.local.bring_up_to_date(NO_ROWS)
-        return self._mask_possible_nodes()
+        return self.mask_possible_nodes()
 
-    def _mask_possible_nodes(self) -> Bools:
+    def mask_possible_nodes(self) -> Bools:
         """Return a mask (N,) of the nodes on which the identical pods may fit.
 
         Only plugins that look at pods on other nodes may still reject them there.

@@ -29,7 +29,7 @@ def explained(mode: str = "WaitForFirstConsumer", phase: str = "Pending", **clai
     return kschedctl.explain(kschedctl.Cluster.from_objects(objects), "d/p")
 
 
-def test_the_claim_is_named() -> None:
+def test_unbound_claim_is_named() -> None:
     report = explained()
     assert report.verdict == "Bound"
     assert report.headline == (
@@ -41,7 +41,8 @@ def test_the_claim_is_named() -> None:
 
 
 def test_claims_that_are_bound_without_the_scheduler_are_not_named() -> None:
-    """A claim with a volume, one for which a node was selected, one of class Immediate, and one of a running pod."""
+    """These are a claim with a volume, a claim with a selected node, a claim of an Immediate class, and a running pod's
+    claim."""
     selected = {"annotations": {"volume.kubernetes.io/selected-node": "n1"}}
     for report in (
         explained(spec={"volumeName": "pv"}),

@@ -12,7 +12,7 @@ def message(run: Run, cluster: str, *options: str) -> Json:
     return document
 
 
-def test_a_pod_that_waits_for_its_claim_has_no_event(run: Run, write: Write) -> None:
+def test_pod_that_waits_for_its_claim_has_no_event(run: Run, write: Write) -> None:
     claims = [{"name": "d", "resourceClaimTemplateName": "t"}]
     found = message(run, write(node("w1"), pod("p", resourceClaims=claims)))
     assert (found["verdict"], found["message"]) == ("Gated", None)
@@ -20,7 +20,7 @@ def test_a_pod_that_waits_for_its_claim_has_no_event(run: Run, write: Write) -> 
     assert (gated["verdict"], gated["message"]) == ("Gated", None)
 
 
-def test_an_error_is_the_event(run: Run, write: Write) -> None:
+def test_error_is_the_message_of_the_event(run: Run, write: Write) -> None:
     wrong = {"matchExpressions": [{"key": "k", "operator": "Gt", "values": ["x"]}]}
     preferred = [{"weight": 1, "preference": wrong}]
     affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}

@@ -92,7 +92,7 @@ def test_absent_and_ambiguous_pods_exit_2(run: Run, write: Write, arguments: lis
     assert said in err
 
 
-def test_the_lone_pod_of_a_file_without_nodes_is_explained(run: Run, write: Write) -> None:
+def test_only_pod_of_a_file_without_nodes_is_explained(run: Run, write: Write) -> None:
     cluster = write(node("n1", "4"), pod("running", "3", nodeName="n1"), pod("stuck", "9"))
     manifest = write(pod("new", "2"), name="pod.json")
     code, out, _ = run("explain", "-f", cluster, "-f", manifest)
@@ -100,7 +100,7 @@ def test_the_lone_pod_of_a_file_without_nodes_is_explained(run: Run, write: Writ
     assert out.startswith("default/new Unschedulable")
 
 
-def test_a_manifest_goes_to_the_namespace_that_is_asked_for(run: Run, write: Write) -> None:
+def test_manifest_is_created_in_the_requested_namespace(run: Run, write: Write) -> None:
     cluster = write(node("n1"))
     unplaced = pod("new")
     del unplaced["metadata"]["namespace"]
@@ -110,8 +110,8 @@ def test_a_manifest_goes_to_the_namespace_that_is_asked_for(run: Run, write: Wri
     assert "the manifest says namespace" in run("explain", "-f", cluster, "-f", file, "-n", "shop").err
 
 
-def test_a_manifest_does_not_count_as_there_already(run: Run, write: Write) -> None:
-    """It has the host port that it asks for to itself, and replaces the pod of its name."""
+def test_manifest_replaces_the_pod_of_its_name(run: Run, write: Write) -> None:
+    """The pod does not conflict with its own host port."""
     ports = [{"name": "c", "image": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]
     cluster = write(node("n1"), pod("new", "4", nodeName="n1"))
     manifest = write(pod("new") | {"spec": {"containers": ports}}, name="pod.json")
@@ -124,7 +124,7 @@ def test_manifest_from_stdin(run: Run, write: Write, monkeypatch: pytest.MonkeyP
     assert run("explain", "-f", cluster, "-f", "-", "-o", "name").out == "default/piped\n"
 
 
-def test_a_manifest_without_labels_or_status(run: Run, write: Write, tmp_path: Path) -> None:
+def test_manifest_without_labels_or_status(run: Run, write: Write, tmp_path: Path) -> None:
     file = tmp_path / "pod.yaml"
     file.write_text(
         "{apiVersion: v1, kind: Pod, metadata: {generateName: web-}, spec: {containers: [{name: c, image: w}]}}"
@@ -155,7 +155,7 @@ def test_pending_pods_are_grouped_by_cause(run: Run, write: Write) -> None:
     assert document["groups"][-1]["verdict"] == "Schedulable"
 
 
-def test_the_next_command_answers_what_it_says(run: Run, write: Write) -> None:
+def test_suggested_command_gives_the_promised_answer(run: Run, write: Write) -> None:
     file = write(node("n1"), pod("big", "9"), name="a file.json")
     (next_command,) = run("explain", "-f", file).commands
     assert next_command.endswith(f"-f '{file}'")
@@ -171,7 +171,7 @@ def test_selector_and_namespaces_choose_pods(run: Run, write: Write) -> None:
     assert err.startswith("error: unable to parse requirement")
 
 
-def test_nothing_pending_exits_0_and_says_where_else_to_look(run: Run, write: Write) -> None:
+def test_nothing_pending_exits_0_and_suggests_other_namespaces(run: Run, write: Write) -> None:
     file = write(node("n1"), pod("running", nodeName="n1"), pod("stuck", "9", namespace="shop"))
     code, out, _ = run("explain", "-f", file)
     assert code == 0
@@ -180,7 +180,7 @@ def test_nothing_pending_exits_0_and_says_where_else_to_look(run: Run, write: Wr
     assert run("explain", "-f", write(node("n1"), pod("running", nodeName="n1")), "-A").out.count("\n") == 1
 
 
-def test_a_bound_pod_exits_0(run: Run, write: Write) -> None:
+def test_bound_pod_exits_0(run: Run, write: Write) -> None:
     code, out, _ = run("explain", "web", "-f", write(node("n1"), pod("web", nodeName="n1")))
     assert code == 0
     assert "already bound to node n1" in out
@@ -195,14 +195,14 @@ def test_json_has_the_contract_keys_and_matches_yaml(run: Run, write: Write) -> 
     assert yaml.safe_load(run("explain", "web", "-f", file, "-o", "yaml").out) == document
 
 
-def test_markdown_is_the_same_answer_to_paste(run: Run, write: Write) -> None:
+def test_markdown_has_the_same_answer(run: Run, write: Write) -> None:
     out = run("explain", "web", "-f", write(node("n1", "1"), pod("web", "2")), "-o", "markdown").out
     assert out.startswith("**default/web** **Unschedulable:** needs 2 CPUs, but the only node, n1, has only 1")
     assert "kube-scheduler: 0/1 nodes are available" in out.replace("_", "").replace("*", "")
     assert "| 1 | **1** | NodeResourcesFit | Insufficient cpu |" in out
 
 
-def test_many_nodes_take_one_screen_unless_all_are_wanted(run: Run, write: Write) -> None:
+def test_many_nodes_fit_one_screen_unless_all_are_requested(run: Run, write: Write) -> None:
     file = write(*(node(f"node-{i}", "1") for i in range(500)), pod("web", "2"))
     out = run("explain", "web", "-f", file).out
     assert out.count("\n") < 40
@@ -228,7 +228,7 @@ def test_options_of_the_scheduler(run: Run, write: Write, tmp_path: Path) -> Non
     assert document["kubeVersion"] == "1.33"
 
 
-def test_another_priority_makes_room_by_preemption(run: Run, write: Write) -> None:
+def test_higher_priority_makes_room_by_preemption(run: Run, write: Write) -> None:
     file = write(node("n1", "2"), pod("running", "2", nodeName="n1", priority=5), pod("web", "1", priority=0))
     assert json.loads(run("explain", "web", "-f", file, "-o", "json").out)["preemption"]["candidates"] == {}
     code, out, _ = run("explain", "web", "-f", file, "--as-if-priority", "9")
@@ -237,7 +237,7 @@ def test_another_priority_makes_room_by_preemption(run: Run, write: Write) -> No
     assert "default/running" in out
 
 
-def test_what_is_read_is_told_only_when_asked(run: Run, write: Write) -> None:
+def test_read_files_are_reported_only_on_request(run: Run, write: Write) -> None:
     file = write(node("n1"), pod("web"), {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}})
     assert run("explain", "web", "-f", file).err == ""
     told = run("explain", "web", "-f", file, "-v").err
@@ -247,7 +247,7 @@ def test_what_is_read_is_told_only_when_asked(run: Run, write: Write) -> None:
 
 @pytest.mark.parametrize("form", ["table", "wide", "markdown", "json", "yaml", "name"])
 @pytest.mark.parametrize("which", [["web"], ["-A"]], ids=["pod", "all"])
-def test_no_form_is_silent_on_what_is_not_replayed(
+def test_every_form_names_what_is_not_replayed(
     run: Run, write: Write, tmp_path: Path, form: str, which: list[str]
 ) -> None:
     config = tmp_path / "config.yaml"
@@ -276,20 +276,20 @@ def test_no_form_is_silent_on_what_is_not_replayed(
         (["--as-if", "cpu=1", "--as-if", "node=small", "--as-if-priority", "9"], (0, "of 3 nodes that fit")),
     ],
 )
-def test_a_pod_as_if_it_were_otherwise(options: list[str], answer: tuple[int, str], run: Run, write: Write) -> None:
+def test_pod_with_assumed_changes(options: list[str], answer: tuple[int, str], run: Run, write: Write) -> None:
     file = write(node("small", "1"), node("large", "8"), pod("web", "12"))
     code, out, _ = run("explain", "web", "-f", file, "--no-remedies", *options)
     assert (code, answer[1] in " ".join(out.split())) == (answer[0], True)
 
 
 @pytest.mark.parametrize("words", ["cpu", "cpu=x", "cpu=-1", "gpu=1", "tolerate=a:b", "node=none", "priority=1e3"])
-def test_what_cannot_be_supposed_is_one_line(words: str, run: Run, write: Write) -> None:
+def test_invalid_assumption_is_an_error_of_one_line(words: str, run: Run, write: Write) -> None:
     file = write(node("small", "1"), pod("web", "12"))
     code, out, err = run("explain", "web", "-f", file, "--as-if", words)
     assert (code, out, err.count("\n")) == (2, "", 1)
 
 
-def test_ages_of_files_without_a_time_are_those_of_today(run: Run, write: Write, tmp_path: Path) -> None:
+def test_ages_count_until_today_if_files_have_no_time(run: Run, write: Write, tmp_path: Path) -> None:
     """A snapshot says when the cluster was read, and the demo has a time of its own."""
     waiting = pod("web", "9")
     waiting["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
@@ -301,7 +301,7 @@ def test_ages_of_files_without_a_time_are_those_of_today(run: Run, write: Write,
     assert note not in run("explain", "-A", "--demo").out
 
 
-def test_the_brief_form_of_several_workloads_has_a_fix_and_a_command(run: Run, write: Write) -> None:
+def test_brief_form_of_several_workloads_has_a_fix_and_a_command(run: Run, write: Write) -> None:
     cluster = write(node("n1"))
     manifests = write(pod("small"), pod("big", "9"), pod("bigger", "19"), name="pods.json")
     found = run("explain", "-f", cluster, "-f", manifests, "--assume-complete", "--brief")

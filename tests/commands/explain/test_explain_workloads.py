@@ -66,7 +66,7 @@ MADE = {
 
 @pytest.mark.parametrize(("cpu", "code", "verdict"), [("3", 0, "Schedulable"), ("5", 1, "Unschedulable")])
 @pytest.mark.parametrize("kind", MADE)
-def test_a_pod_of_the_template_is_explained(
+def test_pod_of_the_template_is_explained(
     run: Run, write: Write, kind: str, *, cpu: str, code: int, verdict: str
 ) -> None:
     files = ("-f", write(node("n1", "4")), "-f", write(workload(kind, cpu=cpu), name="manifest.json"))
@@ -77,7 +77,7 @@ def test_a_pod_of_the_template_is_explained(
 
 
 @pytest.mark.parametrize("kind", MADE)
-def test_manifests_without_nodes_go_to_the_cluster_that_is_named(run: Run, write: Write, kind: str) -> None:
+def test_manifests_without_nodes_are_placed_in_the_named_cluster(run: Run, write: Write, kind: str) -> None:
     cluster, manifest = write(node("n1", "4")), write(workload(kind, cpu="3"), name="manifest.json")
     saved = cluster.replace(".json", ".ksnap")
     run("snapshot", "save", "-f", cluster, "-o", saved)
@@ -87,9 +87,7 @@ def test_manifests_without_nodes_go_to_the_cluster_that_is_named(run: Run, write
     )
 
 
-def test_without_any_cluster_the_live_one_is_meant(
-    run: Run, write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_live_cluster_is_the_default(run: Run, write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
@@ -99,7 +97,7 @@ def test_without_any_cluster_the_live_one_is_meant(
         assert "no cluster" in err
 
 
-def test_a_workload_that_makes_no_pods_now_is_explained_too(run: Run, write: Write) -> None:
+def test_workload_that_creates_no_pods_now_is_explained(run: Run, write: Write) -> None:
     cases = [("Deployment", {"replicas": 0}, "0 replicas"), ("Job", {"suspend": True}, "suspended")]
     for kind, spec, said in cases:
         document = explain_document(run, "-f", write(node("n1")), "-f", write(workload(kind, **spec), name="m.json"))
@@ -107,8 +105,8 @@ def test_a_workload_that_makes_no_pods_now_is_explained_too(run: Run, write: Wri
         assert said in document["standsFor"]
 
 
-def test_a_daemon_set_is_as_its_first_pod_that_does_not_fit(run: Run, write: Write) -> None:
-    """Of three nodes one is too small, and one is not for it."""
+def test_daemon_set_is_explained_by_its_first_pod_that_does_not_fit(run: Run, write: Write) -> None:
+    """One of the three nodes is too small, and the DaemonSet does not select another one."""
     tainted = node("n3", taints=[{"key": "k", "effect": "NoSchedule"}])
     files = write(node("n1", "4"), node("n2", "2"), tainted), write(workload("DaemonSet", cpu="3"), name="m.json")
     document = explain_document(run, "-f", files[0], "-f", files[1])
@@ -117,21 +115,24 @@ def test_a_daemon_set_is_as_its_first_pod_that_does_not_fit(run: Run, write: Wri
     assert "of which 1 would be scheduled" in document["standsFor"]
 
 
-def test_a_daemon_set_for_no_node_makes_no_pod(run: Run, write: Write) -> None:
+def test_daemon_set_that_selects_no_node_creates_no_pod(run: Run, write: Write) -> None:
     tainted = node("n1", taints=[{"key": "k", "effect": "NoSchedule"}])
     code, _, err = run("explain", "-f", write(tainted), "-f", write(workload("DaemonSet"), name="m.json"))
     assert code == 2
     assert "DaemonSet default/web creates no pod here" in err
 
 
-def test_the_pods_that_a_daemon_set_has_make_way(run: Run, write: Write) -> None:
+def test_existing_pods_of_a_daemon_set_are_replaced(run: Run, write: Write) -> None:
     cluster = write(node("n1", "4"), owned("web-x", "DaemonSet", "web", "3", nodeName="n1"))
     manifest = write(workload("DaemonSet", cpu="3"), name="m.json")
     assert explain_document(run, "-f", cluster, "-f", manifest)["verdict"] == "Schedulable"
 
 
-def test_a_stateful_set_is_as_its_first_pod_without_a_node(run: Run, write: Write) -> None:
-    """Else as its last one, which an update takes away first: 2 of 4 cpu are free, 3 when that is gone."""
+def test_stateful_set_is_explained_by_its_first_pod_without_a_node(run: Run, write: Write) -> None:
+    """If all pods have nodes, it is explained by the last one, which an update deletes first.
+
+    2 of 4 CPUs are free, and 3 without that pod.
+    """
     there = [owned(f"web-{i}", "StatefulSet", "web", "1", nodeName="n1") for i in range(2)]
     manifest = write(workload("StatefulSet", cpu="3", replicas=2), name="m.json")
     document = explain_document(run, "-f", write(node("n1", "4"), *there), "-f", manifest)
@@ -140,8 +141,8 @@ def test_a_stateful_set_is_as_its_first_pod_without_a_node(run: Run, write: Writ
     assert (document["pod"], document["verdict"]) == ("default/web-0", "Schedulable")
 
 
-def test_an_unchanged_deployment_gets_one_more_of_its_pods(run: Run, write: Write) -> None:
-    """With the hash of its template, which tells it from an earlier one in spread constraints."""
+def test_unchanged_deployment_is_explained_by_an_additional_pod(run: Run, write: Write) -> None:
+    """The pod has the hash of the template, by which spread constraints distinguish it from earlier revisions."""
     spread = {
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",
@@ -160,7 +161,7 @@ def test_an_unchanged_deployment_gets_one_more_of_its_pods(run: Run, write: Writ
 @pytest.mark.parametrize(
     "words", [["deploy/web"], ["deployment", "web"], ["Deployments.apps/web"], ["deploy/web", "-A"]]
 )
-def test_the_pending_pods_of_a_workload_are_explained(run: Run, write: Write, words: list[str]) -> None:
+def test_pending_pods_of_a_workload_are_explained(run: Run, write: Write, words: list[str]) -> None:
     labels = {"app": "web", "pod-template-hash": "5f"}
     pods = [owned(f"web-5f-{i}", "ReplicaSet", "web-5f", "9", labels) for i in range(3)]
     cluster = write(node("n1", "4"), *pods, pod("other", "9"), owned("webs-5f-a", "ReplicaSet", "webs-5f", "9"))
@@ -180,10 +181,10 @@ def test_the_pending_pods_of_a_workload_are_explained(run: Run, write: Write, wo
         ("sts/web", "StatefulSet", "web", "default/web-2"),
     ],
 )
-def test_a_workload_of_which_nothing_is_pending_gets_one_more(
+def test_workload_without_pending_pods_gets_an_additional_pod(
     run: Run, write: Write, word: str, *, kind: str, owner: str, made: str
 ) -> None:
-    """Each of its two pods takes 2 of 4 cpu, on a node of its own, and a third does not fit."""
+    """Each of its two pods uses 2 of 4 CPUs on its own node, so that a third pod does not fit."""
     labels = {"app": "web", "pod-template-hash": "5f"}
     pods = [owned(f"web-{i}", kind, owner, "2", labels, nodeName=f"n{i}") for i in range(2)]
     rest = [pod(f"rest-{i}", "1", nodeName=f"n{i}") for i in range(2)]
@@ -193,10 +194,10 @@ def test_a_workload_of_which_nothing_is_pending_gets_one_more(
     assert document["standsFor"].startswith("one more pod of")
 
 
-def test_all_that_is_asked_of_a_cluster_is_asked_of_one_snapshot(
+def test_several_objects_are_explained_from_one_snapshot(
     run: Run, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of two workloads one has pods that wait, the other one more is made of; a bare pod is named too."""
+    """One workload has pending pods, the other one gets an additional pod, and a bare pod is named as well."""
     made: list[int] = []
     build = Scheduler.view.func  # type: ignore[attr-defined]
 
@@ -213,8 +214,8 @@ def test_all_that_is_asked_of_a_cluster_is_asked_of_one_snapshot(
     assert made == [1]
 
 
-def test_the_next_pod_of_a_stateful_set_gets_a_claim_of_its_own(run: Run, write: Write) -> None:
-    """The claim of the other pod is bound to a volume of its node; the new one waits for its first consumer."""
+def test_next_pod_of_a_stateful_set_gets_its_own_claim(run: Run, write: Write) -> None:
+    """The other pod's claim is bound to a volume of its node. The new claim waits for its first consumer."""
     claim = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -236,14 +237,14 @@ def test_the_next_pod_of_a_stateful_set_gets_a_claim_of_its_own(run: Run, write:
     assert document["volumes"]["n2"]["provisions"] == ["default/data-web-1"]
 
 
-def test_a_deployment_without_pods_is_as_its_replica_set(run: Run, write: Write) -> None:
+def test_deployment_without_pods_is_explained_by_its_replica_set(run: Run, write: Write) -> None:
     rs = workload("ReplicaSet", "web-5f", cpu="9", uid="u", replicas=0)
     rs["metadata"]["ownerReferences"] = [{"kind": "Deployment", "name": "web", "controller": True}]
     document = explain_document(run, "deploy/web", "-f", write(node("n1"), rs))
     assert (document["pod"], document["verdict"]) == ("default/web-5f-0", "Unschedulable")
 
 
-def test_a_daemon_set_of_which_nothing_is_pending_is_bound(run: Run, write: Write) -> None:
+def test_daemon_set_without_pending_pods_is_bound(run: Run, write: Write) -> None:
     document = explain_document(
         run, "ds/web", "-f", write(node("n1"), owned("web-x", "DaemonSet", "web", nodeName="n1"))
     )
@@ -251,7 +252,7 @@ def test_a_daemon_set_of_which_nothing_is_pending_is_bound(run: Run, write: Writ
     assert document["standsFor"] == "the only pod of DaemonSet default/web, which is not pending"
 
 
-def test_a_workload_as_kubectl_prints_it_is_the_one_of_the_cluster(run: Run, write: Write) -> None:
+def test_workload_printed_by_kubectl_is_the_one_in_the_cluster(run: Run, write: Write) -> None:
     labels = {"app": "web", "pod-template-hash": "5f"}
     waiting = owned("web-5f-a", "ReplicaSet", "web-5f", "9", labels)
     printed = write(workload("Deployment", cpu="9", uid="u"), name="m.json")
@@ -263,7 +264,7 @@ def test_a_workload_as_kubectl_prints_it_is_the_one_of_the_cluster(run: Run, wri
     assert explain_document(run, "-f", write(node("n1")), "-f", printed)["pod"] == "default/web-new-0"
 
 
-def test_absent_workloads_suggest_others(run: Run, write: Write) -> None:
+def test_error_about_a_missing_workload_suggests_others(run: Run, write: Write) -> None:
     labels = {"app": "web", "pod-template-hash": "5f"}
     cluster = write(node("n1"), owned("web-5f-a", "ReplicaSet", "web-5f", labels=labels))
     for words in (["deploy/wbe"], ["deploy/web", "-n", "shop"]):
@@ -273,7 +274,7 @@ def test_absent_workloads_suggest_others(run: Run, write: Write) -> None:
     assert "use drain to see where" in run("explain", "node/n1", "-f", cluster).err
 
 
-def test_absent_names_suggest_workloads_of_other_kinds(run: Run, write: Write) -> None:
+def test_error_about_a_missing_name_suggests_other_kinds(run: Run, write: Write) -> None:
     group = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "spec": {"minMember": 1}}
     group["metadata"] = {"name": "small", "namespace": "ml"}
     cluster = write(node("n1"), owned("train-a", "Job", "train"), group)
@@ -281,7 +282,7 @@ def test_absent_names_suggest_workloads_of_other_kinds(run: Run, write: Write) -
     assert "did you mean podgroup/small -n ml?" in run("explain", "ml/small", "-f", cluster).err
 
 
-def test_a_workload_of_the_files_is_suggested_with_its_namespace(run: Run, write: Write, tmp_path: Path) -> None:
+def test_workload_in_the_files_is_suggested_with_its_namespace(run: Run, write: Write, tmp_path: Path) -> None:
     manifest = tmp_path / "web.yaml"
     deployment = workload("Deployment")
     deployment["metadata"]["namespace"] = "d"
@@ -305,7 +306,7 @@ def test_several_pods_at_once(run: Run, write: Write) -> None:
     assert run("explain", "pod", "b", "-f", cluster).code == 0
 
 
-def test_what_helm_prints_is_explained_and_the_rest_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_helm_output_is_explained_and_other_objects_are_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path(CHART).read_bytes())))
     code, out, err = run("explain", "-f", "-", "--demo", "-o", "json")
     assert code == 0
@@ -324,7 +325,7 @@ def test_hooks_that_are_not_installed_are_named(run: Run, write: Write) -> None:
     assert "Pod probe" in err
 
 
-def test_nothing_is_pending_is_no_answer_to_a_file_with_a_workload(run: Run, write: Write) -> None:
+def test_file_with_a_workload_is_not_answered_by_nothing_is_pending(run: Run, write: Write) -> None:
     world = write(node("n1"), workload("Deployment", cpu="9"), pod("running", nodeName="n1"))
     code, out, _ = run("explain", "-f", world)
     assert code == 1
@@ -335,14 +336,14 @@ def test_nothing_is_pending_is_no_answer_to_a_file_with_a_workload(run: Run, wri
     assert "Deployment default/web" in err
 
 
-def test_a_file_without_anything_to_explain_is_an_error(run: Run, write: Write) -> None:
+def test_file_without_pods_or_workloads_is_an_error(run: Run, write: Write) -> None:
     settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
     code, _, err = run("explain", "-f", write(settings), "--demo")
     assert code == 2
     assert "no pod and nothing that creates pods, only ConfigMap" in err
 
 
-def test_a_bound_pod_of_a_file_is_bound(run: Run, write: Write) -> None:
+def test_bound_pod_of_a_file_is_reported_as_bound(run: Run, write: Write) -> None:
     assert (
         explain_document(run, "-f", write(pod("web", uid="u", nodeName="general-a1")), "--demo")["verdict"] == "Bound"
     )
@@ -355,7 +356,7 @@ def test_suggestions_prefer_pending_pods(run: Run, write: Write) -> None:
 
 
 @pytest.mark.parametrize("fault", [{"spec": 5}, {"metadata": {"name": ["x"], "uid": "u"}}, {"metadata": {"uid": "u"}}])
-def test_workloads_of_a_dump_are_looked_at_when_they_are_asked_about(run: Run, write: Write, fault: Json) -> None:
+def test_workload_of_a_dump_is_explained_on_request(run: Run, write: Write, fault: Json) -> None:
     stored = workload("Deployment", uid="u") | fault
     cluster = write(node("n1"), pod("stuck", "9"), stored)
     assert run("explain", "stuck", "-f", cluster).code == 1

@@ -58,7 +58,7 @@ def explain(found: kschedctl.Cluster, script: Json | None = None) -> Json:
     ],
     ids=["filter", "score", "preempt", "it fits nowhere", "bind", "not interested"],
 )
-def test_what_extenders_that_were_not_asked_might_change(
+def test_uncalled_extenders_make_the_answer_uncertain(
     cpu: str, settings: Json, unknown: list[UnknownKind], undecided: bool
 ) -> None:
     found = kschedctl.explain(cluster(pod(cpu=cpu), **settings), "shop/web")
@@ -68,7 +68,7 @@ def test_what_extenders_that_were_not_asked_might_change(
     assert found.calls == ()
 
 
-def test_victims_may_be_others_where_an_extender_chooses_them() -> None:
+def test_victims_are_uncertain_if_an_extender_chooses_them() -> None:
     small = pod("small", "3", priority=1, nodeName="n1")
     others = [pod(f"large-{node}", "4", priority=9, nodeName=node) for node in ("n2", "n3")]
     asked = cluster(small, *others, pod(cpu="2", priority=5), **PREEMPT)
@@ -80,7 +80,7 @@ def test_victims_may_be_others_where_an_extender_chooses_them() -> None:
     assert removed["message"].endswith("preemption: no candidate node for preemption")
 
 
-def test_what_extenders_refuse_is_the_cause() -> None:
+def test_rejections_by_extenders_are_the_cause() -> None:
     refuse = {"n1": "GPU memory is full", "n2": "GPU memory is full", "n3": ""}
     found = explain(cluster(pod(), **FILTER), {"filter": {"refuse": refuse}})
     assert found["verdict"] == "Unschedulable"
@@ -93,7 +93,7 @@ def test_what_extenders_refuse_is_the_cause() -> None:
     assert found["unschedulablePlugins"] == ["Extender"]
 
 
-def test_nodes_that_are_dropped_are_told_though_kube_scheduler_says_nothing() -> None:
+def test_silently_dropped_nodes_are_reported() -> None:
     found = explain(cluster(pod(), **FILTER), {"filter": {"drop": ["n1", "n2", "n3"]}})
     preemption = "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
     assert found["message"] == f"0/3 nodes are available: no new claims to deallocate, {preemption}"
@@ -101,8 +101,8 @@ def test_nodes_that_are_dropped_are_told_though_kube_scheduler_says_nothing() ->
     assert found["diagnosis"] == {}
 
 
-def test_whole_nodes_are_believed_and_scored_as_they_came() -> None:
-    """They have no pods: the busy node is as good as the empty ones, and so is one that nobody has heard of."""
+def test_nodes_returned_by_an_extender_are_scored_as_returned() -> None:
+    """Returned nodes have no pods, so the busy node scores as high as the empty ones, and so does an unknown node."""
     busy = pod("busy", "2", nodeName="n1")
     whole = {"filter": {"ghost": ["ghost"]}}
     by_name = explain(cluster(busy, pod(), **FILTER, nodeCacheCapable=True), {"filter": {}})
@@ -113,7 +113,7 @@ def test_whole_nodes_are_believed_and_scored_as_they_came() -> None:
     assert "ghost" in believed["total"]
 
 
-def test_before_1_33_scores_are_those_of_the_schedulers_own_nodes() -> None:
+def test_before_1_33_the_schedulers_own_nodes_are_scored() -> None:
     busy = pod("busy", "2", nodeName="n1")
     old = cluster(busy, pod(), **FILTER)
     documents = [*NODES, busy, pod()]
@@ -124,7 +124,7 @@ def test_before_1_33_scores_are_those_of_the_schedulers_own_nodes() -> None:
     assert 'nodeinfo not found for node name "ghost"' in made_up["message"]
 
 
-def test_remedies_hold_unless_extenders_refuse() -> None:
+def test_remedies_are_uncertain_if_extenders_are_not_called() -> None:
     large = cluster(pod(cpu="9"), **FILTER)
     (unasked,) = kschedctl.remedies(large, "shop/web").unknown
     assert (unasked.kind, unasked.affects) == ("Extender", "remedies")
@@ -133,13 +133,13 @@ def test_remedies_hold_unless_extenders_refuse() -> None:
     assert report.unknown == ()
 
 
-def test_who_would_bind() -> None:
+def test_binder_is_named() -> None:
     assert explain(cluster(pod(), bindVerb="bind"), {})["binder"] == URL
     other = cluster(pod(), bindVerb="bind", managedResources=[{"name": "x.example/gpu"}])
     assert explain(other, {})["binder"] == ""
 
 
-def test_secrets_of_the_address_are_in_no_answer() -> None:
+def test_answers_have_no_secrets_of_the_address() -> None:
     configuration = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -166,8 +166,8 @@ def simulate_with_extenders(
     return report.to_dict(), extenders
 
 
-def test_each_pod_that_is_placed_is_asked_about() -> None:
-    """n1 is refused, n3 preferred by far: there the pods go, four of them, and the fifth to the one that is left."""
+def test_extender_is_called_for_each_placed_pod() -> None:
+    """The extender rejects n1 and prefers n3 by far, so n3 gets four pods, and the fifth gets the remaining node."""
     script = {"filter": {"refuse": {"n1": "no"}}, "prioritize": {"scores": {"n3": 100}}}
     report, extenders = simulate_with_extenders(cluster(**FILTER, **SCORE, nodeCacheCapable=True), script, 5)
     assert sorted(report["placements"].values()) == ["n2", "n3", "n3", "n3", "n3"]
@@ -177,7 +177,7 @@ def test_each_pod_that_is_placed_is_asked_about() -> None:
     assert not report["undecided"]
 
 
-def test_a_pod_that_extenders_refuse_waits_with_their_words() -> None:
+def test_pod_rejected_by_an_extender_has_its_message() -> None:
     script = {"filter": {"refuse": dict.fromkeys(("n1", "n2", "n3"), "no licence")}}
     report, _ = simulate_with_extenders(cluster(**FILTER), script, 2)
     assert (report["placed"], report["unplaced"]) == (0, 2)
@@ -186,19 +186,19 @@ def test_a_pod_that_extenders_refuse_waits_with_their_words() -> None:
     }
 
 
-def test_a_failure_is_the_outcome_of_the_pod() -> None:
+def test_failure_of_an_extender_is_the_outcome_of_the_pod() -> None:
     report, _ = simulate_with_extenders(cluster(**FILTER), {"filter": {"error": "no licence server"}}, 1)
     assert [(group["verdict"], group["message"]) for group in report["pending"]] == [("Error", "no licence server")]
 
 
-def test_a_node_that_an_extender_made_up_is_no_place() -> None:
+def test_pods_are_not_placed_on_nodes_that_an_extender_invents() -> None:
     script = {"filter": {"drop": ["n1", "n2", "n3"], "ghost": ["ghost"]}}
     report, _ = simulate_with_extenders(cluster(**FILTER), script, 1)
     assert [group["verdict"] for group in report["pending"]] == ["Error"]
     assert "does not exist: an extender returned it" in report["pending"][0]["message"]
 
 
-def test_extenders_decide_whom_preemption_evicts() -> None:
+def test_extenders_decide_which_pods_preemption_evicts() -> None:
     running = [pod(f"small-{node}", "4", priority=1, nodeName=node) for node in ("n1", "n2", "n3")]
     found = cluster(*running, {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10}, **PREEMPT)
     important = deployment(1)
@@ -209,7 +209,7 @@ def test_extenders_decide_whom_preemption_evicts() -> None:
     assert [each["pod"] for each in report["evicted"]] == ["shop/small-n3"]
 
 
-def test_simulations_lean_on_extenders_that_were_not_asked() -> None:
+def test_simulations_are_uncertain_if_extenders_are_not_called() -> None:
     report = simulate(cluster(**FILTER), [deployment(1)])
     assert report.undecided
     assert [(each.kind, each.why) for each in report.unknown] == [("Extender", UNASKED)]

@@ -26,8 +26,8 @@ def data(document: Json, plugin: str, name: str = "n1") -> Json:
     return refusal["factData"]
 
 
-def test_resources_are_in_base_units_wherever_a_fact_is_told() -> None:
-    """n1 has 4 cores, 3 of them taken; the larger n2 offers 6 and has 5 taken; the pod asks for 2."""
+def test_resources_are_in_base_units_in_all_documents() -> None:
+    """n1 has 4 cores, of which 3 are used. The larger n2 has 6 cores, of which 5 are used. The pod requests 2."""
     others = [pod("a", "n1", "3"), pod("b", "n2", "5")]
     document = explain_pod(node("n1"), node("n2", cpu="6"), *others, pod("p", cpu="2"))
     common = {"type": "Insufficient", "resource": "cpu", "requested": 2000, "free": 1000, "largest": 6000}
@@ -48,15 +48,15 @@ def test_memory_is_in_bytes() -> None:
     assert (found["requested"], found["offered"]) == (16 * 2**30, 8 * 2**30)
 
 
-def test_room_that_a_nominated_pod_will_take_is_not_free() -> None:
-    """Of the 4 cores of n1 the nominated pod has 3 coming."""
+def test_room_of_a_nominated_pod_is_not_free() -> None:
+    """3 of the 4 cores of n1 are reserved for the nominated pod."""
     nominated = pod("first", cpu="3")
     nominated["status"] = {"nominatedNodeName": "n1"}
     found = data(explain_pod(node("n1"), nominated, pod("p", cpu="2")), "NodeResourcesFit")
     assert (found["free"], found["nominated"]) == (1000, True)
 
 
-def test_each_sort_of_fact_describes_itself() -> None:
+def test_each_kind_of_fact_describes_itself() -> None:
     facts = get_args(AnyFact)
     assert {each for each in Fact.__subclasses__() if each.__module__.startswith("kschedctl.")} == set(facts)
     assert [fact for fact in facts if fact.describe is Fact.describe] == []
@@ -97,7 +97,7 @@ def required(kind: str, *terms: Json) -> Json:
 
 
 def test_skew() -> None:
-    """Zone a has two pods, b none and no room: a third in a would be a skew of 3."""
+    """Zone a has two pods. Zone b has none and is full. A third pod in zone a would lead to a skew of 3."""
     constraint = {**WEB, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
     there = [pod("x", "n1", "1"), pod("y", "n1", "1")]
     small = node("n2", "b", cpu="100m")
@@ -116,7 +116,10 @@ def test_skew() -> None:
 
 
 def test_fewer_domains_than_min_domains() -> None:
-    """Two zones of three: the minimum counts as 0 though each zone has a pod, so a second one would be a skew of 2."""
+    """Two of the three required zones exist.
+
+    The minimum therefore counts as 0, although each zone has a pod, and a second pod would lead to a skew of 2.
+    """
     constraint = {**WEB, "maxSkew": 1, "minDomains": 3, "whenUnsatisfiable": "DoNotSchedule"}
     there = [pod("x", "n1", "1"), pod("y", "n2", "1")]
     document = explain_pod(node("n1"), node("n2", "b"), *there, pod("p", topologySpreadConstraints=[constraint]))
@@ -125,8 +128,8 @@ def test_fewer_domains_than_min_domains() -> None:
     assert "emptiest" not in fact
 
 
-def test_a_tainted_zone_counts_as_empty_and_the_fact_says_why() -> None:
-    """Zones b and c have no pod, and c is tainted; b is full, so only the loss of both would lower the skew."""
+def test_tainted_zone_counts_as_empty() -> None:
+    """Zones b and c have no pod. c is tainted and b is full, so the skew would fall only without both."""
     constraint = {**WEB, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
     tainted = node("n3", "c", taints=[{"key": "sick", "effect": "NoExecute"}])
     objects = [node("n1"), pod("x", "n1", "1"), pod("p", topologySpreadConstraints=[constraint])]
@@ -137,8 +140,8 @@ def test_a_tainted_zone_counts_as_empty_and_the_fact_says_why() -> None:
     assert emptiest == {"domain": "b", "equallyEmpty": 1}
 
 
-def test_the_anti_affinity_of_an_existing_pod() -> None:
-    """Pod x wants no pod with app=web in its zone; the incoming pod has that label and no term of its own."""
+def test_anti_affinity_of_an_existing_pod() -> None:
+    """Pod x keeps pods with app=web out of its zone. The incoming pod has this label and no term of its own."""
     document = explain_pod(node("n1"), pod("x", "n1", **required("podAntiAffinity", WEB)), pod("p"))
     assert data(document, "InterPodAffinity") == {
         "type": "PodInTheWay",
@@ -168,12 +171,12 @@ def test_the_anti_affinity_of_an_existing_pod() -> None:
     ids=["in the way", "to join", "no label"],
 )
 def test_facts_about_other_pods(spec: Json, fact: Json) -> None:
-    """Two pods web run on n1, in zone a."""
+    """Two pods with app=web run on n1, in zone a."""
     document = explain_pod(node("n1"), pod("x", "n1"), pod("y", "n1"), pod("p", **spec))
     assert data(document, "InterPodAffinity") == fact
 
 
-def test_node_affinity_tells_what_each_term_wants_and_the_node_has() -> None:
+def test_node_affinity_fact_has_requirements_and_labels() -> None:
     zone = {"key": ZONED, "operator": "In", "values": ["b", "c"]}
     named = {"key": "metadata.name", "operator": "In", "values": ["n9"]}
     terms = {"nodeSelectorTerms": [{"matchExpressions": [zone]}, {"matchFields": [named]}]}
@@ -200,7 +203,7 @@ def storage_class(**more: Json | str) -> Json:
     return {"kind": "StorageClass", "metadata": {"name": "fast"}, "volumeBindingMode": "WaitForFirstConsumer", **more}
 
 
-def test_a_claim_without_a_volume() -> None:
+def test_claim_without_a_volume() -> None:
     none = storage_class(provisioner="kubernetes.io/no-provisioner")
     assert data(explain_pod(node("n1"), none, *claiming(storage_class="fast")), "VolumeBinding") == {
         "type": "NoVolume",
@@ -212,7 +215,7 @@ def test_a_claim_without_a_volume() -> None:
     }
 
 
-def test_a_claim_that_is_provisioned_elsewhere_only() -> None:
+def test_claim_that_is_provisioned_only_on_other_nodes() -> None:
     allowed = [{"matchLabelExpressions": [{"key": ZONED, "values": ["b"]}]}]
     made = storage_class(provisioner="csi", allowedTopologies=allowed)
     found = data(explain_pod(node("n1"), made, *claiming(storage_class="fast")), "VolumeBinding")
@@ -220,7 +223,7 @@ def test_a_claim_that_is_provisioned_elsewhere_only() -> None:
     assert found["topologies"] == [[{"key": ZONED, "operator": "In", "values": ["b"], "found": "a"}]]
 
 
-def test_a_volume_out_of_reach() -> None:
+def test_volume_that_the_node_cannot_reach() -> None:
     wanted = {"key": ZONED, "operator": "In", "values": ["b"]}
     reach = {"required": {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}}
     volume = {"kind": "PersistentVolume", "metadata": {"name": "pv"}, "spec": {"nodeAffinity": reach}}
@@ -232,13 +235,13 @@ def test_a_volume_out_of_reach() -> None:
     }
 
 
-def test_a_claim_that_has_to_be_bound_first_is_the_cause() -> None:
+def test_claim_that_must_be_bound_first_is_the_cause() -> None:
     (cause,) = explain_pod(node("n1"), *claiming(storage_class="gone"))["causes"]
     assert cause["factData"] == {"type": "ClaimsUnbound", "claims": [{"claim": "d/data", "storageClass": "gone"}]}
 
 
 def test_devices() -> None:
-    """Of the two devices of n1 one is allocated, and two are wanted."""
+    """The pod requests two devices. n1 has two, one of which is allocated."""
     request = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2}}
     result = {"driver": "gpus", "pool": "n1", "device": "a", "request": "r"}
     slice_ = {"driver": "gpus", "nodeName": "n1", "devices": [{"name": "a"}, {"name": "b"}]}
@@ -260,7 +263,7 @@ def claim(name: str, spec: Json, status: Json) -> Json:
 
 
 class Quiet:
-    """A plugin of another package, which knows words alone."""
+    """A plugin of another package that gives reasons without facts."""
 
     name = "Quiet"
 
@@ -271,7 +274,7 @@ class Quiet:
         yield Rejection(~view.nodes.unschedulable, Code.UNSCHEDULABLE, "node(s) are loud", lambda row: "80 dB")
 
 
-def test_words_of_another_package_are_a_fact(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reason_of_another_package_is_a_fact(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kschedctl.scheduler.registry.third_party.find_entry_points", lambda paths: (_Point(),))
     profile = {"plugins": {"multiPoint": {"enabled": [{"name": "Quiet"}]}}}
     meta = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

@@ -21,10 +21,10 @@ def versioned(document: Json) -> Json:
     ("cpus", "fate"), [("4", "which gets another node"), ("2", "which gets no other node")], ids=["room", "no room"]
 )
 @pytest.mark.parametrize("kind", ["Pod", "Deployment", "DaemonSet", "waiting"])
-def test_a_single_pod_that_preempts_says_what_becomes_of_its_victim(
+def test_explanation_says_if_the_victim_gets_another_node(
     run: Run, write: Write, kind: str, cpus: str, fate: str
 ) -> None:
-    """Only n1 matches the pod's selector. Its victim, of 3 CPUs, fits on n2 if that has 4."""
+    """The preemptor selects n1. Its victim, of 3 CPUs, fits on n2 only if n2 has 4 CPUs."""
     objects = [node("n1"), node("n2", cpu=cpus), replica("victim", "n1", "3")]
     new = pod("new", cpu="3", schedulerName="default-scheduler", **ON_N1)
     if kind == "waiting":
@@ -44,8 +44,8 @@ def test_a_single_pod_that_preempts_says_what_becomes_of_its_victim(
     assert f"evicts d/victim, {fate}" in run(*question, "--brief").out
 
 
-def test_a_pod_that_is_evicted_in_turn_is_named(run: Run, write: Write) -> None:
-    """The victim goes to n2, and evicts a pod of lower priority there, which gets no node."""
+def test_victims_of_victims_are_named(run: Run, write: Write) -> None:
+    """The victim moves to n2 and preempts a pod of lower priority there, which gets no node."""
     lowest = replica("lowest", "n2", "3", priority=-5)
     objects = [node("n1"), node("n2"), replica("victim", "n1", "3"), lowest]
     waiting = pod("new", cpu="3", schedulerName="default-scheduler", **ON_N1)

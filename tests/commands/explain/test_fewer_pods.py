@@ -71,7 +71,7 @@ FAILED = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", 
     ],
     ids=["paused", "none wanted", "suspended", "ended", "backing off", "side by side", "daemons", "job", "deployment"],
 )
-def test_why_it_makes_no_more(run: Run, write: Write, found: Json, reasons: list[str]) -> None:
+def test_reason_for_fewer_pods(run: Run, write: Write, found: Json, reasons: list[str]) -> None:
     cluster = write(node("n1"), node("n2"), found)
     kind = {"Deployment": "deploy", "DaemonSet": "ds", "Job": "job"}[found["kind"]]
     answer = get_report(run, "explain", f"{kind}/web", "-n", "shop", "-f", cluster)
@@ -90,7 +90,7 @@ def test_why_it_makes_no_more(run: Run, write: Write, found: Json, reasons: list
     ],
     ids=["not ready", "pending", "parallel", "ready"],
 )
-def test_ordinals_wait_for_the_one_before(
+def test_pods_of_a_stateful_set_wait_for_the_previous_ordinal(
     run: Run, write: Write, policy: str, second: dict[str, Any], reasons: list[str]
 ) -> None:
     wanted = workload("StatefulSet", replicas=4, podManagementPolicy=policy)
@@ -99,8 +99,8 @@ def test_ordinals_wait_for_the_one_before(
     assert answer.get("fewerPods", []) == reasons
 
 
-def test_a_quota_is_replayed_where_nothing_tells_of_it(run: Run, write: Write) -> None:
-    """No condition and no event: five pods are wanted, one is there, and the quota has room for two more."""
+def test_quota_is_replayed_without_conditions_and_events(run: Run, write: Write) -> None:
+    """Five pods are desired, one exists, and the quota allows two more."""
     wanted = workload("ReplicaSet", replicas=5)
     found = run(
         "explain", "rs/web", "-n", "shop", "-f", write(node("n1"), wanted, member("ReplicaSet", "a"), quota("3", "1"))
@@ -111,8 +111,8 @@ def test_a_quota_is_replayed_where_nothing_tells_of_it(run: Run, write: Write) -
     assert said in " ".join(found.out.split())
 
 
-def test_what_is_there_is_not_replayed(run: Run, write: Write) -> None:
-    """The quota is over its limit, and the workload has all that it wants."""
+def test_existing_pods_are_not_denied(run: Run, write: Write) -> None:
+    """The quota is exceeded, but the workload has all desired pods."""
     wanted = workload("ReplicaSet", replicas=1)
     cluster = write(node("n1"), wanted, member("ReplicaSet", "a"), quota("1", "1"))
     assert run("explain", "rs/web", "-n", "shop", "-f", cluster).code == 0
@@ -146,6 +146,6 @@ NO_METRICS = {"type": "ScalingActive", "status": "False", "reason": "FailedGetMe
     ],
     ids=["limited", "at the maximum", "no metrics", "below"],
 )
-def test_the_autoscaler_makes_no_more(run: Run, write: Write, found: Json, reasons: list[str]) -> None:
+def test_autoscaler_that_creates_no_more_pods(run: Run, write: Write, found: Json, reasons: list[str]) -> None:
     cluster = write(node("n1"), workload("Deployment", replicas=2), found)
     assert get_report(run, "explain", "deploy/web", "-n", "shop", "-f", cluster).get("fewerPods", []) == reasons

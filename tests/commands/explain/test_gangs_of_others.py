@@ -93,7 +93,7 @@ def verdicts(report: Json) -> dict[str, str]:
 # -- Volcano ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_gang_of_volcano_that_fits() -> None:
+def test_volcano_gang_that_fits() -> None:
     report = explain(*map(of_volcano, "abc"), group(VOLCANO, 3, queue="research"))
     found = report["podGroup"]
     assert (report["verdict"], found["verdict"], found["decidedBy"]) == ("NotResponsible", "Placed", "Volcano")
@@ -105,7 +105,7 @@ def test_a_gang_of_volcano_that_fits() -> None:
     assert report["notReplayed"][0].startswith("Volcano's own rules about gangs")
 
 
-def test_how_many_fit_of_one_that_does_not() -> None:
+def test_number_of_fitting_pods_of_a_gang() -> None:
     report = explain(*map(of_volcano, "abcd"), group(VOLCANO, 4))
     found = report["podGroup"]
     assert (found["verdict"], found["fitting"], found["missing"]) == ("Unschedulable", 3, 0)
@@ -115,8 +115,11 @@ def test_how_many_fit_of_one_that_does_not() -> None:
     assert sorted(verdicts(report).values()) == ["Placed"] * 3 + ["Unschedulable"]
 
 
-def test_who_is_missing_in_a_gang_of_volcano() -> None:
-    """Of six pods one leaves, one failed and one is gated; one succeeded, which counts as if it had a node."""
+def test_missing_pods_of_a_volcano_gang() -> None:
+    """Of six pods, one is terminating, one has failed and one is gated.
+
+    One has succeeded and counts as if it had a node.
+    """
     pods = [
         of_volcano("a"),
         of_volcano("b", nodeName="n1"),
@@ -133,8 +136,8 @@ def test_who_is_missing_in_a_gang_of_volcano() -> None:
     assert report["headline"] == "its gang train has 4 of the 6 pods that Volcano waits for"
 
 
-def test_each_task_has_to_have_its_pods() -> None:
-    """Three fit, the master among them or not: it is the last that is tried, and finds no room."""
+def test_each_task_needs_its_minimum_of_pods() -> None:
+    """Three pods fit. The master is tried last and finds no room."""
     workers = [of_volcano(name, "worker") for name in "abc"]
     tasks = {"master": 1, "worker": 2}
     report = explain(*workers, of_volcano("z", "master"), group(VOLCANO, 3, minTaskMember=tasks))
@@ -146,13 +149,13 @@ def test_each_task_has_to_have_its_pods() -> None:
     assert (ignored["verdict"], ignored["tasks"]) == ("Placed", [])  # they want more than minMember together
 
 
-def test_a_pod_of_volcano_that_kube_scheduler_places() -> None:
+def test_volcano_pod_with_the_default_scheduler() -> None:
     pods = [of_volcano(name, schedulerName="default-scheduler") for name in "abcd"]
     report = explain(*pods, group(VOLCANO, 4))
     assert (report["verdict"], report["podGroup"]["policy"], report["notReplayed"]) == ("Schedulable", "basic", [])
 
 
-def test_a_group_that_does_not_exist() -> None:
+def test_missing_volcano_group() -> None:
     report = explain(of_volcano("a"))
     assert report["headline"] == "Volcano decides about its gang train: its PodGroup does not exist"
     cluster = kschedctl.Cluster.from_objects([*NODES, of_volcano("a")], assume_complete=False)
@@ -161,12 +164,12 @@ def test_a_group_that_does_not_exist() -> None:
 
 
 @pytest.mark.parametrize("least", [0, -7])
-def test_a_group_that_needs_nobody(least: int) -> None:
+def test_volcano_group_without_a_positive_minimum(least: int) -> None:
     found = explain(of_volcano("a"), group(VOLCANO, least))["podGroup"]
     assert (found["verdict"], found["missing"]) == ("Placed", 0)
 
 
-def test_a_group_that_needs_more_than_there_can_be() -> None:
+def test_volcano_group_with_the_largest_minimum() -> None:
     found = explain(of_volcano("a"), group(VOLCANO, 2**31 - 1))["podGroup"]
     assert (found["verdict"], found["missing"]) == ("Incomplete", 2**31 - 2)
 
@@ -174,7 +177,7 @@ def test_a_group_that_needs_more_than_there_can_be() -> None:
 # -- Kueue ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_gang_that_kueue_holds_back() -> None:
+def test_kueue_gang_that_is_not_admitted() -> None:
     report = explain(*(of_kueue(name) for name in "abcd"))
     found = report["podGroup"]
     assert (report["verdict"], found["verdict"], found["decidedBy"]) == ("Gated", "Unschedulable", "Kueue")
@@ -188,7 +191,7 @@ def test_a_gang_that_kueue_holds_back() -> None:
     )
 
 
-def test_who_is_missing_in_a_gang_of_kueue() -> None:
+def test_missing_pods_of_a_kueue_gang() -> None:
     other_gate = of_kueue("c", schedulingGates=[*GATE, {"name": "wait"}])
     report = explain(of_kueue("a"), of_kueue("b", phase="Failed"), other_gate)
     assert report["headline"] == "its gang train has 2 of the 4 pods that Kueue waits for"
@@ -203,7 +206,7 @@ def test_kueue_does_not_wait_for_all_pods_of_a_fast_admission() -> None:
     assert (report["podGroup"]["missing"], report["podGroup"]["verdict"]) == (0, "Placed")
 
 
-def test_an_admitted_gang_is_placed_pod_by_pod() -> None:
+def test_admitted_kueue_gang_is_placed_pod_by_pod() -> None:
     topology = [{"name": "kueue.x-k8s.io/topology"}]
     admitted = [of_kueue(name, schedulingGates=[]) for name in "abc"]
     report = explain(*admitted, of_kueue("d", schedulingGates=topology))
@@ -221,7 +224,7 @@ def test_an_admitted_gang_is_placed_pod_by_pod() -> None:
         (["-1", "2"], 'have "-1" in'),
     ],
 )
-def test_what_kueue_makes_nothing_of(counts: list[str], said: str) -> None:
+def test_invalid_total_count_annotations_of_kueue(counts: list[str], said: str) -> None:
     report = explain(*(of_kueue(name, count) for name, count in zip("ab", counts, strict=True)))
     problem = f"its pods {said} annotation kueue.x-k8s.io/pod-group-total-count"
     assert (report["podGroup"]["problem"], report["podGroup"]["minCount"]) == (problem, 0)
@@ -231,7 +234,7 @@ def test_what_kueue_makes_nothing_of(counts: list[str], said: str) -> None:
 # -- scheduler-plugins ------------------------------------------------------------------------------------------------
 
 
-def test_a_gang_of_coscheduling_that_does_not_fit() -> None:
+def test_coscheduling_gang_that_does_not_fit() -> None:
     report = explain(*map(of_coscheduling, "abcd"), group(COSCHEDULING, 4), config=CONFIG)
     assert (report["verdict"], report["feasible"], report["notReplayed"]) == ("Unschedulable", ["n1", "n2"], [])
     assert report["headline"] == "its gang train needs nodes for 4 pods at once, but only 3 fit"
@@ -239,19 +242,19 @@ def test_a_gang_of_coscheduling_that_does_not_fit() -> None:
     assert (report["podGroup"]["policy"], report["podGroup"]["fitting"]) == ("gang", 3)
 
 
-def test_a_gang_of_coscheduling_that_fits() -> None:
+def test_coscheduling_gang_that_fits() -> None:
     report = explain(*map(of_coscheduling, "abc"), group(COSCHEDULING, 3), config=CONFIG)
     assert (report["verdict"], report["message"], report["permit"]) == ("Schedulable", None, {})
     assert report["podGroup"]["verdict"] == "Placed"
 
 
-def test_a_gang_of_coscheduling_that_is_not_complete() -> None:
+def test_incomplete_coscheduling_gang() -> None:
     report = explain(*map(of_coscheduling, "ab"), group(COSCHEDULING, 4), config=CONFIG)
     assert report["headline"] == "its gang train has 2 of the 4 pods that it needs; until they exist, no pod is tried"
     assert "cannot find enough sibling pods, current pods number: 2, minMember of group: 4" in report["message"]
 
 
-def test_pods_that_leave_are_siblings_but_not_tried() -> None:
+def test_terminating_members_count_but_are_not_tried() -> None:
     pods = [of_coscheduling("a"), leaving(of_coscheduling("b")), of_coscheduling("c", schedulerName="other")]
     report = explain(*pods, group(COSCHEDULING, 3), config=CONFIG)
     assert verdicts(report) == {"a": "Placed", "b": "Terminating", "c": "NotTried"}
@@ -265,7 +268,7 @@ def test_without_the_plugin_pods_are_placed_one_by_one() -> None:
     assert (report["verdict"], report["podGroup"]["policy"]) == ("Schedulable", "basic")
 
 
-def test_a_pod_of_a_group_that_does_not_exist() -> None:
+def test_pod_of_a_missing_coscheduling_group() -> None:
     report = explain(of_coscheduling("a"), config=CONFIG)
     assert (report["verdict"], report["message"]) == (
         "Unschedulable",
@@ -274,7 +277,7 @@ def test_a_pod_of_a_group_that_does_not_exist() -> None:
     assert report["podGroup"]["problem"] == "its PodGroup does not exist"
 
 
-def test_a_group_that_was_not_read_leaves_the_answer_open() -> None:
+def test_unread_group_makes_the_answer_uncertain() -> None:
     objects = [*NODES, of_coscheduling("a")]
     cluster = kschedctl.Cluster.from_objects(objects, config=CONFIG, other_builds=True, assume_complete=False)
     report = kschedctl.explain(cluster, "ml/a")
@@ -282,11 +285,11 @@ def test_a_group_that_was_not_read_leaves_the_answer_open() -> None:
     assert "CoschedulingPodGroup" in {each.kind for each in report.unknown}
 
 
-def test_a_group_that_no_pod_names_changes_nothing() -> None:
+def test_group_without_pods_changes_nothing() -> None:
     assert explain(pod("a"), group(VOLCANO, 3), group(COSCHEDULING, 3), config=CONFIG)["podGroup"] is None
 
 
-def test_a_manifest_counts_as_one_of_them() -> None:
+def test_manifest_counts_as_a_member() -> None:
     objects = [*NODES, *map(of_coscheduling, "bc"), group(COSCHEDULING, 3)]
     cluster = kschedctl.Cluster.from_objects(objects, config=CONFIG, other_builds=True)
     asked = kschedctl.explain(cluster, of_coscheduling("a")).to_dict()
@@ -297,7 +300,7 @@ def test_a_manifest_counts_as_one_of_them() -> None:
 
 
 def test_two_half_placed_gangs_of_different_projects() -> None:
-    """n1 has room for two pods, n2 for one: each gang holds a node on n1, and both want a second one there or on n2."""
+    """n1 has room for two pods, and n2 for one. Each gang has one pod on n1 and needs a second node."""
     ours = [of_coscheduling("a"), of_coscheduling("b", nodeName="n1"), group(COSCHEDULING, 2)]
     theirs = [of_volcano("v"), of_volcano("w", nodeName="n1"), group(VOLCANO, 2)]
     taken = pod("taken", nodeName="n2")
@@ -311,7 +314,7 @@ def test_two_half_placed_gangs_of_different_projects() -> None:
     assert (free["verdict"], free["podGroup"]["deadlockedWith"]) == ("Schedulable", [])
 
 
-def test_a_gang_whose_other_pods_are_done_is_no_deadlock() -> None:
+def test_gang_whose_other_pods_have_ended_is_no_deadlock() -> None:
     ours = [of_coscheduling("a"), of_coscheduling("b", nodeName="n1"), group(COSCHEDULING, 2)]
     done = [of_volcano("v", phase="Succeeded"), of_volcano("w", nodeName="n1"), group(VOLCANO, 2)]
     report = explain(*ours, *done, pod("taken", nodeName="n2"), config=CONFIG)
@@ -319,8 +322,8 @@ def test_a_gang_whose_other_pods_are_done_is_no_deadlock() -> None:
     assert report["headline"] == "its gang train needs nodes for 2 pods at once, but only 1 fits"
 
 
-def test_gangs_that_kueue_admitted_may_block_each_other() -> None:
-    """Their pods are placed one by one, so that each got half of what there is."""
+def test_admitted_kueue_gangs_may_block_each_other() -> None:
+    """Their pods are placed one by one, so that each gang got half of the room."""
     gangs = []
     for name in ("one", "two"):
         for number, on in enumerate(("n1", "")):
@@ -341,8 +344,9 @@ def unnamed(document: Json) -> Json:
 
 
 @pytest.mark.parametrize("own", [True, False])
-def test_a_gang_that_does_not_fit_ends_a_simulation(own: bool) -> None:
-    """Of Kubernetes' own groups, and of Coscheduling's: what is tried and taken back moves nothing."""
+def test_simulation_of_a_gang_that_does_not_fit_ends(own: bool) -> None:
+    """Placements that are tried and taken back must not wake pods, neither for PodGroups of Kubernetes nor of
+    Coscheduling."""
     if own:
         pods = [pod(name, schedulingGroup={"podGroupName": "train"}) for name in "abcd"]
         spec = {"schedulingPolicy": {"gang": {"minCount": 4}}}
@@ -356,7 +360,7 @@ def test_a_gang_that_does_not_fit_ends_a_simulation(own: bool) -> None:
     assert (report.unplaced, report.placed) == (4, 0)
 
 
-def test_the_page_tells_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_page_about_a_gang(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "all.json"
     objects = [*NODES, *(of_volcano(name, "worker") for name in "abcd"), leaving(of_volcano("e"))]
     objects.append(group(VOLCANO, 5, minTaskMember={"worker": 4}, queue="research"))
@@ -379,8 +383,8 @@ def test_the_page_tells_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     assert "its gang train has 4 of the 5 pods that Volcano waits for" in " ".join(capsys.readouterr().out.split())
 
 
-def test_who_decides_is_not_ours_to_know() -> None:
-    """Whatever kube-scheduler's filters say: Volcano has a scheduler of its own, Kueue admits by quota."""
+def test_decisions_of_other_schedulers_are_unknown() -> None:
+    """The filters of kube-scheduler do not matter. Volcano has its own scheduler, and Kueue admits by quota."""
     undecided = {
         "Volcano, fits": explain(*map(of_volcano, "abc"), group(VOLCANO, 3)),
         "Volcano, does not": explain(*map(of_volcano, "abcd"), group(VOLCANO, 4)),
@@ -393,7 +397,7 @@ def test_who_decides_is_not_ours_to_know() -> None:
     assert not explain(*(of_kueue(name, schedulingGates=[]) for name in "abc"))["undecided"]
 
 
-def test_who_decides_is_asked_why() -> None:
+def test_advice_on_gangs_of_other_schedulers() -> None:
     told = [each["text"] for each in explain(of_volcano("a"), group(VOLCANO, 3))["advice"]]
     assert told == [
         "Volcano waits for 2 more pods of train to be created",
@@ -414,8 +418,11 @@ def audited(*objects: Json) -> dict[tuple[str, ...], tuple[str, list[str]]]:
     return {each.pods: (each.cause, graveness) for each in section.waiting}
 
 
-def test_gangs_of_volcano_are_another_schedulers() -> None:
-    """Known by its PodGroup, which does not have to have come to anything; without it nobody knows of a scheduler."""
+def test_audit_attributes_volcano_gangs_to_another_scheduler() -> None:
+    """Volcano is known by its PodGroup, which need not have any pods on nodes.
+
+    Without it, the scheduler is unknown.
+    """
     pods = [of_volcano(name) for name in "abcd"]
     everyone = tuple(f"ml/{name}" for name in "abcd")
     assert audited(*pods, group(VOLCANO, 4)) == {everyone: ("elsewhere", [])}
@@ -423,7 +430,7 @@ def test_gangs_of_volcano_are_another_schedulers() -> None:
     assert audited(*pods, group(VOLCANO, 5)) == {everyone: ("gang", ["note"])}
 
 
-def test_gangs_of_kueue_are_held_back() -> None:
+def test_audit_says_that_kueue_holds_gangs_back() -> None:
     everyone = tuple(f"ml/{name}" for name in "abcd")
     assert audited(*(of_kueue(name) for name in "abcd")) == {everyone: ("gated", ["note"])}
     assert audited(*(of_kueue(name, "5") for name in "abcd")) == {everyone: ("gang", ["note"])}
@@ -452,8 +459,8 @@ def half_placed(project: str, name: str) -> list[Json]:
 
 
 @pytest.mark.parametrize("project", ["scheduler-plugins", "Volcano", "Kueue"])
-def test_a_deadlock_is_named_everywhere(project: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """n1 is full with one pod of each of two gangs, n2 with another: each wants a second place."""
+def test_deadlock_is_named_in_all_answers(project: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """n1 is full with one pod of each of two gangs, and n2 with another pod. Each gang needs a second node."""
     objects = [*half_placed(project, "one"), *half_placed(project, "two"), pod("taken", nodeName="n2")]
     assert audited(*objects) == {
         ("ml/one-1",): ("gang", ["warning", "warning"]),

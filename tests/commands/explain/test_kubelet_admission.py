@@ -27,7 +27,7 @@ def explained(phase: str = "", uid: str = "", **fields: Json) -> Explanation:
         ({"cpu": "0.1", "nodeSelector": {"pool": "q"}}, "the pod needs pool=q, but the node has pool=p"),
     ],
 )
-def test_rejection_is_no_good_answer(fields: Json, cause: str) -> None:
+def test_rejection_by_the_kubelet_exits_1(fields: Json, cause: str) -> None:
     report = explained(**fields)
     assert report.verdict == "Bound"
     assert report.kubelet_rejection == cause
@@ -38,7 +38,7 @@ def test_rejection_is_no_good_answer(fields: Json, cause: str) -> None:
 
 
 def test_pods_that_the_kubelet_starts() -> None:
-    """A pod that fits, one that the API server has stored, one that runs, and a critical one, for which it evicts."""
+    """They are a fitting, a stored, a running and a critical pod. For the last one, the kubelet evicts others."""
     for report in (
         explained(cpu="1"),
         explained(cpu="1.5", uid="u"),

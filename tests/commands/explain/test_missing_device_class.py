@@ -24,7 +24,7 @@ def claim() -> Json:
 
 @pytest.mark.parametrize("gates", GATES)
 @pytest.mark.parametrize("command", ["explain", "simulate", "capacity", "whatif", "drain", "failures"])
-def test_the_reason_is_told(run: Run, write: Write, tmp_path: Path, command: str, gates: str) -> None:
+def test_missing_device_class_is_the_reason(run: Run, write: Write, tmp_path: Path, command: str, gates: str) -> None:
     waiting = {"apiVersion": "v1", **pod("p", resourceClaims=[{"name": "d", "resourceClaimName": "c"}])}
     manifest = write(waiting, name="pod.json")
     scenario = tmp_path / "scenario.yaml"
@@ -45,7 +45,7 @@ def test_the_reason_is_told(run: Run, write: Write, tmp_path: Path, command: str
     assert command in ("drain", "failures") or REASON in json.dumps(json.loads(out))
 
 
-def test_a_missing_claim_template_is_named_first(run: Run, write: Write) -> None:
+def test_missing_claim_template_is_named_first(run: Run, write: Write) -> None:
     """kube-scheduler only says that the claim is not created yet; the command shows the templates, too."""
     waiting = pod("p", resourceClaims=[{"name": "d", "resourceClaimTemplateName": "gone"}])
     waiting["metadata"]["uid"] = "p"

@@ -57,7 +57,7 @@ UNNAMED = "No node publishes devices (DeviceClass gpu): check the DaemonSet of i
         ([], (), UNNAMED),
     ],
 )
-def test_a_driver_that_publishes_nothing_is_named_first(
+def test_driver_without_published_devices_is_named_first(
     expressions: list[str], drivers: tuple[str, ...], text: str
 ) -> None:
     assert first_advice(build_cluster(*expressions, drivers=drivers)) == text
@@ -67,7 +67,7 @@ def test_a_driver_that_publishes_nothing_is_named_first(
     "expression",
     ['device.driver == "gpu.example.com"', 'device.driver == "a" || device.driver == "gpu.example.com"'],
 )
-def test_a_driver_that_publishes_devices_elsewhere_is_not_blamed(expression: str) -> None:
+def test_driver_with_devices_on_other_nodes_is_not_blamed(expression: str) -> None:
     cluster = build_cluster(expression, drivers=("gpu.example.com",))
     assert not first_advice(cluster).startswith("No node publishes")
 

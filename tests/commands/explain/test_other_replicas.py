@@ -25,7 +25,7 @@ def job(parallelism: int, cpu: str) -> Json:
 
 @pytest.mark.parametrize("command", ["explain", "remedies"])
 @pytest.mark.parametrize(("replicas", "placed"), [(1, 1), (2, 2), (3, 2), (5, 2)])
-def test_the_first_pod_fits_but_not_all_do(run: Run, write: Write, command: str, replicas: int, placed: int) -> None:
+def test_first_pod_fits_but_not_all_replicas(run: Run, write: Write, command: str, replicas: int, placed: int) -> None:
     """A node of 4 CPUs takes two pods of 2 CPUs."""
     path = write(node("n1", cpu="4"), deployment(replicas, "2"))
     outcome = run(command, "deploy/web", "-f", path, "--assume-complete", "-o", "json")
@@ -128,7 +128,7 @@ def test_evictions_are_counted_for_several_workloads(run: Run, write: Write) -> 
     assert "but this evicts default/old, which gets no other node" in text
 
 
-def test_the_evicted_pods_without_another_node_are_named(run: Run, write: Write) -> None:
+def test_evicted_pods_without_another_node_are_named(run: Run, write: Write) -> None:
     """One of the two running pods finds room on n3, the other one is not recreated."""
     running, replica_set = running_web("2")
     running["spec"]["nodeName"] = "n2"
@@ -159,7 +159,7 @@ def test_a_rollout_evicts_a_pod_of_another_workload(run: Run, write: Write) -> N
     assert outcome.code == 1
 
 
-def test_a_gate_reports_the_workload(run: Run, write: Write) -> None:
+def test_ci_report_names_the_workload(run: Run, write: Write) -> None:
     path = write(node("n1", cpu="4"), deployment(3, "2"))
     outcome = run("explain", "deploy/web", "-f", path, "--assume-complete", "-o", "github")
     assert "Deployment default/web: only 2 of the 3 pods" in outcome.out
@@ -184,7 +184,9 @@ def running_web(cpu: str) -> list[Json]:
 
 @pytest.mark.parametrize("command", ["explain", "remedies"])
 @pytest.mark.parametrize(("replicas", "placed"), [(1, 1), (2, 2), (4, 2)])
-def test_a_workload_with_pods_gets_more(run: Run, write: Write, command: str, replicas: int, placed: int) -> None:
+def test_workload_with_pods_gets_additional_pods(
+    run: Run, write: Write, command: str, replicas: int, placed: int
+) -> None:
     """A node of 4 CPUs has room for one more pod of 2 CPUs beside the one that runs."""
     path = write(node("n1", cpu="4"), *running_web("2"), deployment(replicas, "2"))
     document = json.loads(run(command, "deploy/web", "-f", path, "--assume-complete", "-o", "json").out)
@@ -197,7 +199,7 @@ def test_a_workload_with_pods_gets_more(run: Run, write: Write, command: str, re
 
 
 @pytest.mark.parametrize("command", ["explain", "remedies"])
-def test_a_rollout_that_gets_stuck(run: Run, write: Write, command: str) -> None:
+def test_rollout_that_gets_stuck(run: Run, write: Write, command: str) -> None:
     """One new pod fits beside the old one, which has to stay until the other new pod runs, too."""
     workload = deployment(2, "3")
     workload["spec"]["strategy"] = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}

@@ -26,7 +26,7 @@ def pod(name: str, cpu: str) -> dict[str, Any]:
     return {"kind": "Pod", "metadata": {"name": name, "namespace": "shop"}, "spec": {"containers": containers}}
 
 
-def test_groups_by_cause_and_what_was_left_out_once() -> None:
+def test_pods_are_grouped_by_cause_and_omissions_are_reported_once() -> None:
     documents = [NODE, pod("fits", "1"), pod("large", "3"), pod("larger", "4")]
     cluster = kschedctl.Cluster.from_objects(documents, config=CONFIGURATION)
     report = group_pending_pods(Scheduler(cluster), cluster.unbound_pods(), "in the test")
@@ -39,7 +39,7 @@ def test_groups_by_cause_and_what_was_left_out_once() -> None:
     assert report.scope == "in the test"
 
 
-def test_in_full_are_as_many_kinds_of_pods_as_were_asked_for() -> None:
+def test_number_of_kinds_explained_in_full() -> None:
     documents = [NODE, pod("large", "3"), pod("larger", "4"), pod("twin", "3")]
     cluster = kschedctl.Cluster.from_objects(documents)
     twins, other = ("shop/large", "shop/twin"), ("shop/larger",)
@@ -80,8 +80,8 @@ def test_pods_of_higher_priority_come_first() -> None:
     ]
 
 
-def test_pods_for_which_the_scheduler_would_preempt_others_are_told_from_those_that_wait() -> None:
-    """The urgent pod gets room by preemption at once; the other one may preempt nobody and waits for ever."""
+def test_pods_that_would_preempt_are_listed_apart() -> None:
+    """The urgent pod gets room by preemption at once. The other pod may not preempt and stays pending."""
     objects = [small.node("n1"), small.pod("cheap", "n1", "3"), small.pod("urgent", cpu="2", priority=10)]
     objects.append(small.pod("patient", cpu="2", priority=10, preemptionPolicy="Never"))
     cluster = kschedctl.Cluster.from_objects(objects)

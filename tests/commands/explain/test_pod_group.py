@@ -43,7 +43,7 @@ NODES = [node("n1", 4, "za"), node("n2", 3, "zb")]
 """Two pods of 2 cpu fit on the first, one on the second."""
 
 
-def test_a_pod_that_fits_alone_waits_for_its_gang() -> None:
+def test_pod_that_fits_alone_waits_for_its_gang() -> None:
     report = explain([*NODES, group(4), *map(member, range(4))])
     found = report["podGroup"]
     assert (report["verdict"], report["feasible"]) == ("Unschedulable", ["n1", "n2"])
@@ -55,7 +55,7 @@ def test_a_pod_that_fits_alone_waits_for_its_gang() -> None:
     assert found["message"] == "pod group is unschedulable"
 
 
-def test_a_gang_that_fits_is_placed_with_those_that_run() -> None:
+def test_gang_that_fits_with_its_running_pods() -> None:
     report = explain([*NODES, group(3), member(0, nodeName="n2"), member(1), member(2)])
     found = report["podGroup"]
     assert (report["verdict"], report["message"], found["verdict"]) == ("Schedulable", None, "Placed")
@@ -64,7 +64,7 @@ def test_a_gang_that_fits_is_placed_with_those_that_run() -> None:
     assert report["headline"] == "would be scheduled with its gang train, for example on node n1"
 
 
-def test_who_is_missing() -> None:
+def test_missing_pods_of_a_gang() -> None:
     gated = member(2, schedulingGates=[{"name": "wait"}])
     report = explain([*NODES, group(5), member(0), member(1), gated])
     assert report["verdict"] == "Gated"
@@ -74,7 +74,7 @@ def test_who_is_missing() -> None:
     assert reasons["ml/train-2"] == "waiting for scheduling gates: [wait]"
 
 
-def test_a_manifest_counts_as_one_of_them() -> None:
+def test_manifest_counts_as_a_member() -> None:
     objects = [*NODES, group(2), member(0)]
     assert explain(objects, pod="ml/train-0")["verdict"] == "Gated"
     asked = explain(objects, pod=member(1))
@@ -89,14 +89,14 @@ def test_a_manifest_counts_as_one_of_them() -> None:
     ],
     ids=["no node has it", "the gate is off"],
 )
-def test_a_topology_that_no_node_has(topology: str, gates: dict[str, bool], headline: str) -> None:
+def test_topology_key_that_no_node_has(topology: str, gates: dict[str, bool], headline: str) -> None:
     report = explain([*NODES, group(4, topology), *map(member, range(4))], gates)
     assert (report["verdict"], report["headline"]) == ("Unschedulable", headline)
     assert bool(report["podGroup"]["topology"]) == (gates is TOPOLOGY_AWARE)
 
 
 @pytest.mark.parametrize("topology", ["", ZONE])
-def test_of_a_group_that_is_no_gang_each_pod_by_itself_is_what_does_not_fit(topology: str) -> None:
+def test_pods_of_a_group_without_a_gang_policy_are_judged_separately(topology: str) -> None:
     found = group(1, topology)
     found["spec"]["schedulingPolicy"] = {"basic": {}}
     large = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "9"}}}]}
@@ -106,8 +106,8 @@ def test_of_a_group_that_is_no_gang_each_pod_by_itself_is_what_does_not_fit(topo
 
 
 @pytest.mark.parametrize(("count", "verdict"), [(3, "Schedulable"), (4, "Unschedulable")])
-def test_where_pod_groups_were_not_read_the_answer_depends_on_them(count: int, verdict: str) -> None:
-    """Three fit. The scheduler, which would fail without the object, may well have it."""
+def test_unread_pod_groups_make_the_answer_uncertain(count: int, verdict: str) -> None:
+    """Three pods fit. The scheduler would fail without the group's object, but the object may exist."""
     lists = [{"kind": "List", "items": NODES}, {"kind": "List", "items": [*map(member, range(count))]}]
     gates = {**TOPOLOGY_AWARE, "WorkloadAwarePreemption": True}
     cluster = kschedctl.Cluster.from_objects(lists, feature_gates=gates, assume_complete=False)
@@ -134,15 +134,15 @@ def job(parallelism: int) -> Json:
     ],
     ids=["all fit", "all but one", "one is there, and counts once", "too few are made"],
 )
-def test_of_a_workload_all_pods_of_the_group_are_created(count: int, there: int, verdict: str, headline: str) -> None:
+def test_all_pods_of_a_workloads_group_are_created(count: int, there: int, verdict: str, headline: str) -> None:
     objects = [*NODES, group(count), *(member(9 + i) for i in range(there))]
     report = explain(objects, pod=job(4 - there))
     assert (report["verdict"], report["headline"][: len(headline)]) == (verdict, headline)
     assert (report["podGroup"]["pods"], report["podGroup"]["name"]) == (4, "ml/train")
 
 
-def test_pods_of_a_stateful_set_wait_for_each_other() -> None:
-    """But for policy Parallel: the second is created when the first is ready, which its gang never lets it be."""
+def test_gang_of_a_stateful_set_waits_for_ever() -> None:
+    """Except with policy Parallel, the second pod is created once the first is ready, which its gang prevents."""
     for policy, verdict in (("OrderedReady", "Gated"), ("Parallel", "Schedulable")):
         workload = {**job(2), "apiVersion": "apps/v1", "kind": "StatefulSet"}
         template = {"spec": member(0)["spec"], "metadata": {"labels": {"a": "b"}}}
@@ -156,7 +156,7 @@ def test_pods_of_a_stateful_set_wait_for_each_other() -> None:
         assert (report["verdict"], report["podGroup"]["missing"]) == (verdict, int(policy != "Parallel")), policy
 
 
-def test_why_each_placement_is_refused() -> None:
+def test_reason_for_each_rejected_placement() -> None:
     report = explain([*NODES, group(3, ZONE), *map(member, range(3))], TOPOLOGY_AWARE)
     found = report["podGroup"]
     assert report["headline"] == f"its gang train needs nodes for 3 pods at once in one {ZONE}, but only 2 fit"
@@ -168,8 +168,8 @@ def test_why_each_placement_is_refused() -> None:
     assert found["message"].startswith("0/2 placements are available")
 
 
-def test_the_best_placement_is_taken() -> None:
-    """Both zones have room for two; on the smaller node they take more of what there is."""
+def test_best_placement_is_chosen() -> None:
+    """Both zones have room for two pods. On the smaller node, the pods use a larger share."""
     nodes = [node("n1", 8, "za"), node("n2", 5, "zb")]
     found = explain([*nodes, group(2, ZONE), *map(member, range(3))], TOPOLOGY_AWARE)["podGroup"]
     scores = {each["name"]: each["score"] for each in found["placements"]}
@@ -192,7 +192,7 @@ def test_victims_of_the_group() -> None:
 
 
 def test_two_half_placed_gangs_that_wait_for_each_other() -> None:
-    """Each has one of its two pods on a node, where there is room for two pods and no more."""
+    """Each gang has one of its two pods on a node with room for two pods only."""
     other = json.loads(json.dumps([group(2), member(0, nodeName="n1"), member(1)]).replace("train", "other"))
     for each in other[1:]:
         each["metadata"]["uid"] += "-other"
@@ -216,33 +216,33 @@ def test_two_half_placed_gangs_that_wait_for_each_other() -> None:
         ({"schedulingGroup": None}, "Schedulable"),
     ],
 )
-def test_groups_that_are_none(spec: Json, wanted: str) -> None:
+def test_references_to_missing_groups(spec: Json, wanted: str) -> None:
     assert explain([*NODES, group(1), member(1, **spec)])["verdict"] == wanted
 
 
 @pytest.mark.parametrize("policy", [{}, {"gang": {}}, {"gang": {"minCount": 0}}, {"gang": {"minCount": -1}}])
-def test_groups_that_ask_for_nobody(policy: Json) -> None:
-    """What the API server would refuse keeps no pod waiting."""
+def test_groups_with_an_invalid_minimum_hold_no_pod_back(policy: Json) -> None:
+    """The API server would reject such a group."""
     asking = group(1)
     asking["spec"] = {"schedulingPolicy": policy, "schedulingConstraints": {"topology": []}}
     assert explain([*NODES, asking, member(1)], TOPOLOGY_AWARE)["verdict"] == "Schedulable"
 
 
-def test_a_count_that_is_none_is_told_in_a_line() -> None:
+def test_invalid_minimum_is_reported_in_one_line() -> None:
     asking = group(1)
     asking["spec"]["schedulingPolicy"]["gang"]["minCount"] = "two"
     with pytest.raises(kschedctl.KschedctlError, match=r"PodGroup ml/train: .*minCount"):
         explain([*NODES, asking, member(1)])
 
 
-def test_without_the_gates_a_group_is_none() -> None:
+def test_groups_are_ignored_without_the_feature_gates() -> None:
     report = explain([*NODES, group(4), *map(member, range(4))], {})
     assert (report["verdict"], report["podGroup"]) == ("Schedulable", None)
     assert "schedulingGroup" in " ".join(report["ignored"])
 
 
-def test_in_1_35_it_is_not_replayed() -> None:
-    """There is no PodGroup yet: gangs are written in another way."""
+def test_groups_are_not_replayed_in_1_35() -> None:
+    """1.35 has no PodGroups yet. Gangs are defined in another way."""
     objects = [*NODES, group(4), *map(member, range(4))]
     cluster = kschedctl.Cluster.from_objects(objects, feature_gates=GATES, kube_version="1.35")
     report = of_one_pod.explain(cluster, "ml/train-1").to_dict()
@@ -250,7 +250,7 @@ def test_in_1_35_it_is_not_replayed() -> None:
     assert report["notReplayed"] == ["plugin GangScheduling"]
 
 
-def test_a_group_that_was_not_read_leaves_the_answer_open() -> None:
+def test_unread_group_makes_the_answer_uncertain() -> None:
     objects = [*NODES, *map(member, range(3))]
     cluster = kschedctl.Cluster.from_objects(objects, feature_gates=GATES, assume_complete=False)
     report = of_one_pod.explain(cluster, "ml/train-1").to_dict()
@@ -258,7 +258,7 @@ def test_a_group_that_was_not_read_leaves_the_answer_open() -> None:
     assert "PodGroup" in {unknown["kind"] for unknown in report["unknown"]}
 
 
-def test_the_page_tells_it(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
+def test_page_about_a_group(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
     file = tmp_path / "all.json"
     objects = [{"apiVersion": "v1", **each} for each in [*NODES, group(3, ZONE), *map(member, range(3))]]
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))

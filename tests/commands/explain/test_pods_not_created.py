@@ -21,7 +21,7 @@ def unfold(text: str) -> str:
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda each: each["case"])
-def test_no_workload_is_called_schedulable_that_cannot_be_created(run: Run, write: Write, case: Any) -> None:
+def test_workload_that_cannot_be_created_is_not_called_schedulable(run: Run, write: Write, case: Any) -> None:
     cluster = write(*objects(case, replicas=6, there=5))
     name = f"{SHORT[case['workload']['kind']]}/web"
     code, out, _ = run("explain", name, "-n", case["namespace"], "-f", cluster)
@@ -32,7 +32,7 @@ def test_no_workload_is_called_schedulable_that_cannot_be_created(run: Run, writ
 
 
 @pytest.mark.parametrize("kind", ["deploy/web", "rs/web-6b57ffc4c"])
-def test_what_scheduling_would_say_comes_after_it(run: Run, write: Write, kind: str) -> None:
+def test_scheduling_verdict_follows_the_denial(run: Run, write: Write, kind: str) -> None:
     cluster = write(*objects(QUOTA, replicas=3))
     report = json.loads(run("explain", kind, "-n", "adm-rs-01", "-f", cluster, "-o", "json").out)
     assert report["verdict"] == "NotCreated"
@@ -48,7 +48,7 @@ def test_what_scheduling_would_say_comes_after_it(run: Run, write: Write, kind: 
 
 @pytest.mark.parametrize("form", ["table", "wide", "markdown", "html", "csv", "yaml"])
 @pytest.mark.parametrize("asked", [("deploy/web", "-n", "adm-rs-01"), ("-A",), ()])
-def test_every_form_tells_it(run: Run, write: Write, form: str, asked: tuple[str, ...]) -> None:
+def test_every_form_reports_the_denial(run: Run, write: Write, form: str, asked: tuple[str, ...]) -> None:
     cluster = write(*objects(QUOTA, replicas=3))
     code, out, _ = run("explain", *(asked or ("-n", "adm-rs-01")), "-f", cluster, "-o", form)
     assert code == 1
@@ -57,13 +57,13 @@ def test_every_form_tells_it(run: Run, write: Write, form: str, asked: tuple[str
     assert "3 wanted, 0 exist" in told
 
 
-def test_names_alone_go_to_standard_output(run: Run, write: Write) -> None:
+def test_name_output_goes_to_stdout(run: Run, write: Write) -> None:
     outcome = run("explain", "-A", "-f", write(*objects(QUOTA, replicas=3)), "-o", "name")
     assert (outcome.code, outcome.out) == (1, "")
     assert f"not created: Deployment adm-rs-01/web: 3 of 3 pods (3 wanted, 0 exist): {EXCEEDED}" in outcome.err
 
 
-def test_the_overview_is_of_the_namespace_and_its_command_answers(run: Run, write: Write) -> None:
+def test_overview_is_limited_to_the_namespace_and_its_command_runs(run: Run, write: Write) -> None:
     cluster = write(*objects(QUOTA, replicas=3), *objects(JOB))
     outcome = run("explain", "-A", "-f", cluster)
     assert "2 workloads with pods that could not be created" in outcome.out
@@ -76,7 +76,7 @@ def test_the_overview_is_of_the_namespace_and_its_command_answers(run: Run, writ
     assert run("explain", "-A", "-l", "app=web", "-f", cluster).code == 0  # pods that are not there have no labels
 
 
-def test_pending_pods_are_explained_after_it(run: Run, write: Write) -> None:
+def test_pending_pods_follow_the_denied_pods(run: Run, write: Write) -> None:
     documents = objects(QUOTA, replicas=3, there=2)
     for each in documents:
         if each["kind"] == "Pod":
@@ -89,7 +89,7 @@ def test_pending_pods_are_explained_after_it(run: Run, write: Write) -> None:
     assert (len(overview["groups"]), len(overview["notCreated"])) == (1, 1)
 
 
-def test_what_is_past_is_told_as_that(run: Run, write: Write) -> None:
+def test_past_denials_are_reported_as_past(run: Run, write: Write) -> None:
     cluster = write(*objects(STATEFUL, replicas=2, there=2))
     code, out, _ = run("explain", "sts/web", "-n", "adm-rs-22", "-f", cluster)
     assert code == 0
@@ -97,7 +97,7 @@ def test_what_is_past_is_told_as_that(run: Run, write: Write) -> None:
     assert run("explain", "-A", "-f", cluster).code == 0
 
 
-def test_a_cron_job_of_which_nothing_is_known_but_that(run: Run, write: Write) -> None:
+def test_cron_job_known_only_from_an_event(run: Run, write: Write) -> None:
     about = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "web", "namespace": "adm-rs-01"}
     event = next(each for each in objects(QUOTA) if each["kind"] == "Event") | {"involvedObject": about}
     cluster = write(objects(QUOTA)[0], event)
@@ -107,7 +107,7 @@ def test_a_cron_job_of_which_nothing_is_known_but_that(run: Run, write: Write) -
     assert run("explain", "cronjob/other", "-n", "adm-rs-01", "-f", cluster).code == 2
 
 
-def test_a_daemon_set_that_lacks_pods(run: Run, write: Write) -> None:
+def test_daemon_set_that_lacks_pods(run: Run, write: Write) -> None:
     documents = objects(STATEFUL, replicas=2, there=1)
     for each in documents:
         if each["kind"] == "StatefulSet":
@@ -119,7 +119,7 @@ def test_a_daemon_set_that_lacks_pods(run: Run, write: Write) -> None:
     assert unfold(out).startswith(f"DaemonSet adm-rs-22/web Not created: 1 of 2 pods (2 wanted, 1 exists): {EXCEEDED}")
 
 
-def test_a_snapshot_keeps_it_and_anonymized_it_names_nobody(run: Run, write: Write, tmp_path: Any) -> None:
+def test_snapshot_keeps_denials_and_anonymizes_their_names(run: Run, write: Write, tmp_path: Any) -> None:
     account = case(12)  # error looking up service account adm-rs-12/nope
     cluster, plain, shared = write(*objects(account, replicas=2)), str(tmp_path / "a"), str(tmp_path / "b")
     assert run("snapshot", "save", "-f", cluster, "-o", plain).code == 0
@@ -132,8 +132,8 @@ def test_a_snapshot_keeps_it_and_anonymized_it_names_nobody(run: Run, write: Wri
     assert all(name not in out for name in ("web", "adm-rs", "nope"))
 
 
-def test_a_snapshot_of_before_says_that_it_does_not_know(run: Run, write: Write, tmp_path: Any) -> None:
-    """The first snapshots of the format do not say which kinds they hold."""
+def test_old_snapshot_says_that_denials_are_unknown(run: Run, write: Write, tmp_path: Any) -> None:
+    """The first snapshots of the format do not say which kinds they contain."""
     import zipfile  # noqa: PLC0415
 
     path, old = str(tmp_path / "a"), str(tmp_path / "old")
@@ -149,7 +149,7 @@ def test_a_snapshot_of_before_says_that_it_does_not_know(run: Run, write: Write,
     assert "Deployments, DaemonSets and Jobs are not in snapshots of that version" in unfold(out)
 
 
-def test_where_nothing_tells_of_it_that_is_said(run: Run, write: Write) -> None:
+def test_answer_says_if_denials_are_unknown(run: Run, write: Write) -> None:
     maker = next(each for each in objects(QUOTA) if each["kind"] == "ReplicaSet")
     cluster = write(objects(QUOTA)[0], maker, whole=False)
     out = run("explain", "deploy/web", "-n", "adm-rs-01", "-f", cluster, "-o", "json").out
@@ -158,14 +158,17 @@ def test_where_nothing_tells_of_it_that_is_said(run: Run, write: Write) -> None:
     assert "this answer may miss pods that could not be created" in unfold(run("explain", "-A", "-f", cluster).out)
 
 
-def test_a_workload_of_another_shape_is_not_taken_for_absent(run: Run, write: Write) -> None:
+def test_workload_of_an_unknown_shape_is_not_called_missing(run: Run, write: Write) -> None:
     broken = {**QUOTA["workload"], "metadata": {"name": "web", "namespace": "adm-rs-01", "uid": "u"}, "status": 5}
     out = run("explain", "-A", "-f", write(objects(QUOTA)[0], broken)).out
     assert "Deployments could not all be read" in unfold(out)
 
 
-def test_who_has_created_pods_since_is_left_alone(run: Run, write: Write) -> None:
-    """An older event than the newest pod, and fewer pods than wanted: a StatefulSet waits for the one before."""
+def test_workload_that_created_pods_since_is_not_reported(run: Run, write: Write) -> None:
+    """The event is older than the newest pod.
+
+    A StatefulSet with fewer pods than desired waits for the previous pod.
+    """
     documents = objects(STATEFUL, replicas=3, there=2, created="2026-05-06T09:30:00Z")
     assert run("explain", "-A", "-f", write(*documents)).code == 0
     assert run("explain", "-A", "-f", write(*objects(STATEFUL, replicas=3, there=2, created=BEFORE))).code == 1

@@ -64,7 +64,7 @@ def explain_pod(*objects: Json) -> Explanation:
     return kschedctl.explain(kschedctl.Cluster.from_objects([node("n1"), node("n2"), *objects]), "shop/p")
 
 
-def test_a_volume_that_only_one_node_reaches_is_bound_there_and_made_elsewhere() -> None:
+def test_volume_is_bound_where_it_is_reachable_and_provisioned_elsewhere() -> None:
     uses = pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
     found = explain_pod(LATE, volume("pv-1", "n1"), claim("data"), uses).to_dict()["volumes"]
     assert found == {
@@ -80,7 +80,7 @@ def test_nodes_that_do_not_fit_and_pods_without_claims_reserve_nothing() -> None
         assert (report.volumes, report.allocations) == ({}, {})
 
 
-def test_devices_are_told_by_claim() -> None:
+def test_allocated_devices_are_listed_by_claim() -> None:
     request = {"name": "r0", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2}}
     wanted = {
         "kind": "ResourceClaim",

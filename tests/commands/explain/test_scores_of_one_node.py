@@ -11,7 +11,7 @@ from kschedctl.render.renderers import RENDERERS
 
 
 @pytest.mark.parametrize(("nodes", "is_shown"), [(1, False), (2, True)])
-def test_a_single_feasible_node_has_no_table_of_scores(nodes: int, is_shown: bool) -> None:
+def test_single_feasible_node_has_no_table_of_scores(nodes: int, is_shown: bool) -> None:
     objects = [*(node(f"n{number}") for number in range(nodes)), pod("p")]
     report = kschedctl.explain(kschedctl.Cluster.from_objects(objects), "d/p")
     assert ("Scores of" in RENDERERS["table"](report, Style(width=100))) is is_shown

@@ -48,7 +48,7 @@ def explain_pod(affinity: Json, version: str = "1.36") -> Explanation:
     return kschedctl.explain(replace(cluster, kube_version=version), "b/p")
 
 
-def test_a_selector_that_only_excludes_takes_every_namespace() -> None:
+def test_selector_with_only_exclusions_selects_every_namespace() -> None:
     report = explain_pod(build_anti_affinity(NOT_IN))
     assert report.feasible == ("n2",)
     (said,) = report.upstream_faults
@@ -56,26 +56,26 @@ def test_a_selector_that_only_excludes_takes_every_namespace() -> None:
     assert report.to_dict()["upstreamFaults"] == [said]
 
 
-def test_scores_count_too() -> None:
+def test_bug_that_changes_scores_is_named() -> None:
     report = explain_pod(build_anti_affinity(NOT_IN, preferred=True))
     assert report.normalized["InterPodAffinity"] == {"n1": 0, "n2": 100}
     (said,) = report.upstream_faults
     assert said.endswith("; otherwise the scores would differ")
 
 
-def test_until_1_33_it_did_what_is_documented() -> None:
+def test_bug_does_not_exist_before_1_34() -> None:
     report = explain_pod(build_anti_affinity(NOT_IN), "1.33")
     assert (set(report.feasible), report.upstream_faults) == ({"n1", "n2"}, ())
 
 
 @pytest.mark.parametrize("selector", [ONLY_A, {}], ids=["wants a label", "takes all by intention"])
-def test_other_selectors_are_as_documented(selector: Json) -> None:
+def test_other_selectors_are_not_affected(selector: Json) -> None:
     report = explain_pod(build_anti_affinity(selector))
     assert (report.feasible, report.upstream_faults) == (("n2",), ())
 
 
-def test_nothing_is_said_where_nothing_is_different() -> None:
-    """Nothing of the label runs anywhere but in the namespace that the selector takes anyway."""
+def test_bug_without_effect_is_not_named() -> None:
+    """Pods with the label run only in the namespace that the selector selects anyway."""
     other = {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["b"]}]}
     report = explain_pod(build_anti_affinity(other))
     assert (report.feasible, report.upstream_faults) == (("n2",), ())
@@ -127,7 +127,7 @@ def with_devices(
     return kschedctl.explain(kschedctl.Cluster.from_objects(objects, config=config), "b/p")
 
 
-def test_a_class_with_selectors_crashes_the_scheduler() -> None:
+def test_class_with_selectors_crashes_the_scheduler() -> None:
     report = with_devices([SELECTOR])
     assert set(report.feasible) == {"n1", "n2"}
     (said,) = report.upstream_faults
@@ -144,6 +144,6 @@ def test_a_class_with_selectors_crashes_the_scheduler() -> None:
         pytest.param(lambda: with_devices([SELECTOR], config=None), id="the resource is not scored"),
     ],
 )
-def test_it_does_not_otherwise(report: Any) -> None:
+def test_scheduler_does_not_crash_otherwise(report: Any) -> None:
     found = report()
     assert (found.verdict, found.upstream_faults) == ("Schedulable", ())

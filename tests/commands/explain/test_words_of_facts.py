@@ -43,7 +43,7 @@ def memory(request: str, limit: str = "31Gi", used: str = "") -> Explanation:
         ("2Gi", "31Gi", "the pod needs 2 GiB of memory, but the node has 0 of 31 GiB free"),
     ],
 )
-def test_amounts_of_one_line_have_one_unit_and_differ_where_they_do(request_: str, used: str, said: str) -> None:
+def test_amounts_in_a_line_have_one_unit_and_stay_distinct(request_: str, used: str, said: str) -> None:
     assert fact(memory(request_, used=used), "NodeResourcesFit") == said
 
 
@@ -52,7 +52,7 @@ def test_millicores_and_cores_are_not_mixed() -> None:
     assert fact(report, "NodeResourcesFit") == "the pod needs 6 CPUs, but the node has 2.26 of 7.91 free"
 
 
-def test_a_resource_that_nobody_offers() -> None:
+def test_resource_that_no_node_offers() -> None:
     asking = pod("p")
     asking["spec"]["containers"][0]["resources"]["requests"]["example.com/fpga"] = "1"
     assert fact(explain_pod(node("n1"), asking), "NodeResourcesFit") == (
@@ -65,8 +65,8 @@ def affinity(*terms: Json) -> Json:
     return {"affinity": {"nodeAffinity": required}}
 
 
-def test_the_terms_that_a_node_does_not_match_are_printed() -> None:
-    """Of each term only what the node lacks."""
+def test_unmet_terms_are_printed() -> None:
+    """For each term, only the requirements that the node lacks are printed."""
     zone = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["b", "c"]}
     pool = {"key": "pool", "operator": "Exists"}
     gone = {"key": "retired", "operator": "Exists"}
@@ -78,7 +78,7 @@ def test_the_terms_that_a_node_does_not_match_are_printed() -> None:
     )
 
 
-def test_of_many_terms_three_are_printed() -> None:
+def test_at_most_three_terms_are_printed() -> None:
     terms = [{"matchExpressions": [{"key": f"k{i}", "operator": "Exists"}]} for i in range(5)]
     found = fact(explain_pod(node("n1"), pod("p", **affinity(*terms))), "NodeAffinity")
     assert "a label k2" in found
@@ -86,8 +86,11 @@ def test_of_many_terms_three_are_printed() -> None:
     assert ", or one of 2 more terms, but the node has " in found
 
 
-def test_one_matching_pod_is_no_plural() -> None:
-    """Zones a with one pod and b with none, maxSkew 1, and b full: one more in a would be a skew of 2."""
+def test_one_matching_pod_is_singular() -> None:
+    """Zone a has one pod, b has none and is full, and maxSkew is 1.
+
+    A second pod in zone a would lead to a skew of 2.
+    """
     objects = [node("n1", "a"), node("n2", "b", cpu="100m"), replica("r", "n1"), replica("p", **spread())]
     assert fact(explain_pod(*objects), "PodTopologySpread") == (
         "skew would be 2, but maxSkew is 1: topology.kubernetes.io/zone=a has 1 matching pod, and the emptiest domain, "
@@ -96,7 +99,7 @@ def test_one_matching_pod_is_no_plural() -> None:
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_a_pod_that_has_ended_is_finished(phase: str) -> None:
+def test_ended_pod_is_called_finished(phase: str) -> None:
     ended = pod("p", "n1")
     ended["status"] = {"phase": phase}
     report = explain_pod(node("n1"), ended)
@@ -104,19 +107,19 @@ def test_a_pod_that_has_ended_is_finished(phase: str) -> None:
     assert phase in report.headline
 
 
-def test_the_most_free_is_not_looked_for_on_a_node_that_is_full_of_pods() -> None:
+def test_largest_free_amount_ignores_nodes_at_their_pod_limit() -> None:
     full, other = node("n1", cpu="4", pods="1"), node("n2", cpu="1")
     report = explain_pod(full, other, pod("p", cpu="3500m"), pod("other", "n1", cpu="1"))
     assert "the most free is 1, on n2, not counting n1 (3 free), which is full of pods" in report.headline
 
 
-def test_the_most_free_counts_full_nodes_if_all_nodes_are_full() -> None:
+def test_largest_free_amount_counts_full_nodes_if_all_are_full() -> None:
     nodes = [node("n1", cpu="4", pods="1"), node("n2", cpu="2", pods="1")]
     report = explain_pod(*nodes, pod("p", cpu="3500m"), pod("a", "n1", cpu="1"), pod("b", "n2", cpu="1"))
     assert "but the most free is 3, on n1" in report.headline
 
 
-def test_a_node_that_is_required_by_name_and_a_label_that_no_node_has_are_said_not_to_exist() -> None:
+def test_missing_nodes_and_labels_are_said_not_to_exist() -> None:
     def named(name: str) -> Json:
         return affinity({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]})
 

@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kschedctl.api.node_selector import NodeSelectorError, compile_preferred_terms, compile_required_node_affinity
 from kschedctl.api.objects import Node, PodSpec, Toleration
 from kschedctl.api.queueing import KueuePodSet, SliceConstraint, TopologyRequest
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated_taint
 from kschedctl.queueing.kueue.amounts import Requests, saturate, sum_requests
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
-from kschedctl.queueing.kueue.node_affinity import matches_required_affinity, score_preferred_affinity
 from kschedctl.queueing.kueue.topology.balanced import place_slices_evenly
 from kschedctl.queueing.kueue.topology.domain_search import DomainSearch, PlacementError, PlacementRequest
 from kschedctl.queueing.kueue.topology.tree import Counts, DomainCapacities, Indexes, TopologyTree, count_fitting_pods
@@ -451,7 +451,7 @@ class TopologySnapshot:
                 is_match[index] = False
                 exclusions.by_reason[reason] += 1
             elif Gate.TAS_RESPECT_PREFERRED_AFFINITY in self.gates:
-                affinity[index] = score_preferred_affinity(spec, node)
+                affinity[index] = _score_preferred_affinity(spec, node)
         return _NodeMatches(is_match, affinity, exclusions)
 
 
@@ -479,7 +479,21 @@ def _find_exclusion_reason(node: Node, spec: PodSpec, tolerations: Sequence[Tole
     labels = node.metadata.labels
     if any(labels.get(key) != value for key, value in spec.node_selector.items()):
         return "nodeSelector"
-    return None if matches_required_affinity(spec, node) else "affinity"
+    is_allowed = compile_required_node_affinity(spec).allows(node.metadata.labels, node.metadata.name)
+    return None if is_allowed else "affinity"
+
+
+def _score_preferred_affinity(spec: PodSpec, node: Node) -> int:
+    """Add up the weights of the pod's preferred node affinity terms that the node matches.
+
+    The score is 0 if the pod has no preferred terms or one of them is invalid.
+    """
+    affinity = spec.affinity.node_affinity if spec.affinity else None
+    terms = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
+    try:
+        return compile_preferred_terms(terms).score(node.metadata.labels, node.metadata.name)
+    except NodeSelectorError:
+        return 0
 
 
 def _split_leader_and_workers(

@@ -217,17 +217,6 @@ def restrict_domains(domains: Domains, included: Bools, key: Hashable, view: For
     return view.memo((NAME, restrict_domains, key, included.tobytes()), build)
 
 
-def count_matching_pods(
-    constraint: SpreadConstraint, info: PodInfo, view: Fork, domains: Domains | None = None, key: Hashable = None
-) -> Counts:
-    """Return the number of pods that match the constraint in each of the `domains`, by default on each node.
-
-    A pod matches if it is in the incoming pod's namespace, is selected and is not terminating. An empty selector
-    matches no pods. `key` identifies the domains in the cache.
-    """
-    return tally_matching_pods(constraint, info, view, domains, key).bring_up_to_date(view.trail)
-
-
 def tally_matching_pods(
     constraint: SpreadConstraint, info: PodInfo, view: Fork, domains: Domains | None = None, key: Hashable = None
 ) -> Tally:

@@ -1,1 +1,0 @@
-"""The texts that ``kschedctl help TOPIC`` prints."""

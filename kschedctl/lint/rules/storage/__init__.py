@@ -1,1 +1,0 @@
-"""Rules about volumes, claims and StorageClasses."""
