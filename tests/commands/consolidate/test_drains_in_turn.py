@@ -117,7 +117,7 @@ def test_shared_simulation_equals_separate_drains(share: int) -> None:
     """The nodes, the moves and the numbers of ties are the same, and in the end every pod and claim is in the same
     place."""
     went = stayed = shared = 0
-    for seed in range(share * 60, share * 60 + 60):
+    for seed in range(share * 30, share * 30 + 30):
         scheduler = Scheduler(Cluster.from_objects(varied(seed)))
         names = list(scheduler.view.nodes.names)
         expected, after = one_by_one(scheduler, names)
@@ -144,7 +144,7 @@ def test_shared_simulation_equals_separate_drains(share: int) -> None:
 def test_reverted_drain_leaves_no_trace(share: int) -> None:
     """After a removable node is put back, later drains have the same results."""
     put_back = 0
-    for seed in range(share * 40, share * 40 + 40):
+    for seed in range(share * 25, share * 25 + 25):
         scheduler = Scheduler(Cluster.from_objects(varied(seed)))
         rows = [Row(row) for row in range(len(scheduler.view.nodes))]
         untouched = DrainsInTurn(scheduler, scheduler.view)
