@@ -27,12 +27,12 @@ def first_line(text: str) -> str:
     return text.splitlines()[0]
 
 
-def test_sound_where_nothing_waits(run: Run, write: Write) -> None:
+def test_cluster_without_pending_pods_is_sound(run: Run, write: Write) -> None:
     code, out, _ = run(*PENDING, write(node("n1"), pod("p", nodeName="n1")))
     assert (code, first_line(out)) == (0, "OK: nothing is pending")
 
 
-def test_what_is_unsound_comes_first(run: Run, write: Write) -> None:
+def test_unsound_sections_come_first(run: Run, write: Write) -> None:
     code, out, _ = run(*PENDING, write(node("n1"), TOO_BIG, UNSERVED))
     assert (code, first_line(out)) == (1, "2 warnings in pending")
     assert out.index("Pod default/lost") < out.index("Pod default/big")
@@ -87,7 +87,7 @@ def test_fail_on(run: Run, write: Write, level: str, code: int) -> None:
     assert run(*PENDING, write(node("n1"), TOO_BIG), "--fail-on", level).code == code
 
 
-def test_without_grounds_nothing_is_said_to_be_sound(run: Run, write: Write) -> None:
+def test_nothing_is_called_sound_without_grounds(run: Run, write: Write) -> None:
     file = write(node("n1"), pod("p", nodeName="n1"), whole=False)
     nodes_alone = write(node("n1"), name="nodes.json", whole=False)
     assert run(*PENDING, file).code == 0
@@ -96,8 +96,8 @@ def test_without_grounds_nothing_is_said_to_be_sound(run: Run, write: Write) -> 
     assert "the files contain no list of Pods, so some findings may be missing" in out
 
 
-def test_readers_of_findings_are_told_what_is_not_known(run: Run, write: Write) -> None:
-    """Also where a note is a failure: what is not known is none."""
+def test_unknowns_are_findings_of_their_own(run: Run, write: Write) -> None:
+    """They are not failures, even if notes count as failures."""
     nodes_alone = write(node("n1"), whole=False)
     assert run(*PENDING, nodes_alone, "--fail-on", "note").code == 5
     (result,) = json.loads(run(*PENDING, nodes_alone, "-o", "sarif").out)["runs"][0]["results"]
@@ -107,7 +107,7 @@ def test_readers_of_findings_are_told_what_is_not_known(run: Run, write: Write) 
     assert run(*PENDING, nodes_alone, "-o", "github").out.startswith("::notice title=audit-pending-not-known::")
 
 
-def test_how_long_a_pod_waits_that_fits_is_known_with_a_time_alone(run: Run, write: Write) -> None:
+def test_waiting_time_of_a_fitting_pod_needs_the_current_time(run: Run, write: Write) -> None:
     fits = pod("fits")
     fits["metadata"]["creationTimestamp"] = "2026-05-06T09:00:00Z"
     file = write(node("n1"), fits)
@@ -147,7 +147,7 @@ def test_forms_of_findings_name_the_rules_of_the_audit(run: Run, write: Write) -
     assert (suites.get("name"), suites.get("failures")) == ("kschedctl audit", "2")
 
 
-def test_commands_are_about_the_same_cluster(run: Run, write: Write) -> None:
+def test_suggested_commands_use_the_same_cluster(run: Run, write: Write) -> None:
     file = write(node("n1"), TOO_BIG)
     command = f"remedies default/big -f {file}"
     assert f"  kschedctl {command}" in run(*PENDING, file).out.splitlines()
@@ -163,7 +163,7 @@ def test_several_unsound_sections_fit_the_first_line(run: Run) -> None:
     assert "  9 warnings  pending     10 pods pending:" in out
 
 
-def test_what_to_do_is_told_once_for_what_is_alike(run: Run, write: Write) -> None:
+def test_equal_advice_is_printed_once(run: Run, write: Write) -> None:
     file = write(node("n1", "1"), node("n2", "1", taints=[{"key": "k", "effect": "NoSchedule"}]), TOO_BIG)
     other = pod("picky", "1")
     other["spec"]["nodeSelector"] = {"no": "such"}
@@ -177,8 +177,8 @@ def test_markdown_and_yaml(run: Run) -> None:
     assert "kind: Audit" in run("audit", "--demo", "-o", "yaml").out
 
 
-def test_since_an_earlier_snapshot(run: Run, write: Write, tmp_path: Path) -> None:
-    """The node grew: that wakes the pod, which fits by now and waits."""
+def test_changes_since_an_earlier_snapshot(run: Run, write: Write, tmp_path: Path) -> None:
+    """The node has grown, which wakes the pod. It fits now, but still waits."""
     before, waits = str(tmp_path / "a.ksnap"), pod("waits", "3", uid="1")
     assert run("snapshot", "save", "-f", write(node("n1", "2"), waits), "-o", before, "-q").code == 0
     code, out, _ = run("audit", "--section", "queue", "-f", write(node("n1", "4"), waits), "--since", before)
@@ -187,10 +187,13 @@ def test_since_an_earlier_snapshot(run: Run, write: Write, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("objects", [(), (node("n1"),), (pod("waits"),), (pod("placed", nodeName="n1"),)])
-def test_parts_of_a_cluster_are_not_known_and_no_bug(
+def test_partial_clusters_are_audited_without_errors(
     run: Run, write: Write, objects: tuple[dict[str, object], ...]
 ) -> None:
-    """Of no nodes, or no pods, every section has something to say; sound is only that of all pods none waits."""
+    """Every section has an answer without nodes or pods.
+
+    Sections are sound only if a pod is read and none is pending.
+    """
     file = write(*objects, whole=False)
     sections = json.loads(run("audit", "-f", file, "-o", "json").out)["sections"]
     assert len(sections) == 11
@@ -199,13 +202,13 @@ def test_parts_of_a_cluster_are_not_known_and_no_bug(
     assert run("audit", "-f", file, "--assume-complete").code in (0, 1)
 
 
-def test_notes_are_not_nothing(run: Run, write: Write) -> None:
-    """That there is no lease is a note, and no failure."""
+def test_notes_are_shown(run: Run, write: Write) -> None:
+    """The missing lease is a note, not a failure."""
     code, out, _ = run("audit", "--section", "pending", "--section", "leader", "-f", write(node("n1")))
     assert (code, first_line(out)) == (0, "OK: 1 section, 1 note; not judged: leader")
 
 
-def test_the_summary_has_the_problems_first_and_no_sound_section_as_a_cause(run: Run) -> None:
+def test_summary_begins_with_problems_and_omits_sound_sections(run: Run) -> None:
     summary = json.loads(run("audit", "--demo", "-o", "json", "--summary").out)
     sections = [cause["reason"].partition(":")[0] for cause in summary["causes"]]
     assert sections == ["pending", "priorities", "drains", "packing"]
@@ -213,7 +216,7 @@ def test_the_summary_has_the_problems_first_and_no_sound_section_as_a_cause(run:
     assert not {*summary["warnings"]} & {*summary["advice"]}
 
 
-def test_the_summary_has_a_finding_of_each_unsound_section_and_counts_pending_pods(run: Run) -> None:
+def test_summary_has_a_finding_of_each_unsound_section(run: Run) -> None:
     """The demo cluster has ten pending pods, and more findings about them than a summary has entries."""
     report = json.loads(run("audit", "--demo", "-o", "json").out)
     summary = json.loads(run("audit", "--demo", "-o", "json", "--summary").out)
@@ -225,7 +228,7 @@ def test_the_summary_has_a_finding_of_each_unsound_section_and_counts_pending_po
 
 
 @pytest.mark.parametrize("command", ["priorities", "packing", "topology"])
-def test_the_brief_form_of_a_section_lists_its_findings(run: Run, command: str) -> None:
+def test_brief_form_of_a_section_lists_its_findings(run: Run, command: str) -> None:
     findings = json.loads(run(command, "--demo", "-o", "json").out)["findings"]
     lines = " ".join(run(command, "--demo", "--brief").out.split())
     first = findings[0]
@@ -234,7 +237,7 @@ def test_the_brief_form_of_a_section_lists_its_findings(run: Run, command: str) 
     assert len(summary["warnings"]) == sum(finding["severity"] != "note" for finding in findings)
 
 
-def test_a_section_without_anything_to_judge_is_not_called_sound(run: Run, write: Write) -> None:
+def test_section_without_anything_to_judge_is_not_called_sound(run: Run, write: Write) -> None:
     """Nothing runs, so nothing can be misplaced or alone in a domain; there is neither a leader lease nor a budget."""
     out = run("audit", "-f", write(node("n1"))).out
     not_judged = {line.split()[2] for line in out.splitlines() if line.startswith("  not judged")}

@@ -22,7 +22,7 @@ def audited() -> AuditedCluster:
     return AuditedCluster(Scheduler(kschedctl.Cluster.from_objects(PENDING["objects"])), NOW)
 
 
-def test_every_pod_that_was_refused_is_unschedulable_or_waits_for_its_victims(audited: AuditedCluster) -> None:
+def test_rejected_pods_are_unschedulable_or_wait_for_victims(audited: AuditedCluster) -> None:
     causes = {pod: each.cause for each in build_pending_section(audited).waiting for pod in each.pods}
     assert causes.keys() == TRIED.keys() | NEVER_TRIED.keys()
     assert {pod for pod, cause in causes.items() if cause == "preemption"} == PREEMPTING
@@ -33,8 +33,8 @@ def test_every_pod_that_was_refused_is_unschedulable_or_waits_for_its_victims(au
     }
 
 
-def test_victims_have_two_hours_from_when_they_were_asked_to_go(audited: AuditedCluster) -> None:
-    """Their terminationGracePeriodSeconds is 7200, and metadata.deletionTimestamp 23:56:08."""
+def test_victims_have_two_hours_to_terminate(audited: AuditedCluster) -> None:
+    """Their terminationGracePeriodSeconds is 7200, and their metadata.deletionTimestamp is 23:56:08."""
     preempting = [each for each in build_pending_section(audited).waiting if each.cause == "preemption"]
     victims = [victim for each in preempting for victim in each.victims]
     assert {(each.node, each.asked, each.due, each.overdue) for each in victims} == {
@@ -57,5 +57,5 @@ def test_queues(audited: AuditedCluster) -> None:
     }
 
 
-def test_an_audit_has_the_sections_that_are_asked_for(audited: AuditedCluster) -> None:
+def test_audit_has_the_requested_sections(audited: AuditedCluster) -> None:
     assert [each.name for each in run_sections(audited, ["queue", "pending"]).sections] == ["pending", "queue"]

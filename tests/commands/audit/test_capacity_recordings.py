@@ -34,7 +34,7 @@ def free_cpu() -> Counter[str]:
     return free
 
 
-def test_what_is_free_and_stranded_adds_up(audited: AuditedCluster) -> None:
+def test_free_and_stranded_amounts_add_up(audited: AuditedCluster) -> None:
     found, free = build_packing_section(audited), free_cpu()
     cpu = {pool.pool: next(each for each in pool.resources if each.resource == "cpu") for pool in found.pools}
     cordoned = {name for name, node in NODES.items() if node["spec"].get("unschedulable")}
@@ -45,7 +45,7 @@ def test_what_is_free_and_stranded_adds_up(audited: AuditedCluster) -> None:
     assert stranded.free["cpu"] == cpu["general"].stranded == free["w8"] + free["w9"]
 
 
-def test_nodes_that_are_nominated_are_kept_and_those_that_pending_pods_need(audited: AuditedCluster) -> None:
+def test_nominated_and_needed_nodes_are_kept(audited: AuditedCluster) -> None:
     """Two preempting pods wait for w8 and w9."""
     found = build_packing_section(audited)
     tried = {each.node for each in (*found.emptied, *found.kept)}

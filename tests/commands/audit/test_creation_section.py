@@ -28,12 +28,12 @@ def test_every_workload_that_lacks_pods_is_an_error() -> None:
     assert [rule.id for rule in found.rules] == ["audit-creation-refused"]
 
 
-def test_what_is_past_is_not_found() -> None:
+def test_past_failures_are_not_findings() -> None:
     found = section(kschedctl.Cluster.from_objects(objects(case(22), replicas=1, there=1)))
     assert (found.state, found.workloads) == ("sound", ())
 
 
-def test_sound_needs_its_grounds() -> None:
+def test_section_is_sound_only_with_all_grounds() -> None:
     found = section(kschedctl.Cluster.from_objects([], assume_complete=False))
     assert (found.state, found.undecided) == ("unknown", True)
     assert {each.kind for each in found.unknown} == GROUNDS

@@ -37,7 +37,7 @@ def build_section(*objects: Json) -> DrainsSection:
     return section
 
 
-def test_a_budget_that_never_allows_an_eviction() -> None:
+def test_budget_that_never_allows_an_eviction() -> None:
     pods = [build_running_pod(f"db-{number}", f"n{number}", "db") for number in (1, 2)]
     section = build_section(*pods, build_budget("db", "db", maxUnavailable=0))
     (finding,) = section.findings
@@ -101,8 +101,8 @@ def test_budgets_that_allow_evictions_are_sound() -> None:
 
 
 @pytest.mark.parametrize(("status", "adjective"), [("False", "not ready"), ("Unknown", "unreachable")])
-def test_a_node_that_is_not_ready_but_has_pods_is_an_error(status: str, adjective: str) -> None:
-    """n4 has a pod to evict. n5 has only a pod of a DaemonSet, so it is no finding."""
+def test_unready_node_with_pods_is_an_error(status: str, adjective: str) -> None:
+    """n4 has a pod to evict. n5 has only a DaemonSet pod, so it is no finding."""
     down = [node("n4"), node("n5")]
     for each in down:
         each["status"]["conditions"] = [{"type": "Ready", "status": status}]

@@ -162,7 +162,7 @@ def section(parts: dict[str, str], target: float = 0.1) -> LatencySection:
     )
 
 
-def test_a_sound_scheduler_is_sound() -> None:
+def test_healthy_scheduler_is_sound() -> None:
     found = section(SOUND)
     assert (found.findings, found.state, found.undecided) == ((), "sound", False)
     # All of 1,000 are in the bucket from 4 to 8 ms: P50 6, P90 7.6, P99 7.96.
@@ -171,7 +171,7 @@ def test_a_sound_scheduler_is_sound() -> None:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_is_found_by_itself(name: str) -> None:
+def test_each_fault_is_found_alone(name: str) -> None:
     rule, severity, parts, told = FAULTS[name]
     found = section({**SOUND, **parts})
     assert [(finding.rule, finding.severity) for finding in found.findings] == [(rule, severity)]
@@ -180,13 +180,13 @@ def test_a_fault_is_found_by_itself(name: str) -> None:
     assert found.state == ("sound" if severity == "note" else "findings")
 
 
-def test_half_refused_is_not_most() -> None:
+def test_half_of_the_attempts_is_not_most() -> None:
     refused = number("scheduler_schedule_attempts_total", 1000, result="unschedulable", profile="p")
     bound = number("scheduler_schedule_attempts_total", 1000, result="scheduled", profile="p")
     assert section({**SOUND, "results": refused + bound}).findings == ()
 
 
-def test_the_lever_is_that_of_what_takes_the_time() -> None:
+def test_advice_addresses_what_takes_the_time() -> None:
     slow = {
         "attempts": attempts({0.5: 100}),
         "points": point("Filter", {0.01: 100}) + point("Score", {0.1: 400}),
@@ -204,21 +204,21 @@ def test_the_lever_is_that_of_what_takes_the_time() -> None:
     assert "fewer constraints per pod" in section({**SOUND, **slow}).findings[0].fix
 
 
-def test_a_target_that_the_buckets_do_not_reach_is_not_known_to_be_met() -> None:
+def test_target_beyond_the_buckets_is_unknown() -> None:
     slow_bind = {"points": point("Bind", {0.5: 100})}
     found = section({**SOUND, **slow_bind}, target=1.0)
     assert [each.state for each in found.verdicts if each.about == "binding"] == ["unknown"]
     assert (found.findings, found.state, found.undecided) == ((), "unknown", True)
 
 
-def test_attempts_without_their_last_bucket_are_not_known_to_be_fast() -> None:
+def test_attempts_without_the_last_bucket_are_unknown() -> None:
     lines = [line for line in SOUND["attempts"].splitlines(keepends=True) if "+Inf" not in line]
     found = section({**SOUND, "attempts": "".join(lines)})
     assert found.attempts[0].p99 is None
     assert (found.state, found.undecided) == ("unknown", True)
 
 
-def test_a_scheduler_that_does_not_lead_is_not_judged() -> None:
+def test_scheduler_that_does_not_lead_is_not_judged() -> None:
     found = section(
         {**SOUND, "leads": number("leader_election_master_status", 0, name="kube-scheduler")}
         | {"queues": queues(active=100_000)}
@@ -228,12 +228,12 @@ def test_a_scheduler_that_does_not_lead_is_not_judged() -> None:
 
 
 @pytest.mark.parametrize("left_out", ["attempts", "unusable"])
-def test_without_grounds_nothing_is_sound(left_out: str) -> None:
+def test_nothing_is_sound_without_grounds(left_out: str) -> None:
     parts = {**SOUND, "attempts": ""} if left_out == "attempts" else {**SOUND, "more": queues(more=-1)}
     assert (section(parts).state, section(parts).undecided) == ("unknown", True)
 
 
-def test_what_came_with_a_later_version_is_told() -> None:
+def test_metrics_of_later_versions_are_named() -> None:
     build = 'kubernetes_build_info{git_version="v1.31.4"} 1\n'
     missing = section({"attempts": SOUND["attempts"], "build": build}).missing
     assert missing["scheduler_inflight_events"] == "was added in 1.32"
@@ -242,7 +242,7 @@ def test_what_came_with_a_later_version_is_told() -> None:
 
 
 @pytest.mark.parametrize(("nodes", "told"), [(100, []), (None, []), (97, ["100 in the scheduler's cache, 97 in"])])
-def test_a_cache_that_differs_from_the_cluster_is_told(nodes: int | None, told: list[str]) -> None:
+def test_cache_that_differs_from_the_cluster_is_reported(nodes: int | None, told: list[str]) -> None:
     text = "".join(SOUND.values()).encode()
     found = build_section_from_metrics(
         compute_metrics_since_start(parse_exposition(text, "metrics.txt")), LatencyLimits(), nodes
@@ -250,18 +250,21 @@ def test_a_cache_that_differs_from_the_cluster_is_told(nodes: int | None, told: 
     assert [finding.message.partition(": ")[2].partition(" the cluster")[0] for finding in found.findings] == told
 
 
-def test_curves_tell_how_many_attempts_are_done_within_a_time() -> None:
-    """700 in (2, 4] ms, 200 in (4, 8], 100 in (0.512, 1.024] s; nothing after all are done."""
+def test_curve_of_attempts_by_duration() -> None:
+    """700 attempts take (2, 4] ms, 200 take (4, 8] ms, and 100 take (0.512, 1.024] s.
+
+    The curve ends once all are done.
+    """
     (curve,) = section({"attempts": attempts({0.003: 700, 0.005: 200, 0.6: 100})}).attempt_curves
     assert curve.labels == {"result": "scheduled", "profile": "default-scheduler"}
     within = {round(seconds, 6): share for seconds, share in curve.within}
     assert within == {0.001: 0, 0.002: 0, 0.004: 0.7} | {0.001 * 2**i: 0.9 for i in range(3, 10)} | {1.024: 1}
 
 
-def test_of_what_lies_in_one_bucket_there_is_no_curve() -> None:
+def test_no_curve_for_values_in_one_bucket() -> None:
     assert section({"attempts": attempts({0.0005: 10})}).attempt_curves == ()
 
 
-def test_the_headline_says_that_nothing_was_bound() -> None:
+def test_headline_says_that_nothing_was_bound() -> None:
     found = section({**SOUND, "points": point("Filter", {0.002: 1000})})
     assert found.headline.endswith("; nothing was bound")

@@ -84,7 +84,7 @@ FRESH = lease("kube-scheduler", format_time(59, 58), leaseTransitions=4)
 OTHER = lease("kube-controller-manager", format_time(59, 59))
 
 
-def test_a_leader_that_renews_its_lease() -> None:
+def test_leader_that_renews_its_lease() -> None:
     made = section(FRESH, OTHER, elected(1), pod("a", "default-scheduler", "n1"))
     assert (made.state, get_severities(made), made.undecided) == ("sound", {}, False)
     assert made.headline == "cp1_aa has led for 60m; 4 leader changes in total"
@@ -116,7 +116,7 @@ def test_a_leader_that_renews_its_lease() -> None:
         ("frequent", "warning", (FRESH, *map(elected, (1, 2, 3)))),
     ],
 )
-def test_each_fault_by_itself(rule: str, severity: str, objects: tuple[Json, ...]) -> None:
+def test_each_fault_is_found_alone(rule: str, severity: str, objects: tuple[Json, ...]) -> None:
     assert get_severities(section(*objects)) == {rule: severity}
 
 
@@ -132,11 +132,11 @@ def test_each_fault_by_itself(rule: str, severity: str, objects: tuple[Json, ...
         (FRESH, lease("my-scheduler", format_time(59, 50))),
     ],
 )
-def test_what_is_no_fault(objects: tuple[Json, ...]) -> None:
+def test_harmless_settings_are_no_findings(objects: tuple[Json, ...]) -> None:
     assert get_severities(section(*objects)) == {}
 
 
-def test_without_a_time_only_other_leases_tell() -> None:
+def test_age_without_a_time_is_judged_by_other_leases() -> None:
     behind = section(lease("kube-scheduler", format_time(30)), OTHER, now="")
     assert (get_severities(behind), behind.undecided) == ({"stale": "error"}, False)
     alone = section(FRESH, now="")
@@ -152,8 +152,8 @@ def test_changes_since_an_earlier_snapshot() -> None:
     )
 
 
-def test_two_instances_that_take_turns() -> None:
-    """cp1, cp2, cp1, cp2: three turns, and one election."""
+def test_instances_that_alternate_as_leader() -> None:
+    """The leaders are cp1, cp2, cp1 and cp2, which are three changes but only one election."""
     turns = [build_scheduled_event(f"p{i}", f"cp{i % 2 + 1}", format_time(20, i)) for i in range(4)]
     made = section(FRESH, OTHER, elected(1), *turns)
     assert get_severities(made) == {"two-serve": "error"}
@@ -181,7 +181,7 @@ def seen(*instances: SchedulerInstance) -> LeaderSection:
     return build_leader_section(AuditedCluster(Scheduler(cluster), NOW))
 
 
-def test_instances_that_do_not_run_alike() -> None:
+def test_instances_with_different_settings() -> None:
     one = SchedulerInstance("kube-scheduler-cp1", "v1.36.2", {"feature-gates": "A=true"})
     two = SchedulerInstance("kube-scheduler-cp2", "v1.36.1", {})
     assert get_severities(seen(one)) == {}
@@ -203,7 +203,7 @@ def test_several_instances_without_an_election() -> None:
     assert get_severities(seen(one, two)) == {"no-election": "error"}
 
 
-def test_a_lease_of_another_name_and_no_election_at_all() -> None:
+def test_lease_of_another_name_and_no_election() -> None:
     head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     named = head | {"leaderElection": {"leaderElect": True, "resourceName": "mine", "resourceNamespace": "team"}}
     mine = lease("mine", format_time(59, 57), "me_1", "team")
@@ -213,7 +213,7 @@ def test_a_lease_of_another_name_and_no_election_at_all() -> None:
     assert (get_severities(made), made.headline) == ({}, "leader election is off in the configuration")
 
 
-def test_under_pseudonyms_it_is_the_same_lease() -> None:
+def test_anonymized_lease_is_recognized() -> None:
     cluster = anonymize_cluster(
         Cluster.from_objects([lease("kube-scheduler", format_time(59, 40)), OTHER, elected(1)])
     ).cluster
@@ -222,22 +222,22 @@ def test_under_pseudonyms_it_is_the_same_lease() -> None:
     assert made.leases[0].elections == 1
 
 
-def test_what_was_not_read_is_not_known() -> None:
+def test_unread_kinds_make_the_answer_unknown() -> None:
     made = section(pod("a", "mine"), assume_complete=False)
     assert {each.kind for each in made.unknown} == {"Lease", "Event", "Pod"}
     assert (get_severities(made), made.undecided) == ({}, True)
 
 
-def test_a_name_that_nobody_is_known_to_serve_is_told() -> None:
-    """The pods that wait for it are a finding of what is pending."""
+def test_scheduler_name_without_a_known_scheduler_is_reported() -> None:
+    """The pods that wait for this scheduler are a finding of the pending section."""
     made = section(FRESH, pod("a", "mine"))
     assert get_severities(made) == {}
     assert made.headline.endswith("; 1 pod names an unknown scheduler")
     assert {each.name: each.served for each in made.names} == {"mine": "", "default-scheduler": "profile"}
 
 
-def test_a_scheduler_is_known_by_the_pod_groups_of_volcano() -> None:
-    """Whose pods name it; a group that does not exist tells nothing, nor one of another namespace."""
+def test_volcano_is_known_by_its_pod_groups() -> None:
+    """Pods must name the group. A missing group and a group in another namespace prove nothing."""
     of_group = pod("a", "volcano")
     of_group["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "train"}
     for namespace, served in ((of_group["metadata"].get("namespace", "default"), "podGroups"), ("other", "")):
@@ -247,6 +247,6 @@ def test_a_scheduler_is_known_by_the_pod_groups_of_volcano() -> None:
         assert {each.name: each.served for each in made.names}["volcano"] == served
 
 
-def test_a_lease_that_is_held_and_does_not_say_since_when_it_is_renewed_is_not_sound() -> None:
+def test_held_lease_without_a_renew_time_is_not_sound() -> None:
     silent = section(lease("kube-scheduler", ""), OTHER)
     assert (silent.state, silent.undecided, silent.findings) == ("unknown", True, ())

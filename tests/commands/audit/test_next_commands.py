@@ -24,7 +24,7 @@ def with_port(document: Json) -> Json:
     return document
 
 
-def test_a_taint_that_pods_do_not_tolerate_leads_to_a_drain() -> None:
+def test_untolerated_taint_leads_to_a_drain() -> None:
     tainted = node("n1", taints=[{"key": "k", "effect": "NoSchedule"}])
     report = audit(Cluster.from_objects([tainted, node("n2"), replica("a", "n1")]), sections=["placed"])
     commands = build_next_commands(Source(demo=True), *report.sections)
@@ -32,14 +32,14 @@ def test_a_taint_that_pods_do_not_tolerate_leads_to_a_drain() -> None:
     assert str(report) == "OK: 1 pod may stay, but would not be placed on its node now"
 
 
-def test_the_brief_form_goes_on_with_its_first_finding(run: Run) -> None:
+def test_brief_form_ends_with_the_command_of_its_first_finding(run: Run) -> None:
     """The first pod fits now; the gravest finding with a command of its own before was about another pod."""
     lines = run("audit", "--demo", "--brief").out.splitlines()
     pod = lines[1].removeprefix("Pod ").partition(":")[0]
     assert lines[-1] == f"more: kschedctl explain {pod} --demo"
 
 
-def test_a_first_finding_without_a_command_leads_to_its_section(run: Run) -> None:
+def test_first_finding_without_a_command_leads_to_its_section(run: Run) -> None:
     """No command tries out other node shapes, and all nodes were tried; the second finding leads to a drain."""
     lines = run("packing", "--demo", "--brief").out.splitlines()
     assert next(line for line in lines if line.startswith("Pool ")).startswith("Pool gpu: ")
@@ -58,7 +58,7 @@ def test_packing_offers_to_try_all_nodes_only_if_some_were_not_tried() -> None:
     assert [*commands.values()][-1] == ("kschedctl packing --nodes 0 --demo",)
 
 
-def test_no_advice_about_placed_pods_is_to_delete_what_runs() -> None:
+def test_advice_never_deletes_running_pods() -> None:
     """A deleted pod without room elsewhere, or without a controller, is lost; failed pods may be deleted."""
     deleting = {rule.id for rule in RULES if rule.fix.startswith("Delete")}
     assert not deleting
@@ -72,9 +72,7 @@ def test_no_advice_about_placed_pods_is_to_delete_what_runs() -> None:
         ([pod("a", "n1"), pod("b", "n1", **APART)], "audit-placed-anti-affinity"),
     ],
 )
-def test_pods_that_should_not_share_a_node_lead_to_a_drain_that_shows_if_they_fit_elsewhere(
-    pods: list[Json], rule: str
-) -> None:
+def test_pods_that_should_not_share_a_node_lead_to_a_drain(pods: list[Json], rule: str) -> None:
     report = audit(Cluster.from_objects([node("n1"), node("n2"), *pods]), sections=["placed"])
     findings = [finding for section in report.sections for finding in section.findings if finding.rule == rule]
     assert findings

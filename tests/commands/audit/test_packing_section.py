@@ -68,8 +68,11 @@ FAULT = [
 ]
 
 
-def test_what_is_free_beside_what_is_used_up_is_stranded() -> None:
-    """Of 16 cpus 7 are free, 6 of them beside no memory; of 32Gi 9Gi, 4Gi of them beside no cpu."""
+def test_free_amount_beside_an_exhausted_resource_is_stranded() -> None:
+    """7 of 16 CPUs are free, 6 of them on nodes without free memory.
+
+    9 of 32 GiB are free, 4 of them without free CPUs.
+    """
     found = section(FAULT)
     assert found.headline.startswith("86% of the free CPU and 44% of the free memory are stranded; ")
     (pool,) = found.pools
@@ -88,8 +91,11 @@ def test_what_is_free_beside_what_is_used_up_is_stranded() -> None:
     ]
 
 
-def test_a_pool_that_strands_a_tenth_is_a_finding() -> None:
-    """6 of 16 cpus, 4 of 32Gi; the shares are of the 7 cpus and 9Gi that are free, as in the headline."""
+def test_pool_that_strands_a_tenth_is_a_finding() -> None:
+    """6 of 16 CPUs and 4 of 32 GiB are stranded.
+
+    As in the headline, the shares are those of the free 7 CPUs and 9 GiB.
+    """
     found = section(FAULT)
     (stranded,) = [each for each in found.findings if each.rule == "audit-packing-stranded"]
     assert (stranded.severity, stranded.object) == ("warning", "Pool p")
@@ -97,21 +103,21 @@ def test_a_pool_that_strands_a_tenth_is_a_finding() -> None:
     assert found.state == "findings"
 
 
-def test_a_pending_pod_that_could_use_it_is_looked_at_too() -> None:
-    """It asks for no memory, and fits beside the pods that took it all."""
+def test_pending_pods_that_could_use_stranded_capacity_count() -> None:
+    """The pod requests no memory and fits beside the pods that use it all."""
     found = section([*FAULT, *pods("thin", 1, "", "1")])
     assert {(r.reason, r.nodes) for r in found.stranded} == {("Insufficient cpu", 1)}
     assert [(t.pending, t.fits_on) for t in found.typical] == [(False, 1), (False, 0), (True, 3)]
 
 
-def test_a_cluster_with_room_for_its_pods_strands_nothing() -> None:
+def test_cluster_with_room_for_its_pods_strands_nothing() -> None:
     found = section([node("n1"), node("n2"), *pods("web", 2, "n1", "1", "1Gi"), *pods("web", 2, "n2", "1", "1Gi")])
     assert (found.state, found.stranded, found.undecided) == ("sound", (), False)
     assert found.headline == "1 of 2 nodes tried can be removed; no free capacity is stranded"
 
 
-def test_a_node_is_emptied_and_the_next_one_has_to_take_its_pods() -> None:
-    """Two of four cpus are in use on each: either can take the other's pods, and then has no room for its own."""
+def test_node_that_took_pods_cannot_be_emptied() -> None:
+    """2 of 4 CPUs are used on each node. Each can take the other's pods, but is then full."""
     found = section([node("n1"), node("n2"), *pods("web", 2, "n1", "1", "1Gi"), *pods("web", 2, "n2", "1", "1Gi")])
     (emptied,), (kept,) = found.emptied, found.kept
     assert (emptied.moved, emptied.saves) == (2, {"cpu": 4_000, "memory": 8 * GI})
@@ -123,8 +129,8 @@ def test_a_node_is_emptied_and_the_next_one_has_to_take_its_pods() -> None:
     assert spare.message == f"node {emptied.node} can be emptied by moving 2 pods"
 
 
-def test_nodes_are_emptied_one_on_top_of_the_other() -> None:
-    """Three pods of 1 cpu on three nodes of 4 need one node."""
+def test_nodes_are_emptied_one_after_the_other() -> None:
+    """Three pods of 1 CPU on three nodes of 4 CPUs need one node."""
     found = section([node(n) for n in ("a", "b", "c")] + [p for n in ("a", "b", "c") for p in pods("web", 1, n, "1")])
     assert (len(found.emptied), len(found.kept), found.tried, found.candidates) == (2, 1, 3, 3)
     assert found.savings[0].saves == {"cpu": 8_000, "memory": 16 * GI}
@@ -134,7 +140,7 @@ def test_nodes_are_emptied_one_on_top_of_the_other() -> None:
     ("kind", "budgeted", "why"),
     [("ReplicaSet", True, "allows no disruption now"), ("", False, "no controller recreates it")],
 )
-def test_what_keeps_a_node(kind: str, budgeted: bool, why: str) -> None:
+def test_reasons_why_a_node_stays(kind: str, budgeted: bool, why: str) -> None:
     budget = {
         "kind": "PodDisruptionBudget",
         "metadata": {"name": "b", "namespace": "d", "uid": "b"},
@@ -148,7 +154,7 @@ def test_what_keeps_a_node(kind: str, budgeted: bool, why: str) -> None:
     assert [(s.nodes, s.empty) for s in found.savings] == [(1, 1)]
 
 
-def test_not_all_are_tried_and_that_is_said() -> None:
+def test_answer_says_that_not_all_nodes_were_tried() -> None:
     objects = [node(f"n{i}") for i in range(5)] + [p for i in range(5) for p in pods("web", 1, f"n{i}", "4", kind="")]
     found = section(objects, TrialLimits(nodes=2, pods=0))
     assert (found.tried, found.candidates, len(found.emptied)) == (2, 5, 0)
@@ -157,16 +163,16 @@ def test_not_all_are_tried_and_that_is_said() -> None:
     assert section(objects, TrialLimits(nodes=0, pods=0)).tried == 5
 
 
-def test_what_pending_pods_need_is_not_to_spare() -> None:
-    """Four cpus are in use on two nodes of four: one could go, but for the pod that comes with two more."""
+def test_nodes_for_pending_pods_are_not_spare() -> None:
+    """4 CPUs are used on two nodes of 4. One node would be spare without the pending pod of 2 CPUs."""
     objects = [node("n1"), node("n2"), *pods("web", 2, "n1", "1"), *pods("web", 2, "n2", "1")]
     assert len(section(objects).emptied) == 1
     found = section([*objects, *pods("next", 1, "", "2")])
     assert (found.tried, found.emptied) == (2, ())
 
 
-def test_a_node_that_is_nominated_for_a_pod_is_not_to_spare() -> None:
-    """Its victim goes, and is still there."""
+def test_nominated_node_is_not_spare() -> None:
+    """Its victim is terminating, but still exists."""
     victim, preempting = pods("low", 1, "n2", "4")[0], pods("high", 1, "", "4")[0]
     victim["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
     preempting["status"] = {"nominatedNodeName": "n2"}
@@ -174,7 +180,7 @@ def test_a_node_that_is_nominated_for_a_pod_is_not_to_spare() -> None:
     assert [each.node for each in section(objects).kept] == ["n1"]
 
 
-def test_the_fullest_come_last() -> None:
+def test_fullest_nodes_come_last() -> None:
     objects = [
         node("a"),
         node("b"),
@@ -186,7 +192,7 @@ def test_the_fullest_come_last() -> None:
     assert [each.node for each in section(objects, TrialLimits(nodes=1, pods=0)).emptied] == ["b"]
 
 
-def test_cordoned_nodes_and_the_control_plane_are_no_workers() -> None:
+def test_cordoned_and_control_plane_nodes_are_no_workers() -> None:
     control = node("cp", **{"node-role.kubernetes.io/control-plane": ""})
     cordoned = node("n2")
     cordoned["spec"] = {"unschedulable": True}
@@ -196,13 +202,13 @@ def test_cordoned_nodes_and_the_control_plane_are_no_workers() -> None:
     assert (found.empty, found.candidates) == (("n1",), 0)
 
 
-def test_what_was_not_read_makes_it_undecided() -> None:
+def test_unread_kinds_make_the_answer_undecided() -> None:
     found = section([{"kind": "NodeList", "items": [node("n1")]}, *pods("web", 1, "n1", "1")], complete=False)
     assert found.undecided
     assert "Pod" in {each.kind for each in found.unknown}
 
 
-def test_an_emptied_node_is_one_that_drain_finds_safe() -> None:
+def test_drain_finds_an_emptied_node_safe() -> None:
     found = section(FAULT)
     cluster = Cluster.from_objects(FAULT)
     assert all(not drain_nodes(cluster, [each.node]).safe for each in found.kept)
@@ -212,7 +218,7 @@ def test_an_emptied_node_is_one_that_drain_finds_safe() -> None:
     assert drain_nodes(Cluster.from_objects(room), [first]).safe
 
 
-def test_an_empty_node_takes_no_pod_of_an_emptied_node() -> None:
+def test_empty_nodes_take_no_pods_of_emptied_nodes() -> None:
     """Pods of 3 and 2 cpus on nodes of 4: with the empty node gone, neither fits beside the other."""
     found = section([node("a"), node("b"), node("c"), *pods("x", 1, "a", "3"), *pods("y", 1, "b", "2")])
     assert (found.empty, found.emptied) == (("c",), ())
@@ -223,7 +229,7 @@ def test_an_empty_node_takes_no_pod_of_an_emptied_node() -> None:
     assert found.findings[-1].message == "1 of 3 nodes runs nothing that would have to move: c"
 
 
-def test_a_node_is_kept_if_a_pending_pod_fits_once_it_is_empty() -> None:
+def test_node_is_kept_if_a_pending_pod_fits_once_it_is_empty() -> None:
     """The pending pod needs a whole node, which is free once the two pods are on one node."""
     running = [*pods("web", 1, "n1", "1"), *pods("web", 1, "n2", "1")]
     found = section([node("n1"), node("n2"), *running, *pods("big", 1, "", "4")])
@@ -237,7 +243,7 @@ def test_a_node_is_kept_if_a_pending_pod_fits_once_it_is_empty() -> None:
     assert len(bigger.emptied) == 1
 
 
-def test_a_pending_pod_of_a_daemon_set_keeps_no_node() -> None:
+def test_pending_daemon_set_pods_keep_no_node() -> None:
     """It needs this node only as long as the node exists."""
     running = [*pods("web", 1, "n1", "1"), *pods("web", 1, "n2", "1")]
     found = section([node("n1"), node("n2"), *running, *pods("agent", 1, "", "4", kind="DaemonSet")])
@@ -275,7 +281,7 @@ def test_no_node_is_called_empty_if_pods_were_not_read() -> None:
 
 
 def test_rules_about_other_pods_strand_no_capacity() -> None:
-    """Only one pod of the app may be on a node, but the pods of another app fit there."""
+    """Only one pod of this app may be on a node, but pods of another app fit there."""
     running = pods("one", 1, "n1", "1")
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "one"}}}
     running[0]["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
@@ -299,7 +305,7 @@ NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
 
 
 @pytest.mark.parametrize("taint", [NOT_INITIALIZED, NOT_READY])
-def test_a_node_that_is_not_ready_is_neither_stranded_nor_removable(taint: Json) -> None:
+def test_unready_node_is_neither_stranded_nor_removable(taint: Json) -> None:
     """It is empty only since no pod can run there, so that removing it would be wrong."""
     found = section([node("n1", taints=[taint]), *pods("web", 1, "", "1")])
     assert (found.findings, found.empty, found.stranded, found.pools) == ((), (), (), ())
@@ -310,7 +316,7 @@ def test_a_node_that_is_not_ready_is_neither_stranded_nor_removable(taint: Json)
     assert found.headline.endswith("; 1 node is left out as not ready or not initialized")
 
 
-def test_a_pool_that_no_pod_may_use_is_one_finding() -> None:
+def test_pool_that_no_pod_may_use_is_one_finding() -> None:
     """Its nodes are empty and take no pod: nothing runs out there, so that other node sizes would not help."""
     taint = {"key": "team", "value": "x", "effect": "NoSchedule"}
     unused = [node("u1", "unused", [taint]), node("u2", "unused", [taint])]
@@ -322,8 +328,8 @@ def test_a_pool_that_no_pod_may_use_is_one_finding() -> None:
     assert found.headline.startswith("2 of 3 nodes are empty; 0 of 1 other tried can be removed; ")
 
 
-def test_less_than_a_hundredth_is_not_a_finding() -> None:
-    """0.03 of 4 cpus and nothing of the memory: 0.75 %."""
+def test_less_than_one_percent_is_not_a_finding() -> None:
+    """0.03 of 4 CPUs and no memory are stranded, which is 0.75 %."""
     found = section([node("n1"), *pods("web", 1, "n1", "3970m", "8Gi")])
     assert [each.rule for each in found.findings if each.rule == "audit-packing-stranded"] == []
     assert found.headline.startswith("100% of the free CPU is stranded; ")

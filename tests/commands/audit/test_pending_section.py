@@ -50,7 +50,7 @@ def list_findings(found: PendingSection) -> list[tuple[str, str, str]]:
     return [(each.rule.removeprefix("audit-pending-"), each.severity, each.object) for each in found.findings]
 
 
-def test_nothing_is_pending() -> None:
+def test_cluster_without_pending_pods() -> None:
     found = section(node("n1"), pod("p", "n1"))
     assert (found.state, found.headline, found.pods, found.findings) == ("sound", "nothing is pending", 0, ())
 
@@ -82,8 +82,8 @@ def test_unschedulable_by_reason() -> None:
         (LONG_AGO, "", "stuck", "note"),
     ],
 )
-def test_a_pod_that_fits_and_waits_is_stuck(time: str, now: str, cause: str, severity: str | None) -> None:
-    """An error once every refused pod was tried again: 300 s of the flush, 30 s between its runs, 10 s of back-off."""
+def test_fitting_pod_that_waits_is_stuck(time: str, now: str, cause: str, severity: str | None) -> None:
+    """It is an error once every rejected pod was retried: after 300 s, 30 s between flushes and 10 s of back-off."""
     found = section(node("n1"), created(pod("fits"), time), now=now)
     assert causes(found) == {cause: ("d/fits",)}
     assert list_findings(found) == ([("stuck", severity, "Pod d/fits")] if severity else [])
@@ -105,8 +105,8 @@ def event(pod: str, at: str, message: str = "0/1 nodes are available: 1 Insuffic
     }
 
 
-def test_what_the_scheduler_last_said_stands_against_what_is_true_now() -> None:
-    """Its condition says since when it is refused, not when it was tried last: that is not known."""
+def test_last_rejection_is_compared_with_the_present() -> None:
+    """The pod's condition has the time of the first rejection, so the time of the last attempt is unknown."""
     found = section(node("n1"), refused(created(pod("fits")), "2026-05-06T09:02:00Z"))
     (finding,) = found.findings
     assert finding.severity == "warning"
@@ -121,8 +121,8 @@ def test_what_the_scheduler_last_said_stands_against_what_is_true_now() -> None:
         (["2026-05-06T09:02:00Z", "2026-05-06T09:08:00Z"], "warning", 2),
     ],
 )
-def test_events_tell_when_it_was_tried_last(times: list[str], severity: str, attempts: int) -> None:
-    """420 s ago, which is longer than any refused pod is left alone; and 240 s ago."""
+def test_events_show_the_last_attempt(times: list[str], severity: str, attempts: int) -> None:
+    """The attempts were 420 s ago, which is longer than any rejected pod is left alone, and 240 s ago."""
     waits = refused(created(pod("fits")), LONG_AGO)
     found = section(node("n1"), waits, *(event("fits", time, f"said at {time}") for time in times))
     (finding,) = found.findings
@@ -132,8 +132,8 @@ def test_events_tell_when_it_was_tried_last(times: list[str], severity: str, att
     assert "rejected at least 2 times, the scheduler last said" in finding.message
 
 
-def test_a_series_of_events_is_written_seldom() -> None:
-    """The last of a series may be younger than what was written of it: nothing is certain for half an hour."""
+def test_series_of_events_may_be_outdated() -> None:
+    """A series is written only every half hour, so its last event may be younger."""
     waits = refused(created(pod("fits")), LONG_AGO)
     series = {"count": 7, "lastObservedTime": "2026-05-06T09:05:00Z"}
     (finding,) = section(node("n1"), waits, event("fits", LONG_AGO, series=series)).findings
@@ -141,14 +141,17 @@ def test_a_series_of_events_is_written_seldom() -> None:
     assert "rejected at least 7 times" in finding.message
 
 
-def test_events_of_an_earlier_pod_of_the_name_tell_nothing() -> None:
+def test_events_of_an_earlier_pod_of_the_same_name_are_ignored() -> None:
     reference = {"kind": "Pod", "namespace": "d", "name": "fits", "uid": "another"}
     found = section(node("n1"), created(pod("fits")), event("fits", LONG_AGO, involvedObject=reference))
     assert found.waiting[0].last_said is None
 
 
-def test_a_pod_that_was_refused_a_moment_ago_backs_off() -> None:
-    """Ten seconds at most: eight seconds ago, by its condition or by an event, and twelve."""
+def test_recently_rejected_pod_is_in_backoff() -> None:
+    """The back-off lasts ten seconds at most.
+
+    The rejections were eight and twelve seconds ago, by a condition or an event.
+    """
     for when, cause in (("09:11:52", "backoff"), ("09:11:48", "stuck")):
         time = f"2026-05-06T{when}Z"
         assert causes(section(node("n1"), refused(created(pod("fits")), time))) == {cause: ("d/fits",)}
@@ -156,8 +159,8 @@ def test_a_pod_that_was_refused_a_moment_ago_backs_off() -> None:
         assert causes(told_by_event) == {cause: ("d/fits",)}
 
 
-def test_another_scheduler_is_at_work() -> None:
-    """It writes events under its name, or leads under it: its pods are not lost."""
+def test_pods_of_another_active_scheduler_are_not_stuck() -> None:
+    """The other scheduler writes events or holds a lease under its name."""
     others = {"kind": "Event", "metadata": {"name": "e", "namespace": "d"}, "reason": "Scheduled"}
     others |= {"reportingComponent": "volcano", "eventTime": LONG_AGO}
     lease = {"kind": "Lease", "metadata": {"name": "yunikorn", "namespace": "y"}, "spec": {"holderIdentity": "y-1"}}
@@ -171,15 +174,15 @@ def test_another_scheduler_is_at_work() -> None:
     assert list_findings(found) == [("unserved", "warning", "Pod d/c")]
 
 
-def test_of_pods_that_fit_only_as_many_are_stuck_as_there_is_room_for() -> None:
-    """Of a node with 4 cores two pods of 2 take all; the third, of the same priority and younger, is not missed."""
+def test_only_as_many_pods_are_stuck_as_there_is_room_for() -> None:
+    """Two pods of 2 cores fill a node with 4 cores. The third pod, which is younger, is not stuck."""
     pods = [created(pod(f"p{number}", cpu="2"), f"2026-05-06T09:00:0{number}Z") for number in range(3)]
     found = section(node("n1"), *pods)
     waiting = [(each.cause, each.pods) for each in found.waiting]
     assert waiting == [("stuck", ("d/p0",)), ("stuck", ("d/p1",)), ("crowded", ("d/p2",))]
 
 
-def test_gates_by_their_holders() -> None:
+def test_gated_pods_are_grouped_by_who_holds_them() -> None:
     gates = [{"name": "kueue.x-k8s.io/admission"}, {"name": "example.com/budget"}]
     found = section(node("n1"), pod("held", schedulingGates=gates))
     (group,) = found.waiting
@@ -190,7 +193,7 @@ def test_gates_by_their_holders() -> None:
     assert found.state == "sound"
 
 
-def test_a_pod_that_no_scheduler_serves() -> None:
+def test_pod_that_no_scheduler_serves() -> None:
     found = section(node("n1"), pod("lost", schedulerName="volcano"))
     assert causes(found) == {"unserved": ("d/lost",)}
     assert list_findings(found) == [("unserved", "warning", "Pod d/lost")]
@@ -200,7 +203,7 @@ def test_a_pod_that_no_scheduler_serves() -> None:
 
 
 @pytest.mark.parametrize(("due", "overdue"), [("2026-05-06T09:12:20Z", ""), ("2026-05-06T09:02:00Z", "10m")])
-def test_preemption_waits_for_its_victims(due: str, overdue: str) -> None:
+def test_preemptor_waits_for_its_victims(due: str, overdue: str) -> None:
     victim = leaving(pod("old", "n1", cpu="4", terminationGracePeriodSeconds=600), due)
     preempted = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
     victim["status"]["conditions"].append(preempted)
@@ -217,7 +220,7 @@ def test_preemption_waits_for_its_victims(due: str, overdue: str) -> None:
     assert list_findings(found) == ([("victim-overdue", "warning", "Pod d/old")] if overdue else [])
 
 
-def test_a_gang_that_is_not_complete() -> None:
+def test_incomplete_gang() -> None:
     group = {
         "apiVersion": "scheduling.k8s.io/v1alpha2",
         "kind": "PodGroup",
@@ -230,7 +233,7 @@ def test_a_gang_that_is_not_complete() -> None:
     assert "has 1 of the 2 pods that it needs" in found.findings[0].message
 
 
-def test_a_pod_that_waits_before_it_is_bound_is_not_stuck() -> None:
+def test_pod_that_waits_for_binding_is_not_stuck() -> None:
     audited = AuditedCluster(Scheduler(kschedctl.Cluster.from_objects([node("n1"), created(pod("fits"))])), NOW)
     (alike,) = audited.replay
     waits = replace(alike.explanation, permit={"n1": FirstFailReport("Quorum", "Wait", ("for two more",))})
@@ -243,14 +246,14 @@ def test_a_pod_that_waits_before_it_is_bound_is_not_stuck() -> None:
     assert [each.queue for each in build_queue_section(audited).queued] == ["permit"]
 
 
-def test_other_pods_may_wait_where_pods_were_not_read() -> None:
+def test_unread_pods_may_be_pending() -> None:
     cluster = kschedctl.Cluster.from_objects([node("n1")], assume_complete=False)
     found = build_pending_section(AuditedCluster(Scheduler(cluster), NOW))
     assert (found.state, found.undecided) == ("unknown", True)
 
 
-def test_a_pod_that_fits_as_far_as_is_known_is_no_fault_yet() -> None:
-    """Its claim for a volume was not read: it may be what the pod waits for."""
+def test_fitting_pod_with_unread_dependencies_is_no_finding() -> None:
+    """The pod may be waiting for its volume claim, which was not read."""
     claims = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
     objects = [node("n1"), created(pod("fits", volumes=claims), LONG_AGO)]
     cluster = kschedctl.Cluster.from_objects(objects, assume_complete=False)

@@ -92,7 +92,7 @@ SOUND = (
 )
 
 
-def test_nothing_is_found_where_all_is_well() -> None:
+def test_correctly_placed_pods_are_no_findings() -> None:
     sound = section(*SOUND)
     assert (sound.state, sound.findings, sound.undecided) == ("sound", (), False)
     assert sound.headline == "all 5 placed pods comply with the scheduling rules"
@@ -113,7 +113,7 @@ def test_nothing_is_found_where_all_is_well() -> None:
         ("node-gone", "warning", (pod("lost-1", "n9"),)),
     ],
 )
-def test_each_fault_by_itself(rule: str, severity: str, objects: tuple[Json, ...]) -> None:
+def test_each_fault_is_found_alone(rule: str, severity: str, objects: tuple[Json, ...]) -> None:
     assert get_severities(*SOUND, *objects) == {rule: severity}
 
 
@@ -136,18 +136,18 @@ def test_each_fault_by_itself(rule: str, severity: str, objects: tuple[Json, ...
         ),
     ],
 )
-def test_what_is_no_fault(objects: tuple[Json, ...]) -> None:
+def test_allowed_placements_are_no_findings(objects: tuple[Json, ...]) -> None:
     assert get_severities(*SOUND, *objects) == {}
 
 
 @pytest.mark.parametrize("objects", [(), (N1,), (N1, pod("waits-1", ""))])
-def test_where_nothing_is_placed_nothing_is_misplaced(objects: tuple[Json, ...]) -> None:
+def test_cluster_without_placed_pods_has_no_findings(objects: tuple[Json, ...]) -> None:
     placed = section(*objects)
     assert (placed.state, placed.judged, placed.findings) == ("sound", 0, ())
     assert placed.headline == "no pods are on nodes"
 
 
-def test_a_pod_that_leaves_is_not_judged() -> None:
+def test_terminating_pod_is_not_judged() -> None:
     leaving = pod("gpu-1", "n1", nodeSelector={"gpu": "yes"})
     leaving["metadata"]["deletionTimestamp"] = NOW
     lost = pod("lost-1", "n9")
@@ -161,8 +161,11 @@ def test_pods_of_other_schedulers_are_counted() -> None:
     assert (other.judged, other.others, other.findings) == (5, 1, ())
 
 
-def test_an_overcommitted_node_tells_who_came_last() -> None:
-    """4 cpus: 1500m and 2000m fit, 1000m makes 4500m; 400 ms lie between the last two, as seconds are kept 0 or 1."""
+def test_overcommitted_node_names_its_latest_pod() -> None:
+    """The node has 4 CPUs.
+
+    The pods of 1.5 and 2 CPUs fit, and the pod of 1 CPU, started one second later, makes it 4.5.
+    """
     pods = (
         pod("a-1", "n1", "1500m", at="2026-01-31T12:00:00Z"),
         pod("b-1", "n1", "2", at="2026-01-31T12:30:00Z"),
@@ -184,8 +187,11 @@ def test_an_overcommitted_node_tells_who_came_last() -> None:
     assert (finding.severity, finding.object) == ("error", "Node n1")
 
 
-def test_a_deferred_resize_is_not_double_booking() -> None:
-    """4 cpus: 1 runs, and 4 are reserved for a pod that runs with half a CPU: 5 requested, 1500m given."""
+def test_deferred_resize_is_not_overcommitment() -> None:
+    """Of 4 CPUs, one pod uses 1.
+
+    The other pod runs with 0.5 CPUs and requests 4 by its resize: 5 are requested, 1.5 allocated.
+    """
     grower = pod("grower-1", "n1", "4")
     resources = {"requests": {"cpu": "500m"}}
     grower["status"] = {
@@ -207,7 +213,7 @@ def test_a_deferred_resize_is_not_double_booking() -> None:
     assert get_severities(N1, pod("a-1", "n1", "3600m"), grower)["overcommitted"] == "error"
 
 
-def test_a_static_pod_that_is_too_much_is_no_schedulers_fault() -> None:
+def test_excessive_static_pod_is_not_the_schedulers_fault() -> None:
     pods = (
         pod("a-1", "n1", "3", at="2026-01-31T12:00:00Z"),
         pod("etcd-1", "n1", "2", "Node", at="2026-01-31T12:30:00Z"),
@@ -218,7 +224,7 @@ def test_a_static_pod_that_is_too_much_is_no_schedulers_fault() -> None:
     assert section(N1, *unknown).overcommitted[0].gap is None
 
 
-def test_nodes_that_do_not_say_what_they_offer_are_left_out() -> None:
+def test_nodes_without_allocatable_amounts_are_left_out() -> None:
     silent = {**N1, "status": {}}
     assert get_severities(silent, pod("a-1", "n1", "3")) == {}
 
@@ -241,7 +247,7 @@ def event(name: str, reason: str) -> Json:
     }
 
 
-def test_what_kubelets_refused() -> None:
+def test_pods_rejected_by_kubelets() -> None:
     objects = (
         build_failed_pod("a-1", "OutOfcpu", "n1", "2026-01-31T12:00:00Z"),
         build_failed_pod("a-2", "OutOfcpu", "n2", "2026-01-31T12:30:00Z"),
@@ -273,7 +279,7 @@ def claim(name: str, **fields: Any) -> Json:
     }
 
 
-def test_a_device_that_two_claims_have() -> None:
+def test_device_of_two_claims() -> None:
     (shared,) = section(*SOUND, claim("one"), claim("two")).shared_devices
     assert (shared.device, shared.claims) == ("gpu.example.com/n1/gpu-0", ("d/one", "d/two"))
     assert get_severities(*SOUND, claim("one"), claim("two")) == {"shared-device": "error"}
@@ -281,7 +287,7 @@ def test_a_device_that_two_claims_have() -> None:
     assert get_severities(*SOUND, claim("one", shareID="a"), claim("two", shareID="b")) == {}
 
 
-def test_a_volume_of_another_zone() -> None:
+def test_volume_in_another_zone() -> None:
     term = {"key": ZONE, "operator": "In", "values": ["b"]}
     required = {"nodeSelectorTerms": [{"matchExpressions": [term]}]}
     volume = {
@@ -338,8 +344,8 @@ def random_cluster(seed: int) -> list[Json]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_the_replay_is_that_of_one_pod_at_a_time(seed: int) -> None:
-    """Each pod taken out of the cluster and scheduled by itself."""
+def test_replay_equals_that_of_single_pods(seed: int) -> None:
+    """Each pod is taken out of the cluster and scheduled separately."""
     objects = random_cluster(seed)
     scheduler = Scheduler(Cluster.from_objects(objects))
     view = scheduler.view

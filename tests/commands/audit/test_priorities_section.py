@@ -69,13 +69,13 @@ SOUND = (
 )
 
 
-def test_users_in_the_top_tier_with_room_for_more_are_sound() -> None:
+def test_user_facing_top_tier_with_free_room_is_sound() -> None:
     found = section(*SOUND, grow=2)
     assert (found.findings, found.state, found.undecided) == ((), "sound", False)
     assert found.headline == "2 tiers; 2 more pods of PriorityClass high would preempt no pod"
 
 
-def test_the_figures_of_tiers() -> None:
+def test_figures_of_tiers() -> None:
     waiting = build_tier_pod(LOW, "batch-2", cpu="8")
     high, low = section(*SOUND, waiting, grow=0).tiers
     assert (high.name, high.priority, high.pods, high.pending, high.nodes, high.user_facing) == (
@@ -104,7 +104,7 @@ FULL = (
 )
 
 
-def test_the_lowest_go_first_then_those_who_serve_users() -> None:
+def test_lowest_tiers_are_evicted_first_then_user_facing_pods() -> None:
     found = section(*FULL, grow=3)
     assert found.grown is not None
     assert (found.grown.tier, found.grown.like, found.grown.placed) == ("high", "d/pay-1", 3)
@@ -119,14 +119,14 @@ def test_the_lowest_go_first_then_those_who_serve_users() -> None:
 
 
 @pytest.mark.parametrize(("grow", "evicted"), [(0, 0), (1, 1), (2, 2), (4, 4), (6, 4)])
-def test_each_more_evicts_one_until_none_is_left(grow: int, evicted: int) -> None:
+def test_each_additional_pod_evicts_one_until_none_is_left(grow: int, evicted: int) -> None:
     found = section(*FULL, grow=grow)
     assert sum(len(each.pods) for each in found.victims) == evicted
     assert found.grown is None if grow == 0 else found.grown is not None
     assert grow < 5 or found.grown is None or "Insufficient cpu" in found.grown.message
 
 
-def test_another_tier_grows_when_it_is_named_by_class_or_value() -> None:
+def test_growing_tier_can_be_named_by_class_or_value() -> None:
     for name in ("middle", "100"):
         found = section(*FULL, grow=1, tier=name)
         assert [(each.workload, len(each.pods)) for each in found.victims] == [("Job d/nightly", 1)]
@@ -134,7 +134,7 @@ def test_another_tier_grows_when_it_is_named_by_class_or_value() -> None:
         section(*FULL, tier="urgent")
 
 
-def test_pods_that_may_not_preempt_evict_nobody() -> None:
+def test_pods_that_may_not_preempt_evict_no_pods() -> None:
     gentle = [
         build_tier_pod(HIGH, "pay-1", "n2", preemptionPolicy="Never"),
         *(each for each in FULL if each is not FULL[6]),
@@ -145,8 +145,8 @@ def test_pods_that_may_not_preempt_evict_nobody() -> None:
     assert not found.tiers[0].preempts
 
 
-def test_the_highest_tier_that_preempts_grows_by_default() -> None:
-    """Of all that may not preempt, it is the highest."""
+def test_highest_preempting_tier_grows_by_default() -> None:
+    """Tiers that may not preempt are passed over, unless no tier may preempt."""
     gentle = build_tier_pod(HIGH, "pay-1", "n2", preemptionPolicy="Never")
     found = section(gentle, *(each for each in FULL if each is not FULL[6]), grow=1)
     assert found.grown is not None
@@ -156,7 +156,7 @@ def test_the_highest_tier_that_preempts_grows_by_default() -> None:
     assert (found.grown.tier, found.victims) == ("high", ())
 
 
-def test_pods_of_daemons_and_of_the_system_do_not_grow() -> None:
+def test_tiers_of_daemon_sets_and_of_the_system_do_not_grow() -> None:
     daemon = build_tier_pod(HIGH, "agent-1", "n1", {"kind": "DaemonSet", "name": "agent"})
     system = build_tier_pod(("system-node-critical", 2_000_001_000), "proxy-1", "n1")
     found = section(node("n1"), daemon, system, build_tier_pod(LOW, "batch-1", "n1", JOB), grow=1)
@@ -164,7 +164,7 @@ def test_pods_of_daemons_and_of_the_system_do_not_grow() -> None:
     assert found.grown.tier == "low"
 
 
-def test_users_below_others_are_exposed_more_so_below_jobs() -> None:
+def test_user_facing_pods_below_other_tiers_are_exposed() -> None:
     found = section(*FULL, grow=0)
     (web,) = found.exposed
     assert (web.workload, web.pods, web.tiers_above, web.pods_above, web.jobs_above, web.budgets) == (
@@ -181,7 +181,7 @@ def test_users_below_others_are_exposed_more_so_below_jobs() -> None:
     assert rules(found) == [("exposed", "warning", "PriorityClass middle")]
 
 
-def test_tiers_above_that_may_not_preempt_and_those_of_the_system_expose_nobody() -> None:
+def test_system_and_non_preempting_tiers_expose_no_pods() -> None:
     above = (
         build_tier_pod(HIGH, "pay-1", "n1", preemptionPolicy="Never"),
         build_tier_pod(("system-cluster-critical", 2_000_000_000), "dns-1", "n1"),
@@ -190,7 +190,7 @@ def test_tiers_above_that_may_not_preempt_and_those_of_the_system_expose_nobody(
     assert found.exposed == ()
 
 
-def test_a_budget_is_told() -> None:
+def test_budget_is_reported() -> None:
     budget = {
         "kind": "PodDisruptionBudget",
         "metadata": {"name": "web", "namespace": "d"},
@@ -214,7 +214,7 @@ STARVING = (
 )
 
 
-def test_who_waits_while_lower_tiers_run_starves() -> None:
+def test_pod_that_waits_while_lower_tiers_run_starves() -> None:
     found = section(*STARVING, grow=0)
     (starving,) = found.starving
     assert (starving.pods, starving.seconds, starving.lower_pods, starving.lower_started) == (("d/pay-1",), 7200, 2, 1)
@@ -233,23 +233,23 @@ def test_pods_that_starve_for_one_cause_share_a_finding() -> None:
     assert "2 pods of tier high are pending, the oldest for 120 min (also Pod d/pay-2)" in finding.message
 
 
-def test_nobody_starves_before_the_threshold() -> None:
+def test_no_pod_starves_before_the_threshold() -> None:
     found = section(*STARVING, grow=0, starving_seconds=3 * 3600.0)
     assert (found.starving, found.state, found.undecided) == ((), "sound", False)
 
 
-def test_without_a_time_nobody_knows_who_starves() -> None:
+def test_starvation_is_unknown_without_a_time() -> None:
     found = section(*STARVING, grow=0, now="")
     assert (found.starving, found.state, found.undecided) == ((), "unknown", True)
 
 
-def test_who_matches_no_node_does_not_starve() -> None:
+def test_pod_that_matches_no_node_does_not_starve() -> None:
     lost = with_times(build_tier_pod(HIGH, "pay-1", nodeSelector={"pool": "none"}), created="10:00")
     assert section(*STARVING[:3], lost, grow=0).starving == ()
 
 
 @pytest.mark.parametrize(("started", "overtaken"), [("11:00", [1]), ("09:00", [])])
-def test_the_lowest_tier_is_overtaken_by_what_came_later(started: str, overtaken: list[int]) -> None:
+def test_lowest_tier_is_overtaken_by_later_pods(started: str, overtaken: list[int]) -> None:
     waiting = with_times(build_tier_pod(LOW, "batch-1", owner=JOB), created="10:00")
     found = section(
         node("n1", cpu="1"), with_times(build_tier_pod(HIGH, "pay-1", "n1"), started=started), waiting, grow=0
@@ -287,7 +287,7 @@ def bulk(name: str, **more: Any) -> Json:
     return made
 
 
-def test_preempted_again_and_again_are_those_that_lost_more_pods_than_they_have() -> None:
+def test_workload_that_lost_more_pods_than_it_has_is_repeatedly_preempted() -> None:
     events = [event("bulk-5f-aaaaa"), event("bulk-5f-bbbbb"), event("bulk-5f-ccccc", last="11:30"), event("db-0", 2)]
     others = [event("lone", 1), {**event("bulk-5f-ddddd"), "reason": "FailedScheduling"}]
     pods = [bulk("bulk-5f-eeeee"), bulk("bulk-5f-fffff")]
@@ -304,7 +304,7 @@ def test_preempted_again_and_again_are_those_that_lost_more_pods_than_they_have(
     }
 
 
-def test_a_pod_that_leaves_counts_once_with_its_event_or_without() -> None:
+def test_terminating_victim_counts_once() -> None:
     leaving = bulk("bulk-5f-aaaaa")
     leaving["metadata"]["deletionTimestamp"] = NOW
     leaving["status"]["conditions"] = [
@@ -315,18 +315,18 @@ def test_a_pod_that_leaves_counts_once_with_its_event_or_without() -> None:
         assert (found.workload, found.times, found.pods) == ("Deployment d/bulk", 1, 1)
 
 
-def test_without_events_nobody_knows_who_was_preempted_unless_there_is_one_tier() -> None:
+def test_preempted_pods_are_unknown_without_events_and_several_tiers() -> None:
     gaps = {"Event": Gap("were not read")}
     assert section(*SOUND, grow=0, gaps=gaps).undecided
     assert not section(node("n1"), build_tier_pod(LOW, "web-1", "n1"), grow=0, gaps=gaps).undecided
 
 
-def test_services_that_were_not_read_leave_it_open() -> None:
+def test_unread_services_make_the_answer_undecided() -> None:
     found = section(*SOUND, grow=0, gaps={"Service": Gap("were not read")})
     assert (found.state, found.undecided) == ("unknown", True)
 
 
-def test_services_of_pods_are_those_of_a_naive_loop() -> None:
+def test_services_of_pods_equal_a_naive_loop() -> None:
     chance = random.Random(7)
     values = {"app": ["a", "b", "c"], "part": ["x", "y"], "track": ["s", "t"]}
 
@@ -352,7 +352,7 @@ def test_services_of_pods_are_those_of_a_naive_loop() -> None:
         assert set(tiers.services[int(tiers.pods.info[position])]) == expected
 
 
-def test_a_recorded_cluster() -> None:
+def test_recorded_cluster() -> None:
     file = Path(__file__).parents[2] / "recordings" / "pending.json.xz"
     objects = json.loads(lzma.decompress(file.read_bytes()))["objects"]
     found = section(*objects, grow=0)
@@ -368,8 +368,8 @@ def test_a_recorded_cluster() -> None:
     }
 
 
-def test_the_lowest_priority_that_there_is_has_a_tier() -> None:
-    """What is negated of it is no int64 any more."""
+def test_lowest_possible_priority_has_a_tier() -> None:
+    """The negated value does not fit an int64."""
     pods = [pod("low", "n1", priority=-(2**63)), pod("high", priority=5), pod("top", priority=2**63 - 1)]
     tiers = Tiers(Scheduler(Cluster.from_objects([node("n1"), *pods])).view)
     assert tiers.priorities.tolist() == [2**63 - 1, 5, -(2**63)]

@@ -89,11 +89,11 @@ def test_classic_buckets(buckets: list[tuple[float, float]], q: float, expected:
     [[], [(INF, 5)], [(1, 5), (2, 6)], [(1, 0), (INF, 0)], [(1, math.nan), (INF, math.nan)]],
     ids=["none", "only +Inf", "no +Inf", "no observations", "not counts"],
 )
-def test_nothing_to_tell_it_from(buckets: list[tuple[float, float]]) -> None:
+def test_histogram_with_too_few_buckets_has_no_quantile(buckets: list[tuple[float, float]]) -> None:
     assert math.isnan(estimate_classic_quantile(0.5, [Bucket(*each) for each in buckets]))
 
 
-def test_a_quantile_in_the_highest_bucket_is_a_lower_limit() -> None:
+def test_quantile_in_the_highest_bucket_is_a_lower_limit() -> None:
     histogram = ClassicHistogram(tuple(Bucket(*each) for each in POSITIVE), 120, 60)
     # 110 of 120 are at most 1: 91.66 %.
     assert [histogram.is_lower_limit(q) for q in (0.5, 0.91, 0.92, 1)] == [False, False, True, True]
@@ -153,18 +153,18 @@ def test_native_buckets(histogram: tuple[list[tuple[float, float, float]], float
     assert found == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
-def test_nans_among_the_observations_lie_above_all_buckets() -> None:
+def test_nan_observations_are_above_all_buckets() -> None:
     buckets = [NativeBucket(*each) for each in SINGLE[0]]
     # Of 8 observations 4 are NaN: the third is in the middle of (1, 2], the seventh in no bucket.
     assert estimate_native_quantile(2 / 8, buckets, 8, math.nan) == pytest.approx(2**0.5)
     assert math.isnan(estimate_native_quantile(7 / 8, buckets, 8, math.nan))
 
 
-def test_a_native_histogram_without_observations_has_no_quantile() -> None:
+def test_empty_native_histogram_has_no_quantile() -> None:
     assert math.isnan(NativeHistogram((), 0.0, 0.0).estimate_quantile(0.5))
 
 
-def test_how_many_were_at_most_so_much() -> None:
+def test_number_of_observations_up_to_a_value() -> None:
     native = NativeHistogram((NativeBucket(2, 4, 3), NativeBucket(0.5, 1, 1), NativeBucket(4, INF, 6)), 10, 40)
     assert native.get_cumulative_buckets() == [(1, 1), (4, 4)]
     classic = ClassicHistogram(tuple(Bucket(*each) for each in [(INF, 9), (2, 9), (1, 4), (5, 9)]), 9, 12)
@@ -186,7 +186,7 @@ def test_how_many_were_at_most_so_much() -> None:
         ([(0, 5), (1, 5), (INF, 5)], (None, None)),  # not above 0: this is no duration
     ],
 )
-def test_of_quantiles_in_the_first_bucket_only_the_bound_is_known(
+def test_limit_of_quantiles_in_the_first_bucket(
     buckets: list[tuple[float, float]], limits: tuple[float | None, float | None]
 ) -> None:
     assert tuple(find_lowest_bucket_limit(q, [Bucket(*each) for each in buckets]) for q in (0.5, 0.99)) == limits

@@ -51,7 +51,7 @@ def queues(found: QueueSection) -> dict[str, tuple[str, ...]]:
     return {each.queue: each.pods for each in found.queued}
 
 
-def test_each_pod_is_in_a_queue() -> None:
+def test_queue_of_each_pod() -> None:
     found = section(
         node("n1"),
         waiting("large", cpu="9"),
@@ -70,7 +70,7 @@ def test_each_pod_is_in_a_queue() -> None:
     assert found.state == "sound"
 
 
-def test_what_would_wake_a_pod() -> None:
+def test_changes_that_would_wake_a_pod() -> None:
     (found,) = section(node("n1", cpu="2"), waiting("large", cpu="3")).queued
     (rejector,) = found.wakes
     assert (found.refused_by, rejector.plugin) == (("NodeResourcesFit",), "NodeResourcesFit")
@@ -78,20 +78,20 @@ def test_what_would_wake_a_pod() -> None:
     assert (found.since, found.age, found.attempts, found.backs_off_until) == (BEFORE, "2m", 0, "")
 
 
-def test_a_back_off_ends_after_ten_seconds_at_the_latest() -> None:
-    """How often it was tried is known by events alone, and then at least."""
+def test_backoff_ends_within_ten_seconds() -> None:
+    """The number of attempts is known only from events, and is then a lower limit."""
     event = refusal("fits", "2026-05-06T09:01:55Z", count=3)
     (found,) = section(node("n1"), waiting("fits"), event).queued
     assert (found.queue, found.attempts, found.backs_off_until) == ("backoffQ", 3, "2026-05-06T09:02:05Z")
 
 
-def test_the_back_off_of_several_ends_with_the_last_of_them() -> None:
+def test_backoff_of_several_pods_ends_with_the_last() -> None:
     events = [refusal("one", "2026-05-06T09:01:58Z"), refusal("two", "2026-05-06T09:01:52Z")]
     (found,) = section(node("n1"), waiting("one"), waiting("two"), *events).queued
     assert (found.pods, found.backs_off_until) == (("d/two", "d/one"), "2026-05-06T09:02:08Z")
 
 
-def test_nothing_was_missed_where_a_pod_still_fits_nowhere() -> None:
+def test_no_missed_event_if_the_pod_still_fits_nowhere() -> None:
     found = section(
         node("n1"), waiting("large", cpu="9"), earlier=scheduler(node("n1", cpu="2"), waiting("large", cpu="9"))
     )
@@ -99,8 +99,11 @@ def test_nothing_was_missed_where_a_pod_still_fits_nowhere() -> None:
     assert found.headline.endswith("no wake-up missed since the earlier time")
 
 
-def test_a_pod_that_events_should_have_moved_and_that_still_waits() -> None:
-    """More cpu on a node wakes it. Within its back-off and the cycles before it that is no fault for certain."""
+def test_pod_that_missed_an_event() -> None:
+    """More CPU on a node wakes the pod.
+
+    During its back-off and the cycles before it, waiting is not certainly a fault.
+    """
     small = scheduler(node("n1", cpu="1"), waiting("large", cpu="3"))
     for now, severity in ((NOW, "warning"), (MUCH_LATER, "error")):
         found = section(node("n1"), waiting("large", cpu="3"), refusal("large", BEFORE), earlier=small, now=now)
@@ -110,8 +113,8 @@ def test_a_pod_that_events_should_have_moved_and_that_still_waits() -> None:
         assert [(each.pod, each.fits, each.missed) for each in found.between] == [("d/large", ("n1",), False)]
 
 
-def test_a_pod_that_nothing_told_the_scheduler_about() -> None:
-    """Its affinity is to pods of namespaces with a label, and a namespace gets it: nobody listens to namespaces."""
+def test_pod_that_fits_without_a_waking_event() -> None:
+    """Its affinity selects namespaces by a label that a namespace now gets, but no plugin registers for namespaces."""
     documents = [node("n1"), pod("db", "n1"), waiting("joins", **JOINS)]
     before = scheduler(*documents, {"kind": "Namespace", "metadata": {"name": "d"}})
     found = section(
@@ -123,14 +126,14 @@ def test_a_pod_that_nothing_told_the_scheduler_about() -> None:
     assert (found.state, found.unheard) == ("findings", 1)
 
 
-def test_a_pod_behind_others_is_not_missed() -> None:
-    """Room for one more came: it woke both, and only the first of them gets it."""
+def test_pod_behind_others_missed_no_event() -> None:
+    """The new room for one pod woke both pods, but only the first one gets it."""
     pods = [waiting("a", cpu="3"), waiting("b", cpu="3")]
     found = section(node("n1", cpu="4"), *pods, earlier=scheduler(node("n1", cpu="1"), *pods))
     assert [each.pod for each in found.between] == ["d/a"]
 
 
-def test_a_moment_is_named_by_its_time() -> None:
+def test_times_are_formatted() -> None:
     before = kschedctl.Cluster.from_objects([node("n1")], assume_complete=True)
     object.__setattr__(before, "provenance", Provenance("https://x", read_at=BEFORE))
     assert section(node("n1"), earlier=Scheduler(before)).before == BEFORE

@@ -81,7 +81,7 @@ def list_findings(section: QueuesSection) -> list[tuple[str, str]]:
     return [(finding.rule.removeprefix("audit-queues-"), finding.object) for finding in section.findings]
 
 
-def test_a_cluster_without_queues_is_sound_and_not_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cluster_without_queues_is_sound_and_not_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(section_module, "queues", None)
     section = build_section()
     assert (section.state, section.headline, section.findings) == ("sound", "no ClusterQueues", ())
@@ -124,7 +124,7 @@ def test_long_waits_are_reported_by_queue_with_the_reason() -> None:
     assert section.headline == "3 Workloads wait in 1 ClusterQueue, ai/lost for 4 hours"
 
 
-def test_a_workload_waits_since_its_last_eviction() -> None:
+def test_waiting_time_counts_from_the_last_eviction() -> None:
     workload = build_workload("w", "a", 9)
     evicted = {"type": "Evicted", "status": "True", "reason": "Preempted", "lastTransitionTime": LATE}
     section = build_section(FLAVOR, *build_queue("a", 8), {**workload, "status": {"conditions": [evicted]}})
@@ -154,7 +154,7 @@ def test_inactive_queues_are_reported_unless_the_missing_kind_was_not_read() -> 
     assert (unread.state, unread.undecided) == ("unknown", True)
 
 
-def test_a_queue_starves_while_others_borrow_what_it_has_quota_for() -> None:
+def test_queue_starves_while_others_borrow_its_resources() -> None:
     objects = (
         FLAVOR,
         build_object("ResourceFlavor", "other", {}),
@@ -217,7 +217,7 @@ def test_without_the_time_ages_are_unknown() -> None:
     assert ("waiting", "ClusterQueue a") not in list_findings(section)
 
 
-def test_kinds_that_were_not_read_make_it_unknown_only_if_something_refers_to_them() -> None:
+def test_unread_kinds_matter_only_if_they_are_referenced() -> None:
     running = build_workload("w", "a", 8, admitted=EARLY)
     gaps = ["Cohort", "Topology", "AdmissionCheck"]
     assert build_section(FLAVOR, *build_queue("a", 8), running, gaps=gaps).unknown == ()
@@ -225,7 +225,7 @@ def test_kinds_that_were_not_read_make_it_unknown_only_if_something_refers_to_th
     assert [unknown.kind for unknown in section.unknown] == ["Cohort"]
 
 
-def test_the_page_shows_the_evidence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_page_shows_the_evidence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     objects = [NODE, FLAVOR, *build_queue("a", 8), build_workload("old", "a", 9)]
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all(objects))
     arguments = ["-f", str(tmp_path / "cluster.yaml"), "--assume-complete", "--now", NOW]

@@ -120,7 +120,7 @@ class Naive:
     ttl=st.sampled_from([2.0, 8.0, 30.0, FOREVER]),
 )
 @settings(max_examples=150, deadline=None)
-def test_it_does_what_its_definition_says(seed: int, nodes: int, instances: int, load: float, ttl: float) -> None:
+def test_simulation_equals_its_definition(seed: int, nodes: int, instances: int, load: float, ttl: float) -> None:
     binding, informer = ExponentialLatency(3.0), ExponentialLatency(8.0)
     setting = RaceSetting(nodes, 0.4, 2, load, instances, binding, informer, 120.0)
     draws = RandomDraws.from_seed(setting, seed)

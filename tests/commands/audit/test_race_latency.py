@@ -36,7 +36,7 @@ MEASURED = MeasuredLatency(np.array([0.0, 0.0, 1.0, 3.0]))
         (MEASURED, 3.0, 0.0),
     ],
 )
-def test_the_share_beyond_a_time(latency: Latency, seconds: float, beyond: float) -> None:
+def test_share_of_values_beyond_a_time(latency: Latency, seconds: float, beyond: float) -> None:
     assert latency.compute_probability_above(seconds) == pytest.approx(beyond, abs=1e-12)
     drawn = latency.draw(np.random.default_rng(0), 10_000)
     assert abs((drawn > seconds).mean() - beyond) <= 4 * math.sqrt(beyond * (1 - beyond) / 10_000)
@@ -64,14 +64,14 @@ def test_options_name_distributions(text: str, expected: Latency) -> None:
     "text",
     ["", "normal:1s", "exponential", "exponential:", "lognormal:1s", "lognormal:9s,1s", "lognormal:0s,1s", "-1s"],
 )
-def test_what_is_no_distribution(text: str) -> None:
+def test_invalid_distributions_are_errors(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_latency(text, "--informer-lag")
     assert str(caught.value).startswith("--informer-lag: ")
     assert "exponential:MEAN" in str(caught.value)
 
 
-def test_measured_needs_something_measured() -> None:
+def test_measured_distribution_needs_measurements() -> None:
     with pytest.raises(UsageError, match="measured needs a cluster"):
         parse_latency("measured", "--binding-latency")
 

@@ -52,16 +52,14 @@ def one_room(draws: RandomDraws, ttl: float) -> RaceCounts:
     st.sampled_from([0.3, 1.0, 2.0]),
 )
 @settings(max_examples=60, deadline=None)
-def test_one_instance_that_never_expires_anything_double_books_nobody(
-    seed: int, informer: Latency, nodes: int, load: float
-) -> None:
+def test_one_instance_without_expiry_double_books_no_pod(seed: int, informer: Latency, nodes: int, load: float) -> None:
     setting = crowded(informer, nodes=nodes, load=load)
     counts = RaceSimulation(setting, RandomDraws.from_seed(setting, seed), FOREVER).run()
     assert (counts.double_booked, counts.expired) == (0, 0)
     assert counts.assumed > 0
 
 
-def test_a_seed_tells_everything() -> None:
+def test_equal_seeds_give_equal_results() -> None:
     setting = crowded(ExponentialLatency(10.0), instances=2)
     runs = [RaceSimulation(setting, RandomDraws.from_seed(setting, seed), 20.0).run() for seed in (7, 7, 8)]
     assert runs[0] == runs[1] != runs[2]
@@ -69,8 +67,11 @@ def test_a_seed_tells_everything() -> None:
 
 
 @pytest.mark.parametrize("ttl", [5.0, 10.0, 20.0, 30.0])
-def test_as_many_expire_as_an_exponential_lag_goes_beyond(ttl: float) -> None:
-    """Each of n expires with p = exp(-ttl / mean) by itself: n p, give or take four times sqrt(n p (1 - p))."""
+def test_number_of_expiries_with_an_exponential_lag(ttl: float) -> None:
+    """Each of n pods expires with probability p = exp(-ttl / mean).
+
+    The number is n p, give or take 4 sqrt(n p (1 - p)).
+    """
     setting = crowded(ExponentialLatency(10.0), nodes=2000)
     counts = [RaceSimulation(setting, RandomDraws.from_seed(setting, seed), ttl).run() for seed in range(4)]
     pods, expired = sum(each.assumed for each in counts), sum(each.expired for each in counts)
@@ -79,8 +80,8 @@ def test_as_many_expire_as_an_exponential_lag_goes_beyond(ttl: float) -> None:
     assert abs(expired - pods * share) < 4 * math.sqrt(pods * share * (1 - share))
 
 
-def test_more_expire_the_shorter_they_may_wait() -> None:
-    """exp(-t/10) at 5, 10, 20 and 30 s: 0.61, 0.37, 0.14, 0.05."""
+def test_shorter_expiry_leads_to_more_expiries() -> None:
+    """exp(-t/10) at 5, 10, 20 and 30 s is 0.61, 0.37, 0.14 and 0.05."""
     setting = crowded(ExponentialLatency(10.0), nodes=2000)
     expired = [
         RaceSimulation(setting, RandomDraws.from_seed(setting, 0), ttl).run().expired for ttl in (5.0, 10.0, 20.0, 30.0)
@@ -102,29 +103,32 @@ def test_more_expire_the_shorter_they_may_wait() -> None:
         pytest.param(40.0, 41.0, RaceCounts(assumed=1, waiting=1), id="confirmed just in time"),
     ],
 )
-def test_a_second_pod_gets_the_room_of_one_that_expired(ttl: float, second: float, expected: RaceCounts) -> None:
+def test_second_pod_gets_the_room_of_an_expired_pod(ttl: float, second: float, expected: RaceCounts) -> None:
     draws = by_hand([0.0, second], binding=1.0, lag=40.0)
     assert one_room(draws, ttl) == expected
 
 
-def test_a_binding_that_is_not_answered_does_not_expire() -> None:
+def test_unanswered_binding_does_not_expire() -> None:
     draws = by_hand([0.0, 60.0], binding=100.0, lag=1.0)
     assert one_room(draws, 30.0) == RaceCounts(assumed=1, waiting=1)
 
 
-def test_instances_that_do_not_see_each_other_take_the_same_room() -> None:
-    """Bound at 1.01 and 2.01, seen by the other five seconds later: at 4 it is too early to know, at 7 not."""
+def test_instances_that_do_not_see_each_other_double_book() -> None:
+    """The first pod is bound at 1.01 and seen by the other instance five seconds later: not yet at 4, but at 7."""
     assert one_room(by_hand([0.0, 4.0], 1.0, 5.0, [0, 1]), FOREVER) == RaceCounts(assumed=2, double_booked=1)
     assert one_room(by_hand([0.0, 7.0], 1.0, 5.0, [0, 1]), FOREVER) == RaceCounts(assumed=1, waiting=1)
 
 
-def test_a_room_that_was_refused_to_a_pod_is_free_again_once_that_is_seen() -> None:
-    """The other's pod ends at 8 and is seen to at 13, the refused one at 4 + 0.01 + 1 + 5: one more then gets it."""
+def test_room_of_a_rejected_pod_is_free_once_it_is_seen() -> None:
+    """The other pod ends at 8 and is seen at 13, the rejected one at 4 + 0.01 + 1 + 5.
+
+    Then one more pod gets the room.
+    """
     draws = by_hand([0.0, 4.0, 20.0], 1.0, 5.0, [0, 1, 1])._replace(run_times=np.array([7.0, 1e9, 1e9]))
     assert one_room(draws, FOREVER) == RaceCounts(assumed=3, double_booked=1)
 
 
-def test_the_fewest_pods_first_among_equals_by_chance() -> None:
+def test_node_with_the_fewest_pods_is_chosen_with_random_ties() -> None:
     draws = by_hand([0.0, 1.0, 2.0], 0.1, 0.1)._replace(
         ties=np.array([0.99, 0.0, 0.5]), initial_pods=np.array([0, 1, 0])
     )

@@ -54,8 +54,11 @@ def format_time(second: int) -> str:
     return f"2026-05-06T08:00:{second:02}Z"
 
 
-def test_lags_are_from_the_binding_to_the_kubelet() -> None:
-    """Nineteen after a second and one after nine; one started, by its own clock, before it was bound: at once."""
+def test_lags_last_from_the_binding_to_the_kubelets_start() -> None:
+    """There are nineteen lags of one second and one of nine.
+
+    One pod started before its binding, which counts as no lag.
+    """
     pods = [pod(i, format_time(1), format_time(2)) for i in range(19)] + [
         pod(19, format_time(1), format_time(10)),
         pod(20, format_time(5), format_time(4)),
@@ -72,7 +75,7 @@ def test_lags_are_from_the_binding_to_the_kubelet() -> None:
     assert summary.slowest_pods[0].endswith("19")
 
 
-def test_static_pods_and_pods_without_times_tell_nothing() -> None:
+def test_static_pods_and_pods_without_times_have_no_lag() -> None:
     pods = [pod(i, format_time(1), format_time(2), owner="Node") for i in range(30)] + [
         pod(30 + i, "", format_time(2)) for i in range(30)
     ]
@@ -81,33 +84,33 @@ def test_static_pods_and_pods_without_times_tell_nothing() -> None:
     assert measure_kubelet_lags(Cluster.from_objects([node("n1"), *few])) is None
 
 
-def test_the_busiest_minute() -> None:
-    """Six in the minute from 8:01 on, and one in each of the next six."""
+def test_busiest_minute() -> None:
+    """Six pods come in the minute from 8:01 on, and one in each of the next six minutes."""
     times = [f"2026-05-06T08:{minute:02}:{10 * i:02}Z" for i in range(6) for minute in (1, i + 2)]
     pods = [pod(i, "", "", created=time) for i, time in enumerate(times)]
     assert measure_peak_creation_rate(Cluster.from_objects([node("n1"), *pods])) == pytest.approx(0.1)
 
 
-def test_a_cluster_tells_its_size_and_how_full_it_is() -> None:
-    """Six pods on two nodes with room for ten each: 6 of 20 in use, more than of the cpu (600 of 8,000)."""
+def test_size_and_fullness_of_a_cluster() -> None:
+    """Six pods are on two nodes for ten pods each. 6 of 20 is a larger share than 600m of 8 CPUs."""
     cluster = Cluster.from_objects([node("n1"), node("n2"), *(pod(i, "", "") for i in range(6))])
     found = measure_cluster(Scheduler(cluster).view)
     assert (found.nodes, found.room, found.load) == (2, 10, pytest.approx(0.3))
 
 
-def test_a_cluster_that_is_all_but_empty_can_be_simulated() -> None:
-    """One pod where a thousand would have room."""
+def test_nearly_empty_cluster_can_be_simulated() -> None:
+    """The cluster has one pod and room for a thousand."""
     cluster = Cluster.from_objects([*(node(f"n{i}") for i in range(100)), pod(1, "", "", created=format_time(1))])
     found = measure_cluster(Scheduler(cluster).view)
     assert (found.room, found.load) == (10, 0.01)
     build_race_question({}, found)
 
 
-def test_an_empty_cluster_tells_nothing() -> None:
+def test_empty_cluster_has_no_rate() -> None:
     assert measure_cluster(Scheduler(Cluster.from_objects([])).view) == Measures(None, None, None, None, None)
 
 
-def test_what_is_asked_for_comes_before_what_the_cluster_tells() -> None:
+def test_options_take_precedence_over_the_cluster() -> None:
     lags = MeasuredLatency(np.array([1.0, 2.0]))
     measures = Measures(7, 12, 0.5, 3.0, lags)
     found = build_race_question({"nodes": (100,)}, measures)
@@ -137,25 +140,25 @@ def test_what_is_asked_for_comes_before_what_the_cluster_tells() -> None:
         ("nodes", (100_000,)),
     ],
 )
-def test_what_cannot_be_simulated(field: str, value: Any) -> None:
+def test_invalid_settings_are_errors(field: str, value: Any) -> None:
     with pytest.raises(UsageError, match="--"):
         build_race_question({"room": 1000, field: value}, None)
 
 
-def test_a_minute_in_which_nobody_comes() -> None:
+def test_minute_without_arrivals() -> None:
     report = compare_expiries(replace(SMALL, rates=(0.01,), seconds=0.5, instances=2))
     assert {(result.pods, result.share) for result in report.results} == {(0, 0.0)}
 
 
-def test_pods_come_long_enough_for_expiry_to_be_seen() -> None:
-    """Three times the longest that one lag in a thousand goes beyond: exp(-t/100) = 0.001 at 690 s."""
+def test_duration_is_long_enough_for_expiries() -> None:
+    """It is three times the lag that only one in a thousand exceeds: exp(-t/100) = 0.001 at 690 s."""
     slow = RaceQuestion(informer=ExponentialLatency(100.0), expiries=[parse_expiry("10m"), parse_expiry("20m")])
     assert slow.arrival_seconds == 1800.0
     assert RaceQuestion().arrival_seconds == 300.0
     assert RaceQuestion(seconds=60.0).arrival_seconds == 60.0
 
 
-def test_each_size_with_each_expiry() -> None:
+def test_each_size_is_combined_with_each_expiry() -> None:
     report = compare_expiries(replace(SMALL, expiries=[parse_expiry("10s"), parse_expiry("never")], runs=3))
     assert [(r.nodes, r.expiry) for r in report.results] == [(20, "10s"), (20, "never"), (50, "10s"), (50, "never")]
     short, never = report.results[2:]
@@ -170,7 +173,7 @@ def test_each_size_with_each_expiry() -> None:
     assert compare_expiries(replace(SMALL, expiries=[parse_expiry("10s"), parse_expiry("never")], runs=3)) == report
 
 
-def test_an_expiry_that_no_lag_reaches_does_what_never_does() -> None:
+def test_expiry_beyond_all_lags_equals_no_expiry() -> None:
     report = compare_expiries(
         replace(SMALL, informer=ConstantLatency(29.0), expiries=[parse_expiry("30s"), parse_expiry("never")])
     )
@@ -180,7 +183,7 @@ def test_an_expiry_that_no_lag_reaches_does_what_never_does() -> None:
         assert (one.pods, one.waiting) == (other.pods, other.waiting)
 
 
-def test_without_never_the_longest_of_the_best_is_advised() -> None:
+def test_longest_of_the_best_expiries_is_recommended() -> None:
     lag = ConstantLatency(45.0)
     report = compare_expiries(
         replace(SMALL, informer=lag, expiries=[parse_expiry(text) for text in ("30s", "1m", "2m")])
@@ -188,11 +191,11 @@ def test_without_never_the_longest_of_the_best_is_advised() -> None:
     assert report.headline.startswith("Expire after 2m: with expiry 30s, ")
 
 
-def test_of_a_single_expiry_nothing_is_advised_but_what_it_does_is_said() -> None:
+def test_single_expiry_is_described_without_a_recommendation() -> None:
     assert compare_expiries(replace(SMALL, expiries=[parse_expiry("10s")])).headline.startswith("With expiry 10s, ")
 
 
-def test_several_instances_race_whatever_expires() -> None:
+def test_several_instances_race_with_any_expiry() -> None:
     report = compare_expiries(replace(SMALL, instances=2))
     assert report.headline.startswith("Let one instance place pods: 2 instances double-book up to ")
     assert report.headline.endswith("even without expiry")

@@ -51,7 +51,7 @@ def section(objects: list[Json], complete: bool = True) -> RacesSection:
     return build_races_section(AuditedCluster(Scheduler(Cluster.from_objects(objects, assume_complete=complete))))
 
 
-def test_one_scheduler_and_quick_kubelets_are_sound() -> None:
+def test_one_scheduler_with_fast_kubelets_is_sound() -> None:
     found = section(filled(4))
     assert (found.state, found.findings, found.rivals) == ("sound", (), ())
     assert found.headline.startswith(
@@ -66,7 +66,7 @@ def test_one_scheduler_and_quick_kubelets_are_sound() -> None:
 
 
 def test_two_schedulers_on_the_same_nodes_are_a_finding() -> None:
-    """Of four nodes two have pods of both."""
+    """Two of the four nodes have pods of both schedulers."""
     found = section(filled(4, others_on=2))
     (rival,) = found.findings
     assert (rival.rule, rival.severity, rival.object) == (
@@ -79,14 +79,14 @@ def test_two_schedulers_on_the_same_nodes_are_a_finding() -> None:
     assert found.headline.startswith("2 schedulers share 2 nodes: ")
 
 
-def test_schedulers_that_keep_to_their_own_nodes_do_not_race() -> None:
+def test_schedulers_with_separate_nodes_do_not_race() -> None:
     objects = [node("n1"), node("n2"), pod("a", "n1"), pod("b", "n2", "volcano")]
     assert find_competing_schedulers(Scheduler(Cluster.from_objects(objects)).view) == ((), ())
     assert section(objects).state == "sound"
 
 
 @pytest.mark.parametrize(("lag", "rules"), [(5, []), (6, ["audit-races-slow-bindings"])])
-def test_kubelets_that_learn_late(lag: int, rules: list[str]) -> None:
+def test_slow_kubelets_are_a_finding(lag: int, rules: list[str]) -> None:
     found = section(filled(1, lag=lag))
     assert [finding.rule for finding in found.findings] == rules
     assert found.races is not None
@@ -94,11 +94,11 @@ def test_kubelets_that_learn_late(lag: int, rules: list[str]) -> None:
     assert found.races.assumptions.measured.p99 == lag
 
 
-def test_without_pods_there_is_nothing_to_race_for() -> None:
+def test_cluster_without_pods_has_no_races() -> None:
     assert section([node("n1")]).headline == "too few nodes or pods to simulate races"
 
 
-def test_what_was_not_read_makes_it_undecided() -> None:
+def test_unread_kinds_make_the_answer_undecided() -> None:
     found = section([{"kind": "NodeList", "items": [node("n1")]}, pod("a", "n1")], complete=False)
     assert (found.state, found.undecided) == ("unknown", True)
     assert {each.kind for each in found.unknown} == {"Pod"}

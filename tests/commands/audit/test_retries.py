@@ -26,15 +26,15 @@ def advice(*documents: dict, now: str = NOW, name: str = "d/fits") -> list[str]:
 
 
 @pytest.mark.parametrize(("last_refusal", "overdue"), [("2026-05-06T09:05:00Z", True), ("2026-05-06T09:08:00Z", False)])
-def test_a_pod_left_alone_for_too_long_is_not_said_to_be_tried_again(last_refusal: str, overdue: bool) -> None:
-    """Last refused 420 or 240 seconds ago."""
+def test_overdue_pod_is_not_said_to_be_retried(last_refusal: str, overdue: bool) -> None:
+    """It was last rejected 420 or 240 seconds ago."""
     waits = refused(created(pod("fits")), LONG_AGO)
     (text,) = advice(node("n1"), waits, event("fits", last_refusal))
     assert ("has not been tried for 7 min" in text) == overdue
     assert ("retries the pod within" in text) == (not overdue)
 
 
-def test_a_pod_without_events_is_not_said_to_be_tried_within_five_minutes_of_its_last_refusal() -> None:
+def test_retry_time_is_unknown_without_events() -> None:
     """The condition has the time of the first refusal, so that nothing says when the scheduler last tried the pod."""
     (text,) = advice(node("n1"), refused(created(pod("fits")), LONG_AGO))
     assert "has waited for" in text
@@ -42,16 +42,19 @@ def test_a_pod_without_events_is_not_said_to_be_tried_within_five_minutes_of_its
     assert "retries the pod within" not in text
 
 
-def test_a_pod_that_older_ones_leave_no_room_is_said_to_wait_for_room() -> None:
-    """Two pods of 2 cores take the node's 4; the third fits only by itself."""
+def test_pod_crowded_out_by_older_pods_waits_for_room() -> None:
+    """Two pods of 2 cores fill the node's 4 cores. The third pod fits only by itself."""
     pods = [refused(created(pod(f"p{number}", cpu="2")), LONG_AGO) for number in range(3)]
     (text,) = advice(node("n1"), *pods, name="d/p2")
     assert "waits until there is room for it and for the pods ahead of it" in text
     assert "retries the pod" not in text
 
 
-def test_a_pod_that_fits_only_by_itself_names_the_pods_that_take_the_room() -> None:
-    """In every form, also without any status or time of creation: only two of three pods of 2 cores get a node."""
+def test_pod_that_fits_only_by_itself_names_its_rivals() -> None:
+    """All forms name them, even without a status or creation time.
+
+    Only two of the three pods of 2 cores get a node.
+    """
     cluster = Cluster.from_objects([node("n1"), *(pod(f"p{number}", cpu="2") for number in range(3))])
     last = explain(cluster, "d/p2")
     assert last.rivals == ("d/p0", "d/p1")
@@ -67,7 +70,7 @@ def test_a_pod_that_fits_only_by_itself_names_the_pods_that_take_the_room() -> N
     }
 
 
-def test_a_pod_of_higher_priority_takes_the_room_of_an_older_one() -> None:
+def test_pod_of_higher_priority_takes_the_room_of_an_older_pod() -> None:
     urgent = pod("urgent", cpu="3", priority=10)
     cluster = Cluster.from_objects([node("n1"), created(pod("old", cpu="3")), created(urgent, NOW)])
     assert explain(cluster, "d/old").rivals == ("d/urgent",)

@@ -76,11 +76,12 @@ def get_point(report: SamplingCosts, percentage: int) -> SamplingPoint:
     return next(point for point in report.profiles[0].curve if point.percentage == percentage)
 
 
-def test_a_curve_by_hand() -> None:
-    """Of 200 nodes that all fit node 150 scores 100, every other 0: a search that does not meet it loses 100 points.
+def test_curve_by_hand() -> None:
+    """All 200 nodes fit.
 
-    5 % to 50 % are 100 nodes: the 100 searches meet it that begin at 51 to 150. 75 % are 150 nodes, which 150 meet, and
-    95 % are 190. All nodes fit, so as many are looked at as are found.
+    Node 150 scores 100 and every other node 0, so a search that does not reach node 150 loses 100 points. 5 % to 50 %
+    are 100 nodes, and the 100 searches that begin at 51 to 150 reach it. 75 % are 150 nodes, with which 150 searches
+    reach it, and 95 % are 190. All nodes fit, so as many are examined as are found.
     """
     report = costs(scheduler(200, 150, pod("web")))
     assert [
@@ -113,15 +114,17 @@ def test_a_curve_by_hand() -> None:
         (50, "keep", 5),  # 5 % are 100 nodes here, as 49 % are 100
     ],
 )
-def test_advice_is_the_smallest_percentage_that_loses_no_more(max_loss: float, verdict: str, percentage: int) -> None:
+def test_recommended_percentage_is_the_smallest_without_further_loss(
+    max_loss: float, verdict: str, percentage: int
+) -> None:
     advice = costs(scheduler(200, 150, pod("web")), max_loss).profiles[0].advice
     assert (advice.verdict, advice.percentage) == (verdict, percentage)
     assert advice.now is not None
     assert (advice.now.percentage, advice.now.loss) == (49, 50)
 
 
-def test_a_lower_percentage_is_advised_where_it_spares_looks() -> None:
-    """Of 400 nodes alike 47 % are 188; 25 % are the 100 that are looked at at least."""
+def test_lower_percentage_is_recommended_if_it_saves_work() -> None:
+    """Of 400 equal nodes, 47 % are 188 nodes, and 25 % are 100, the minimum that is examined."""
     found = scheduler(400, -1, pod("web"))
     report = costs(found)
     assert report.headline == "Lower percentageOfNodesToScore to 5: 100 nodes per pod instead of 188; 0.0 points lost"
@@ -143,7 +146,7 @@ def test_a_lower_percentage_is_advised_where_it_spares_looks() -> None:
         ),
     ],
 )
-def test_what_is_set(config: Json, expected: tuple[int, str, int, int]) -> None:
+def test_configured_percentage(config: Json, expected: tuple[int, str, int, int]) -> None:
     setting = costs(scheduler(300, 7, pod("web"), config=config)).profiles[0].setting
     assert (setting.configured, setting.origin, setting.effective, setting.enough) == expected
 
@@ -170,18 +173,18 @@ def test_what_is_set(config: Json, expected: tuple[int, str, int, int]) -> None:
         ),
     ],
 )
-def test_where_there_is_nothing_to_choose(found: Scheduler, headline: str) -> None:
+def test_nothing_is_measured_without_a_choice(found: Scheduler, headline: str) -> None:
     assert costs(found).headline == headline
 
 
-def test_without_a_node_nothing_is_measured() -> None:
+def test_nothing_is_measured_without_nodes() -> None:
     found = scheduler(0, 0, pod("web"))
     asked = PodKind(found, found.view.build_stored_pod(found.cluster.pods[0]), "Pod shop/web")
     [profile] = compute_sampling_costs(found, [asked], "named").profiles
     assert (profile.kinds[0].unmeasured, profile.curve) == ("no nodes available to schedule pods", ())
 
 
-def test_where_extenders_score_as_many_nodes_are_looked_for() -> None:
+def test_extenders_that_score_need_as_many_nodes() -> None:
     extender = {"urlPrefix": "http://127.0.0.1:1", "prioritizeVerb": "p", "weight": 1}
     config = configuration({"plugins": {"score": {"disabled": [{"name": "*"}]}}}, extenders=[extender])
     report = costs(scheduler(300, 7, pod("web"), config=config))
@@ -190,7 +193,7 @@ def test_where_extenders_score_as_many_nodes_are_looked_for() -> None:
     assert report.undecided, "nobody asked the extender"
 
 
-def test_a_pod_that_nobody_serves() -> None:
+def test_pod_that_no_scheduler_serves() -> None:
     found = scheduler(10, 1, pod("web", schedulerName="volcano"))
     asked = PodKind(found, found.view.build_stored_pod(found.cluster.pods[0]), "Pod shop/web")
     with pytest.raises(UsageError, match='no scheduler profile is named "volcano"'):
@@ -215,7 +218,7 @@ def test_kinds_are_the_largest_workloads_without_those_pinned_to_a_node() -> Non
     assert all(not kind.pod.spec.node_name for kind in kinds)
 
 
-def test_running_pods_are_asked_about_where_no_pending_one_fits() -> None:
+def test_running_pods_are_measured_if_no_pending_pod_fits() -> None:
     found = scheduler(200, 150, pod("stuck", nodeSelector={"no": "node"}), pod("web", nodeName="n003"))
     report = costs(found)
     assert (report.asked, [kind.workload for kind in report.profiles[0].kinds]) == ("running", ["Pod shop/web"])
@@ -229,15 +232,18 @@ def test_running_pods_are_asked_about_where_no_pending_one_fits() -> None:
         (scheduler(99, 7, pod("web")), [], "sound"),
     ],
 )
-def test_the_section_of_an_audit(found: Scheduler, rules: list[str], state: str) -> None:
+def test_audit_section(found: Scheduler, rules: list[str], state: str) -> None:
     [section] = run_sections(AuditedCluster(found), ["sampling"]).sections
     assert ([finding.rule for finding in section.findings], section.state) == (rules, state)
     if rules == ["audit-sampling-loses"]:
         assert "144 of 300 nodes are evaluated, and pods lose 52.0 score points" in section.findings[0].message
 
 
-def test_a_raise_that_gains_next_to_nothing_is_not_advised() -> None:
-    """At 30% a pod loses 5.4 points of at most 5, at 50% 5.0, at 60% 4.0: only the last gains a fifth of 5 points."""
+def test_increase_with_little_gain_is_not_recommended() -> None:
+    """A pod loses 5.4 points at 30%, more than the 5 that are tolerated.
+
+    At 60% it loses 5.0, which is hardly less, or 4.0.
+    """
     setting = SamplingSetting(configured=30, origin="profile", nodes=200, effective=30, enough=60)
     for then_loss, verdict in ((5.0, "keep"), (4.0, "raise")):
         curve = tuple(_make_point(percentage, loss) for percentage, loss in ((30, 5.4), (60, then_loss), (100, 0.0)))

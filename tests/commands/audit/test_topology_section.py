@@ -73,17 +73,17 @@ def test_workloads_in_one_domain(documents: list[Json], expected: list[tuple[str
     assert found.state == ("findings" if [each for each in expected if each[1] == "warning"] else "sound")
 
 
-def test_pods_that_are_deleted_count_no_more() -> None:
+def test_deleted_pods_do_not_count() -> None:
     documents = pods("web", "a1", "a2", "b1")
     documents[2]["metadata"]["deletionTimestamp"] = "2026-05-06T09:00:00Z"
     assert list_findings(section(*documents)) == [("one-zone", "warning", "StatefulSet d/web")]
 
 
-def test_where_there_is_one_zone_nobody_can_be_elsewhere() -> None:
+def test_single_zone_is_no_finding() -> None:
     assert list_findings(section(*pods("web", "a1", "a2"), nodes=NODES[:2])) == []
 
 
-def test_racks_are_looked_at_when_asked_for_or_when_a_constraint_names_them() -> None:
+def test_racks_are_judged_on_request_or_if_a_constraint_names_them() -> None:
     nodes = [node(f"n{i}", "abc"[i % 3]) for i in range(6)]
     for i, each in enumerate(nodes):
         each["metadata"]["labels"]["rack"] = f"r{i // 3}"
@@ -98,7 +98,10 @@ def test_racks_are_looked_at_when_asked_for_or_when_a_constraint_names_them() ->
 
 
 def test_skew_now_and_after_each_loss_by_hand() -> None:
-    """Three pods in a, one in b, none in c: skew 3. Without a one in b, none in c; without b three in a, none in c."""
+    """Zone a has three pods, b one and c none: the skew is 3.
+
+    Without a, the zones have 1 and 0 pods. Without b, they have 3 and 0.
+    """
     asked = TopologyScope(workloads=frozenset((Owner("StatefulSet", "d", "web"),)))
     [placed] = section(*pods("web", "a1", "a1", "a2", "b1"), asked=asked).placed
     hosts, zones = placed.by_key
@@ -114,7 +117,7 @@ def test_skew_now_and_after_each_loss_by_hand() -> None:
     )
 
 
-def test_a_constraint_that_no_longer_holds() -> None:
+def test_constraint_that_no_longer_holds() -> None:
     found = section(*pods("web", "a1", "a2", "a1", "b1", "c1", **spread("web")))  # 3, 1, 1
     assert list_findings(found)[0] == ("skew", "warning", "StatefulSet d/web")
     message = f"maxSkew 1 (DoNotSchedule over {ZONE}) is 2 now: a has 3 pods, c 1"
@@ -123,14 +126,14 @@ def test_a_constraint_that_no_longer_holds() -> None:
     assert found.headline == f"{placed}; 1 of 1 spread constraint broken"
 
 
-def test_with_as_many_domains_as_minimum_the_fewest_pods_count() -> None:
-    """2, 1, 1 in three domains; with a fourth wanted the fewest are 0."""
+def test_min_domains_decides_the_minimum() -> None:
+    """Three domains have 2, 1 and 1 pods. With minDomains 4, the minimum is 0."""
     placed = pods("web", "a1", "a2", "b1", "c1", **spread("web", minDomains=3))
     assert promise("web", *placed).skew == 1
     assert promise("web", *pods("web", "a1", "a2", "b1", "c1", **spread("web", minDomains=4))).skew == 2
 
 
-def test_one_that_only_prefers_is_uneven_not_broken() -> None:
+def test_soft_constraint_is_uneven_but_not_violated() -> None:
     soft = spread("web", whenUnsatisfiable="ScheduleAnyway")
     found = section(*pods("web", "a1", "a2", "a1", "b1", "c1", **soft))
     assert ("skew", "note", "StatefulSet d/web") in list_findings(found)
@@ -139,7 +142,7 @@ def test_one_that_only_prefers_is_uneven_not_broken() -> None:
     assert found.state == "sound"
 
 
-def test_one_that_holds() -> None:
+def test_constraint_that_holds() -> None:
     found = section(*pods("web", "a1", "a2", "b1", "c1", **spread("web")))
     assert not [each for each in list_findings(found) if each[1] != "note"]
     assert (
@@ -161,7 +164,7 @@ def test_one_that_holds() -> None:
         ({"minDomains": 3, "nodeTaintsPolicy": "Honor"}, {}, 2, 2),  # two of three domains: the fewest count as 0
     ],
 )
-def test_counted_as_the_plugin_counts(fields: Json, spec: Json, skew: int, domains: int) -> None:
+def test_pods_are_counted_as_by_the_plugin(fields: Json, spec: Json, skew: int, domains: int) -> None:
     nodes = [node(name, name[0], **({"taints": [DOWN]} if name[0] == "c" else {})) for name in ("a1", "b1", "c1")]
     for each in nodes[:2]:
         each["metadata"]["labels"]["zoned"] = "ab"
@@ -169,7 +172,7 @@ def test_counted_as_the_plugin_counts(fields: Json, spec: Json, skew: int, domai
     assert (found.skew, found.domains, found.holds) == (skew, domains, skew <= 1)
 
 
-def test_revisions_are_counted_apart_with_match_label_keys() -> None:
+def test_revisions_are_counted_separately_with_match_label_keys() -> None:
     documents = pods("web", "a1", "a1", "b1", "b1", **spread("web", matchLabelKeys=["rev"]))
     for each, revision in zip(documents, ("old", "old", "new", "new"), strict=True):
         each["metadata"]["labels"]["rev"] = revision
@@ -189,7 +192,7 @@ def test_revisions_are_counted_apart_with_match_label_keys() -> None:
         (("a1", "a2", "a1", "b1"), {"maxSkew": 3, "minDomains": 4}, 0, 0),
     ],
 )
-def test_what_cannot_come_back_by_hand(where: tuple[str, ...], fields: Json, gone: int, down: int) -> None:
+def test_pods_that_cannot_return_by_hand(where: tuple[str, ...], fields: Json, gone: int, down: int) -> None:
     loss = promise("web", *pods("web", *where, **spread("web", **fields))).losses[0]
     assert (loss.domain, loss.stranded, loss.stranded_while_down) == ("a", gone, down)
 
@@ -206,7 +209,7 @@ def replayed(nodes: list[Json], running: list[Json], lost: str) -> int:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_what_cannot_come_back_is_what_a_replay_leaves_pending(seed: int) -> None:
+def test_pods_that_cannot_return_equal_a_replay(seed: int) -> None:
     random = Random(seed)
     fields: Json = {"max_skew": random.choice([1, 1, 2, 3])}
     fields |= {"minDomains": random.choice([2, 3, 4])} if random.random() < 0.5 else {}
@@ -220,7 +223,7 @@ def test_what_cannot_come_back_is_what_a_replay_leaves_pending(seed: int) -> Non
         assert loss.stranded_while_down == replayed([*others, *down], running, loss.domain)
 
 
-def test_pods_that_cannot_come_back_are_found() -> None:
+def test_pods_that_cannot_return_are_a_finding() -> None:
     documents = pods("web", "a1", "b1", "c1", **spread("web", minDomains=3))
     found = section(*documents)
     assert list_findings(found) == [("stranded", "warning", "StatefulSet d/web")]
@@ -231,8 +234,8 @@ def test_pods_that_cannot_come_back_are_found() -> None:
     assert found.findings[0].fix == "Lower minDomains to 2, or raise maxSkew"
 
 
-def test_the_loss_of_the_only_domain_is_an_outage_whatever_min_domains_is() -> None:
-    """Zone a is the only one for the pods: after its loss no minDomains lets them come back."""
+def test_loss_of_the_only_domain_is_an_outage() -> None:
+    """Zone a is the only zone for the pods, so they cannot return after its loss, whatever minDomains is."""
     selected = {"nodeSelector": {ZONE: "a"}}
     (found,) = section(*pods("web", "a1", "a2", **selected, **spread("web"))).findings
     assert (found.rule, found.severity) == ("audit-topology-one-zone", "warning")
@@ -249,7 +252,7 @@ def test_the_loss_of_the_only_domain_is_an_outage_whatever_min_domains_is() -> N
     assert "until then, each domain takes only 1 pod after a restart" in skewed.fix
 
 
-def test_a_tainted_domain_that_counts_as_empty_is_named_with_the_policy() -> None:
+def test_tainted_domain_that_counts_as_empty_is_named() -> None:
     """Zones a and b have 2 pods each, tainted zone c has none: the skew is 2, and a restart would not lower it."""
     nodes = [*NODES[:4], node("c1", "c", taints=[{"key": "sick", "effect": "NoSchedule"}])]
     found = section(*pods("web", "a1", "a2", "b1", "b2", **spread("web")), nodes=nodes)
@@ -270,14 +273,14 @@ def test_a_soft_constraint_leaves_no_pod_pending() -> None:
     assert "Pending" not in skewed.fix
 
 
-def test_a_constraint_says_whether_it_sets_min_domains() -> None:
+def test_constraint_shows_its_min_domains() -> None:
     assert not promise("web", *pods("web", "a1", "b1", **spread("web"))).min_domains_set
     assert promise("web", *pods("web", "a1", "b1", **spread("web", minDomains=2))).min_domains_set
     [note] = section(*pods("web", "a1", "b1", "c1", **spread("web"))).findings
     assert (note.rule, note.severity) == ("audit-topology-stranded-while-down", "note")
 
 
-def test_without_all_pods_nothing_is_said_to_be_sound() -> None:
+def test_nothing_is_called_sound_without_all_pods() -> None:
     cluster = replace(kschedctl.Cluster.from_objects(NODES), gaps={"Pod": Gap("could not be read")})
     found = build_topology_section(AuditedCluster(Scheduler(cluster)))
     assert (found.state, found.undecided) == ("unknown", True)
