@@ -1,7 +1,8 @@
 """The command ``failures``: what would no longer fit if a node, a zone or a pool failed?
 
 Each node, zone or pool fails in turn. The nodes disappear with their pods, and the pods that controllers recreate pass
-the queue on the remaining nodes. PodDisruptionBudgets do not protect against failures.
+the queue on the remaining nodes. PodDisruptionBudgets do not protect against failures. `certain_outcomes` finds the
+failures whose outcome is certain without a replay of the queue.
 `kschedctl/replay/before_deletion.py` replays the time before the nodes are deleted, if it makes a difference.
 """
 
@@ -24,6 +25,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_pools import find_node_pool_name
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
+from kschedctl.commands.failures.certain_outcomes import find_certain_outcomes
 from kschedctl.commands.failures.report import Failure, Failures
 from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
 from kschedctl.errors import UsageError
@@ -53,6 +55,7 @@ from kschedctl.replay.parallel import (
     run_tasks,
 )
 from kschedctl.replay.placements import (
+    PodCountFields,
     count_pods_by_place,
     group_unplaced_pods,
     list_evicted_elsewhere,
@@ -157,6 +160,8 @@ class Loss:
     seed: int = 0
     shuffled: bool = False
     """True if pods come back in random order."""
+    needs_places: bool = False
+    """True if the pods are replayed even if it is certain without a replay which of them get a node."""
 
 
 def list_losses(cluster: Cluster, unit: str, pairs: bool = False) -> list[Loss]:
@@ -202,7 +207,11 @@ def simulate_failures(
     shared = SharedCluster(cluster, sampling, call_extender)
     workers = limit_workers(workers, call_extender)
     losses = list_losses(cluster, unit, pairs)
-    trials = [replace(loss, seed=seed + run, shuffled=run > 0) for loss in losses for run in range(runs)]
+    trials = [
+        replace(loss, seed=seed + run, shuffled=run > 0, needs_places=runs > 1)
+        for loss in losses
+        for run in range(runs)
+    ]
     parts = _count_progress_steps(shared, trials)
     on_done = progress.begin("Rescheduling pods", sum(parts))
     results = run_tasks(simulate_loss, shared, trials, workers, on_done, parts=parts)
@@ -214,6 +223,13 @@ def simulate_failures(
         if completed_runs:
             failures.append(_combine_runs_of_failure(completed_runs))
     worst_first = sorted(failures, key=_get_severity_sort_key, reverse=True)
+    interrupted = results.interrupted
+    if worst_first and not worst_first[0].nodes_changed and not interrupted and runs == 1:
+        # The outcome was certain without a replay, but only a replay tells the places of the pods.
+        worst = next(loss for loss in trials if loss.name == worst_first[0].name)
+        replayed = run_tasks(simulate_loss, shared, [replace(worst, needs_places=True)])
+        interrupted = replayed.interrupted
+        worst_first[:1] = [failure for failure in replayed.by_task if failure is not None] or worst_first[:1]
     # Only the worst failure is reported with the numbers of pods by place, and with the evicted and lost pods.
     less_severe = (
         replace(failure, zones=(), nodes_changed=(), evicted_pods=(), lost_pods=(), pinned_volumes=(), late_pods=())
@@ -226,7 +242,7 @@ def simulate_failures(
         single_unit=unit,
         pairs=pairs,
         scenarios=len(losses),
-        safe=all(failure.safe for failure in reported) and not results.interrupted,
+        safe=all(failure.safe for failure in reported) and not interrupted,
         seed=seed,
         failures=tuple(reported),
         outside=tuple(node.metadata.name for node in cluster.nodes if node.metadata.name not in covered_nodes),
@@ -235,7 +251,7 @@ def simulate_failures(
         ),
         search_start=describe_search_start(sampling, len(cluster.nodes), seed),
         **build_cluster_basis(merge_unknown_kinds(failure.unknown for failure in reported), shared.scheduler),
-        interrupted=results.interrupted,
+        interrupted=interrupted,
         runs=runs,
     )
 
@@ -322,7 +338,13 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     if loss.shuffled:
         displaced = shuffle_returning_pods(simulation, displaced, Random(loss.seed))
     recreated = [position for position in displaced if position not in denied_positions]
-    outcomes = schedule_with_victims(simulation, recreated, report_parts)
+    certain_outcomes = None
+    if not loss.needs_places:
+        certain_outcomes = find_certain_outcomes(shared, simulation, is_lost_node, recreated)
+    if certain_outcomes is None:
+        outcomes = schedule_with_victims(simulation, recreated, report_parts)
+    else:
+        outcomes = certain_outcomes
     if simulation.interrupted:
         raise KeyboardInterrupt
     ended |= dict.fromkeys(find_ended_pods(simulation))
@@ -331,8 +353,11 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     # The time before the nodes are deleted
     waiting, late_pods = report_pods_before_deletion(shared, is_lost_node, recreated, outcomes, loss.seed)
 
-    requested_after = np.zeros_like(view.requested)
-    requested_after[~is_lost_node] = simulation.view.requested
+    counts_by_place: PodCountFields = {"zones": (), "nodes_changed": ()}
+    if certain_outcomes is None:
+        requested_after = np.zeros_like(view.requested)
+        requested_after[~is_lost_node] = simulation.view.requested
+        counts_by_place = count_pods_by_place(view, view.requested, requested_after)
     always_unplaced: dict[str, int] = {}
     if view_without_lost_pods is not None:
         always_unplaced = count_always_unplaced_pods(Simulation(shared.scheduler, view_without_lost_pods), outcomes)
@@ -363,7 +388,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
         lost_pods=(*lost_keys, *lost_victims),
         pinned_volumes=pinned,
         in_no_order=always_unplaced,
-        **count_pods_by_place(view, view.requested, requested_after),
+        **counts_by_place,
         unknown=find_simulation_unknowns(simulation),
         not_created=not_created,
     )

@@ -249,8 +249,8 @@ def lint(
     """What would break scheduling in these manifests, or in this cluster?
 
     Rules that need nodes and pods run only with --with-cluster, --snapshot, --demo, --live or a context. Without
-    manifests, lints the cluster itself. ``lint rules`` lists the rules, and ``lint explain RULE`` explains one of them.
-    The annotation kschedctl/ignore: RULE reason exempts an object from a rule.
+    manifests, lints the cluster itself. kschedctl lint rules lists the rules, and kschedctl lint explain RULE explains
+    one of them. The annotation kschedctl/ignore: RULE reason exempts an object from a rule.
     """
     arguments = files or []
     if arguments == ["rules"]:

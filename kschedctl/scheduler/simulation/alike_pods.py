@@ -120,7 +120,7 @@ class AlikePods:
         """
         if self.hopeless:
             return NO_ROWS, 0
-        if not sampling and self.local.is_up_to_date and not self._mask_possible_nodes().any():
+        if not sampling and self.local.is_up_to_date and not self.mask_possible_nodes().any():
             return NO_ROWS, 0  # without asking the Score plugins
         self.local.bring_up_to_date(self.best_rows, only_local=not (self.changing_filters or self.changing_scores))
 
@@ -305,9 +305,9 @@ class AlikePods:
         if self.changing_filters or self.claims:
             return None
         self.local.bring_up_to_date(NO_ROWS)
-        return self._mask_possible_nodes()
+        return self.mask_possible_nodes()
 
-    def _mask_possible_nodes(self) -> Bools:
+    def mask_possible_nodes(self) -> Bools:
         """Return a mask (N,) of the nodes on which the identical pods may fit.
 
         Only plugins that look at pods on other nodes may still reject them there.

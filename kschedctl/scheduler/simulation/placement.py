@@ -109,7 +109,7 @@ class Placements(IncomingPods):
         if is_any_extender_called(framework.extenders, info.pod):
             return None
         try:
-            alike_pods = self._get_alike_pods(framework, info, self.view.pods.get_info_number(position))
+            alike_pods = self.get_alike_pods(framework, info, self.view.pods.get_info_number(position))
             ranking = None if self.sampling or self._has_nominations else alike_pods.build_copy_ranking()
         except PluginError:
             return None
@@ -147,7 +147,7 @@ class Placements(IncomingPods):
             self._full_cycles_with_node += choice is not None
             return choice
         try:
-            alike_pods = self._get_alike_pods(framework, info, number)
+            alike_pods = self.get_alike_pods(framework, info, number)
             if row != NO_ROW:  # the nominated node is tried first
                 if alike_pods.is_certain_to_fit(row, self.view.build_nominated_delta_besides(position, info.priority)):
                     return Choice(info, row, np.array([row]), feasible=1, before={})
@@ -186,7 +186,7 @@ class Placements(IncomingPods):
         info = self.build_arriving_info(position)
         number = self.view.pods.get_info_number(position)
         try:
-            return self._get_alike_pods(framework, info, number).find_feasible_mask()
+            return self.get_alike_pods(framework, info, number).find_feasible_mask()
         except PluginError:
             return None
 
@@ -214,7 +214,7 @@ class Placements(IncomingPods):
             return None
 
         info_number = self.view.pods.get_info_number(position)
-        alike_pods = self._get_alike_pods(framework, info, info_number)
+        alike_pods = self.get_alike_pods(framework, info, info_number)
         return alike_pods.score_feasible_rows(info)
 
     def get_equivalence_key(self, framework: FrameworkLike, position: Position) -> Hashable:
@@ -233,7 +233,7 @@ class Placements(IncomingPods):
         if not self._uses_claims_cached(info):
             return number
         try:
-            claims = self._get_alike_pods(framework, info, number).claims
+            claims = self.get_alike_pods(framework, info, number).claims
             claims_key = None if claims is None else claims.build_claims_key(info)
         except PluginError:  # it will fail for each pod of this PodInfo
             return number
@@ -252,7 +252,7 @@ class Placements(IncomingPods):
                 framework, info, cycle.pre_filter.results, has_claims=self._uses_claims_cached(info)
             )
         try:
-            alike_pods = self._get_alike_pods(framework, info, number)
+            alike_pods = self.get_alike_pods(framework, info, number)
         except PluginError:
             return True
         return not alike_pods.hopeless and bool(alike_pods.changing_filters)
@@ -292,7 +292,7 @@ class Placements(IncomingPods):
         """Return the nominated pods that count as placed for this pod, because their priority is not lower."""
         return self.view.get_nominated_delta(info.priority) if self._has_nominations else NO_CHANGE
 
-    def _get_alike_pods(self, framework: FrameworkLike, info: PodInfo, number: int) -> AlikePods:
+    def get_alike_pods(self, framework: FrameworkLike, info: PodInfo, number: int) -> AlikePods:
         """Return the answers for pods that differ at most in their claims, from a cache if possible.
 
         `number` is the number of the PodInfo. If the cache is full, its oldest entries are dropped.

@@ -71,7 +71,7 @@ def test_plugins_that_came_and_where_they_run() -> None:
     assert (args.what, args.after) == ("arguments", "filterTimeout, bindingTimeout")
     assert (scores.what, scores.before, scores.after) == ("extension points", "without score", "with score")
     (came,) = filter_changes("GangScheduling", "1.34", "1.35", "plugin")
-    assert (came.before, came.after) == ("does not exist yet", "disabled by default")
+    assert (came.before, came.after) == ("absent", "disabled by default")
 
 
 def test_gates() -> None:

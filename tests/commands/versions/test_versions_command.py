@@ -15,10 +15,10 @@ from kschedctl.commands.schema import DOCUMENTS, build_schema
 def test_all_and_two(run: Run) -> None:
     code, out, err = run("versions")
     assert (code, err) == (0, "")
-    assert out.startswith("Changes of kube-scheduler from 1.30 to 1.37 that the replay covers")
+    assert out.startswith("Changes in kube-scheduler from 1.30 to 1.37 that kschedctl replays")
     code, out, err = run("versions", "1.34.1", "1.34.2")
     assert (code, err) == (0, "")
-    assert re.match(r"\d+ differences? from 1.34.1 to 1.34.2\nOnly differences between kube-scheduler ", out)
+    assert re.match(r"\d+ differences? from 1.34.1 to 1.34.2\nOnly the differences between kube-scheduler ", out)
     assert "Feature gates" not in out
     assert run("versions", "1.35.1", "1.35").out.startswith("No differences between kube-scheduler 1.35.1 and 1.35")
 
@@ -38,7 +38,8 @@ def test_it_keeps_to_the_width_and_to_names(run: Run, monkeypatch: pytest.Monkey
     assert max(map(len, lines)) <= columns
     assert any(line.split()[:2] == ["1.34.2", "TaintToleration"] for line in lines)
     assert re.search(
-        r"DRAConsumableCapacity does not exist yet (→ )?beta, on by default", " ".join(" ".join(lines).split())
+        r"DRAConsumableCapacity (1.33: )?absent from 1.34: alpha, off by default (1.36: )?beta, on by default",
+        " ".join(" ".join(lines).split()),
     )
 
 
@@ -62,7 +63,7 @@ def test_a_default_that_changed_before_the_latest_stage(run: Run) -> None:
 def test_the_brief_form_says_what_an_upgrade_brings(run: Run) -> None:
     out = " ".join(run("versions", "1.36", "1.37", "--brief").out.split())
     assert re.match(r"4 features newly on by default, \d+ other differences from 1.36 to 1.37", out)
-    assert "newly on by default, each with its release: DRADeviceTaintRules (1.37), " in out
+    assert "newly on by default (with the release of the change): DRADeviceTaintRules (1.37), " in out
     assert "gates removed (a configuration that sets them is rejected): GangScheduling, " in out
     assert "more: kschedctl whatif --compare-version 1.36 1.37" in out
 

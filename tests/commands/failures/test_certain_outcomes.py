@@ -1,0 +1,85 @@
+"""Check that failures with a certain outcome are reported as a replay of all their pods reports them."""
+
+from __future__ import annotations
+
+from random import Random
+
+from small import HOSTNAME, ZONE, Json, node, replica, spread
+
+from kschedctl.api.copying import replace
+from kschedctl.cluster import Cluster
+from kschedctl.commands.failures import Loss, list_losses, simulate_failures, simulate_loss
+from kschedctl.commands.failures.report import Failure
+from kschedctl.replay.shared_cluster import SharedCluster
+
+CLAIM = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "missing"}}]}
+CHOICES = 7
+
+
+def term(kind: str, key: str, app: str) -> Json:
+    """Build a required term of `podAffinity` or `podAntiAffinity` to the pods of an app."""
+    terms = [{"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}]
+    return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+
+def spread_by(*keys: str) -> Json:
+    """Build hard constraints with these topology keys for the pods of the app `even`."""
+    return {"topologySpreadConstraints": [spread(key, "even")["topologySpreadConstraints"][0] for key in keys]}
+
+
+def build_cluster(random: Random) -> list[Json]:
+    """Build twelve nodes in three zones, and pods of several kinds, some of which fit on few nodes."""
+    nodes = [node(f"n{i}", "abc"[i % 3]) for i in range(12)]
+    kinds = (
+        ("plain", {}),
+        ("even", spread_by(ZONE)),
+        ("even", spread_by(ZONE, HOSTNAME)),
+        ("apart", term("podAntiAffinity", HOSTNAME, "apart")),
+        ("rare", term("podAntiAffinity", ZONE, "apart")),
+        ("together", term("podAffinity", ZONE, "together")),
+        ("stateful", CLAIM),
+    )
+    assert len(kinds) == CHOICES
+    pods = []
+    for number in range(random.randrange(8, 34)):
+        app, fields = kinds[min(random.randrange(CHOICES), random.randrange(CHOICES))]
+        row = random.randrange(12)
+        one = replica(f"r{number}", f"n{row}", random.choice(("100m", "500m", "1500m")), **fields)
+        one["metadata"]["labels"] = {"app": app}
+        pods.append(one)
+    return nodes + pods
+
+
+def without_places(failure: Failure) -> Failure:
+    """Return the failure without what the worst failure alone reports."""
+    return replace(failure, zones=(), nodes_changed=())
+
+
+def test_certain_outcomes_are_those_of_a_replay() -> None:
+    certain = 0
+    for seed in range(40):
+        shared = SharedCluster(Cluster.from_objects(build_cluster(Random(seed))))
+        for loss in list_losses(shared.cluster, "node"):
+            failure = simulate_loss(shared, loss)
+            replayed = simulate_loss(shared, replace(loss, needs_places=True))
+            assert without_places(failure) == without_places(replayed), (seed, loss.name)
+            certain += not failure.nodes_changed and bool(failure.displaced)
+    assert certain > 100  # otherwise the test would compare replays
+
+
+def test_the_worst_failure_has_the_places_of_its_pods_although_it_is_certain() -> None:
+    nodes = [node(f"n{i}", "a") for i in range(6)]
+    cluster = Cluster.from_objects([*nodes, replica("r0", "n0"), replica("r1", "n0"), replica("r2", "n1")])
+    loss = Loss("n0", ("n0",))
+    shared = SharedCluster(cluster)
+    assert not simulate_loss(shared, loss).nodes_changed
+    worst = simulate_failures(cluster, "node").failures[0]
+    assert worst == simulate_loss(shared, replace(loss, needs_places=True))
+    assert sum(count.after - count.before for count in worst.nodes_changed) == 0
+
+
+def test_pods_that_may_take_each_others_last_nodes_are_replayed() -> None:
+    """Each of the two pods fits on the one other node, but not both."""
+    objects = [node("n0", "a"), node("n1", "a"), replica("r0", "n0", "3"), replica("r1", "n0", "3")]
+    (failure,) = [f for f in simulate_failures(Cluster.from_objects(objects), "node").failures if f.name == "n0"]
+    assert (failure.displaced, failure.unplaced) == (2, 1)
