@@ -257,7 +257,8 @@ def test_local_data_of_a_moved_pod_is_mentioned() -> None:
         moved = pod("other", "n1", "3", owner=owner, volumes=volumes)
         found = offered(node("n1"), node("n2", cpu="3"), moved, pod("p", nodeSelector={HOSTNAME: "n1"}, cpu="2"))
         told[name] = next(each.weakens for each in found if each.kinds == ("MovePod",))
-    uncordon = "uncordon n1 only once the replacements of evicted pods run"
+    outage = "ReplicaSet d/other has no running pod until the replacement runs"
+    uncordon = f"{outage}; uncordon n1 only once the replacements of evicted pods run"
     assert told == {
         "nothing": f"evicts d/other; {uncordon}",
         "scratch": f"evicts d/other, which loses the data in its emptyDir volumes; {uncordon}",
