@@ -116,7 +116,7 @@ def storage(placed: Json, number: int, home: str, *, bound: bool) -> list[Json]:
 def test_nodes_in_turn_go_as_by_drains_of_their_own(share: int) -> None:
     """The same nodes, the same moves with as many ties, and in the end every pod and claim where it is there."""
     went = stayed = shared = 0
-    for seed in range(share * 60, share * 60 + 60):
+    for seed in range(share * 30, share * 30 + 30):
         scheduler = Scheduler(Cluster.from_objects(varied(seed)))
         names = list(scheduler.view.nodes.names)
         expected, after = one_by_one(scheduler, names)
@@ -143,7 +143,7 @@ def test_nodes_in_turn_go_as_by_drains_of_their_own(share: int) -> None:
 def test_what_is_put_back_leaves_no_trace(share: int) -> None:
     """A node that could go and is put back: later nodes go as if nobody had tried it."""
     put_back = 0
-    for seed in range(share * 40, share * 40 + 40):
+    for seed in range(share * 25, share * 25 + 25):
         scheduler = Scheduler(Cluster.from_objects(varied(seed)))
         rows = [Row(row) for row in range(len(scheduler.view.nodes))]
         untouched = DrainsInTurn(scheduler, scheduler.view)

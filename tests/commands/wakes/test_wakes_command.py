@@ -180,9 +180,11 @@ def test_a_pod_that_is_held_back_is_not_flushed(run: Run, cluster: str) -> None:
         .out.splitlines()[-1]
         .startswith("Until then, the scheduler does not try the pod")
     )
-    assert run("wakes", "waits", "-f", cluster).out.splitlines()[-1].startswith("Otherwise it is retried after five")
+    assert (
+        run("wakes", "waits", "-f", cluster).out.splitlines()[-1].startswith("Otherwise the pod is retried after five")
+    )
     brief = " ".join(run("wakes", "waits", "-f", cluster, "--brief").out.split())
-    assert "; otherwise it is retried after five minutes" in brief
+    assert "; otherwise the pod is retried after five minutes" in brief
 
 
 @pytest.mark.parametrize(

@@ -376,4 +376,6 @@ def test_a_summary_begins_with_the_plugin_that_rejects_the_closest_nodes() -> No
     )
     summary = WakeUps("d/p", "rejected", "unschedulable", rejectors=rejectors).summary()
     assert summary.advice == ("change for NodeResourcesFit", "both", "change for NodeUnschedulable")
-    assert summary.headline.endswith("otherwise it is retried after five minutes (podMaxInUnschedulablePodsDuration)")
+    assert summary.headline.endswith(
+        "otherwise the pod is retried after five minutes (podMaxInUnschedulablePodsDuration)"
+    )
