@@ -34,7 +34,7 @@ FEATURES = {
     "Feature gates and declared features": ("gates", "gatemix", "declaredfeatures"),
     "Several features at once": ("mixed", "edge"),
 }
-"""Feature -> the families of cases that test it."""
+"""Area -> the families of cases that test it."""
 ID = re.compile(r"(?P<family>[a-z-]+?)-\d")
 Table = dict[str, dict[str, Counter[bool]]]
 """Family -> version -> how many cases agree and how many do not."""
@@ -65,7 +65,7 @@ def markdown(found: Table) -> str:
     """
     found = _group_by_feature(found)
     versions = sorted({version for counts in found.values() for version in counts}, reverse=True)
-    rows = [["Feature", *versions], ["---", *("--:" for _ in versions)]]
+    rows = [["Area", *versions], ["---", *("--:" for _ in versions)]]
     rows += [[family, *(_cell(found[family].get(each)) for each in versions)] for family in found]
     sums = {each: sum((counts[each] for counts in found.values() if each in counts), Counter()) for each in versions}
     rows.append(["**all**", *(_cell(sums[each]) for each in versions)])

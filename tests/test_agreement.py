@@ -26,7 +26,7 @@ def test_cases_that_differ_are_seen() -> None:
     taints = {"1.36": Counter({True: 3}), "1.35": Counter({True: 1, False: 1})}
     table = {"taints": taints, "dra": {"1.36": Counter([True])}}
     assert markdown(table).splitlines() == [
-        "| Feature | 1.36 | 1.35 |",
+        "| Area | 1.36 | 1.35 |",
         "| --- | --: | --: |",
         "| Taints and cordons | 3 | 1 of 2 |",
         "| Devices (DRA) | 1 | – |",

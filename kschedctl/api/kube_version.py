@@ -138,6 +138,8 @@ class ByVersion(msgspec.Struct, Generic[T_co], frozen=True):
     """The pull request behind the change."""
     from_notes: str = ""
     """The release whose step is known only from release notes, not from source or answers."""
+    bool_texts: tuple[str, str] = ("no", "yes")
+    """The descriptions of the values False and True."""
 
     def at(self, version: KubeVersion) -> T_co:
         """Return the value for a version."""

@@ -24,12 +24,12 @@ Quantities = dict[str, Quantity]
 class ComparedRequests(StrEnum):
     """The requests of which the largest counts while a pod is resized: desired, allocated and actuated."""
 
-    PER_CONTAINER = "each container's largest of desired, allocated and actual requests"
-    SUMMED = "the largest of the pod's total desired, allocated and actual requests"
+    PER_CONTAINER = "for each container, the largest of its desired, allocated and actual requests"
+    SUMMED = "for the whole pod, the largest of the total desired, allocated and actual requests"
 
 
 COMPARED = ByVersion(
-    "requests that count while a pod is resized",
+    "requests that count during an in-place resize",
     (("", ComparedRequests.PER_CONTAINER), ("1.37", ComparedRequests.SUMMED)),
     "#140047",
 )

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from kschedctl.api.arrays import Amounts, Ints, Position
+from kschedctl.api.arrays import Amounts, Ints, Position, Rows
 from kschedctl.api.labels import SelectorError, selector_from_api
 from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Node, Pod
@@ -25,15 +26,19 @@ from kschedctl.replay.controllers.target_pod import find_groups
 from kschedctl.replay.edits import ObjectKey, add_pods, change_pods
 from kschedctl.replay.pending_pods import is_pending
 from kschedctl.replay.settling import enable_pod_recreation, find_pods_still_pending, schedule_victims
+from kschedctl.scheduler.engine.cycle import Filtering, run_pre_filter
 from kschedctl.scheduler.engine.profile import FrameworkLike
+from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
+from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.reused_answers import preempts_only_lower_priority
 from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import match_tolerations
 from kschedctl.snapshot.pod_info import PodInfo
@@ -352,27 +357,53 @@ class RoomOnNodes:
         self._rows = np.array(sorted(rows), np.int32)
         self._free_by_priority: dict[int, Amounts] = {}
 
+    @cached_property
+    def _pods(self) -> Rows:
+        """The positions of all pods on the nodes."""
+        return np.flatnonzero(np.isin(self._view.node, self._rows))
+
     def may_fit(self, framework: FrameworkLike | None, info: PodInfo) -> bool:
         """Return whether one of the nodes might accept the pod once all pods that it may preempt are gone.
 
-        Only the rules of `_may_accept` are checked.
+        The rules of `_may_accept` are checked first. The profile's filters are then run, if all of them are in-tree
+        plugins and pods are preempted only by priority.
         """
-        if framework is not None and preempts_only_lower_priority(framework):
-            free = self._compute_free_amounts(info.priority)
-        else:
-            free = self._view.allocatable[self._rows]
-        return _may_accept(framework, info, self._view, self._rows, free)
+        if framework is None or not len(self._rows):
+            return framework is None
+        if not preempts_only_lower_priority(framework):
+            return _may_accept(framework, info, self._view, self._rows, self._view.allocatable[self._rows])
+        free = self._compute_free_amounts(info.priority)
+        if not _may_accept(framework, info, self._view, self._rows, free):
+            return False
+        has_other_filters = any(plugin.name not in IN_TREE for plugin in framework.plugins_at("filter"))
+        return has_other_filters or self._passes_filters(framework, info)
 
     def _compute_free_amounts(self, priority: int) -> Amounts:
         """Return what each node (K, R) offers beside its pods of at least this priority, from a cache if possible."""
         if priority not in self._free_by_priority:
             view = self._view
-            positions = np.flatnonzero(np.isin(view.node, self._rows))
-            staying = positions[view.pods.get_priorities(positions) >= priority]
+            staying = self._pods[view.pods.get_priorities(self._pods) >= priority]
             free = view.allocatable[self._rows]
             np.subtract.at(free, np.searchsorted(self._rows, view.node[staying]), view.get_requests(staying))
             self._free_by_priority[priority] = free
         return self._free_by_priority[priority]
+
+    def _passes_filters(self, framework: FrameworkLike, info: PodInfo) -> bool:
+        """Return whether a node passes the profile's filters once all of its pods of lower priority are gone.
+
+        The result is True if PreFilter rejects the pod or a plugin fails.
+        """
+        view = self._view
+        leaving = self._pods[view.pods.get_priorities(self._pods) < info.priority]
+        removal = Delta.from_changes(view.node[leaving], view.pods.info[leaving], np.full(len(leaving), -1))
+        try:
+            pre_filter = run_pre_filter(framework.plugins_at("preFilter"), info, view)
+            if pre_filter.status.rejected:
+                return True
+            outcome = Filtering.from_framework(framework, pre_filter, info, view).run_filters(removal)
+        except PluginError:
+            return True
+        return bool(outcome.passing[self._rows].any())
 
 
 def estimate_nodes_needed(trial: RemedyTrial) -> int:

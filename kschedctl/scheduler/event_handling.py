@@ -45,11 +45,11 @@ DELETED_NODE_IS_EVENT = ByVersion(
     "the deletion of a node can make the scheduler retry a rejected pod", (("", False), ("1.32", True))
 )
 REPORTED_AS_ANY_UPDATE = ByVersion(
-    "resizes of assigned pods (with queueing hints, all their updates) reach plugins as one unspecific kind of update",
+    "resizes of assigned pods (with queueing hints: all updates to them) reach plugins as one generic kind of update",
     (("", False), ("1.31", True), ("1.32", False)),
 )
 LOST_NOMINATION_IS_DELETION = ByVersion(
-    "losing a nomination is treated as the deletion of the pod from the nominated node", (("", False), ("1.33", True))
+    "a pod that loses its nomination is treated as deleted from the nominated node", (("", False), ("1.33", True))
 )
 
 

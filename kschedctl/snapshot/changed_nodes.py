@@ -66,7 +66,10 @@ class ChangedNodes(NodeColumns):
     @cached_property
     def index(self) -> dict[str, Row]:
         """The row of each node, by name. Without added nodes, the dict of the other columns is shared."""
-        return super().index if self._added_count else self._base.index
+        if not self._added_count:
+            return self._base.index
+        count_before = len(self._base)
+        return self._base.index | {name: Row(row) for row, name in enumerate(self.names[count_before:], count_before)}
 
     @cached_property
     def unschedulable(self) -> Bools:

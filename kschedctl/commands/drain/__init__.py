@@ -38,9 +38,10 @@ from kschedctl.replay.node_drain import (
     NodeDrain,
     compute_unplaced_spreads,
     count_always_unplaced_pods,
+    count_running_pods,
+    find_eviction_harms,
     iter_moved_pods,
     iter_pod_homes,
-    list_pods_asking_to_stay,
     list_pods_with_local_data,
     merge_proven_unplaced_counts,
 )
@@ -241,6 +242,7 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
     has_unreachable_pods = any(down.health is NodeHealth.UNREACHABLE for down in down_nodes)
     is_unready = find_unready_nodes(simulation.view)
 
+    cluster = shared.scheduler.view.cluster
     is_drained = not any((blocked, returned, simulation.interrupted, has_unreachable_pods))
     has_consequences = any((unplaced, not_created, select_displaced_pods(evicted), node_drain.lost, has_waiting))
     harms_pending_pods = bool(nominated or stranded)
@@ -260,8 +262,7 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
         in_no_order=always_unplaced,
         blocked=blocked,
         delayed=tuple(node_drain.report_delayed_pods()),
-        loses_data=list_pods_with_local_data(evicted_pods),
-        ask_to_stay=list_pods_asking_to_stay(evicted_pods),
+        **find_eviction_harms(cluster, evicted_pods, count_running_pods(cluster), lost)._asdict(),
         evicted=evicted,
         lost=tuple(lost),
         without_controller=tuple(

@@ -42,7 +42,7 @@ WITHOUT_HINTS = ByVersion(
 )
 MINORS = range(OLDEST_MINOR, NEWEST_MINOR + 1)
 """The minor versions that are replayed."""
-NOT_YET, NO_LONGER = "does not exist yet", "no longer exists"
+NOT_YET, NO_LONGER = "absent", "removed"
 """The states of plugins and feature gates in versions before and after those that have them."""
 SORTS = ("rule", "plugin", "gate")
 """The kinds of changes, in the order in which they are reported."""
@@ -121,7 +121,7 @@ def _list_states_between(
     oldest, newest = sorted((first_version, second_version))
     ends = (values.at(oldest), values.at(newest))
     states = [
-        f"{describe_rule_value(value)} since {since.split()[-1]}"
+        f"from {since.split()[-1]}: {describe_rule_value(value)}"
         for since, value in values.steps
         if since and oldest < KubeVersion.parse(since.split()[-1]) < newest and value is not None and value not in ends
     ]
@@ -235,7 +235,7 @@ def iter_versioned_aspects() -> Iterator[VersionedAspect]:
     """Yield everything that differs between versions: rules, then properties of plugins, then feature gates."""
     for subject, rules in group_rules_by_plugin().items():
         for rule in rules:
-            yield VersionedAspect("rule", subject, rule)
+            yield VersionedAspect("rule", subject, _describe_bools(rule))
     for plugin in IN_TREE.values():
         defaults = (_describe_default(plugin, minor) for minor in MINORS)
         points = (_list_extension_points(plugin.restrict_to_minor(minor)) for minor in MINORS)
@@ -246,6 +246,12 @@ def iter_versioned_aspects() -> Iterator[VersionedAspect]:
     for gate in GATE_STAGES:
         stages = (_describe_gate_stage(gate, minor) for minor in MINORS)
         yield VersionedAspect("gate", gate, ByVersion("stage", _build_value_changes(stages)))
+
+
+def _describe_bools(rule: ByVersion[object]) -> ByVersion[object]:
+    """Return the rule with boolean values replaced by their descriptions."""
+    steps = [(since, rule.bool_texts[value] if isinstance(value, bool) else value) for since, value in rule.steps]
+    return replace(rule, steps=tuple(steps))
 
 
 def describe_values(before: object, after: object) -> tuple[str, str]:
@@ -344,28 +350,24 @@ def _describe_gate_stage(gate: str, minor: int) -> str:
     """Describe a feature gate in a minor version: its maturity and default, or that it does not exist.
 
     >>> _describe_gate_stage("DRAConsumableCapacity", 36), _describe_gate_stage("GangScheduling", 34)
-    ('beta, on by default', 'does not exist yet')
+    ('beta, on by default', 'absent')
     >>> _describe_gate_stage("GangScheduling", 37)
-    'no longer exists: added in 1.35, merged into GenericWorkload in 1.37'
+    'removed in 1.37, merged into GenericWorkload'
     """
     stage = get_stage(gate, minor)
     if stage.maturity == "pre-alpha":
         return NOT_YET
     if stage.maturity == "removed":
-        return f"{NO_LONGER}: {_describe_removal(gate)}"
+        return _describe_removal(gate)
     state = "on" if stage.on else "off"
     return f"{stage.maturity}, {f'locked {state}' if stage.locked else f'{state} by default'}"
 
 
 def _describe_removal(gate: str) -> str:
-    """Describe in which versions a removed feature gate was added and removed, and what replaces it.
-
-    The version in which it was added is left out if this was not after the oldest replayed version.
-    """
-    existing_minors = [minor for minor in MINORS if get_stage(gate, minor).known]
-    first_minor, last_minor = existing_minors[0], existing_minors[-1]
-    added = f"added in 1.{first_minor}, " if first_minor > OLDEST_MINOR else ""
+    """Describe in which version a feature gate was removed, and what replaces it."""
+    last_minor = max(minor for minor in MINORS if get_stage(gate, minor).known)
     if gate in MERGED_GATES:
-        return f"{added}merged into {MERGED_GATES[gate]} in 1.{last_minor + 1}"
-    state = "on" if get_stage(gate, last_minor).on else "off"
-    return f"{added}removed in 1.{last_minor + 1} with its feature always {state}"
+        reason = f"merged into {MERGED_GATES[gate]}"
+    else:
+        reason = f"feature always {'on' if get_stage(gate, last_minor).on else 'off'}"
+    return f"{NO_LONGER} in 1.{last_minor + 1}, {reason}"

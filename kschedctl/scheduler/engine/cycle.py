@@ -240,6 +240,8 @@ class Cycle:
     """Cached preemption dry runs of equal pods, if many pods are scheduled one after another."""
     only_best_candidates: bool = False
     """True if preemption may leave out candidates that cannot be the best."""
+    explains_failed_preemption: bool = True
+    """True if preemption says why it found no node, which takes another run of the filters."""
 
     @property
     def feasible(self) -> Rows:

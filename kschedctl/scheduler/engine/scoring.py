@@ -135,8 +135,9 @@ def _check_score_range(name: str, scores: Scores) -> None:
 
 
 SCORED_AS_RETURNED = ByVersion(
-    "Score plugins see nodes as extenders returned them, not as the cache has them",
+    "version of a node that Score plugins see if an extender returned the node",
     (("", False), ("1.33", True)),
+    bool_texts=("the node in the cache", "the node that the extender returned"),
 )
 
 

@@ -14,10 +14,10 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 KIND = "Nomination"
-SEEN = "only those of pods that changed since kube-scheduler started"
+SEEN = "only pods that changed since kube-scheduler started"
 ALL_COUNT = "all"
 COUNTED = ByVersion(
-    "gated pods whose nominated node is taken into account",
+    "gated pods whose nomination counts",
     (("", SEEN), ("1.37", ALL_COUNT)),
     "#139057",
 )

@@ -172,14 +172,16 @@ PRE_CHECKED = ByVersion(
 )
 
 EVERY_UPDATE = ByVersion(
-    "plugins that need only some kinds of node updates register for all kinds", (("", True), ("1.32", False))
+    "kinds of node updates that plugins register for",
+    (("", True), ("1.32", False)),
+    bool_texts=("only the kinds that they need", "all kinds"),
 )
 UPDATED_NODES_AS_NEW = ByVersion(
     "NodeAffinity, NodeResourcesFit, NodeUnschedulable and PodTopologySpread treat a changed node as a new node",
     (("", True), ("1.32", False)),
 )
 KINDS_OF_PODS = ByVersion(
-    "plugins can register separately for events of assigned pods, of unscheduled pods and of the rejected pod itself",
+    "plugins can register separately for events of assigned pods, unscheduled pods and the rejected pod itself",
     (("", False), ("1.37", True)),
     "#135905",
 )

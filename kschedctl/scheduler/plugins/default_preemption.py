@@ -46,7 +46,7 @@ REGISTERS_POD_EVENTS = ByVersion(
 class PreemptionMessage(StrEnum):
     """The templates of the message that PostFilter adds for a pod that preempts."""
 
-    NONE = "nothing"
+    NONE = "none"
     PLACEMENT_FOUND = "found a potential placement for pod on node {}, preempting {} victims"
 
 

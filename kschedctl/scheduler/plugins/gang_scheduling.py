@@ -70,15 +70,15 @@ REGISTERS_GROUP_UPDATES = ByVersion(
 QUEUEING_OF_GROUPS = ByVersion(
     "how the pods of a group are queued",
     (
-        ("", "one by one, and the first brings the rest of the group along"),
-        ("1.37", "as one entry (kschedctl replays the rule of 1.36)"),
+        ("", "one by one; the first pod pulls in the rest of the group"),
+        ("1.37", "as one entry (kschedctl still replays the 1.36 behavior)"),
     ),
     "#138567, #139952",
     "1.37",
 )
 GROUPS_AS_VICTIMS = ByVersion(
     "how a preempting pod evicts a group that may only be disrupted as a whole",
-    (("", "pod by pod"), ("1.37", "as a whole (kschedctl replays the rule of 1.36)")),
+    (("", "pod by pod"), ("1.37", "as a whole (kschedctl still replays the 1.36 behavior)")),
     "#137981",
     "1.37",
 )

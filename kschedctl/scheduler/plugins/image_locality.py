@@ -22,17 +22,17 @@ _MEBIBYTE = 1024 * 1024
 class CountedImages(StrEnum):
     """The images of a pod that count for its score."""
 
-    CONTAINERS = "those of containers"
-    CONTAINERS_AND_VOLUMES = "those of containers and image volumes"
+    CONTAINERS = "container images"
+    CONTAINERS_AND_VOLUMES = "container images and image volumes"
 
 
 SCORED_IMAGES = ByVersion(
-    "images that are scored",
+    "images that count towards a node's score",
     (("", CountedImages.CONTAINERS), ("1.36", CountedImages.CONTAINERS_AND_VOLUMES)),
     "#130231",
 )
 THRESHOLD_IMAGES = ByVersion(
-    "images that raise the size at which the score is highest (by 1000 MiB each)",
+    "images that raise the total size needed for the highest score (by 1000 MiB each)",
     (("", CountedImages.CONTAINERS), ("1.37", CountedImages.CONTAINERS_AND_VOLUMES)),
     "#138951",
 )

@@ -50,7 +50,7 @@ REASON = ByVersion(
 
 
 INFERRED_FEATURES: ByVersion[frozenset[str]] = ByVersion(
-    "features that a pod's spec may require",
+    "declared features that a pod's spec can require",
     (
         ("", frozenset({RESTART_ALL})),
         ("1.36", frozenset({RESTART_ALL, HOST_NETWORK})),

@@ -33,7 +33,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 REASON = "node(s) were unschedulable"
 REGISTERS_TOLERATION_EVENTS = ByVersion(
-    "a change of a rejected pod's tolerations can make the scheduler retry the pod", (("", False), ("1.32", True))
+    "a change to a rejected pod's tolerations can make the scheduler retry the pod", (("", False), ("1.32", True))
 )
 
 

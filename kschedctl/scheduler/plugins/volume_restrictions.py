@@ -65,7 +65,7 @@ REGISTERS_CLAIM_UPDATES = ByVersion(
     "a changed PersistentVolumeClaim can make the scheduler retry a rejected pod", (("", True), ("1.31", False))
 )
 REGISTERS_NODE_UPDATES = ByVersion(
-    "an update of a node can make the scheduler retry a rejected pod while queueing hints are off",
+    "an update to a node can make the scheduler retry a rejected pod while queueing hints are off",
     (("", False), ("1.32", True)),
 )
 

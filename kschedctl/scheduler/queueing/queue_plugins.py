@@ -52,7 +52,7 @@ class QueueingStrategy(StrEnum):
 
 SKIP, AFTER_BACKOFF = QueueingStrategy.SKIP, QueueingStrategy.AFTER_BACKOFF
 GATE_DECIDES = ByVersion(
-    "a gated pod is checked again only after events for which the plugin that gates it registered",
+    "a gated pod is checked again only after events that the plugin gating it has registered for",
     (("", False), ("1.34", True)),
 )
 
@@ -178,11 +178,11 @@ FREEING = (ActionType.DELETE, ActionType.UPDATE_POD_SCALE_DOWN)
 """Changes of pods on nodes that may free room for any other pod."""
 RESIZE_GATE, RESIZE_IN_PROGRESS = "InPlacePodVerticalScaling", "InProgress"
 REACHES_SPREAD = ByVersion(
-    "any change of an assigned pod can make the scheduler retry pods of its namespace that PodTopologySpread rejected",
+    "any change to an assigned pod can make the scheduler retry pods in its namespace that PodTopologySpread rejected",
     (("", False), ("1.31", True)),
 )
 WHILE_RESIZED = ByVersion(
-    "any update of a pod that is being resized counts as freeing resources", (("", True), ("1.31", False))
+    "any update to a pod that is being resized counts as freeing resources", (("", True), ("1.31", False))
 )
 
 

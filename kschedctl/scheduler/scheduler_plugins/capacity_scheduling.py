@@ -39,9 +39,10 @@ from kschedctl.snapshot.pod_info import PodInfo
 _NO_VICTIMS = "No victims found on node {} for preemptor pod {}"
 _EXCEEDED = "global quota max exceeded"
 _QUOTA_VICTIMS_SORTED_AGAIN = ByVersion(
-    "victims are listed by importance alone, rather than PDB violations first",
+    "order in which preemption victims are listed",
     (("", False), ("1.31", True)),
     "fefba224 of scheduler-plugins",
+    bool_texts=("PodDisruptionBudget violations first, then by importance", "by importance only"),
 )
 
 NOT_PRE_FILTERED = "not eligible due to failed to read from cycleState"

@@ -13,7 +13,7 @@ from random import Random
 
 import numpy as np
 
-from kschedctl.api.arrays import Position
+from kschedctl.api.arrays import NO_ROW, Position
 from kschedctl.api.gangs import GangKey
 from kschedctl.scheduler.engine.diagnosis import (
     PostFilterOutcome,
@@ -24,6 +24,7 @@ from kschedctl.scheduler.engine.diagnosis import (
 )
 from kschedctl.scheduler.engine.preemption.candidates import Candidate
 from kschedctl.scheduler.engine.preemption.evaluator import (
+    PreemptionPlugin,
     clears_nomination,
     find_preemption_plugins,
     get_tied_candidates,
@@ -307,8 +308,16 @@ class ReusedAnswers:
             self.nominations.clear(position)
             return None, None
         cycle = self.placements.run_cycle(framework, position)
-        # Extenders choose among all candidates.
-        cycle = replace(cycle, only_best_candidates=not cycle.consultation.extenders)
+        # Extenders choose among all candidates. The reason for a failure of preemption matters only to a nominated pod,
+        # which keeps its nomination after an error, and to a later plugin, which then does not run.
+        is_nominated = self.placements.view.get_nominated_row(position) != NO_ROW
+        earlier_plugins = framework.plugins_at("postFilter")[:-1]
+        cycle = replace(
+            cycle,
+            only_best_candidates=not cycle.consultation.extenders,
+            explains_failed_preemption=is_nominated
+            or any(isinstance(plugin, PreemptionPlugin) for plugin in earlier_plugins),
+        )
         outcome = run_post_filter(cycle)
         self.failures.add(position, find_rejectors(cycle))
         candidate = choose_candidate(outcome, self.placements.random)

@@ -20,17 +20,18 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 UNTIL_INFEASIBLE = ByVersion(
-    "PlacementFeasible, instead of Permit, decides whether enough pods of a group have a node",
+    "extension point that decides whether enough pods of a group have a node",
     (("", False), ("1.37", True)),
     "#138643, #140412",
+    bool_texts=("Permit", "PlacementFeasible"),
 )
 LIKE_ITS_PODS = ByVersion(
-    "the pods of a group must have its priority and a common preemptionPolicy",
+    "the pods of a group must have the group's priority and the same preemptionPolicy",
     (("", False), ("1.37", True)),
     "#139920, #140359, #140183",
 )
 REPORTS_VIOLATIONS = ByVersion(
-    "a condition of an invalid pod group says why its pods are not tried",
+    "an invalid pod group has a condition that says why its pods are not tried",
     (("", False), ("1.37", True)),
     "#139920, #140359, #140183",
 )
@@ -53,7 +54,7 @@ CONSTRAINED_PREEMPT = ByVersion(
     "pod groups with scheduling constraints can preempt", (("", False), ("1.37", True)), "#140683"
 )
 NOMINATES_MEMBERS = ByVersion(
-    "the pods of a preempting group are nominated for the nodes on which it preempts",
+    "the pods of a preempting group are nominated for the nodes on which the group preempts",
     (("", False), ("1.37", True)),
     "#138967, #140590",
 )
@@ -62,7 +63,7 @@ WAITS_FOR_VICTIMS = ByVersion(
     (("", False), ("1.37", True)),
     "#138710, #140641",
 )
-NO_PREFIX = "nothing"
+NO_PREFIX = "none"
 MESSAGE_PREFIX = ByVersion(
     "prefix of the message for a pod group that preempts",
     (("", NO_PREFIX), ("1.37", "pod group preemption: ")),

@@ -142,8 +142,8 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
         """Dry-run preemption and nominate the best node, without calling extenders.
 
         The result is a rejection if the pod may not preempt. If no node can be nominated, the result is an error if the
-        dry run of some node failed. Otherwise, it is a rejection that counts the nodes by reason. The report has the
-        details.
+        dry run of some node failed. Otherwise, it is a rejection that counts the nodes by reason. If the cycle does not
+        explain failed preemption, it is a rejection without a reason in both cases. The report has the details.
         """
         if ineligible := self.find_ineligibility(cycle):
             report = Preemption(eligible=False, why=ineligible.why, leaving=ineligible.leaving)
@@ -172,6 +172,8 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
         # Nominate a node, or report why there is none.
         if allowed is not None:
             return self._build_success(cycle, allowed, report)
+        if not cycle.explains_failed_preemption:
+            return PostFilterResult(self._build_status(Code.UNSCHEDULABLE, ""), report=report)
         if errors := run.collect_error_messages(cycle.view.nodes.names):
             return PostFilterResult(self._build_status(Code.ERROR, format_aggregate(errors)), report=report)
         message = format_histogram(

@@ -18,9 +18,10 @@ from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 
 SORTED_AGAIN = ByVersion(
-    "victims are listed by importance alone, rather than PDB violations first",
+    "order in which preemption victims are listed",
     (("", False), ("1.30.7 1.31.3", True)),
     "#128307, backported by #128431 and #128434",
+    bool_texts=("PodDisruptionBudget violations first, then by importance", "by importance only"),
 )
 NO_VICTIMS = "No preemption victims found for incoming pod"
 

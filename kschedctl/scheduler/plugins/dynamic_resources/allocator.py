@@ -32,14 +32,14 @@ NONE_IS_ALL = ByVersion("a request for all devices succeeds if no device matches
 class UnavailableOfAll(StrEnum):
     """The ways to continue when a request for all devices cannot get one of them."""
 
-    SKIP_DEVICE = "is satisfied without that device"
+    SKIP_DEVICE = "satisfied without that device"
     END_SEARCH = "fails, and the search ends"
     KEEP_TAKEN = "fails, and devices already allocated stay allocated during the search"
     RELEASE_TAKEN = "fails, and devices already allocated are released"
 
 
 UNAVAILABLE_OF_ALL = ByVersion(
-    "a request for all devices if one of them cannot be allocated",
+    "outcome of a request for all devices if one of them cannot be allocated",
     (
         ("", UnavailableOfAll.SKIP_DEVICE),
         ("1.32", UnavailableOfAll.END_SEARCH),
@@ -51,7 +51,7 @@ ALL_OF_CLASS = ByVersion(
     "the selectors of the device class apply to a request for all devices", (("", False), ("1.32", True))
 )
 ADMIN_TWICE = ByVersion(
-    "a request with adminAccess may get the same device several times", (("", True), ("1.34", False)), "#131299"
+    "a request with adminAccess can get the same device several times", (("", True), ("1.34", False)), "#131299"
 )
 
 
@@ -64,7 +64,7 @@ class DuplicateDeviceHandling(StrEnum):
 
 
 INVALID_POOL_ERROR = ByVersion(
-    "when two devices of the same name in a pool end the search with an error",
+    "when duplicate device names in a pool end the search with an error",
     (
         ("", DuplicateDeviceHandling.NEVER),
         ("1.32", DuplicateDeviceHandling.ON_CANDIDATE),
@@ -77,12 +77,12 @@ INVALID_POOL_ERROR = ByVersion(
 class SelectorsOfSecond(StrEnum):
     """The alternative whose selectors apply to the second alternative if both of the first two want all devices."""
 
-    FIRST = "those of the first alternative (a bug)"
-    SECOND = "those of the second alternative"
+    FIRST = "the first alternative (a bug)"
+    SECOND = "the second alternative"
 
 
 SELECTORS_OF_SECOND = ByVersion(
-    "selectors applied to a request's second alternative if the first two alternatives request all devices",
+    "alternative whose selectors apply to a request's second alternative if the first two both ask for all devices",
     (("", SelectorsOfSecond.FIRST), ("1.36", SelectorsOfSecond.SECOND)),
 )
 
@@ -95,24 +95,25 @@ class NextAlternative(StrEnum):
 
 
 NEXT_ALTERNATIVE = ByVersion(
-    "alternative with which the search goes on after allocating the first device of a request for all devices",
+    "alternative that the search continues with after it allocated the first device of a request for all devices",
     (("", NextAlternative.FIRST), ("1.36", NextAlternative.SAME)),
 )
 COUNTER_CONSUMERS = ByVersion(
-    "devices that consume counters while DRAPartitionableDevices is off",
+    "devices that consume counters while the gate DRAPartitionableDevices is off",
     (("", Allocatability.ALLOCATABLE), ("1.34", Allocatability.UNALLOCATABLE)),
 )
 EACH_SHARE = ByVersion(
-    "each share of a device consumes counters of its pool, rather than only the first share",
+    "shares of a device that consume counters of the device's pool",
     (("", True), ("1.35", False)),
+    bool_texts=("only the first share", "every share"),
 )
 CHARGED_IN_VAIN = ByVersion(
-    "shared counters may stay charged for a device that could not be allocated",
+    "a device that could not be allocated may still consume shared counters",
     (("", True), ("1.37", False)),
     "#140431",
 )
 CHARGED_TWICE = ByVersion(
-    "shared counters are charged again for each further share of a device that was allocated without capacity",
+    "each further share of a device that was allocated without capacity consumes shared counters again",
     (("", True), ("1.37", False)),
     "#140437",
 )
@@ -126,12 +127,12 @@ ALL_HAVE_ROOM = ByVersion(
 class CounterSetKey(StrEnum):
     """The names that distinguish sets of shared counters."""
 
-    POOL = "its pool and name"
-    DRIVER_AND_POOL = "its driver, pool and name"
+    POOL = "pool and name"
+    DRIVER_AND_POOL = "driver, pool and name"
 
 
 COUNTER_SET_KEY = ByVersion(
-    "key that identifies a set of shared counters",
+    "fields that identify a set of shared counters",
     (("", CounterSetKey.POOL), ("1.37", CounterSetKey.DRIVER_AND_POOL)),
     "#140435",
 )

@@ -17,12 +17,12 @@ from kschedctl.scheduler.plugins.helper.device_features import Features
 class UnrepresentableRequest(StrEnum):
     """The outcome for a capacity request that is negative or overflows the arithmetic of its validRange."""
 
-    GRANTED = "is granted"
-    ERROR = "is rejected with an error"
+    GRANTED = "granted"
+    ERROR = "rejected with an error"
 
 
 UNREPRESENTABLE_REQUEST = ByVersion(
-    "a capacity request that is negative or overflows when checked against a validRange",
+    "treatment of a capacity request that is negative, or overflows when it is checked against a validRange",
     (("", UnrepresentableRequest.GRANTED), ("1.37", UnrepresentableRequest.ERROR)),
     "#140442",
 )

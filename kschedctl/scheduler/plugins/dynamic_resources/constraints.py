@@ -42,7 +42,7 @@ DISTINCT_BETWEEN = ByVersion(
 )
 
 EACH_DISTINCT = ByVersion(
-    "distinctAttribute also applies among the devices of one request", (("", False), ("1.37", True)), "#140600"
+    "distinctAttribute also compares the devices of a single request", (("", False), ("1.37", True)), "#140600"
 )
 
 

@@ -50,7 +50,7 @@ NAMES_DEVICE = ByVersion(
 class MissingKeyHint(StrEnum):
     """The hint that follows the error of a CEL selector that reads a missing attribute."""
 
-    NONE = "nothing"
+    NONE = "none"
     OPTIONAL_CHAINING = (
         "consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for "
         "optional fields"
@@ -162,12 +162,12 @@ class TaintRules:
 class CounterSlices(StrEnum):
     """The treatment of slices with shared counters while DRAPartitionableDevices is off."""
 
-    INCLUDED = "are used like other slices"
-    IGNORED = "are ignored"
+    INCLUDED = "used like other slices"
+    IGNORED = "ignored"
 
 
 COUNTER_SLICES = ByVersion(
-    "ResourceSlices with shared counters while DRAPartitionableDevices is off",
+    "ResourceSlices with shared counters while the gate DRAPartitionableDevices is off",
     (
         ("", CounterSlices.INCLUDED),
         ("1.33", CounterSlices.IGNORED),

@@ -45,7 +45,7 @@ MAX_ALTERNATIVES = 8
 
 
 TIMED_OUT = ByVersion(
-    "status and reason of a node for which the device search times out",
+    "status and reason for a node on which the device search times out",
     (
         ("", (Code.UNRESOLVABLE, "timed out trying to allocate devices")),
         ("1.36", (Code.ERROR, "{}: timed out trying to allocate devices")),

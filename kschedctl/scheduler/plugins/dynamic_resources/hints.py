@@ -25,7 +25,7 @@ from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
 REGISTERS_ALLOCATABLE_EVENTS = ByVersion(
-    "a change of a node's allocatable resources can make the scheduler retry a rejected pod",
+    "a change to a node's allocatable resources can make the scheduler retry a rejected pod",
     (("", False), ("1.34", True)),
 )
 REGISTERS_SLICE_EVENTS = ByVersion(
@@ -33,8 +33,9 @@ REGISTERS_SLICE_EVENTS = ByVersion(
     (("", False), ("1.32", True)),
 )
 SLICES_NEED_CLAIMS = ByVersion(
-    "a new or changed ResourceSlice makes the scheduler retry only pods whose claims all exist",
+    "rejected pods that a new or changed ResourceSlice can make the scheduler retry",
     (("", True), ("1.33", False)),
+    bool_texts=("all", "only pods whose claims all exist"),
 )
 
 

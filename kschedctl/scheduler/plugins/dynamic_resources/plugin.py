@@ -131,8 +131,9 @@ UNRESERVED = "ResourceClaim unreserved for PodGroup"
 STILL_NOT_SCHEDULABLE = "still not schedulable"
 
 SILENT_WITHOUT_CLAIMS = ByVersion(
-    "PostFilter gives no reason for a pod without resource claims",
+    "PostFilter's reason for a pod without resource claims",
     (("", False), ("1.33", True), ("1.34", False)),
+    bool_texts=(STILL_NOT_SCHEDULABLE, "none"),
 )
 
 
@@ -404,7 +405,7 @@ NOTED = tuple(
     NotedChange(
         ByVersion(
             f"feature gate {gate}",
-            (("", "does not exist yet"), ("1.37", "exists, but kschedctl does not replay its effect")),
+            (("", "absent"), ("1.37", "exists (kschedctl does not replay its effect)")),
             gate,
             from_notes="1.37",
         ),

@@ -137,7 +137,7 @@ INCOMPLETE = ByVersion(
 )
 
 NEWER_SLICES = ByVersion(
-    "number of ResourceSlices by which a pool is overcounted when a newer generation follows an older one",
+    "surplus ResourceSlices counted for a pool when a newer generation replaces an older one",
     (("", 1), ("1.32", 0)),
 )
 CHECKS_NAMES = ByVersion("a pool with two devices of the same name is invalid", (("", False), ("1.32", True)))
@@ -146,8 +146,8 @@ CHECKS_NAMES = ByVersion("a pool with two devices of the same name is invalid", 
 class CounterScope(StrEnum):
     """The devices that can consume the shared counters of a ResourceSlice."""
 
-    SLICE = "those of the same slice"
-    POOL = "those of the whole pool"
+    SLICE = "devices of the same slice"
+    POOL = "devices of the whole pool"
 
 
 COUNTER_SCOPE = ByVersion(

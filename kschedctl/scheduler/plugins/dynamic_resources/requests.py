@@ -54,7 +54,7 @@ class TooManyResults(StrEnum):
 
 
 TOO_MANY_RESULTS = ByVersion(
-    "a request with which its claim would have too many devices",
+    "treatment of a request that would give its claim too many devices",
     (
         ("", TooManyResults.REQUEST_FAILS),
         ("1.33", TooManyResults.REQUEST_FAILS_COUNTING_TWICE),

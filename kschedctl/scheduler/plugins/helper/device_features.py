@@ -8,7 +8,7 @@ from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 NEWER_ALLOCATOR: ByVersion[tuple[str, ...]] = ByVersion(
-    "feature gates that each select the newer device allocator",
+    "feature gates any of which selects the newer device allocator",
     (
         ("", ()),
         ("1.34", ("DRAResourceClaimDeviceStatus", "DRADeviceBindingConditions", "DRAConsumableCapacity")),
@@ -25,7 +25,9 @@ LISTS_IN_CEL = ByVersion(
     (("", False), ("1.37", True)),
     "#139395",
 )
-CHECKS_ADMIN_ACCESS = ByVersion("adminAccess is an error while DRAAdminAccess is off", (("", False), ("1.32", True)))
+CHECKS_ADMIN_ACCESS = ByVersion(
+    "adminAccess is an error while the gate DRAAdminAccess is off", (("", False), ("1.32", True))
+)
 
 
 class Features(NamedTuple):

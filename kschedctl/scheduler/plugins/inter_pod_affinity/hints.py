@@ -37,9 +37,10 @@ CHECKS_BOTH_WAYS = ByVersion(
     (("", False), ("1.36", True)),
 )
 ONE_TERM_SUFFICES = ByVersion(
-    "the queueing hint counts a pod as forbidden if it matches any anti-affinity term, rather than all of them",
+    "number of anti-affinity terms that a pod has to match for the queueing hint to treat it as a conflict",
     (("", False), ("1.37", True)),
     "#139161",
+    bool_texts=("all terms", "one term"),
 )
 
 

@@ -87,7 +87,7 @@ class ExcludingSelectorScope(StrEnum):
 
 
 EXCLUDING_SELECTOR_SCOPE = ByVersion(
-    "namespaces whose pods a namespaceSelector with only exclusions selects in the pod's own terms",
+    "namespaces in which the pod's own affinity terms look for pods if the namespaceSelector only excludes",
     (
         ("", ExcludingSelectorScope.SELECTED_NAMESPACES),
         ("1.34", ExcludingSelectorScope.EVERY_NAMESPACE),

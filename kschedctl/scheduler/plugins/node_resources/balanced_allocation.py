@@ -44,8 +44,8 @@ CRASH = (
 class ScoredBalance(StrEnum):
     """The balance of a node that NodeResourcesBalancedAllocation scores."""
 
-    WITH_POD = "the balance after placement"
-    COMPARED = "the change of the balance by the placement"
+    WITH_POD = "balance after placement"
+    COMPARED = "balance after placement compared with before"
 
 
 SCORED_BALANCE = ByVersion(

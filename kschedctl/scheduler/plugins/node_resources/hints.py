@@ -18,8 +18,9 @@ from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import compute_offer
 
 ANY_OWN_RESIZE_COUNTS = ByVersion(
-    "the queueing hint retries the pod after any resize of the pod itself, rather than only if its requests fall",
+    "resizes of the rejected pod after which the queueing hint retries the pod",
     (("", False), ("1.32", True)),
+    bool_texts=("only resizes that lower its requests", "all resizes"),
 )
 
 

@@ -78,7 +78,7 @@ HAS_CLAIM_HINT = ByVersion(
 REASON = "node(s) exceed max volume count"
 IN_TREE_FIELDS = tuple(plugin.field for plugin in PLUGINS)
 MIGRATABLE = ByVersion(
-    "in-tree volume types that are counted",
+    "in-tree volume types that count towards the limit",
     (("", ("rbd", *IN_TREE_FIELDS)), ("1.31", IN_TREE_FIELDS)),
     "#124546",
 )

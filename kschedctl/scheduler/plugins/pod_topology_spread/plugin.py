@@ -142,7 +142,7 @@ def _validate_constraint(constraint: TopologySpreadConstraint, path: str) -> Ite
 
 
 REGISTERS_TOLERATION_EVENTS = ByVersion(
-    "a change of a rejected pod's tolerations can make the scheduler retry the pod", (("", False), ("1.32", True))
+    "a change to a rejected pod's tolerations can make the scheduler retry the pod", (("", False), ("1.32", True))
 )
 NO_PRE_SCORE = 'error reading "PreScorePodTopologySpread" from cycleState: not found'
 

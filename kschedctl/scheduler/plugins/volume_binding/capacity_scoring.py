@@ -21,9 +21,10 @@ SCORES_PROVISIONING = ByVersion(
     "volumes that have yet to be provisioned are scored", (("", False), ("1.33", True)), "#128184"
 )
 SKIPS_SCORING = ByVersion(
-    "scoring is skipped for a pod whose claims would be bound to no existing volume",
+    "pods are scored even if none of their claims would be bound to an existing volume",
     (("", True), ("1.33", False)),
     "#128184",
+    bool_texts=("yes", "no"),
 )
 
 

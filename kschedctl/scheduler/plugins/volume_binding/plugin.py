@@ -109,7 +109,7 @@ CAPACITY_SCORING_GATE = ByVersion(
     "#128184",
 )
 DEFAULT_CAPACITY_SCORES = ByVersion(
-    "default scores of empty storage and of full storage",
+    "default scores for empty and for full storage",
     (("", (0, MAX_CUSTOM_PRIORITY_SCORE)), ("1.33", (MAX_CUSTOM_PRIORITY_SCORE, 0))),
     "#128184",
 )
@@ -153,9 +153,10 @@ REASON_NODE_CONFLICT = ByVersion(
     "#129887",
 )
 NARROWS_BY_HOSTNAME = ByVersion(
-    "only nodes named by hostname in the affinity of bound volumes are evaluated",
+    "nodes that are evaluated if the affinity of bound volumes names nodes by hostname",
     (("", True), ("1.30.7 1.31.3", False)),
     "#125398",
+    bool_texts=("all nodes", "only the named nodes"),
 )
 REASON_NOT_ENOUGH_SPACE = "node(s) did not have enough free storage"
 REASON_MISSING = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
