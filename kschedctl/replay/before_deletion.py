@@ -218,16 +218,22 @@ class PodsBeforeDeletion(NamedTuple):
 
 
 def report_pods_before_deletion(
-    shared: SharedCluster, is_lost_node: Bools, recreated: Sequence[Position], outcomes: Sequence[Outcome], seed: int
+    shared: SharedCluster,
+    is_lost_node: Bools,
+    recreated: Sequence[Position],
+    outcomes: Sequence[Outcome],
+    seed: int,
+    *,
+    may_wait: bool = True,
 ) -> PodsBeforeDeletion:
     """Report the pods that wait or run late until the lost nodes are deleted.
 
     The cluster is the one before the loss, `is_lost_node` is a mask (N,), and `recreated` are the displaced pods that
-    controllers recreate, in the order in which they return. `outcomes` are those after the deletion. Raises
-    KeyboardInterrupt if the user interrupts.
+    controllers recreate, in the order in which they return. `outcomes` are those after the deletion. Nothing is
+    replayed if it is certain that no pod waits (`may_wait` is False). Raises KeyboardInterrupt if the user interrupts.
     """
     lost_pods = sort_lost_pods(shared, is_lost_node, recreated)
-    waiting = find_waiting_pods(shared, lost_pods, recreated, outcomes, seed)
+    waiting = find_waiting_pods(shared, lost_pods, recreated, outcomes, seed) if may_wait else ()
     return PodsBeforeDeletion(waiting, _report_late_pods(shared.scheduler.view, lost_pods, outcomes, waiting))
 
 
