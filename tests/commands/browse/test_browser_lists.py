@@ -35,7 +35,7 @@ def names(browser: Browser) -> list[str]:
     return [subject.name for subject in browser.pod_list.subjects]
 
 
-def test_pods_by_cause_by_age_by_name() -> None:
+def test_pods_are_sorted_by_cause_age_or_name() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await press(browser, pilot, "s")
         assert names(browser) == ["shop/c-old", "batch/b-middle", "shop/a-young"]
@@ -48,7 +48,7 @@ def test_pods_by_cause_by_age_by_name() -> None:
     drive(of_objects(*AGED), steps)
 
 
-def test_a_namespace_is_picked_and_left() -> None:
+def test_namespace_is_selected_and_left() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await press(browser, pilot, "n")
         assert [line.split() for line in shown(browser)[1:]] == [["3", "all"], ["1", "batch"], ["2", "shop"]]
@@ -62,7 +62,7 @@ def test_a_namespace_is_picked_and_left() -> None:
     drive(of_objects(*AGED), steps)
 
 
-def test_the_shown_tab_stands_in_brackets() -> None:
+def test_shown_tab_is_in_brackets() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         for key, name in zip("12345", ("Why", "Nodes", "Scores", "Fixes", "Map"), strict=True):
             await press(browser, pilot, key)
@@ -86,7 +86,7 @@ def test_nodes_are_sorted() -> None:
     drive(demo(), steps)
 
 
-def test_an_entry_of_the_map_lists_its_nodes() -> None:
+def test_entry_of_the_map_lists_its_nodes() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await write(browser, pilot, "slash", CHECKOUT)
         await press(browser, pilot, "5")
@@ -108,7 +108,7 @@ def test_an_entry_of_the_map_lists_its_nodes() -> None:
     drive(demo(), steps, LARGE)
 
 
-def test_a_map_of_thousands_of_nodes_has_a_character_for_each() -> None:
+def test_map_of_thousands_of_nodes_has_a_character_for_each() -> None:
     refusal = Refusal("NodeResourcesFit", "Insufficient cpu")
     nodes = tuple(
         NodeReport(f"n{i}", f"z{i % 3}", "general", i % 50 == 0, () if i % 50 == 0 else (refusal,))
@@ -129,8 +129,8 @@ def test_comments_are_not_copied() -> None:
     assert format_fix_commands(Remedy("", "operator", None, (), ("# call somebody",), ())) == ""
 
 
-def test_a_pod_that_a_quota_denies_is_listed_and_explained() -> None:
-    """No pod is pending: the ReplicaSet's event is all there is of the third pod."""
+def test_pod_that_a_quota_denies_is_listed_and_explained() -> None:
+    """No pod is pending. Only the ReplicaSet's event shows the third pod."""
     replica_set = {
         "kind": "ReplicaSet",
         "metadata": {"name": "web-5f", "namespace": "shop", "uid": "u1"},
@@ -160,7 +160,7 @@ def test_a_pod_that_a_quota_denies_is_listed_and_explained() -> None:
     drive(of_objects(replica_set, event), steps)
 
 
-def test_an_object_that_waits_before_the_scheduler_sees_its_pods_is_listed_and_explained() -> None:
+def test_object_that_waits_for_another_controller_is_listed_and_explained() -> None:
     job = {
         "kind": "Job",
         "apiVersion": "batch/v1",
