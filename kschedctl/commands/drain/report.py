@@ -260,12 +260,12 @@ class Drain(Report, frozen=True):
             return "cannot be drained"
         drawbacks = (
             (len(self.down_nodes), "but pods may stay Terminating"),
-            (self._lost_count, "but loses pods for good"),
+            (self._lost_count, "but this loses pods for good"),
             (
                 self._unplaced_count or self._waiting_count or self._not_created_count,
-                "but leaves pods without a node",
+                "but this leaves pods without a node",
             ),
-            (len(self.stranded), "but leaves pending pods without a node"),
+            (len(self.stranded), "but this leaves pending pods without a node"),
             (len(self.nominated), "but pending pods lose the room made for them"),
         )
         worst = next((text for number, text in drawbacks if number), "with disruption")

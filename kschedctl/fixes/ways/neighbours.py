@@ -339,7 +339,7 @@ def iter_scale_down_fixes(trial_node: TrialNode, position: Position) -> Iterator
     yield Fix(
         FixKind.SCALE_DOWN,
         pod.key,
-        f"scale {owner} down by one: {pod.metadata.name}",
+        f"scale {owner} down by one, which removes {pod.metadata.name}",
         by=choose_maker(trial_node, owner.namespace),
         edits=build_deletion_edits(trial_node.cycle.view, pod),
         cost=FEWER,

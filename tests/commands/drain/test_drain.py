@@ -127,7 +127,7 @@ def test_pending_pods_that_can_run_on_no_other_node_are_named() -> None:
     report = drained(objects, "n1")
     assert report.stranded == ("d/here",)
     assert "1 pending pod can run nowhere else (d/here)" in report.build_first_line()[2]
-    assert report.build_first_line()[1] == "can be drained, but leaves pending pods without a node:"
+    assert report.build_first_line()[1] == "can be drained, but this leaves pending pods without a node:"
     assert (report.drained, report.safe) == (True, False)
     assert [(problem.object, problem.message) for problem in report.find_ci_gate_problems()] == [
         ("Pod d/here", "can run only on a drained node")
@@ -273,7 +273,7 @@ def test_lost_pods_are_a_cost_and_named_first() -> None:
     report = drained([node("n1", pods="50"), node("n2", pods="50"), *bare, replica("r1", "n1")], "n1")
     shown = RENDERERS["table"](report, Style())
     assert shown.startswith(
-        "n1 can be drained, but loses pods for good: 31 pods are lost: no controller recreates them, 1 pod"
+        "n1 can be drained, but this loses pods for good: 31 pods are lost: no controller recreates them, 1 pod"
     )
     assert shown.index("Lost: ") < shown.index("Moved")
     assert shown.count("d/alone-") == 25
@@ -478,7 +478,7 @@ def test_victims_are_rescheduled() -> None:
     assert [(e.pod, e.fate, e.target) for e in report.evicted] == [("d/low", "Moved", "n3")]
     assert report.build_first_line()[2] == "1 pod moves to another node, 1 pod elsewhere is preempted and moves"
     report = drained([*objects[:2], low, high], "n1")
-    assert report.build_first_line()[1] == "can be drained, but leaves pods without a node:"
+    assert report.build_first_line()[1] == "can be drained, but this leaves pods without a node:"
     assert report.build_first_line()[2] == (
         "1 pod moves to another node, 1 pod elsewhere is preempted and fits nowhere"
     )

@@ -55,7 +55,7 @@ def test_daemon_set_pods_and_bare_pods() -> None:
     report = simulate_failures(Cluster.from_objects([*zones(1), daemon, pod("alone", "n0")]), "node")
     worst = report.failures[0]
     assert (worst.name, worst.displaced, worst.lost, worst.unplaced, worst.ending) == ("n0", 1, 1, 0, 1)
-    assert "DaemonSet pods and static pods end when their node is lost" in RENDERERS["table"](report, Style())
+    assert "DaemonSet pods and static pods are lost with their node" in RENDERERS["table"](report, Style())
     without_daemons = simulate_failures(Cluster.from_objects([*zones(1), pod("alone", "n0")]), "node")
     assert "Pods of DaemonSets" not in RENDERERS["table"](without_daemons, Style())
 
@@ -255,7 +255,7 @@ def test_victims_that_fit_nowhere_count() -> None:
     assert (worst.unplaced_displaced, worst.unplaced_evicted) == (0, 1)
     assert worst.reasons[0].evicted_from == {"d/low": "n1"}
     assert [(evicted.pod, evicted.by) for evicted in worst.evicted_pods] == [("d/low", "d/high")]
-    assert "1 displaced pod gets another node and 1 pod elsewhere is preempted and fits nowhere" in str(report)
+    assert "1 displaced pod gets another node, and 1 pod elsewhere is preempted and fits nowhere" in str(report)
 
 
 def test_evicted_pods_of_other_nodes_are_counted_once() -> None:
@@ -265,7 +265,7 @@ def test_evicted_pods_of_other_nodes_are_counted_once() -> None:
     report = simulate_failures(Cluster.from_objects(objects))
     worst = report.failures[0]
     assert (worst.name, worst.displaced, worst.unplaced, worst.unplaced_displaced, worst.evicted) == ("a", 2, 2, 1, 1)
-    consequences = "1 of its 2 displaced pods fits nowhere else and 1 pod elsewhere is preempted and fits nowhere"
+    consequences = "1 of its 2 displaced pods fits nowhere else, and 1 pod elsewhere is preempted and fits nowhere"
     assert worst.consequences == consequences
     plot, *_ = find_plots(build_page(report, Style(plots=True)))
     assert sum(dict(series.points)[plot.places.index("a")] for series in plot.series) == 2
@@ -276,7 +276,7 @@ def test_preempted_pods_without_a_controller_are_lost() -> None:
     objects = [node("n0", "a"), node("n1", "b"), pod("alone", "n1", "4"), replica("high", "n0", "4", priority=10)]
     worst = simulate_failures(Cluster.from_objects(objects)).failures[0]
     assert (worst.lost, worst.lost_victims, worst.lost_pods, worst.unplaced) == (1, 1, ("d/alone",), 0)
-    evicted = "1 pod elsewhere is preempted and 1 pod is lost for good (evicted)"
+    evicted = "1 pod elsewhere is preempted, and 1 pod is lost for good (evicted)"
     assert worst.consequences == f"1 displaced pod gets another node, {evicted}"
 
 
@@ -334,7 +334,7 @@ def test_lost_pods_are_named_and_the_largest_group_comes_first() -> None:
     worst = simulate_failures(Cluster.from_objects(objects)).failures[0]
     assert [group.workload for group in worst.reasons] == ["StatefulSet d/c", "StatefulSet d/b"]
     assert worst.lost_pods == ("d/alone",)
-    assert worst.consequences == "none of its 3 displaced pods fits elsewhere and 1 pod is lost for good"
+    assert worst.consequences == "none of its 3 displaced pods fits elsewhere, and 1 pod is lost for good"
 
 
 def test_several_runs_show_the_worst() -> None:

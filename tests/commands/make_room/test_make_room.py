@@ -300,7 +300,10 @@ def test_fragmented_gpus_are_gathered() -> None:
     assert report.fragmented == (FragmentedResource(GPU, requested=4, free=4, on_one=2, nodes=2),)
     assert len(report.moves) == 1
     shown = RENDERERS["table"](report, Style())
-    assert "Fragmented: needs 4 nvidia.com/gpu; 4 free on 2 nodes, but at most 2 on one node" in shown
+    assert (
+        "Fragmented: the pod needs 4 nvidia.com/gpu, and 2 nodes together have 4 free, but at most 2 on one node"
+        in shown
+    )
 
 
 def test_several_pods_get_room() -> None:

@@ -49,8 +49,8 @@ def test_fragmented_devices_are_named() -> None:
     )
     shown = RENDERERS["table"](report, Style())
     assert (
-        "Fragmented: needs 4 devices for claim d/new-gpu, request r; 4 free on 2 nodes, but at most 2 on one node"
-        in shown
+        "Fragmented: the pod needs 4 devices for claim d/new-gpu, request r, and 2 nodes together have 4 free, but at "
+        "most 2 on one node" in " ".join(shown.split())
     )
 
 

@@ -38,7 +38,7 @@ def test_pod_that_holds_the_disk_is_stopped() -> None:
 
 def test_deployment_is_scaled_down() -> None:
     (remedy,) = (each for each in found(build_held_disk(DEPLOYED)).remedies if each.kinds == ("ScaleDown",))
-    assert remedy.summary == "Scale ReplicaSet d/web down by one: holder"
+    assert remedy.summary == "Scale ReplicaSet d/web down by one, which removes holder"
     assert remedy.commands[1] == "kubectl scale replicaset -n d web --replicas=0"
 
 
