@@ -17,8 +17,8 @@ def apply(remedy: Remedy, documents: Iterable[Json]) -> list[Json]:
 
 
 def changed(documents: Iterable[Json], changes: Iterable[Mapping[str, Any]]) -> list[Json]:
-    """Return copies of the documents with objects created, deleted and patched by the changes."""
-    found = {_named(each["kind"], each["metadata"]): deepcopy(each) for each in documents}
+    """Return the documents with objects created, deleted and patched by the changes; only what is patched is copied."""
+    found = {_named(each["kind"], each["metadata"]): each for each in documents}
     for change in changes:
         if "create" in change:
             new = _named(change["create"]["kind"], change["create"]["metadata"])
@@ -27,8 +27,10 @@ def changed(documents: Iterable[Json], changes: Iterable[Mapping[str, Any]]) -> 
         elif "delete" in change:
             del found[_named(change["delete"]["kind"], change["delete"])]
         else:
+            patched = _named(change["kind"], change)
+            found[patched] = deepcopy(found[patched])
             for operation in change["patch"]:
-                operate(found[_named(change["kind"], change)], operation)
+                operate(found[patched], operation)
     return list(found.values())
 
 

@@ -334,7 +334,8 @@ def _describe_error(error: Exception) -> str:
         problem = f"unknown option {option}" if is_unknown_option else message
         return f"{problem} (options follow the command: {get_program_name()} COMMAND {option})"
     if is_unknown_option:
-        return f"unknown option {option} ({_suggest_options(option, error.possibilities or ())})"
+        candidates = getattr(error, "possibilities", None) or ()
+        return f"unknown option {option} ({_suggest_options(option, candidates)})"
     takes_files = any("-f" in parameter.opts for parameter in context.command.params)
     if message.startswith("Got unexpected extra argument") and takes_files:
         return f"{message} ({context.command_path} takes no names; files are given with -f)"

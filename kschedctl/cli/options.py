@@ -144,7 +144,7 @@ class Source(Builds):
             help="File, folder or - (stdin) with Kubernetes objects in JSON or YAML. Repeatable.",
         ),
     ] = field(default_factory=list)
-    recursive: Annotated[bool, typer.Option("-R", "--recursive", help="Also read the subfolders of folders.")] = False
+    recursive: Annotated[bool, typer.Option("-R", "--recursive", help="Also read the files in subfolders.")] = False
     assume_complete: Annotated[
         bool,
         typer.Option("--assume-complete", help="Treat the files as the whole cluster: no other objects exist."),

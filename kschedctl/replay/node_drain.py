@@ -7,7 +7,7 @@ recreates one. Upstream: pkg/controller/job/backoff_utils.go (v1.36).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
@@ -16,22 +16,28 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Position
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import find_owner
+from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated_taint
+from kschedctl.cluster import Cluster
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.eviction import Evictions
+from kschedctl.replay.kubectl import get_longest_grace_seconds
 from kschedctl.replay.parallel import compute_spreads
 from kschedctl.replay.settling import recreate_gone_pods, remove_pods_of_failed_jobs
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import BlockedPod, MovedPod, Spread, UnplacedPods
+from kschedctl.reports.summary import EvictionHarms
 from kschedctl.scheduler.engine.cycle import Cycle, mask_allowed_nodes
 from kschedctl.scheduler.engine.diagnosis import run_post_filter
+from kschedctl.scheduler.engine.preemption.budgets import parse_budget_selector
 from kschedctl.scheduler.framework import can_more_pods_help, looks_at_cordons
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE, Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 KINDS_NOT_EVICTED = ("DaemonSet", "Node")
+KINDS_WITHOUT_OUTAGE = ("Job", "Pod", *KINDS_NOT_EVICTED)
+"""Kinds of owners that are not expected to have a running pod all the time."""
 
 
 def iter_moved_pods(drain: NodeDrain) -> Iterator[MovedPod]:
@@ -337,6 +343,59 @@ def merge_proven_unplaced_counts(runs: Iterable[Mapping[str, int]]) -> dict[str,
         for workload, count in run.items():
             highest[workload] = max(count, highest.get(workload, 0))
     return highest
+
+
+SLOW_SECONDS = 300
+"""Pods with a longer grace period are reported: `kubectl drain` waits until they have ended."""
+
+
+def find_eviction_harms(
+    cluster: Cluster, evicted_pods: Collection[Pod], running_counts: Mapping[Owner, int], lost: Collection[str] = ()
+) -> EvictionHarms:
+    """Return what is lost when these pods are evicted together and recreated, except for the `lost` pods (by key).
+
+    A workload has an outage if all of its pods with a node are evicted, unless a PodDisruptionBudget keeps one of them
+    running. `running_counts` is from `count_running_pods`.
+    """
+    recreated_pods = [pod for pod in evicted_pods if pod.spec.node_name and pod.key not in lost]
+    pods_by_owner: dict[Owner, list[Pod]] = {}
+    for pod in recreated_pods:
+        pods_by_owner.setdefault(find_owner(pod), []).append(pod)
+    grace_seconds = {pod.key: get_longest_grace_seconds([pod]) for pod in evicted_pods}
+    return EvictionHarms(
+        loses_data=list_pods_with_local_data(evicted_pods),
+        ask_to_stay=list_pods_asking_to_stay(evicted_pods),
+        outages=tuple(
+            str(owner)
+            for owner, pods in pods_by_owner.items()
+            if owner.kind not in KINDS_WITHOUT_OUTAGE
+            and len(pods) >= running_counts.get(owner, 0)
+            and not _is_kept_running(cluster, pods[0])
+        ),
+        starting_over=tuple(pod.key for pod in recreated_pods if find_owner(pod).kind == "Job"),
+        slow_pods={key: seconds for key, seconds in grace_seconds.items() if seconds > SLOW_SECONDS},
+    )
+
+
+def _is_kept_running(cluster: Cluster, pod: Pod) -> bool:
+    """Return whether a PodDisruptionBudget that selects the pod requires at least one healthy pod."""
+    return any(
+        budget.status.desired_healthy > 0 and parse_budget_selector(budget.spec).matches(pod.metadata.labels)
+        for budget in cluster.list_in_namespace("pod_disruption_budgets", pod.metadata.namespace)
+    )
+
+
+def count_running_pods(cluster: Cluster) -> Counter[Owner]:
+    """Return the number of pods with a node that each workload has, apart from terminated and terminating pods."""
+    table = cluster.pods
+    has_node = np.array([bool(name) for name in table.node.values], np.bool_)[table.node.codes]
+    placed_counts = np.bincount(table.template[has_node], minlength=len(table.templates)).tolist()
+    running_counts: Counter[Owner] = Counter()
+    # Pods with equal templates have the same owner, except for bare pods, whose names are not in the templates
+    for template, placed_count in zip(table.templates, placed_counts, strict=True):
+        if placed_count and not template.terminated and template.metadata.deletion_timestamp is None:
+            running_counts[find_owner(template)] += placed_count
+    return running_counts
 
 
 def list_pods_with_local_data(pods: Iterable[Pod]) -> tuple[str, ...]:

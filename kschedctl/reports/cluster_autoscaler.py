@@ -217,10 +217,10 @@ class ScaleUp(Report, frozen=True):
         if not self.increases:
             return ("No group grows", f"for {pods}" if self.unschedulable else "because no pod is unschedulable")
         increases = ", ".join(
-            f"{growth.group} from {growth.source:,} to {growth.target:,}" for growth in self.increases
+            f"{growth.group} grows from {growth.source:,} to {growth.target:,} nodes" for growth in self.increases
         )
         helped = self.helped
-        which = f": {first_few(helped)}" if helped else ""
+        which = f" ({first_few(helped)})" if helped else ""
         text = f"for {len(helped):,} of {pods}{which}"
         if self.remaining:
             remaining = len(self.remaining)
@@ -484,9 +484,9 @@ class ScaleDown(Report, frozen=True):
             have = counted(len(self.unneeded), "unneeded node has", "unneeded nodes have")
             return (f"No node is removed: {have} to stay",)
         wait = self.waits.get("scale-down-unneeded-time")
-        waiting_time = f", once unneeded for {wait}" if wait else ""
+        waiting_time = f" once they have been unneeded for {wait}" if wait else ""
         share = f"{len(removed_nodes):,} of {counted(len(self.unneeded), 'unneeded node')}"
-        return (f"Removes {share}: {first_few(removed_nodes)}{waiting_time}",)
+        return (f"Removes {share}{waiting_time}: {first_few(removed_nodes)}",)
 
     @property
     def lost_pods(self) -> tuple[str, ...]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from enum import StrEnum
+from typing import NamedTuple, Protocol
 
 import msgspec
 from msgspec.structs import replace
 
+from kschedctl.api.times import format_age_of_seconds
 from kschedctl.reports.document import Document, RootDocument
-from kschedctl.text.counts import counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few, spell_age
 
 MOST_BYTES = 12_000
 """The maximum length of the JSON."""
@@ -261,20 +263,77 @@ def build_restart_costs(restarts: int, owner: str) -> tuple[FixCost, ...]:
     return (FixCost(CostKind.RESTARTS, f"restarts {counted(restarts, 'running pod')}{of_owner}", restarts),)
 
 
-def list_eviction_costs(loses_data: Sequence[str], ask_to_stay: Sequence[str]) -> tuple[FixCost, ...]:
-    """Return what evictions cost: data in emptyDir volumes, and pods whose annotations ask not to be evicted.
+class EvictionHarms(NamedTuple):
+    """What is lost when pods are evicted, although controllers recreate them. Pods are `namespace/name`."""
 
-    >>> [cost.text for cost in list_eviction_costs((), ["shop/web-1"])]
+    loses_data: tuple[str, ...] = ()
+    """The pods whose emptyDir volumes are deleted."""
+    ask_to_stay: tuple[str, ...] = ()
+    """The pods whose annotations ask autoscalers not to evict them."""
+    outages: tuple[str, ...] = ()
+    """The workloads that have no running pod until replacements run."""
+    starting_over: tuple[str, ...] = ()
+    """The pods of Jobs, whose replacements start from the beginning."""
+    slow_pods: dict[str, int] = {}
+    """The pods with a long grace period, each with the seconds that it may take to end."""
+
+
+class EvictingReport(Protocol):
+    """A report with the fields of EvictionHarms."""
+
+    @property
+    def loses_data(self) -> tuple[str, ...]:
+        """Return the pods whose emptyDir volumes are deleted."""
+
+    @property
+    def ask_to_stay(self) -> tuple[str, ...]:
+        """Return the pods whose annotations ask autoscalers not to evict them."""
+
+    @property
+    def outages(self) -> tuple[str, ...]:
+        """Return the workloads that have no running pod until replacements run."""
+
+    @property
+    def starting_over(self) -> tuple[str, ...]:
+        """Return the pods of Jobs, whose replacements start from the beginning."""
+
+    @property
+    def slow_pods(self) -> dict[str, int]:
+        """Return the pods with a long grace period, each with the seconds that it may take to end."""
+
+
+def list_eviction_costs(harms: EvictingReport) -> tuple[FixCost, ...]:
+    """Return what evictions cost: data, running pods, work and time, and pods that ask not to be evicted.
+
+    >>> [cost.text for cost in list_eviction_costs(EvictionHarms(ask_to_stay=("shop/web-1",)))]
     ['evicts shop/web-1, whose annotations ask not to be evicted']
+    >>> [cost.text for cost in list_eviction_costs(EvictionHarms(slow_pods={"shop/web-1": 600, "shop/web-2": 7200}))]
+    ['waits up to 120 min for shop/web-2 to end, because of its terminationGracePeriodSeconds']
     """
     costs = []
-    if loses_data:
-        text = f"deletes the emptyDir data of {first_few(loses_data)}"
-        short = f"deletes emptyDir data of {first_few(loses_data, 1)}"
+    if harms.loses_data:
+        text = f"deletes the emptyDir data of {first_few(harms.loses_data)}"
+        short = f"deletes emptyDir data of {first_few(harms.loses_data, 1)}"
         costs.append(FixCost(CostKind.LOSES, text, short=short))
-    if ask_to_stay:
-        text = f"evicts {first_few(ask_to_stay)}, whose annotations ask not to be evicted"
+    if harms.ask_to_stay:
+        text = f"evicts {first_few(harms.ask_to_stay)}, whose annotations ask not to be evicted"
         costs.append(FixCost(CostKind.GIVES_UP, text))
+    if harms.outages:
+        until = agreeing(len(harms.outages), "until its replacement runs", "until replacements run")
+        text = f"leaves {first_few(harms.outages)} without a running pod {until}"
+        short = f"leaves {first_few(harms.outages, 1)} without a running pod for a while"
+        costs.append(FixCost(CostKind.GIVES_UP, text, short=short))
+    if harms.starting_over:
+        start = agreeing(len(harms.starting_over), "whose Job starts it", "whose Jobs start them")
+        text = f"ends {first_few(harms.starting_over)}, {start} again from the beginning"
+        ended = counted(len(harms.starting_over), "pod")
+        short = f"ends {ended} of Jobs, {start} again"
+        costs.append(FixCost(CostKind.LOSES, text, short=short))
+    if harms.slow_pods:
+        slowest = max(harms.slow_pods, key=harms.slow_pods.__getitem__)
+        period = spell_age(format_age_of_seconds(harms.slow_pods[slowest]))
+        text = f"waits up to {period} for {slowest} to end, because of its terminationGracePeriodSeconds"
+        costs.append(FixCost(CostKind.GIVES_UP, text, short=f"waits up to {period} for {slowest} to end"))
     return tuple(costs)
 
 

@@ -15,6 +15,7 @@ from command_line import Run
 from metrics_texts import attempts
 from printed_commands import asked as answer_to
 
+from kschedctl.api.copying import replace
 from kschedctl.cli.main import COMMANDS, main
 from kschedctl.cli.output_options import Answer
 
@@ -98,16 +99,18 @@ def test_png_is_written_to_a_pipe_unchanged() -> None:
 
 @EACH
 def test_plots_are_shown_below_the_tables_in_80_columns(
-    run: Run,
     asked: Callable[[str], list[str]],
     pictured: Callable[[str], Answer],
     name: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    plain, with_plots = run(*asked(name)), run(*asked(name), "--plot")
-    assert plain.code == with_plots.code == pictured(name).exit_code
-    tables, plotted = plain.out.splitlines(), with_plots.out.splitlines()
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    answer = answer_to([*asked(name), "--plot"])
+    assert answer is not None
+    assert answer.exit_code == pictured(name).exit_code
+    plotted = str(answer.render()).splitlines()
+    tables = str(replace(answer, style=replace(answer.style, plots=False)).render()).splitlines()
     assert len(plotted) > len(tables)
     assert [line for line in tables if line not in plotted] == []
     assert max(len(line) for line in plotted if not line.startswith(("  kschedctl ", "  printf "))) <= 80

@@ -169,7 +169,7 @@ def _build_finding(drains: BlockedDrains, strict_budgets: set[str]) -> Finding:
     else:
         rule = NEVER if budget in strict_budgets else NOW
         reason = drains.reason
-    message = f"{reason}; {counted(len(drains.pods), 'pod')} on {first_few(drains.nodes)} cannot be evicted"
+    message = f"{reason}, so {counted(len(drains.pods), 'pod')} on {first_few(drains.nodes)} cannot be evicted"
     namespace, _, _ = budget.partition("/")
     return rule.build_finding(f"PodDisruptionBudget {budget}", message, drains.fix, namespace=namespace)
 

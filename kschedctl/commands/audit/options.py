@@ -120,8 +120,8 @@ class AuditTimeOptions(TimeOption):
         typer.Option(
             "--since",
             metavar="FILE",
-            help="Compare with this earlier snapshot: report pods that still wait although a change since then "
-            "should have made the scheduler retry them.",
+            help="Report pods that still wait although a change since this earlier snapshot should have made the "
+            "scheduler retry them.",
         ),
     ] = ""
 
@@ -158,8 +158,8 @@ class MetricsOptions:
         typer.Option(
             "--metrics",
             metavar="FILE",
-            help="kube-scheduler's /metrics: a URL, a saved file or - (stdin). Give two, the older first, to see what "
-            "happened in between.",
+            help="kube-scheduler's metrics: the URL of its /metrics endpoint, a saved file or - (stdin). Pass two, "
+            "the older first, to measure the time between them.",
         ),
     ] = field(default_factory=list)
     prometheus: Annotated[
@@ -184,8 +184,8 @@ class MetricsOptions:
         typer.Option(
             "--window",
             metavar="DURATION",
-            help="With --prometheus: period to query (default 1h). With one --metrics URL: time to wait before "
-            "reading the URL again. With two --metrics files: time between the two.",
+            help="Period to measure. With --prometheus: the period to query (default 1h). With one --metrics URL: "
+            "the time to wait before reading the URL again. With two --metrics files: the time between them.",
         ),
     ] = None
     target: Annotated[

@@ -38,7 +38,7 @@ from kschedctl.commands.consolidate.safety import (
 )
 from kschedctl.fixes.search import count_affordable_replays
 from kschedctl.replay import kubectl
-from kschedctl.replay.node_drain import KINDS_NOT_EVICTED, list_pods_asking_to_stay, list_pods_with_local_data
+from kschedctl.replay.node_drain import KINDS_NOT_EVICTED, count_running_pods, find_eviction_harms
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, WorkerPool, Workers, open_worker_pool
 from kschedctl.replay.pools import (
     Pools,
@@ -51,6 +51,7 @@ from kschedctl.replay.settling import build_resulting_cluster, find_pods_still_p
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.placements import PoolChange
+from kschedctl.reports.summary import EvictionHarms
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -377,8 +378,6 @@ class ConsolidationRun:
         excluded = self._find_excluded_nodes_by_reason()
         rows = [view.nodes.index[node.node] for node in self.removable]
         unknown = merge_unknown_kinds([self.candidates.unknown, self.drains.unknown, *self.unknown])
-        moved_keys = dict.fromkeys(move.pod for node in self.removable for move in node.moves)
-        moved_pods = [view.pods.get_pod(key) for key in moved_keys]
         cordoned_empty, cordoned_needed = self._split_cordoned_empty_nodes(excluded.get(CORDONED, ()), rows)
         # Cordoned nodes that are reported as removable or needed were judged, although none was a candidate
         judged = {node.node for node in cordoned_needed}.union(() if has_unread_pods else cordoned_empty)
@@ -410,14 +409,29 @@ class ConsolidationRun:
             pools=self._compare_pools(rows) if rows else (),
             autoscaler=verdicts.summarize([node.node for node in self.removable]),
             commands=tuple(kubectl.render_command("drain", node.node, *DRAIN_OPTIONS) for node in self.removable),
-            loses_data=list_pods_with_local_data(moved_pods),
-            ask_to_stay=list_pods_asking_to_stay(moved_pods),
+            **self._find_eviction_harms()._asdict(),
             pool=self.criteria.pool,
             pods_of_unready_nodes=tuple(view.pods.objects[position].key for position in self.candidates.displaced),
             waiting_workloads=find_uncounted_workloads(self.scheduler, self.pending),
             interrupted=self.interrupted,
             **build_cluster_basis(unknown, self.scheduler),
         )
+
+    def _find_eviction_harms(self) -> EvictionHarms:
+        """Return what is lost when the nodes are drained one after the other.
+
+        A workload has an outage if one node has all of its pods. A pod that moves several times is named once.
+        """
+        get_pod = self.candidates.view.pods.get_pod
+        cluster = self.scheduler.view.cluster
+        running_counts = count_running_pods(cluster)
+        outages: dict[str, None] = {}
+        for node in self.removable:
+            moved_pods = [get_pod(move.pod) for move in node.moves]
+            outages |= dict.fromkeys(find_eviction_harms(cluster, moved_pods, running_counts).outages)
+        moved_keys = dict.fromkeys(move.pod for node in self.removable for move in node.moves)
+        harms = find_eviction_harms(cluster, [get_pod(key) for key in moved_keys], running_counts)
+        return harms._replace(outages=tuple(outages))
 
     def _compare_pools(self, removed: Sequence[Row]) -> tuple[PoolChange, ...]:
         """Return how the ready workers of each pool change, given the rows of the removed nodes."""

@@ -111,6 +111,12 @@ class NodeConsolidation(Report, frozen=True):
     """The pods that move and whose emptyDir volumes are deleted."""
     ask_to_stay: tuple[str, ...] = ()
     """The pods that move although their annotations ask autoscalers not to evict them."""
+    outages: tuple[str, ...] = ()
+    """The workloads that have no running pod until replacements run."""
+    starting_over: tuple[str, ...] = ()
+    """The pods of Jobs, whose replacements start from the beginning (`namespace/name`)."""
+    slow_pods: dict[str, int] = {}
+    """The pods with a long grace period, each with the seconds that it may take to end."""
     pool: str = ""
     """The only pool whose nodes may be removed, empty for all pools."""
     pods_of_unready_nodes: tuple[str, ...] = ()
@@ -197,7 +203,7 @@ class NodeConsolidation(Report, frozen=True):
 
     def list_costs(self) -> tuple[FixCost, ...]:
         """Return what the drains cost besides evictions: deleted data, and pods that ask not to be evicted."""
-        return list_eviction_costs(self.loses_data, self.ask_to_stay)
+        return list_eviction_costs(self)
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with one fix that removes all removable nodes, and the staying nodes with their reasons.

@@ -38,9 +38,10 @@ from kschedctl.replay.node_drain import (
     NodeDrain,
     compute_unplaced_spreads,
     count_always_unplaced_pods,
+    count_running_pods,
+    find_eviction_harms,
     iter_moved_pods,
     iter_pod_homes,
-    list_pods_asking_to_stay,
     list_pods_with_local_data,
     merge_proven_unplaced_counts,
 )
@@ -121,9 +122,10 @@ def drain(
 
 
 def _find_nodes_to_drain_first(cluster: Cluster, report: Drain, options: SearchOptions) -> tuple[str, ...]:
-    """Find the nodes of unhealthy pods that keep pods from being evicted, and whose drain makes this drain safe.
+    """Find the other nodes whose unhealthy pods keep pods from being evicted.
 
-    The order was verified by replay. Return () if it is not safe either, or if no such pod is on another node.
+    A replay verified that this drain is safe once these nodes are drained first. Return () if it is still not safe, or
+    if no such pod is on another node.
     """
     unhealthy = {pod for blocked in report.blocked for pod in blocked.unhealthy}
     pods = (cluster.pod(*key.split("/", 1)) for key in sorted(unhealthy))
@@ -241,6 +243,7 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
     has_unreachable_pods = any(down.health is NodeHealth.UNREACHABLE for down in down_nodes)
     is_unready = find_unready_nodes(simulation.view)
 
+    cluster = shared.scheduler.view.cluster
     is_drained = not any((blocked, returned, simulation.interrupted, has_unreachable_pods))
     has_consequences = any((unplaced, not_created, select_displaced_pods(evicted), node_drain.lost, has_waiting))
     harms_pending_pods = bool(nominated or stranded)
@@ -260,8 +263,7 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
         in_no_order=always_unplaced,
         blocked=blocked,
         delayed=tuple(node_drain.report_delayed_pods()),
-        loses_data=list_pods_with_local_data(evicted_pods),
-        ask_to_stay=list_pods_asking_to_stay(evicted_pods),
+        **find_eviction_harms(cluster, evicted_pods, count_running_pods(cluster), lost)._asdict(),
         evicted=evicted,
         lost=tuple(lost),
         without_controller=tuple(

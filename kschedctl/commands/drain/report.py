@@ -166,6 +166,12 @@ class Drain(Report, frozen=True):
     """The evicted pods whose emptyDir volumes are deleted."""
     ask_to_stay: tuple[str, ...] = ()
     """The evicted pods whose annotations ask autoscalers not to evict them."""
+    outages: tuple[str, ...] = ()
+    """The workloads that have no running pod until replacements run."""
+    starting_over: tuple[str, ...] = ()
+    """The pods of Jobs, whose replacements start from the beginning (`namespace/name`)."""
+    slow_pods: dict[str, int] = {}
+    """The pods with a long grace period, each with the seconds that it may take to end."""
     lost_victims: tuple[str, ...] = ()
     """The preempted pods that no controller recreates."""
     pinned_volumes: tuple[PinnedVolume, ...] = ()
@@ -254,12 +260,12 @@ class Drain(Report, frozen=True):
             return "cannot be drained"
         drawbacks = (
             (len(self.down_nodes), "but pods may stay Terminating"),
-            (self._lost_count, "but loses pods for good"),
+            (self._lost_count, "but this loses pods for good"),
             (
                 self._unplaced_count or self._waiting_count or self._not_created_count,
-                "but leaves pods without a node",
+                "but this leaves pods without a node",
             ),
-            (len(self.stranded), "but leaves pending pods without a node"),
+            (len(self.stranded), "but this leaves pending pods without a node"),
             (len(self.nominated), "but pending pods lose the room made for them"),
         )
         worst = next((text for number, text in drawbacks if number), "with disruption")
@@ -343,7 +349,7 @@ class Drain(Report, frozen=True):
 
     def list_harms(self) -> tuple[str, ...]:
         """Return texts on the data that the drain deletes, and on evicted pods that ask not to be evicted."""
-        return tuple(cost.text for cost in list_eviction_costs(self.loses_data, self.ask_to_stay))
+        return tuple(cost.text for cost in list_eviction_costs(self))
 
     def _describe_drain_order(self) -> tuple[str, ...]:
         """Return a text that says which nodes to drain later than others, or () if the order does not matter."""
@@ -409,7 +415,7 @@ class Drain(Report, frozen=True):
         if self._lost_count:
             lost = first_few([*self.lost, *self.lost_victims])
             costs.append(FixCost(CostKind.LOSES, f"loses {lost} for good"))
-        costs += list_eviction_costs(self.loses_data, self.ask_to_stay)
+        costs += list_eviction_costs(self)
         if displaced := select_displaced_pods(self.evicted):
             costs.append(FixCost(CostKind.EVICTS, f"preempts {counted(len(displaced), 'pod')}", len(displaced)))
         return tuple(costs)

@@ -37,7 +37,7 @@ from kschedctl.scheduler.plugins.volume_restrictions import ClaimInUse
 from kschedctl.scheduler.plugins.volume_zone import VolumeInOtherZone
 from kschedctl.scheduler.registry.in_tree import IN_TREE, AnyFact
 from kschedctl.scheduler.scheduler import Framework, Scheduler
-from kschedctl.snapshot.nodes import HOSTNAME
+from kschedctl.snapshot.nodes import HOSTNAME, REGION, ZONE
 from kschedctl.text.counts import counted
 
 CAUSES_ADVISED = 3
@@ -51,7 +51,6 @@ KUBERNETES_TAINT_DOMAIN = "node.kubernetes.io/"
 _DRIVER = re.compile(r"""\s*device\.driver\s*==\s*(["'])(?P<name>[^"']+)\1\s*(&&(?!.*\|\|).*)?""", re.DOTALL)
 """A CEL selector that can only match the devices of one driver."""
 _TOO_LARGE = Advice("AskForLess", "No node is large enough: request less, or add larger nodes")
-_FREE_DEVICES = Advice("FreeDevices", "All matching devices are allocated: free one, or add nodes with such devices")
 _EXTENDER = NextStep("AskExtender", "An extender rejects nodes that would fit: check its log and settings")
 
 
@@ -272,7 +271,8 @@ def _advise_on_cause(cause: Cause) -> Advice | None:
         if spread_advice is not None:
             return spread_advice
     if isinstance(cause.fact_data, DevicesUnfit) and cause.fact_data.lacks_only_free_devices:
-        return _FREE_DEVICES
+        text = f"All matching devices on {cause.nearest} are allocated: free one, or add a node with such devices"
+        return Advice("FreeDevices", text, cause.nearest)
     if isinstance(cause.fact_data, PodInTheWay) and cause.fact_data.key:
         return _advise_on_anti_affinity(cause.fact_data)
     step = _EXTENDER if cause.plugin == EXTENDER else _find_next_step(cause)
@@ -312,6 +312,10 @@ def _advise_on_spread_constraint(fact: TooSkewed) -> Advice | None:
     return None
 
 
+_DOMAIN_NOUNS = {HOSTNAME: "node", ZONE: "zone", REGION: "region"}
+"""Topology key -> the noun for one of its domains."""
+
+
 def _advise_on_anti_affinity(fact: PodInTheWay) -> Advice:
     """Return the advice to keep pods apart in smaller domains, or in more of them.
 
@@ -320,9 +324,8 @@ def _advise_on_anti_affinity(fact: PodInTheWay) -> Advice:
     The pod's anti-affinity rules out every zone that runs a pod with app=web
     add a node with room for the pod in another zone, reduce replicas, or make the anti-affinity term preferred
     """
-    is_per_node = fact.key == HOSTNAME
-    new_node = "add a node with room for the pod" + ("" if is_per_node else f" in another {fact.key}")
-    domain = "node" if is_per_node else fact.key
+    domain = _DOMAIN_NOUNS.get(fact.key, fact.key)
+    new_node = "add a node with room for the pod" + ("" if fact.key == HOSTNAME else f" in another {domain}")
     if fact.of_existing_pod:
         text = f"The anti-affinity of {fact.pod} keeps the pod off its {domain}"
     else:

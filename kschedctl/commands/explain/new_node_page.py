@@ -91,5 +91,5 @@ def _build_uncertainty_lines(growth: NodeGrowth) -> Page:
 def _build_sources_line(growth: NodeGrowth) -> Paragraph:
     """Build the line that names the autoscaler and where its settings come from."""
     loops = f"{growth.autoscaler}, after {counted(growth.loops, 'loop')}" if growth.loops else growth.autoscaler
-    grounds = "; ".join((loops, *growth.sources))
-    return paragraph(Marked(f"{grounds}.", Tone.FAINT))
+    sources = f". Sources: {'; '.join(growth.sources)}" if growth.sources else ""
+    return paragraph(Marked(f"Simulated autoscaler: {loops}{sources}.", Tone.FAINT))

@@ -35,7 +35,7 @@ from kschedctl.reports.columns import Column, Tone
 from kschedctl.text.counts import agreeing
 
 FAILURES_SHOWN = 20
-ENDING = "DaemonSet pods and static pods end when their node is lost, and are not counted as displaced."
+ENDING = "DaemonSet pods and static pods are lost with their node and do not count as displaced."
 
 
 def build_page(report: Failures, style: Style) -> Page:

@@ -34,7 +34,6 @@ from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
-from kschedctl.scheduler.framework.events import join_words
 from kschedctl.text.counts import agreeing, capitalize, counted, first_few
 
 
@@ -107,7 +106,8 @@ class Failure(Document, frozen=True):
             self._describe_evicted_pods(),
             self._describe_lost_pods(),
         )
-        return join_words([cost for cost in costs if cost])
+        *first_costs, last_cost = [cost for cost in costs if cost] or [""]
+        return f"{', '.join(first_costs)}, and {last_cost}" if first_costs else last_cost
 
     def _describe_displaced_pods(self) -> str:
         """Describe how many displaced pods get no node or are not created. Return "" if the failure has no such pods.

@@ -105,8 +105,8 @@ def _iter_pod_moves(room: RoomMaking, part: PlanPart) -> Iterator[PodMove]:
             others=tuple(view.nodes.names[row] for row in sorted(targets - {target})),
             priority=view.pods.get_priority(position),
             budgets=room.simulation.budgets.find_selecting_budgets(position),
-            loses="the data in its emptyDir volumes" if has_scratch_data(pod) else "",
-            is_only_pod=_is_only_running_pod(room, pod),
+            loses=_describe_loss(pod),
+            is_only_pod=find_owner(pod).kind != "Job" and _is_only_running_pod(room, pod),
         )
 
 
@@ -221,6 +221,14 @@ def _render_wait_for_replacement(pod: Pod) -> str:
 
 KINDS_WITH_ROLLOUT_STATUS = ("Deployment", "StatefulSet")
 """The kinds of workloads that `kubectl rollout status` waits for, as far as their pods may be moved."""
+
+
+def _describe_loss(pod: Pod) -> str:
+    """Describe what the pod loses when it moves, or return "" if it loses nothing."""
+    losses = ["the data in its emptyDir volumes"] if has_scratch_data(pod) else []
+    if find_owner(pod).kind == "Job":
+        losses.append("its progress, since its Job starts it again")
+    return " and ".join(losses)
 
 
 def _is_only_running_pod(room: RoomMaking, pod: Pod) -> bool:

@@ -30,7 +30,7 @@ def build_page(report: MakeRoom, style: Style) -> Page:
         tone = Tone.BAD
     placed: Page = ()
     if report.moves:
-        title = f"{counted(len(report.placed), 'pod that fits', 'pods that fit')} after these moves"
+        title = agreeing(len(report.placed), "Pod that fits", "Pods that fit") + " after these moves"
         placed = build_struct_table(report.placed, style, title=title)
     partial: Page = ()
     if report.moves and not report.fits:
@@ -119,9 +119,10 @@ def _describe_fragmentation(fragmented: FragmentedResource, placed_first: Sequen
     if placed_first:
         pods = first_few([placed.pod for placed in placed_first])
         count = len(placed_first)
-        others = f"{counted(count, 'other waiting pod')} {agreeing(count, 'has its node', 'have their nodes')}"
-        after = f", once {others}: {pods}"
-    return f"needs {requested} {unit}; {free}{suffix} free on {nodes}, but at most {on_one}{suffix} on one node{after}"
+        gets = agreeing(count, "gets its node", "get their nodes")
+        after = f" after {counted(count, 'other waiting pod')} ({pods}) {gets}"
+    stock = f"{nodes} together have {free}{suffix} free, but at most {on_one}{suffix} on one node"
+    return f"the pod needs {requested} {unit}, and {stock}{after}"
 
 
 def _build_missing_section(report: MakeRoom) -> Page:

@@ -106,11 +106,9 @@ def _build_seen_types_note(seen_types: int | None) -> Page:
     """
     if seen_types is None:
         return ()
-    advice = "other types may fit, and no prices are known; pass both with --instance-types FILE"
+    known = f"only the {counted(seen_types, 'instance type')} of existing nodes, without prices"
     return (
-        paragraph(
-            Marked("Known:", Tone.WARNING), f"{counted(seen_types, 'instance type')} of existing nodes; {advice}"
-        ),
+        paragraph(Marked("Known:", Tone.WARNING), f"{known}. Specify others and prices with --instance-types FILE"),
     )
 
 

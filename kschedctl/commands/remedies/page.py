@@ -100,8 +100,8 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
             *elsewhere,
         )
 
-    limit = f"; at most {counted(report.max_changes, 'change')} together" if report.ends_at_limit else ""
-    method = f"chosen by how many pods they clear, each simulated on top of the previous ones{limit}"
+    limit = f" At most {counted(report.max_changes, 'change')} were combined." if report.ends_at_limit else ""
+    method = f"Changes that clear most pods come first. Each was simulated on top of the previous ones.{limit}"
     note = paragraph(Marked(method, Tone.FAINT))
     fixes: list[Block] = []
     for number, chosen in enumerate(report.chosen, 1):
@@ -110,7 +110,7 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
         fixes.append(note)
     incomplete: Page = ()
     if not report.complete:
-        incomplete_note = "not all changes were tried: there may be better ones"
+        incomplete_note = "not all changes were tried, so there may be better ones"
         incomplete = (paragraph(Marked("Not complete:", Tone.WARNING), incomplete_note),)
     return (
         *build_interruption_line(report.interrupted, "the changes found so far"),

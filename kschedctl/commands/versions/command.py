@@ -29,9 +29,9 @@ def versions(
     """What differs between the versions of kube-scheduler, or between two of them?
 
     Lists changes to scheduling rules, messages, plugins and feature gates. Each row shows the state before and after
-    the change, and the upstream pull request. A minor version alone means its newest patch release. A queueing hint is
-    a plugin's function that decides whether an event, such as a new node, makes the scheduler retry a pod that the
-    plugin rejected.
+    the change, and upstream's pull request or file, if known. A minor version alone means its newest patch release. A
+    queueing hint is a plugin's function that decides whether an event, such as a new node, makes the scheduler retry a
+    pod that the plugin rejected.
     """
     commands = {}
     if first and second:

@@ -19,7 +19,7 @@ from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.scheduler.framework.events import join_words
 from kschedctl.text.counts import agreeing, counted, negate_scope
 
-FLUSH = "otherwise it is retried after five minutes (podMaxInUnschedulablePodsDuration)"
+FLUSH = "otherwise the pod is retried after five minutes (podMaxInUnschedulablePodsDuration)"
 NO_FLUSH = "until then, the scheduler does not try the pod"
 UNSCHEDULABLE = "unschedulable"
 """The part of the queue in which pods wait for an event."""

@@ -93,7 +93,7 @@ def watch(
         typer.Option(
             "--losses",
             metavar="node|zone|pool",
-            help="Also report how many pods get no node if a node, zone or pool is lost. Repeatable.",
+            help="Also report how many pods would get no node if a node, zone or pool were lost. Repeatable.",
         ),
     ] = None,
     every: Annotated[

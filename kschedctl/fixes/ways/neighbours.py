@@ -12,6 +12,8 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Bools, Position, Row, find_positions
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_owner
+from kschedctl.api.times import format_age_of_seconds
+from kschedctl.cluster import Cluster
 from kschedctl.fixes.trial.changes import By, Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.trial_node import NodeRejection, TrialNode
@@ -20,6 +22,7 @@ from kschedctl.fixes.ways.waiting import build_deletion_edits, find_driver_users
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.edits import ObjectKey, is_made_up, is_recreated_elsewhere
+from kschedctl.replay.node_drain import count_running_pods, find_eviction_harms
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import PodInTheWay
@@ -31,6 +34,7 @@ from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySp
 from kschedctl.scheduler.plugins.volume_restrictions import DiskMounted
 from kschedctl.scheduler.registry.in_tree import AnyFact
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.text.counts import first_few, spell_age
 
 MOVE, FEWER = 45, 40
 """The costs of the fixes."""
@@ -231,7 +235,7 @@ def _iter_move_fixes(trial_node: TrialNode, position: Position, allowed_nodes: B
     if not new_node:
         return
     old_node = view.get_node_name(position)
-    weakens, price = _describe_move_loss(pod)
+    weakens, price = _describe_move_loss(view.cluster, pod)
     yield Fix(
         FixKind.MOVE_POD,
         (pod.key, new_node),
@@ -239,7 +243,7 @@ def _iter_move_fixes(trial_node: TrialNode, position: Position, allowed_nodes: B
         by="operator",
         edits=(ObjectEdit(ObjectKey.of(pod), _build_node_change(new_node)), *iter_detach_edits(view, pod)),
         cost=MOVE,
-        weakens=f"evicts {pod.key}{weakens}",
+        weakens=weakens,
         price=price,
         commands=(
             kubectl.render_command("cordon", old_node),
@@ -253,20 +257,35 @@ def _iter_move_fixes(trial_node: TrialNode, position: Position, allowed_nodes: B
     )
 
 
-def _describe_move_loss(pod: Pod) -> tuple[str, Price | None]:
-    """Return a clause about what the pod loses when it moves, and the price of this loss.
+def _describe_move_loss(cluster: Cluster, pod: Pod) -> tuple[str, Price | None]:
+    """Describe what is lost when the pod moves, and return the price of this loss.
 
-    The price is None, which stands for the usual price of a move, unless data or the identity of a StatefulSet's pod
-    are at stake. For a StatefulSet's pod without such data, the clause is empty.
+    The price is None, which stands for the usual price of a move, unless data, the identity of a StatefulSet's pod, or
+    the wish not to be evicted are at stake.
     """
+    harms = find_eviction_harms(cluster, [pod], count_running_pods(cluster))
     volumes = pod.spec.volumes
+    clauses = []
+    price = None
     if any(volume.host_path is not None for volume in volumes):
-        return ", which leaves the files of its hostPath volumes behind", Price.LOSS
-    if any(volume.empty_dir is not None and volume.empty_dir.medium != "Memory" for volume in volumes):
-        return ", which loses the data in its emptyDir volumes", Price.GUARANTEE
-    if find_owner(pod).kind == "StatefulSet":
-        return "", Price.GUARANTEE
-    return "", None
+        clauses.append("which leaves the files of its hostPath volumes behind")
+        price = Price.LOSS
+    elif any(volume.empty_dir is not None and volume.empty_dir.medium != "Memory" for volume in volumes):
+        clauses.append("which loses the data in its emptyDir volumes")
+        price = Price.GUARANTEE
+    elif find_owner(pod).kind == "StatefulSet":
+        price = Price.GUARANTEE
+    if harms.ask_to_stay:
+        clauses.append("whose annotations ask not to be evicted")
+        price = price or Price.GUARANTEE
+    if harms.starting_over:
+        clauses.append("which its Job starts again from the beginning")
+    text = f"evicts {pod.key}" + (f", {' and '.join(clauses)}" if clauses else "")
+    if harms.outages:
+        text += f"; {first_few(harms.outages)} has no running pod until the replacement runs"
+    if harms.slow_pods:
+        text += f"; it may take {spell_age(format_age_of_seconds(harms.slow_pods[pod.key]))} to end"
+    return text, price
 
 
 def _build_node_change(node: str) -> Callable[[Pod], Pod]:
@@ -320,7 +339,7 @@ def iter_scale_down_fixes(trial_node: TrialNode, position: Position) -> Iterator
     yield Fix(
         FixKind.SCALE_DOWN,
         pod.key,
-        f"scale {owner} down by one: {pod.metadata.name}",
+        f"scale {owner} down by one, which removes {pod.metadata.name}",
         by=choose_maker(trial_node, owner.namespace),
         edits=build_deletion_edits(trial_node.cycle.view, pod),
         cost=FEWER,

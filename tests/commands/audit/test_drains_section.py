@@ -43,7 +43,9 @@ def test_budget_that_never_allows_an_eviction() -> None:
     (finding,) = section.findings
     assert section.headline == "2 of 3 nodes cannot be drained now because of 1 PodDisruptionBudget"
     assert (finding.rule, finding.object) == ("audit-drains-never", "PodDisruptionBudget default/db")
-    assert finding.message == ("never allows an eviction: its maxUnavailable is 0; 2 pods on n1, n2 cannot be evicted")
+    assert finding.message == (
+        "never allows an eviction: its maxUnavailable is 0, so 2 pods on n1, n2 cannot be evicted"
+    )
 
 
 def test_an_unhealthy_pod_uses_up_the_budget() -> None:
@@ -81,7 +83,7 @@ def test_two_budgets_for_the_same_pod() -> None:
     (finding,) = section.findings
     assert finding.rule == "audit-drains-overlap"
     assert finding.message == (
-        "selects pods that default/two also selects, which the eviction API does not support; "
+        "selects pods that default/two also selects, which the eviction API does not support, so "
         "1 pod on n1 cannot be evicted"
     )
 

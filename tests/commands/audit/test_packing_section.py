@@ -346,7 +346,8 @@ def test_spare_nodes_name_the_data_and_the_preferences_that_their_drains_disrega
     (finding,) = [finding for finding in report.findings if finding.rule == "audit-packing-spare-nodes"]
     assert finding.message == (
         "node n1 can be emptied by moving 2 pods, but this deletes the emptyDir data of d/a-n1-0 and "
-        "evicts d/a-n1-1, whose annotations ask not to be evicted"
+        "evicts d/a-n1-1, whose annotations ask not to be evicted and "
+        "leaves ReplicaSet d/a without a running pod until its replacement runs"
     )
 
 

@@ -43,21 +43,21 @@ def _drain(*objects: JsonObject) -> Drain:
     return drain_nodes(Cluster.from_objects([*QUEUES, *NODES, *objects]), ["a"])
 
 
-def test_a_job_keeps_its_quota() -> None:
+def test_job_keeps_its_quota() -> None:
     report = _drain(_build_running("job-train", 4, "Job", "train"), _build_pod("train-x", 4, ("Job", "train")))
     (workload,) = report.displaced_workloads
     assert (workload.job, workload.pods, workload.outcome) == ("Job ai/train", 1, QuotaOutcome.KEPT)
     assert report.safe
 
 
-def test_a_pod_of_a_deployment_is_admitted_again() -> None:
+def test_pod_of_a_deployment_is_admitted_again() -> None:
     running = _build_running("pod-web", 4, "Pod", "web-1")
     report = _drain(running, _build_pod("web-1", 4, ("ReplicaSet", "web")))
     (workload,) = report.displaced_workloads
     assert (workload.outcome, workload.flavors) == (QuotaOutcome.READMITTED, "flavor gpu")
 
 
-def test_a_successor_waits_behind_those_in_the_queue() -> None:
+def test_replacement_waits_behind_queued_workloads() -> None:
     running = _build_running("pod-web", 4, "Pod", "web-1")
     other = _build_running("job-train", 4, "Job", "train")
     report = _drain(running, other, build_workload("first", gpus=4), _build_pod("web-1", 4, ("ReplicaSet", "web")))
@@ -69,7 +69,7 @@ def test_a_successor_waits_behind_those_in_the_queue() -> None:
     assert [problem.rule for problem in report.find_ci_gate_problems()] == ["not-scheduled"]
 
 
-def test_a_pod_without_a_controller_gives_its_quota_back() -> None:
+def test_pod_without_a_controller_returns_its_quota() -> None:
     report = _drain(_build_running("pod-alone", 4, "Pod", "alone"), _build_pod("alone", 4, ("", "")))
     (workload,) = report.displaced_workloads
     assert workload.outcome is QuotaOutcome.RELEASED

@@ -24,7 +24,7 @@ def drained(objects: list[Json], *nodes: str) -> Drain:
     return drain_nodes(Cluster.from_objects(objects), nodes)
 
 
-def test_pods_move_and_daemons_stay() -> None:
+def test_pods_move_and_daemon_set_pods_stay() -> None:
     daemon = pod("agent-n1", "n1", owner={"kind": "DaemonSet", "name": "agent"})
     static = pod("etcd-n1", "n1", owner={"kind": "Node", "name": "n1"})
     report = drained([node("n1", cpu="8"), node("n2"), daemon, static, replica("r1", "n1"), replica("r2", "n1")], "n1")
@@ -33,7 +33,7 @@ def test_pods_move_and_daemons_stay() -> None:
 
 
 def test_terminating_pods_and_pods_nominated_to_the_node_are_named() -> None:
-    """kubectl drain waits for a pod that is being deleted, and the pod that preempted it loses the room."""
+    """kubectl drain waits for a pod that is being deleted, and its preemptor loses the room."""
     leaving, preemptor = replica("r1", "n1"), pod("p1", cpu="4")
     leaving["metadata"]["deletionTimestamp"] = "2026-11-20T23:56:08Z"
     preemptor["status"] = {"phase": "Pending", "nominatedNodeName": "n1"}
@@ -59,7 +59,7 @@ def unhealthy(name: str, ready: str, *taint_keys: str) -> Json:
 
 
 def test_pods_of_an_unreachable_node_stay_terminating() -> None:
-    """The StatefulSet replaces its pod only after the pod is gone; the ReplicaSet replaces its pod at once."""
+    """The StatefulSet replaces its pod only once the pod is gone. The ReplicaSet replaces its pod at once."""
     down = unhealthy("n1", "Unknown", "node.kubernetes.io/unreachable")
     pods = [pod("db-0", "n1", owner=STATEFUL_SET), replica("r1", "n1")]
     report = drained([down, node("n2"), *pods], "n1")
@@ -77,7 +77,7 @@ def test_pods_of_an_unreachable_node_stay_terminating() -> None:
     assert {problem.rule for problem in report.find_ci_gate_problems()} == {"eviction-blocked"}
 
 
-def test_a_pod_that_is_already_terminating_on_an_unreachable_node_is_not_safe_to_wait_for() -> None:
+def test_terminating_pod_on_an_unreachable_node_is_not_safe_to_wait_for() -> None:
     leaving = replica("r1", "n1")
     leaving["metadata"]["deletionTimestamp"] = "2026-11-20T23:56:08Z"
     report = drained([unhealthy("n1", "Unknown"), node("n2"), leaving], "n1")
@@ -85,8 +85,8 @@ def test_a_pod_that_is_already_terminating_on_an_unreachable_node_is_not_safe_to
     assert not report.safe
 
 
-def test_pods_of_a_node_that_is_not_ready_may_stay_terminating() -> None:
-    """Its kubelet reports, and it ends pods if its container runtime works."""
+def test_pods_of_an_unready_node_may_stay_terminating() -> None:
+    """The node's kubelet reports, and it ends pods if its container runtime works."""
     report = drained([unhealthy("n1", "False", "node.kubernetes.io/not-ready"), node("n2"), replica("r1", "n1")], "n1")
     assert (report.drained, report.safe) == (True, False)
     assert report.build_first_line()[1] == "can be drained, but pods may stay Terminating:"
@@ -127,25 +127,28 @@ def test_pending_pods_that_can_run_on_no_other_node_are_named() -> None:
     report = drained(objects, "n1")
     assert report.stranded == ("d/here",)
     assert "1 pending pod can run nowhere else (d/here)" in report.build_first_line()[2]
-    assert report.build_first_line()[1] == "can be drained, but leaves pending pods without a node:"
+    assert report.build_first_line()[1] == "can be drained, but this leaves pending pods without a node:"
     assert (report.drained, report.safe) == (True, False)
     assert [(problem.object, problem.message) for problem in report.find_ci_gate_problems()] == [
         ("Pod d/here", "can run only on a drained node")
     ]
     assert "Pending, and can run on no other node" in RENDERERS["table"](report, Style(width=80))
     (fix,) = report.summary().fixes
-    assert fix.but == "leaves 1 pending pod without any node (d/here)"
+    assert fix.but == (
+        "leaves 1 pending pod without any node (d/here); "
+        "leaves Deployment d/web without a running pod until its replacement runs"
+    )
     assert "next: drain n1, but leaves 1 pending pod without any node (d/here)" in RENDERERS["brief"](report, Style())
 
 
-def test_a_pending_pod_that_does_not_tolerate_the_taint_of_the_node_is_not_stranded() -> None:
+def test_pending_pod_that_does_not_tolerate_the_node_is_not_stranded() -> None:
     tainted = node("n1", taints=[{"key": "dedicated", "effect": "NoSchedule"}])
     report = drained([tainted, node("n2"), pod("p", nodeSelector={"kubernetes.io/hostname": "n1"})], "n1")
     assert report.stranded == ()
 
 
-def test_pods_of_places_are_counted_before_and_after() -> None:
-    """Two of three go from zone a to zone b, where one is already; nothing changes on n3, which is in no zone."""
+def test_pods_are_counted_by_node_and_zone_before_and_after() -> None:
+    """Two of three pods move from zone a to zone b, which has one. n3, which is in no zone, does not change."""
     daemon = pod("agent-n1", "n1", owner={"kind": "DaemonSet", "name": "agent"})
     nowhere = node("n3", taints=[{"key": "own", "effect": "NoSchedule"}])
     nowhere["metadata"]["labels"] = {}
@@ -155,8 +158,8 @@ def test_pods_of_places_are_counted_before_and_after() -> None:
     assert set(report.nodes_changed) == {PodCount("n1", 3, 1), PodCount("n2", 1, 3)}
 
 
-def test_free_room_is_that_of_the_other_nodes() -> None:
-    """Of 4 CPUs on n2, 1 is free after r1 came; the empty n1 and the cordoned n3 do not count."""
+def test_free_room_excludes_drained_and_cordoned_nodes() -> None:
+    """1 of 4 CPUs on n2 is free once r1 is there. The empty n1 and the cordoned n3 do not count."""
     objects = [node("n1", cpu="16"), node("n2"), node("n3", cpu="8", unschedulable=True)]
     report = drained([*objects, replica("r1", "n1", "1"), replica("r2", "n2", "2")], "n1")
     cpu = next(headroom for headroom in report.headroom if headroom.resource == "cpu")
@@ -164,7 +167,7 @@ def test_free_room_is_that_of_the_other_nodes() -> None:
     assert (cpu.largest_free_before, cpu.largest_free_after) == (2_000, 1_000)
 
 
-def test_a_preempted_pod_without_a_controller_is_lost() -> None:
+def test_preempted_pod_without_a_controller_is_lost() -> None:
     objects = [node("n1"), node("n2"), pod("alone", "n2", "4"), replica("high", "n1", "4", priority=10)]
     report = drained(objects, "n1")
     assert (report.lost, report.lost_victims) == ((), ("d/alone",))
@@ -172,7 +175,7 @@ def test_a_preempted_pod_without_a_controller_is_lost() -> None:
     assert "lost for good, since they are preempted: d/alone" in report.summary().warnings
 
 
-def test_a_pod_with_a_local_volume_can_run_only_on_its_node() -> None:
+def test_pod_with_a_local_volume_can_run_only_on_its_node() -> None:
     """Every form names the volume and says that its data stays on the node."""
     claim = {
         "kind": "PersistentVolumeClaim",
@@ -192,7 +195,7 @@ def test_a_pod_with_a_local_volume_can_run_only_on_its_node() -> None:
     assert lost_data in " ".join(RENDERERS["table"](report, Style()).split())
 
 
-def test_the_drained_node_takes_no_pod_back() -> None:
+def test_drained_node_takes_no_pod_back() -> None:
     report = drained([node("n1"), node("n2", cpu="500m"), replica("r1", "n1")], "n1")
     (group,) = report.unplaced
     assert group.pods == ("d/r1",)
@@ -200,8 +203,8 @@ def test_the_drained_node_takes_no_pod_back() -> None:
     assert (report.drained, report.safe) == (True, False)
 
 
-def test_a_pod_that_tolerates_the_cordon_comes_back() -> None:
-    """Only the drained node has room for it; where another one has, too, it is the emptier."""
+def test_pod_that_tolerates_the_cordon_returns() -> None:
+    """Only the drained node has room for it. If another node has room as well, the drained node is the emptier one."""
     back = replica("r1", "n1", "2", tolerations=[{"operator": "Exists"}])
     report = drained([node("n1"), node("n2", cpu="500m"), back], "n1")
     assert (report.returned, report.moved, report.unplaced) == (("d/r1",), (), ())
@@ -214,23 +217,26 @@ def test_a_pod_that_tolerates_the_cordon_comes_back() -> None:
     assert (report.returned, report.safe) == (("d/r1",), False)
 
 
-def test_a_cordoned_node_still_counts_for_spreading() -> None:
-    """Zone a stays empty, so that zone b may hold no more than one pod more."""
+def test_cordoned_node_still_counts_for_spreading() -> None:
+    """Zone a stays empty, so zone b may have at most one pod."""
     objects = [node("n1", "a"), node("n2", "b"), *(replica(f"r{i}", "n1", **spread()) for i in range(2))]
     report = drained(objects, "n1")
     assert len(report.moved) == 1
     assert "1 node(s) didn't match pod topology spread constraints" in report.unplaced[0].message
 
 
-def test_a_budget_recovers_when_the_successor_runs() -> None:
+def test_budget_recovers_once_the_replacement_runs() -> None:
     objects = [node("n1"), node("n2"), budget(1), *(replica(f"r{i}", "n1") for i in range(4))]
     report = drained(objects, "n1")
     assert len(report.moved) == 4
     assert not report.blocked
 
 
-def test_a_budget_holds_back_what_has_no_successor() -> None:
-    """Two of four fit elsewhere; the third waits for a node and spends the budget, the fourth may not go."""
+def test_budget_is_used_up_by_a_pod_without_a_replacement() -> None:
+    """Two of four pods fit elsewhere.
+
+    The third one stays pending and uses up the budget, so the fourth may not be evicted.
+    """
     objects = [node("n1"), node("n2", cpu="2"), budget(1), *(replica(f"r{i}", "n1") for i in range(4))]
     report = drained(objects, "n1")
     assert (len(report.moved), sum(len(g.pods) for g in report.unplaced), len(report.blocked)) == (2, 1, 1)
@@ -239,7 +245,7 @@ def test_a_budget_holds_back_what_has_no_successor() -> None:
     assert (report.drained, report.safe) == (False, False)
 
 
-def test_unhealthy_pods_may_go_where_the_budget_says_so() -> None:
+def test_unhealthy_pods_are_evicted_if_the_budget_allows_it() -> None:
     sick = replica("r1", "n1")
     sick["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
     always = budget(0)
@@ -248,26 +254,26 @@ def test_unhealthy_pods_may_go_where_the_budget_says_so() -> None:
     assert len(drained([node("n1"), node("n2"), always, sick], "n1").moved) == 1
 
 
-def test_two_budgets_are_one_too_many() -> None:
+def test_pod_of_two_budgets_cannot_be_evicted() -> None:
     second = budget(5)
     second["metadata"] = {"name": "c", "namespace": "d"}
     report = drained([node("n1"), node("n2"), budget(5), second, replica("r1", "n1")], "n1")
     assert "more than one PodDisruptionBudget" in report.blocked[0].why
 
 
-def test_a_bare_pod_is_lost() -> None:
+def test_bare_pod_is_lost() -> None:
     report = drained([node("n1"), node("n2"), pod("alone", "n1")], "n1")
     assert (report.lost, report.moved) == (("d/alone",), ())
     assert (report.drained, report.safe) == (True, False)
 
 
-def test_pods_that_are_lost_are_a_price_and_named_first() -> None:
-    """kubectl drain refuses them without --force: pkg/drain/filters.go, unreplicatedFilter."""
+def test_lost_pods_are_a_cost_and_named_first() -> None:
+    """kubectl drain rejects them without --force (unreplicatedFilter in pkg/drain/filters.go)."""
     bare = [pod(f"alone-{i:02}", "n1", "10m") for i in range(31)]
     report = drained([node("n1", pods="50"), node("n2", pods="50"), *bare, replica("r1", "n1")], "n1")
     shown = RENDERERS["table"](report, Style())
     assert shown.startswith(
-        "n1 can be drained, but loses pods for good: 31 pods are lost: no controller recreates them, 1 pod"
+        "n1 can be drained, but this loses pods for good: 31 pods are lost: no controller recreates them, 1 pod"
     )
     assert shown.index("Lost: ") < shown.index("Moved")
     assert shown.count("d/alone-") == 25
@@ -281,8 +287,8 @@ def test_pods_that_are_lost_are_a_price_and_named_first() -> None:
         ({"minAvailable": "100%"}, "its minAvailable is 100%"),
     ],
 )
-def test_a_budget_that_never_allows_an_eviction_says_so(spec: Json, reason: str) -> None:
-    """Even if all pods were healthy nothing could be evicted, so waiting does not help."""
+def test_budget_that_never_allows_an_eviction(spec: Json, reason: str) -> None:
+    """It allows none even if all pods are healthy, so waiting does not help."""
     strict = guarded(0, 2, 3)
     strict["spec"] |= spec
     report = drained([node("n1"), node("n2"), strict, replica("r1", "n1"), sick("r2")], "n1")
@@ -292,16 +298,16 @@ def test_a_budget_that_never_allows_an_eviction_says_so(spec: Json, reason: str)
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_a_bare_pod_that_has_ended_is_no_loss(phase: str) -> None:
-    """It holds nothing: kubectl drain deletes it without --force (unreplicatedFilter)."""
+def test_ended_bare_pod_is_no_loss(phase: str) -> None:
+    """kubectl drain deletes it without --force (unreplicatedFilter)."""
     ended = pod("done", "n1")
     ended["status"] = {"phase": phase}
     report = drained([node("n1"), node("n2"), ended], "n1")
     assert (report.lost, report.safe) == ((), True)
 
 
-def test_the_room_of_terminating_pods_is_taken_without_an_eviction() -> None:
-    """Their controller has replaced them already, so the drain costs nobody a pod."""
+def test_room_of_terminating_pods_is_taken_without_an_eviction() -> None:
+    """Their controller has replaced them already, so the drain costs no pod."""
     leaving = replica("leaving", "n2", "3")
     leaving["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
     report = drained([node("n1"), node("n2"), leaving, replica("high", "n1", "3", priority=10)], "n1")
@@ -309,11 +315,14 @@ def test_the_room_of_terminating_pods_is_taken_without_an_eviction() -> None:
     assert (report.safe, report.evicted_elsewhere, report.lost_victims) == (True, (), ())
     brief = report.summary()
     assert (brief.victims, brief.figures["evicted"], brief.figures["lost"]) == ((), 0, 0)
-    assert brief.warnings == ("waits until d/leaving, already terminating, is gone",)
+    assert brief.warnings == (
+        "leaves Deployment d/web without a running pod until its replacement runs",
+        "waits until d/leaving, already terminating, is gone",
+    )
 
 
-def test_a_budget_that_the_drain_itself_uses_up_says_so() -> None:
-    """The budget allows one disruption. r1 fits nowhere else, so that r2 cannot be evicted any more."""
+def test_budget_used_up_by_the_drain() -> None:
+    """The budget allows one disruption. r1 fits nowhere else, so r2 can no longer be evicted."""
     objects = [node("n1"), node("n2"), replica("r1", "n1", "4"), replica("r2", "n2", "4"), budget(1)]
     report = drained(objects, "n1", "n2")
     why = "PodDisruptionBudget d/b is used up by d/r1, evicted before and without a new node"
@@ -325,7 +334,7 @@ def test_a_budget_that_the_drain_itself_uses_up_says_so() -> None:
     assert "allows no disruption now" in drained(objects, "n1", "n2").blocked[0].why
 
 
-def test_a_blocked_drain_says_what_kubectl_would_do_and_what_to_change() -> None:
+def test_blocked_drain_says_what_kubectl_does_and_what_to_change() -> None:
     """The budget needs one healthy pod. Another replica of the pod fits on n2, unless the pod selects n1."""
     web = {"kind": "ReplicaSet", "name": "web-5f"}
     minimum = budget(0)
@@ -348,7 +357,7 @@ def test_a_blocked_drain_says_what_kubectl_would_do_and_what_to_change() -> None
     assert fix.startswith("PodDisruptionBudget d/b: Lower the minAvailable of the budget, or scale its workload to 0")
 
 
-def test_a_drain_of_a_pod_with_two_budgets_ends_with_an_error() -> None:
+def test_drain_of_a_pod_with_two_budgets_ends_with_an_error() -> None:
     second = budget(1)
     second["metadata"] = {**second["metadata"], "name": "second"}
     report = drained([node("n1"), node("n2"), replica("r1", "n1"), budget(1), second], "n1")
@@ -358,8 +367,8 @@ def test_a_drain_of_a_pod_with_two_budgets_ends_with_an_error() -> None:
     assert "Change the selectors so that only one budget selects each pod" in report.budget_fixes[0]
 
 
-def test_the_command_has_the_options_without_which_kubectl_would_refuse() -> None:
-    """kubectl's filters demand options for DaemonSet pods, emptyDir volumes and pods without a controller."""
+def test_command_has_the_options_that_kubectl_requires() -> None:
+    """kubectl's filters require options for DaemonSet pods, emptyDir volumes and pods without a controller."""
     nodes = [node("n1"), node("n2")]
     daemon = pod("agent-n1", "n1", owner={"kind": "DaemonSet", "name": "agent"})
     static = pod("etcd-n1", "n1", owner={"kind": "Node", "name": "n1"})
@@ -389,7 +398,7 @@ def test_moved_pods_preempt_on_other_nodes() -> None:
 
 
 def test_nodes_are_drained_together() -> None:
-    """n2 is cordoned from the beginning, so that nothing moves there first."""
+    """n2 is cordoned from the beginning, so no pod moves there first."""
     objects = [node("n1"), node("n2"), node("n3"), replica("r1", "n1"), replica("r2", "n2")]
     assert {m.target for m in drained(objects, "n1", "n2").moved} == {"n3"}
 
@@ -406,7 +415,7 @@ def sick(name: str, **spec: Any) -> Json:
     return found
 
 
-def test_a_budget_tells_by_how_much_it_falls_short() -> None:
+def test_budget_shows_its_shortage() -> None:
     report = drained([node("n1"), node("n2"), guarded(0, 2, 3), replica("r1", "n1")], "n1")
     why = "PodDisruptionBudget d/b allows no disruption now: it needs 3 healthy pods and has 2"
     assert [(b.pod, b.why, b.budgets) for b in report.blocked] == [("d/r1", why, ("d/b",))]
@@ -415,15 +424,15 @@ def test_a_budget_tells_by_how_much_it_falls_short() -> None:
 @pytest.mark.parametrize(
     ("healthy", "desired", "moves"), [(2, 2, True), (1, 2, False), (0, 0, False)], ids=["enough", "few", "none wanted"]
 )
-def test_unhealthy_pods_may_go_while_the_healthy_suffice(healthy: int, desired: int, moves: bool) -> None:
-    """eviction.go, IfHealthyBudget: currentHealthy >= desiredHealthy and desiredHealthy > 0."""
+def test_unhealthy_pods_are_evicted_while_healthy_pods_suffice(healthy: int, desired: int, moves: bool) -> None:
+    """IfHealthyBudget in eviction.go requires currentHealthy >= desiredHealthy and desiredHealthy > 0."""
     report = drained([node("n1"), node("n2"), guarded(0, healthy, desired), sick("r1")], "n1")
     assert (len(report.moved), len(report.blocked)) == (int(moves), int(not moves))
 
 
 @pytest.mark.parametrize(("observed", "sick_too"), [(1, False), (2, True)])
-def test_a_budget_whose_status_is_out_of_date_allows_nothing(observed: int, sick_too: bool) -> None:
-    """eviction.go: observedGeneration < generation refuses what is allowed; pods that are not ready come before."""
+def test_budget_with_an_outdated_status_allows_nothing(observed: int, sick_too: bool) -> None:
+    """eviction.go denies evictions if observedGeneration < generation. The rule for unready pods comes before."""
     changed = guarded(1, 2, 1)
     changed["metadata"]["generation"] = 2
     changed["status"]["observedGeneration"] = observed
@@ -433,15 +442,18 @@ def test_a_budget_whose_status_is_out_of_date_allows_nothing(observed: int, sick
         assert "d/b was changed, and its status is not up to date yet" in report.blocked[0].why
 
 
-def test_a_successor_of_a_sick_pod_lets_a_healthy_one_go() -> None:
-    """Two healthy pods of two that are needed: once the third runs again, one may go."""
+def test_replacement_of_an_unhealthy_pod_allows_another_eviction() -> None:
+    """Two healthy pods are needed and two exist. Once the third runs again, one may be evicted."""
     objects = [node("n1"), node("n2"), node("n3"), guarded(0, 2, 2)]
     report = drained([*objects, replica("r1", "n1"), sick("r2"), replica("r3", "n3")], "n1")
     assert {moved.pod for moved in report.moved} == {"d/r1", "d/r2"}
 
 
-def test_a_shortage_is_made_up_first() -> None:
-    """One healthy pod of two that are needed: the sick one goes (AlwaysAllow), its successor makes two, not more."""
+def test_shortage_is_made_up_first() -> None:
+    """Two healthy pods are needed and one exists.
+
+    The unhealthy pod is evicted (AlwaysAllow), and its replacement is the second.
+    """
     always = guarded(0, 1, 2)
     always["spec"]["unhealthyPodEvictionPolicy"] = "AlwaysAllow"
     report = drained([node("n1"), node("n2"), always, replica("r1", "n1"), sick("r2")], "n1")
@@ -449,7 +461,7 @@ def test_a_shortage_is_made_up_first() -> None:
     assert report.blocked[0].why.endswith("it needs 2 healthy pods and has 2")
 
 
-def test_a_pod_that_goes_already_spends_no_budget() -> None:
+def test_terminating_pod_uses_up_no_budget() -> None:
     leaving = replica("r1", "n1")
     leaving["metadata"]["deletionTimestamp"] = "2024-01-01T00:00:00Z"
     report = drained([node("n1"), node("n2", cpu="1"), budget(1), leaving, replica("r2", "n1")], "n1")
@@ -457,7 +469,7 @@ def test_a_pod_that_goes_already_spends_no_budget() -> None:
     assert (report.lost, report.blocked) == ((), ())
 
 
-def test_who_has_to_make_room_looks_for_another_node() -> None:
+def test_victims_are_rescheduled() -> None:
     objects = [node("n1"), node("n2"), node("n3", cpu="3", taints=[{"key": "k", "effect": "NoSchedule"}])]
     tolerant = {"tolerations": [{"key": "k", "operator": "Exists"}]}
     low, high = replica("low", "n2", "3", **tolerant), replica("high", "n1", "4", priority=10)
@@ -466,7 +478,7 @@ def test_who_has_to_make_room_looks_for_another_node() -> None:
     assert [(e.pod, e.fate, e.target) for e in report.evicted] == [("d/low", "Moved", "n3")]
     assert report.build_first_line()[2] == "1 pod moves to another node, 1 pod elsewhere is preempted and moves"
     report = drained([*objects[:2], low, high], "n1")
-    assert report.build_first_line()[1] == "can be drained, but leaves pods without a node:"
+    assert report.build_first_line()[1] == "can be drained, but this leaves pods without a node:"
     assert report.build_first_line()[2] == (
         "1 pod moves to another node, 1 pod elsewhere is preempted and fits nowhere"
     )
@@ -476,7 +488,7 @@ def test_who_has_to_make_room_looks_for_another_node() -> None:
 
 
 def test_runs() -> None:
-    """The first of two pods takes either node; the second, which needs all of n3, fits if it was n2."""
+    """The first of two pods gets either node. The second one needs all of n3 and fits if the first got n2."""
     ties = [node("n1", cpu="8"), node("n2", cpu="2"), node("n3", cpu="2")]
     ties[2]["metadata"]["labels"]["disk"] = "ssd"
     large = replica("r2", "n1", "2", nodeSelector={"disk": "ssd"})
@@ -500,7 +512,7 @@ class Interrupting:
         return done
 
 
-def test_an_interrupted_drain_tells_what_was_not_tried() -> None:
+def test_interrupted_drain_names_what_was_not_tried() -> None:
     objects = [node("n1"), node("n2"), *(replica(f"r{i}", "n1") for i in range(4))]
     report = drain_nodes(Cluster.from_objects(objects), ["n1"], progress=Interrupting())
     assert (len(report.moved), report.untried, report.blocked) == (2, 2, ())
@@ -519,8 +531,11 @@ def test_an_interrupted_drain_tells_what_was_not_tried() -> None:
     ],
     ids=str,
 )
-def test_a_budget_from_a_manifest_gets_its_status(spec: Json, moved: int) -> None:
-    """Nobody has counted for it yet: three pods, all healthy. Both kinds of percentages are rounded up."""
+def test_budget_of_a_manifest_gets_a_status(spec: Json, moved: int) -> None:
+    """No controller has counted its three pods yet, which are all healthy.
+
+    Percentages of both fields are rounded up.
+    """
     new = budget(0)
     new["spec"] |= spec
     del new["status"]
@@ -528,8 +543,8 @@ def test_a_budget_from_a_manifest_gets_its_status(spec: Json, moved: int) -> Non
     assert (len(report.moved), len(report.blocked)) == (moved, 3 - moved)
 
 
-def test_an_empty_selector_guards_the_whole_namespace() -> None:
-    """In evictions, that is; kube-scheduler's preemption takes it for one that selects nothing."""
+def test_empty_selector_covers_the_whole_namespace() -> None:
+    """This holds for evictions. In kube-scheduler's preemption, an empty selector selects no pods."""
     every = guarded(0, 1, 1)
     every["spec"]["selector"] = {}
     unlabelled = replica("r1", "n1")
@@ -538,7 +553,7 @@ def test_an_empty_selector_guards_the_whole_namespace() -> None:
     assert report.blocked[0].budgets == ("d/b",)
 
 
-def test_a_budget_that_says_no_number_is_named() -> None:
+def test_budget_without_a_number_is_an_error() -> None:
     new = budget(0)
     new["spec"]["minAvailable"] = "most"
     del new["status"]
@@ -557,8 +572,8 @@ def of_set(name: str, owner: str, cpu: str) -> Json:
     return pod(name, "n1", cpu, owner={"kind": "StatefulSet", "name": owner})
 
 
-def test_what_no_order_allows_and_what_depends_on_it() -> None:
-    """n2 has 4 cpus: room for the pod of 3 or for that of 2, and never for that of 5."""
+def test_pods_that_fit_in_no_order_and_in_some_orders() -> None:
+    """n2 has 4 CPUs. It takes the pod of 3 or the pod of 2, and never the pod of 5."""
     sized = {"a": "3", "b": "2", "c": "5"}
     pods = [of_set(f"{name}-0", name, cpu) for name, cpu in sized.items()]
     report = drain_nodes(Cluster.from_objects([node("n1", cpu="16"), node("n2"), *pods]), ["n1"], runs=16)
@@ -574,8 +589,8 @@ def test_what_no_order_allows_and_what_depends_on_it() -> None:
     assert rows == {"d/b": ["1"], "d/c": ["1"], "d/a": ["1"]}
 
 
-def test_where_others_could_help_nothing_is_proven() -> None:
-    """``near`` needs ``seed`` beside it, which gets another node: in each order that is tried, for all we know."""
+def test_dependence_on_another_pod_proves_nothing() -> None:
+    """``near`` requires ``seed`` in its domain, which gets another node in every tried order."""
     term = {"labelSelector": {"matchLabels": {"app": "seed"}}, "topologyKey": "kubernetes.io/hostname"}
     beside = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     near, seed = of_set("near-0", "near", "3"), of_set("seed-0", "seed", "3")
@@ -585,8 +600,8 @@ def test_where_others_could_help_nothing_is_proven() -> None:
     assert report.in_no_order == {}
 
 
-def test_room_that_could_be_made_proves_nothing() -> None:
-    """``big`` could preempt ``low`` on n2, as long as nobody of its priority came there."""
+def test_possible_preemption_proves_nothing() -> None:
+    """``big`` could preempt ``low`` on n2, as long as no pod of its priority is there."""
     low = pod("low", "n2", "4", owner={"kind": "StatefulSet", "name": "low"})
     big, same = of_set("big-0", "big", "3"), of_set("same-0", "same", "3")
     low["spec"]["priority"], big["spec"]["priority"], same["spec"]["priority"] = -1, 5, 5
@@ -596,7 +611,7 @@ def test_room_that_could_be_made_proves_nothing() -> None:
 
 
 def test_pods_of_jobs_come_last() -> None:
-    """One by one the Job's pod is first by name; its back-off lets the other have the only place in each other run."""
+    """The Job's pod is first by name. Its back-off gives the only place to the other pod in every second run."""
     pods = [of_job("a"), of_set("b-0", "b", "1")]
     cluster = Cluster.from_objects([node("n1"), node("n2", cpu="1"), *pods])
     assert [moved.pod for moved in drain_nodes(cluster, ["n1"]).moved] == ["d/a"]
@@ -605,8 +620,8 @@ def test_pods_of_jobs_come_last() -> None:
         assert report.unplaced_over_runs == {"Job d/once": Spread(0, 1), "StatefulSet d/b": Spread(0, 1)}
 
 
-def test_evictions_side_by_side_spend_the_budget_together() -> None:
-    """One disruption is allowed at a time: however they come back, all four go in turn."""
+def test_parallel_evictions_share_the_budget() -> None:
+    """One disruption is allowed at a time. All four pods are evicted in turn, whatever the order of their return."""
     objects = [node("n1"), node("n2"), budget(1), *(replica(f"r{i}", "n1") for i in range(4))]
     report = drain_nodes(Cluster.from_objects(objects), ["n1"], runs=8)
     assert (report.safe, report.over_runs["moved"], report.over_runs["blocked"]) == (True, Spread(4, 4), Spread(0, 0))
@@ -620,8 +635,8 @@ def test_evictions_side_by_side_spend_the_budget_together() -> None:
         ({"minAvailable": "100%"}, "its minAvailable is 100%"),
     ],
 )
-def test_a_budget_that_allows_nothing_anyway_is_not_used_up_by_unhealthy_pods(spec: dict[str, Any], cause: str) -> None:
-    """If the pending pod ran, both pods would be healthy, and still none might go."""
+def test_budget_that_never_allows_evictions_is_not_blamed_on_unhealthy_pods(spec: dict[str, Any], cause: str) -> None:
+    """If the pending pod ran, both pods would be healthy, and still no eviction would be allowed."""
     pdb = {
         "kind": "PodDisruptionBudget",
         "metadata": {"name": "web", "namespace": "d", "uid": "b"},
@@ -656,7 +671,7 @@ def test_pending_pods_that_may_take_the_room_first_are_named() -> None:
 ZONE = "topology.kubernetes.io/zone"
 
 
-def test_new_nodes_are_modelled_on_nodes_of_the_zone_that_loses_nodes() -> None:
+def test_new_nodes_are_modelled_on_nodes_of_the_drained_zone() -> None:
     """Both nodes belong to one pool, and the pod can run only in zone b."""
     bound = replica("r1", "n2", nodeSelector={ZONE: "b"})
     nodes = [node("n1", "a"), node("n2", "b")]
@@ -665,7 +680,7 @@ def test_new_nodes_are_modelled_on_nodes_of_the_zone_that_loses_nodes() -> None:
 
 
 def test_new_nodes_do_not_help_a_drain_that_a_budget_blocks() -> None:
-    """Each of the two nodes is full, so that the other pod would fit on a new node."""
+    """Each of the two nodes is full, so the other pod would fit on a new node."""
     other = pod("other", "n1", cpu="3", owner={"kind": "ReplicaSet", "name": "other"})
     other["metadata"]["labels"] = {}
     objects = [node("n1"), node("n2", cpu="1"), replica("r1", "n1"), other, budget(0)]
@@ -674,8 +689,8 @@ def test_new_nodes_do_not_help_a_drain_that_a_budget_blocks() -> None:
     assert (len(report.blocked), report.remedy) == (1, None)
 
 
-def test_the_first_advice_for_a_used_up_budget_is_to_get_its_pending_pod_a_node() -> None:
-    """The budget needs one of two healthy pods, and the other pod waits."""
+def test_advice_on_a_used_up_budget_begins_with_its_pending_pod() -> None:
+    """The budget requires one of two healthy pods, and the other pod is pending."""
     minimum = budget(0)
     minimum["spec"].pop("maxUnavailable", None)
     minimum["spec"]["minAvailable"] = 1
@@ -687,7 +702,7 @@ def test_the_first_advice_for_a_used_up_budget_is_to_get_its_pending_pod_a_node(
     assert fix.startswith("PodDisruptionBudget d/b: Get d/r2 a node, or lower the minAvailable of the budget for the ")
 
 
-def test_the_brief_form_names_lost_pods_before_it_says_what_kubectl_would_do() -> None:
+def test_brief_form_names_lost_pods_first() -> None:
     objects = [node("n1"), node("n2"), replica("r1", "n1"), pod("alone", "n1"), budget(0)]
     objects[3]["metadata"]["labels"] = {}
     brief = RENDERERS["brief"](drained(objects, "n1"), Style(width=200))

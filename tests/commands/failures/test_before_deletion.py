@@ -36,8 +36,8 @@ def lose(objects: list[Json], name: str, unit: str = "zone") -> Failure:
     return next(failure for failure in report.failures if failure.name == name)
 
 
-def test_anti_affinity_to_a_pod_that_is_still_terminating_keeps_its_replacement_waiting() -> None:
-    """n1 and n2 are in one zone, which may have one pod: that of n1, until n1 is deleted."""
+def test_anti_affinity_to_a_terminating_pod_delays_its_replacement() -> None:
+    """n1 and n2 are in one zone, which may have one pod: the pod of n1, until n1 is deleted."""
     apart = affinity("podAntiAffinity")
     objects = [node("n1"), node("n2"), replica("r1", "n1", **apart)]
     failure = lose(objects, "n1", "node")
@@ -56,7 +56,7 @@ def test_anti_affinity_to_a_pod_that_is_still_terminating_keeps_its_replacement_
 
 
 def test_anti_affinity_of_a_terminating_pod_keeps_others_away() -> None:
-    """The pod of the StatefulSet avoids the pods of web in its zone, also while it is terminating."""
+    """The StatefulSet's pod avoids the pods of web in its zone, even while it is terminating."""
     elsewhere = {"nodeSelector": {ZONE: "b"}, **affinity("podAntiAffinity")}
     alone = pod("alone-0", "n1", owner={"kind": "StatefulSet", "name": "alone"}, **elsewhere)
     alone["metadata"]["labels"] = {"app": "alone"}
@@ -65,8 +65,11 @@ def test_anti_affinity_of_a_terminating_pod_keeps_others_away() -> None:
     assert failure.waiting_until_deleted == ("d/r1",)
 
 
-def test_pods_that_require_each_other_follow_the_terminating_ones() -> None:
-    """Without any pod of its kind, a pod may go anywhere. As long as its predecessors exist, it has to go to them."""
+def test_mutual_affinity_requires_the_zone_of_terminating_pods() -> None:
+    """Without any pod of its kind, a pod may go anywhere.
+
+    As long as its predecessors exist, it must go to their domain.
+    """
     together = affinity("podAffinity")
     objects = [node("n1", "a"), node("n2", "b"), replica("r1", "n1", **together), replica("r2", "n1", **together)]
     failure = lose(objects, "a")
@@ -92,7 +95,7 @@ def claimed(mode: str, *, driver: str = "disk.csi", attach: bool = True) -> list
 MOUNTED = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}
 
 
-def test_a_claim_for_one_pod_stays_in_use() -> None:
+def test_claim_for_one_pod_stays_in_use() -> None:
     failure = lose([node("n1"), node("n2"), *claimed("ReadWriteOncePod"), replica("r1", "n1", **MOUNTED)], "n1", "node")
     assert [(waiting.rule, waiting.pods) for waiting in failure.waiting_by_rule] == [
         (WaitingRule.CLAIM_IN_USE, ("d/r1",))
@@ -104,7 +107,7 @@ def test_a_claim_for_one_pod_stays_in_use() -> None:
     ("mode", "attach", "late"),
     [("ReadWriteOnce", True, 1), ("ReadWriteOnce", False, 0), ("ReadWriteMany", True, 0)],
 )
-def test_a_volume_for_one_node_stays_attached_to_the_lost_node(mode: str, attach: bool, late: int) -> None:
+def test_volume_for_one_node_stays_attached_to_the_lost_node(mode: str, attach: bool, late: int) -> None:
     objects = [node("n1"), node("n2"), *claimed(mode, attach=attach), replica("r1", "n1", **MOUNTED)]
     failure = lose(objects, "n1", "node")
     assert (failure.unplaced, failure.waiting_until_deleted, failure.late) == (0, (), late)
@@ -138,7 +141,7 @@ STATEFUL_SET, JOB = {"kind": "StatefulSet", "name": "db"}, {"kind": "Job", "name
 def test_pods_that_are_not_replaced_before_the_deletion(
     owner: Json | None, spec: dict[str, Any], reason: LateReason | None
 ) -> None:
-    """Of several tolerations of the taint, taint eviction takes the first."""
+    """If several tolerations match the taint, taint eviction uses the first."""
     job = {
         "kind": "Job",
         "metadata": {"name": "batch", "namespace": "d"},
@@ -155,8 +158,8 @@ def test_pods_that_are_not_replaced_before_the_deletion(
     assert build_page(report, Style())
 
 
-def test_in_a_small_zone_of_which_most_nodes_are_down_no_pod_is_deleted() -> None:
-    """node_lifecycle_controller.go: it takes more than two nodes and at least 55 % of a zone of up to 50 nodes."""
+def test_no_pod_is_deleted_if_most_nodes_of_a_small_zone_are_down() -> None:
+    """In node_lifecycle_controller.go, this takes more than two nodes and at least 55 % of a zone of up to 50 nodes."""
 
     def late_pods(lost: int, remaining: int, other_zones: int = 1) -> list[LateReason]:
         nodes = [node(f"old-{i}") for i in range(lost)] + [node(f"new-{i}", pods="90") for i in range(remaining)]
@@ -175,7 +178,7 @@ def test_in_a_small_zone_of_which_most_nodes_are_down_no_pod_is_deleted() -> Non
 
 
 def test_budgets_count_the_lost_pods_as_unhealthy() -> None:
-    """The budget of `web` allows one disruption. The loss of n0 uses it up, so that preemption takes the other pod."""
+    """The budget of `web` allows one disruption. The loss of n0 uses it up, so preemption evicts the other pod."""
     guarded, other = replica("a-guarded", "n1", "4"), replica("other", "n2", "4")
     other["metadata"]["labels"]["app"] = "other"
     high = replica("high", "n0", "4", priority=10)
@@ -238,8 +241,8 @@ def build_state_before_deletion(objects: list[Json], lost: set[str]) -> tuple[li
     return state, new
 
 
-def test_the_waiting_pods_are_those_that_fit_nowhere_beside_terminating_pods() -> None:
-    """The quick way, on columns with stand-ins, equals making the cluster as it is before the deletion."""
+def test_waiting_pods_fit_nowhere_beside_terminating_pods() -> None:
+    """The columns with stand-ins must give the result of a cluster in its state before the deletion."""
     random = Random(5)
     waiting_count = 0
     for _ in range(100):

@@ -67,7 +67,7 @@ def test_certain_outcomes_are_those_of_a_replay() -> None:
     assert certain > 100  # otherwise the test would compare replays
 
 
-def test_the_worst_failure_has_the_places_of_its_pods_although_it_is_certain() -> None:
+def test_worst_failure_has_the_placements_of_its_pods() -> None:
     nodes = [node(f"n{i}", "a") for i in range(6)]
     cluster = Cluster.from_objects([*nodes, replica("r0", "n0"), replica("r1", "n0"), replica("r2", "n1")])
     loss = Loss("n0", ("n0",))
@@ -79,7 +79,7 @@ def test_the_worst_failure_has_the_places_of_its_pods_although_it_is_certain() -
 
 
 def test_pods_that_may_take_each_others_last_nodes_are_replayed() -> None:
-    """Each of the two pods fits on the one other node, but not both."""
+    """Each of the two pods fits on the other node, but not both."""
     objects = [node("n0", "a"), node("n1", "a"), replica("r0", "n0", "3"), replica("r1", "n0", "3")]
     (failure,) = [f for f in simulate_failures(Cluster.from_objects(objects), "node").failures if f.name == "n0"]
     assert (failure.displaced, failure.unplaced) == (2, 1)

@@ -29,13 +29,13 @@ def zones(pods: int, cpu: str = "1") -> list[Json]:
     return nodes + [replica(f"r{i}", f"n{i % 3}", cpu) for i in range(pods)]
 
 
-def test_a_cluster_that_can_do_without_a_zone() -> None:
+def test_cluster_that_withstands_the_loss_of_a_zone() -> None:
     report = simulate_failures(Cluster.from_objects(zones(8)))
     assert report.safe
     assert {(f.name, f.displaced, f.unplaced) for f in report.failures} == {("a", 3, 0), ("b", 3, 0), ("c", 2, 0)}
 
 
-def test_one_that_cannot_with_the_worst_first() -> None:
+def test_worst_failure_comes_first() -> None:
     report = simulate_failures(Cluster.from_objects(zones(10)))
     assert not report.safe
     assert [(f.name, f.displaced, f.unplaced) for f in report.failures] == [("a", 4, 2), ("b", 3, 2), ("c", 3, 2)]
@@ -43,25 +43,25 @@ def test_one_that_cannot_with_the_worst_first() -> None:
 
 
 def test_pods_by_zone_and_node_before_and_after_the_worst_loss() -> None:
-    """Of ten pods four are on n0 in zone a; the other two nodes had three each and have room for one more."""
+    """Four of ten pods are on n0 in zone a. The other two nodes have three each, and room for one more."""
     worst, *others = simulate_failures(Cluster.from_objects(zones(10))).failures
     assert worst.zones == (PodCount("a", 4, 0), PodCount("b", 3, 4), PodCount("c", 3, 4))
     assert set(worst.nodes_changed) == {PodCount("n0", 4, 0), PodCount("n1", 3, 4), PodCount("n2", 3, 4)}
     assert not any(other.zones or other.nodes_changed for other in others)
 
 
-def test_daemons_and_bare_pods() -> None:
+def test_daemon_set_pods_and_bare_pods() -> None:
     daemon = pod("agent", "n0", owner={"kind": "DaemonSet", "name": "agent"})
     report = simulate_failures(Cluster.from_objects([*zones(1), daemon, pod("alone", "n0")]), "node")
     worst = report.failures[0]
     assert (worst.name, worst.displaced, worst.lost, worst.unplaced, worst.ending) == ("n0", 1, 1, 0, 1)
-    assert "DaemonSet pods and static pods end when their node is lost" in RENDERERS["table"](report, Style())
+    assert "DaemonSet pods and static pods are lost with their node" in RENDERERS["table"](report, Style())
     without_daemons = simulate_failures(Cluster.from_objects([*zones(1), pod("alone", "n0")]), "node")
     assert "Pods of DaemonSets" not in RENDERERS["table"](without_daemons, Style())
 
 
-def test_the_lost_zone_is_no_domain_any_more() -> None:
-    """Unlike after a drain: the pods may be spread over what is left."""
+def test_lost_zone_is_no_domain() -> None:
+    """Unlike after a drain, pods may be spread over the remaining zones only."""
     objects = [node("n0", "a"), node("n1", "b"), *(replica(f"r{i}", "n0", **spread()) for i in range(2))]
     (worst, _) = simulate_failures(Cluster.from_objects(objects)).failures
     assert (worst.displaced, worst.unplaced) == (2, 0)
@@ -76,7 +76,7 @@ def test_pairs() -> None:
     ]
 
 
-def test_nodes_outside_are_named_by_their_kind_of_unit_with_pairs_as_well() -> None:
+def test_nodes_without_a_unit_are_named_with_pairs() -> None:
     outside = node("n9", "")
     outside["metadata"]["labels"].pop(ZONE)
     report = simulate_failures(Cluster.from_objects([*zones(3), outside]), "zone", pairs=True)
@@ -147,8 +147,8 @@ def random_cluster(random: Random) -> list[Json]:
     return [*nodes, *pods()]
 
 
-def test_a_loss_is_a_cluster_without_the_nodes() -> None:
-    """The quick way, on columns of the whole cluster, equals making the cluster without the nodes."""
+def test_loss_equals_a_cluster_without_the_nodes() -> None:
+    """The columns of the whole cluster must give the result of a cluster without the nodes."""
     random = Random(7)
     for _ in range(15):
         objects = random_cluster(random)
@@ -196,15 +196,15 @@ class Recorder:
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_each_rescheduled_pod_counts_as_progress(processes: int) -> None:
-    """Eight pods are rescheduled, and each of the three losses has to be summed up."""
+    """Eight pods are rescheduled, and each of the three losses is summed up."""
     progress = Recorder()
     simulate_failures(Cluster.from_objects(zones(8)), workers=Workers(processes), progress=progress)
     assert (progress.total, sum(progress.calls)) == (8 + 3, 8 + 3)
     assert processes > 1 or max(progress.calls) == 1
 
 
-def test_an_interruption_within_a_loss_keeps_the_losses_before_it() -> None:
-    """The loss of zone a has three pods and its summary; then two of the three pods of zone b are rescheduled."""
+def test_interruption_keeps_the_losses_before_it() -> None:
+    """The loss of zone a has three pods and its summary. Then two of the three pods of zone b are rescheduled."""
     report = simulate_failures(Cluster.from_objects(zones(8)), progress=Recorder(4 + 2))
     assert (report.interrupted, report.safe, [failure.name for failure in report.failures]) == (True, False, ["a"])
     assert str(report) == "Unknown whether any zone can be lost without disruption (interrupted after 1 of 3 failures)"
@@ -215,14 +215,14 @@ def test_pending_pods_are_not_counted() -> None:
     assert simulate_failures(Cluster.from_objects(objects)).safe
 
 
-def test_nodes_that_belong_nowhere_are_named() -> None:
+def test_nodes_without_a_unit_are_named() -> None:
     odd = node("odd")
     del odd["metadata"]["labels"][ZONE]
     report = simulate_failures(Cluster.from_objects([*zones(3), odd]))
     assert (report.outside, report.safe) == (("odd",), True)
 
 
-def test_two_of_one() -> None:
+def test_pairs_of_a_single_unit_are_an_error() -> None:
     with pytest.raises(UsageError, match="--pairs needs two nodes; there is only one"):
         simulate_failures(Cluster.from_objects([node("n1")]), "node", pairs=True)
 
@@ -245,8 +245,8 @@ def test_pools_by_the_labels_of_providers(label: str) -> None:
     assert [(loss.name, loss.nodes) for loss in found] == [("p0", ("n0", "n2")), ("p1", ("n1",))]
 
 
-def test_who_has_to_make_room_and_fits_nowhere_counts() -> None:
-    """n1 is full of a pod of low priority; that of n0 drives it away, and n2 is too small for it."""
+def test_victims_that_fit_nowhere_count() -> None:
+    """n1 is full with a pod of low priority. The pod of n0 preempts it, and n2 is too small for it."""
     low, high = replica("low", "n1", "4"), replica("high", "n0", "4", priority=10)
     report = simulate_failures(Cluster.from_objects([node("n0"), node("n1"), node("n2", cpu="3"), low, high]), "node")
     worst = report.failures[0]
@@ -255,33 +255,33 @@ def test_who_has_to_make_room_and_fits_nowhere_counts() -> None:
     assert (worst.unplaced_displaced, worst.unplaced_evicted) == (0, 1)
     assert worst.reasons[0].evicted_from == {"d/low": "n1"}
     assert [(evicted.pod, evicted.by) for evicted in worst.evicted_pods] == [("d/low", "d/high")]
-    assert "1 displaced pod gets another node and 1 pod elsewhere is preempted and fits nowhere" in str(report)
+    assert "1 displaced pod gets another node, and 1 pod elsewhere is preempted and fits nowhere" in str(report)
 
 
-def test_evicted_pods_of_other_nodes_are_counted_once_and_not_among_the_displaced_ones() -> None:
-    """Zone a loses two pods: one takes the room of low, the other fits nowhere. Low fits nowhere either."""
+def test_evicted_pods_of_other_nodes_are_counted_once() -> None:
+    """Zone a loses two pods. One gets the room of low, and the other one fits nowhere, like low."""
     low, high = replica("low", "n1", "4"), replica("high", "n0", "4", priority=10)
     objects = [node("n0", "a", "10"), node("n1", "b"), low, high, replica("large", "n0", "6")]
     report = simulate_failures(Cluster.from_objects(objects))
     worst = report.failures[0]
     assert (worst.name, worst.displaced, worst.unplaced, worst.unplaced_displaced, worst.evicted) == ("a", 2, 2, 1, 1)
-    consequences = "1 of its 2 displaced pods fits nowhere else and 1 pod elsewhere is preempted and fits nowhere"
+    consequences = "1 of its 2 displaced pods fits nowhere else, and 1 pod elsewhere is preempted and fits nowhere"
     assert worst.consequences == consequences
     plot, *_ = find_plots(build_page(report, Style(plots=True)))
     assert sum(dict(series.points)[plot.places.index("a")] for series in plot.series) == 2
 
 
-def test_preempted_pods_without_a_controller_are_lost_for_good() -> None:
+def test_preempted_pods_without_a_controller_are_lost() -> None:
     """Only the eviction of the bare pod on n1 makes room for the pod of n0."""
     objects = [node("n0", "a"), node("n1", "b"), pod("alone", "n1", "4"), replica("high", "n0", "4", priority=10)]
     worst = simulate_failures(Cluster.from_objects(objects)).failures[0]
     assert (worst.lost, worst.lost_victims, worst.lost_pods, worst.unplaced) == (1, 1, ("d/alone",), 0)
-    evicted = "1 pod elsewhere is preempted and 1 pod is lost for good (evicted)"
+    evicted = "1 pod elsewhere is preempted, and 1 pod is lost for good (evicted)"
     assert worst.consequences == f"1 displaced pod gets another node, {evicted}"
 
 
-def test_terminating_pods_that_preemption_takes_are_neither_evicted_nor_lost() -> None:
-    """The pod of n0 takes the room of a pod that its controller has replaced already."""
+def test_preempted_terminating_pods_are_neither_evicted_nor_lost() -> None:
+    """The pod of n0 gets the room of a pod that its controller has replaced already."""
     leaving = replica("leaving", "n1", "4")
     leaving["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
     objects = [node("n0", "a"), node("n1", "b"), leaving, replica("high", "n0", "4", priority=10)]
@@ -293,10 +293,10 @@ def test_terminating_pods_that_preemption_takes_are_neither_evicted_nor_lost() -
 
 @pytest.mark.parametrize(("policy", "waits"), [(None, True), ("Ignore", True), ("Honor", False)])
 def test_domains_of_nodes_that_are_not_deleted_yet_count_for_spreading(policy: str | None, waits: bool) -> None:
-    """With n1 unreachable, zone a is empty, and zone b, which has 1 pod, may have no more than 1.
+    """With n1 unreachable, zone a is empty, and zone b, which has 1 pod, may not get another.
 
-    With n2 unreachable, zone b is empty, and zone a has 2 pods already, so that r1 waits. After the deletion, there is
-    only one zone.
+    With n2 unreachable, zone b is empty and zone a has 2 pods already, so r1 waits. After the deletion, there is only
+    one zone.
     """
     constraints = spread()
     if policy:
@@ -319,7 +319,7 @@ def test_domains_of_nodes_that_are_not_deleted_yet_count_for_spreading(policy: s
     assert [problem.object for problem in report.find_ci_gate_problems()] == ["Zone a", "Zone b"]
 
 
-def test_a_statefulset_recreates_no_pod_before_the_lost_nodes_are_deleted() -> None:
+def test_stateful_set_recreates_no_pod_before_the_deletion() -> None:
     owner = {"kind": "StatefulSet", "name": "db"}
     members = [pod(f"db-{i}", f"n{1 + i}", owner=owner, **spread()) for i in range(2)]
     report = simulate_failures(Cluster.from_objects([node("n1", "a"), node("n2", "b"), *members]))
@@ -327,18 +327,18 @@ def test_a_statefulset_recreates_no_pod_before_the_lost_nodes_are_deleted() -> N
 
 
 def test_lost_pods_are_named_and_the_largest_group_comes_first() -> None:
-    """Of zone a nothing fits on n1: one pod of workload b, two of workload c, and a bare pod."""
+    """No pod of zone a fits on n1: one pod of workload b, two of workload c, and a bare pod."""
     small = pod("b-0", "n0", "3", owner={"kind": "StatefulSet", "name": "b"})
     large = [pod(f"c-{i}", "n0", "3", owner={"kind": "StatefulSet", "name": "c"}) for i in range(2)]
     objects = [node("n0", "a", "16"), node("n1", "b", "1"), small, *large, pod("alone", "n0")]
     worst = simulate_failures(Cluster.from_objects(objects)).failures[0]
     assert [group.workload for group in worst.reasons] == ["StatefulSet d/c", "StatefulSet d/b"]
     assert worst.lost_pods == ("d/alone",)
-    assert worst.consequences == "none of its 3 displaced pods fits elsewhere and 1 pod is lost for good"
+    assert worst.consequences == "none of its 3 displaced pods fits elsewhere, and 1 pod is lost for good"
 
 
-def test_runs_show_the_worst() -> None:
-    """The first of two pods takes n1 or n2; the second, which needs all of n2, fits if it was n1."""
+def test_several_runs_show_the_worst() -> None:
+    """The first of two pods gets n1 or n2. The second one needs all of n2 and fits if the first got n1."""
     objects = [node("n0", cpu="8"), node("n1", cpu="2"), node("n2", cpu="2")]
     objects[2]["metadata"]["labels"]["disk"] = "ssd"
     large = replica("r2", "n0", "2", nodeSelector={"disk": "ssd"})
@@ -350,8 +350,8 @@ def test_runs_show_the_worst() -> None:
     assert simulate_failures(cluster, "node", runs=16, workers=Workers(2)).to_dict() == report.to_dict()
 
 
-def test_the_order_in_which_pods_come_back_is_nobody_s() -> None:
-    """n1 has room for the pod of 3 cpus or for that of 2, whichever comes first, and never for that of 5."""
+def test_order_in_which_pods_return_is_unknown() -> None:
+    """n1 has room for the pod of 3 CPUs or the pod of 2, whichever comes first, and never for the pod of 5."""
     objects = [node("n0", cpu="16"), node("n1")]
     sized = [("a", "3"), ("b", "2"), ("c", "5")]
     pods = [pod(f"{name}-0", "n0", cpu, owner={"kind": "StatefulSet", "name": name}) for name, cpu in sized]
@@ -362,12 +362,10 @@ def test_the_order_in_which_pods_come_back_is_nobody_s() -> None:
     assert worst.in_no_order == {"StatefulSet d/c": 1}
 
 
-def test_the_ranking_is_by_what_is_worse_not_by_how_much_moves() -> None:
-    """Who fits nowhere weighs more than who is evicted, that more than a bare pod lost, and that more than moves.
-
-    n0: 7 cores fit nowhere else. n1: its pod takes 3 cores, for which the bare pod of n2 is evicted and lost. n2: a
-    bare pod is lost. n3: three pods find room elsewhere. n4 has a daemon, which nobody moves.
-    """
+def test_failures_are_ranked_by_severity() -> None:
+    """A pod that fits nowhere is worse than an evicted pod, a lost bare pod and a moved pod, in this order. n0: 7 cores
+    fit nowhere else. n1: its pod gets 3 cores by evicting the bare pod of n2. n2: a bare pod is lost. n3: three pods
+    find room elsewhere. n4 has only a DaemonSet pod."""
     daemon = pod("agent", "n4", "2", owner={"kind": "DaemonSet", "name": "agent"})
     report = simulate_failures(
         Cluster.from_objects(
@@ -401,8 +399,8 @@ def test_pending_pods_that_may_take_the_room_first_are_named() -> None:
     assert failures(Cluster.from_objects(zones(3))).pending_left_out.describe() == ()
 
 
-def test_an_answer_without_displaced_pods_is_no_all_clear() -> None:
-    """No pod runs yet, since no node is ready; the answer says both instead of "every recreated pod gets a node"."""
+def test_answer_without_displaced_pods_is_not_safe() -> None:
+    """No pod runs yet, since no node is ready. The answer says both instead of "every recreated pod gets a node"."""
     nodes = [node("n1", "a"), node("n2", "b")]
     for each in nodes:
         each["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
@@ -414,8 +412,9 @@ def test_an_answer_without_displaced_pods_is_no_all_clear() -> None:
     assert failures(Cluster.from_objects(zones(3))).unready == ()
 
 
-def test_the_pods_that_wait_are_those_of_the_worst_loss() -> None:
-    """After the loss of a zone, its replica waits until the nodes are deleted: an empty domain counts for spreading."""
+def test_waiting_pods_are_those_of_the_worst_loss() -> None:
+    """After the loss of a zone, its replica waits until the nodes are deleted, since an empty domain counts for
+    spreading."""
     replicas = [replica(f"r{i}", f"n{i % 3}", **spread()) for i in range(4)]
     report = simulate_failures(
         Cluster.from_objects([*(node(f"n{i}", zone) for i, zone in enumerate("abc")), *replicas])

@@ -19,7 +19,7 @@ from kschedctl.commands.make_room.room import RoomCriteria
 
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("KSCHEDCTL_MANY", "12"))))
-def test_as_few_moves_as_any_sequence_needs(seed: int) -> None:
+def test_plan_has_the_fewest_moves_of_all_sequences(seed: int) -> None:
     objects = random_cluster(Random(seed))
     naive = Naive(objects)
     possible, certain, cost = naive.fewest()

@@ -43,7 +43,7 @@ def targets(report: MakeRoom) -> tuple[str, tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("affinity", [PREFERRED, REQUIRED], ids=["preferred", "required"])
-def test_the_other_node_is_named(affinity: Json) -> None:
+def test_node_chosen_beside_the_terminating_pod_is_named(affinity: Json) -> None:
     assert targets(room(affinity=affinity)) == ("n2", ("n3",))
 
 
@@ -57,29 +57,30 @@ def test_the_other_node_is_named(affinity: Json) -> None:
     ],
     ids=["no affinity", "affinity to its own", "spreading", "gone at once"],
 )
-def test_where_it_makes_no_difference(spec: Json) -> None:
-    """Spread constraints do not count pods that terminate; affinity to one in zone a is for n2."""
+def test_terminating_pods_that_make_no_difference(spec: Json) -> None:
+    """The terminating pod does not change the destination: spread constraints do not count it, and affinity to it leads
+    to its zone, n2's."""
     assert targets(room(**spec)) == ("n2", ())
 
 
-def test_a_stateful_set_waits_until_its_pod_is_gone() -> None:
+def test_stateful_set_waits_until_its_pod_is_gone() -> None:
     assert targets(room("StatefulSet", affinity=PREFERRED)) == ("n2", ())
 
 
-def test_who_fits_nowhere_meanwhile_comes_to_the_same_node_afterwards() -> None:
-    """There is no room on n3, the only node of a zone without one of its own."""
+def test_pod_that_fits_nowhere_meanwhile_gets_the_same_node_later() -> None:
+    """n3, the only node outside the terminating pod's zone, has no room."""
     assert targets(room(filled="3", affinity=REQUIRED)) == ("n2", ())
 
 
-def test_a_pod_that_terminates_is_no_more_for_a_budget() -> None:
-    """Of one pod one may be away; the one that terminates is not a second, of which the budget would want one."""
+def test_terminating_pod_does_not_count_for_a_budget() -> None:
+    """One of one pods may be disrupted. The terminating pod does not count as a second one."""
     one_away = budget(0, "r")
     one_away["spec"]["maxUnavailable"] = 1
     del one_away["status"]
     assert targets(room("ReplicaSet", one_away, affinity=PREFERRED)) == ("n2", ("n3",))
 
 
-def test_no_plan_that_would_drive_somebody_away_meanwhile() -> None:
-    """While r terminates its successor may be only on n3, and would take it from a pod of less priority."""
+def test_no_plan_preempts_pods_meanwhile() -> None:
+    """While r terminates, its replacement fits only on n3, where it would preempt a pod of a lower priority."""
     report = room(filled="3", affinity=REQUIRED, priority=5)
     assert (report.fits, report.moves) == (False, ())

@@ -49,21 +49,21 @@ def gpus(made: Json, number: int) -> Json:
     return made
 
 
-def test_what_fits_needs_no_move() -> None:
+def test_pod_that_fits_needs_no_move() -> None:
     report = room([node("n1"), replica("a", "n1", "1"), waiting("3")])
     assert (report.fits, report.moves, report.commands) == (True, (), ())
     assert report.placed[0].node == "n1"
 
 
-def test_one_move_where_one_is_enough() -> None:
-    """2 of 4 cpus are free on either node, and 3 are wanted: either pod fits beside the other."""
+def test_one_move_is_enough() -> None:
+    """2 of 4 CPUs are free on both nodes, and 3 are needed. Either pod fits on the other's node."""
     report = room([node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("3")])
     assert moves(report) == [("d/a", "n1", "n2")]
     assert [(placed.pod, placed.node) for placed in report.placed] == [("d/new", "n1")]
 
 
-def test_a_pod_that_still_waits_cannot_be_evicted() -> None:
-    """d/w (1) waits and would go to n2, where 3 of 4 CPUs are free. It runs nowhere, so it cannot leave n2."""
+def test_pending_pod_cannot_be_evicted() -> None:
+    """d/w (1 CPU) is pending and would get n2, where 3 of 4 CPUs are free. It runs nowhere, so it cannot leave n2."""
     objects = [node("n1"), node("n2"), pod("x", "n1", "2"), pod("y", "n2", "1"), replica("w", "", "1"), waiting("3")]
     report = room(objects)
     assert [placed.node for placed in report.placed_first] == ["n2"]
@@ -71,7 +71,7 @@ def test_a_pod_that_still_waits_cannot_be_evicted() -> None:
     assert (WAITING, 1) in [(held.why, held.pods) for held in report.held]
 
 
-def test_the_node_is_uncordoned_only_once_the_evicted_pod_is_gone() -> None:
+def test_node_is_uncordoned_only_once_the_evicted_pod_is_gone() -> None:
     report = room([node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("3")])
     *_, wait, wait_for_replacement, uncordon = report.commands
     assert wait == "kubectl wait -n d --for=delete pod/a --timeout=5m"
@@ -106,7 +106,7 @@ def test_replicas_that_take_the_room_first_are_named() -> None:
     assert len(moves(room(objects, "new", "older"))) == 1
 
 
-def test_a_pod_that_no_node_takes_is_not_helped_by_moves() -> None:
+def test_moves_do_not_help_a_pod_that_no_node_takes() -> None:
     report = room([node("n1"), replica("a", "n1", "2"), waiting("3", nodeSelector={"pool": "genral"})])
     assert report.build_first_line() == ("No room can be made:", "d/new", "– no node takes it, whichever pods move")
 
@@ -118,8 +118,8 @@ def leaving(name: str, node_name: str, cpu: str) -> Json:
     return made
 
 
-def test_the_room_of_terminating_pods_needs_no_moves() -> None:
-    """Of the 4 cpus of n1, 3 are held by a pod that no controller recreates, and then by one that terminates."""
+def test_room_of_terminating_pods_needs_no_moves() -> None:
+    """A pod uses 3 of the 4 CPUs of n1. First no controller recreates it, then it is terminating."""
     assert room([node("n1"), pod("stays", "n1", "3"), waiting()]).terminating_room is None
     report = room([node("n1"), leaving("goes", "n1", "3"), waiting()])
     assert report.terminating_room == TerminatingRoom(("n1",), ("d/goes",))
@@ -145,8 +145,8 @@ def test_pods_that_take_the_room_of_terminating_pods_first_are_named() -> None:
     assert report.commands == ()
 
 
-def test_a_pod_that_preempts_others_besides_does_not_wait_for_terminating_pods_alone() -> None:
-    """Once the terminating pod is gone, 2 cpus are free, and the pod of 3 cpus evicts the other pod."""
+def test_preemptor_does_not_only_wait_for_terminating_pods() -> None:
+    """Once the terminating pod is gone, 2 CPUs are free, and the pod of 3 CPUs evicts the other pod."""
     objects = [node("n1"), leaving("goes", "n1", "2"), pod("stays", "n1", "2"), waiting(priority=10)]
     assert room(objects).terminating_room is None
 
@@ -176,20 +176,20 @@ def test_replays_and_not_the_time_limit_the_search(monkeypatch: pytest.MonkeyPat
     assert "the search stopped at its limit of replays" in str(limited)
 
 
-def test_the_pod_of_the_least_priority_moves() -> None:
+def test_pod_of_the_lowest_priority_moves() -> None:
     objects = [node("n1"), node("n2"), replica("a", "n1", "2", priority=7), replica("b", "n2", "2", priority=3)]
     assert moves(room([*objects, waiting("3", priority=1)])) == [("d/b", "n2", "n1")]
 
 
-def test_a_pod_that_no_budget_selects_moves_rather() -> None:
+def test_pod_without_a_budget_is_preferred() -> None:
     other = pod("b", "n2", "2", {"kind": "ReplicaSet", "name": "other"})
     other["metadata"]["labels"] = {"app": "other"}
     objects = [node("n1"), node("n2"), budget(1), replica("a", "n1", "2"), other, waiting("3")]
     assert moves(room(objects)) == [("d/b", "n2", "n1")]
 
 
-def test_a_pod_makes_room_for_one_that_moves() -> None:
-    """a (3) leaves n1 for n2 once y (2) left n2 for n3; z stays, as nobody makes it again."""
+def test_pod_moves_to_make_room_for_another_move() -> None:
+    """a (3 CPUs) moves from n1 to n2 once y (2) moved from n2 to n3. z stays, as no controller recreates it."""
     owned = pod("a", "n1", "3", {"kind": "ReplicaSet", "name": "a"})
     moved = pod("y", "n2", "2", {"kind": "ReplicaSet", "name": "y"}, nodeSelector={"disk": "ssd"})
     nodes = [node("n1", cpu="4"), node("n2", cpu="4"), node("n3", cpu="2")]
@@ -214,20 +214,20 @@ def two_plans(priority: int) -> list[Json]:
 
 
 @pytest.mark.parametrize("priority", [0, 5])
-def test_the_cheaper_of_two_plans_of_two_moves(priority: int) -> None:
+def test_cheaper_of_two_plans_of_two_moves(priority: int) -> None:
     found = {move.pod for move in room(two_plans(priority)).moves}
     assert found == ({"d/y", "d/b"} if priority else {"d/a1", "d/a2"})
 
 
-def test_an_interrupted_search_for_a_cheaper_plan_keeps_the_one_it_has() -> None:
-    """The fifth plan that is tried is the first that holds, and not the cheapest."""
+def test_interrupted_search_keeps_its_plan() -> None:
+    """The fifth plan is the first that holds, but it is not the cheapest."""
     report = find_room(Cluster.from_objects(two_plans(5)), ["d/new"], progress=Interrupting(5))
     assert (report.interrupted, report.fits) == (True, True)
     assert {move.pod for move in report.moves} == {"d/a1", "d/a2"}
 
 
-def test_a_budget_is_kept_at_each_step() -> None:
-    """Both have to leave n1; the budget allows one at a time, and has it back when the first runs again."""
+def test_each_step_respects_the_budget() -> None:
+    """Both pods have to leave n1. The budget allows one at a time, and recovers once the first one runs again."""
     pods = [replica("a", "n1", "2"), replica("b", "n1", "2"), waiting("5")]
     objects = [node("n1", cpu="5"), node("n2"), budget(1), *pods]
     assert len(room(objects).moves) == 2
@@ -252,15 +252,15 @@ def test_a_budget_is_kept_at_each_step() -> None:
     ],
     ids=["bare", "daemon", "hostPath"],
 )
-def test_what_would_be_lost_does_not_move(held: Json, why: str) -> None:
+def test_pods_that_would_be_lost_do_not_move(held: Json, why: str) -> None:
     report = room([node("n1"), node("n2", cpu="2"), held, waiting("3")])
     assert (report.fits, report.moves) == (False, ())
     assert [(each.why, each.pods) for each in report.held] == [(why, 1)]
 
 
 @pytest.mark.parametrize(("limit", "failed", "moves_it"), [(0, 0, False), (2, 1, True), (2, 2, False), (None, 5, True)])
-def test_no_job_fails_for_it(limit: int | None, failed: int, moves_it: bool) -> None:
-    """An evicted pod counts as failed; six may fail unless the Job says otherwise."""
+def test_no_job_fails_by_a_move(limit: int | None, failed: int, moves_it: bool) -> None:
+    """An evicted pod counts as failed. By default, six pods of a Job may fail."""
     spec = {} if limit is None else {"backoffLimit": limit}
     job = {"kind": "Job", "metadata": {"name": "j", "namespace": "d"}, "spec": spec, "status": {"failed": failed}}
     running = pod("a", "n1", "2", {"kind": "Job", "name": "j"})
@@ -270,19 +270,19 @@ def test_no_job_fails_for_it(limit: int | None, failed: int, moves_it: bool) -> 
     assert [(group.why, group.pods) for group in report.held] == held
 
 
-def test_an_annotation_keeps_a_pod() -> None:
+def test_annotation_keeps_a_pod_on_its_node() -> None:
     held = replica("a", "n1", "2")
     held["metadata"]["annotations"] = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
     report = room([node("n1"), node("n2", cpu="2"), held, waiting("3")])
     assert [each.why for each in report.held] == ["an annotation forbids evicting them"]
 
 
-def test_siblings_of_the_pod_stay() -> None:
+def test_siblings_of_the_pod_do_not_move() -> None:
     mine = pod("old", "n1", "2", BATCH)
     assert not room([node("n1"), node("n2", cpu="2"), mine, waiting("3")]).fits
 
 
-def test_labels_and_pools_keep_pods() -> None:
+def test_labels_and_pools_restrict_moves() -> None:
     objects = [node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("3")]
     assert not room(objects, keep="app=web").fits
     for each, pool in zip(objects, ("one", "two"), strict=False):
@@ -292,19 +292,25 @@ def test_labels_and_pools_keep_pods() -> None:
         room(objects, pool="three")
 
 
-def test_fragmented_gpus_are_named_and_mended() -> None:
-    """Two of four GPUs are free on each node; one pod with two moves to the other node."""
+def test_fragmented_gpus_are_gathered() -> None:
+    """Two of four GPUs are free on each node, and a pod with two GPUs moves to the other node."""
     nodes = [gpus(node(f"n{i}", cpu="64"), 4) for i in (1, 2)]
     running = [gpus(replica(f"r{i}", f"n{i}"), 2) for i in (1, 2)]
     report = room([*nodes, *running, gpus(waiting("1"), 4)])
     assert report.fragmented == (FragmentedResource(GPU, requested=4, free=4, on_one=2, nodes=2),)
     assert len(report.moves) == 1
     shown = RENDERERS["table"](report, Style())
-    assert "Fragmented: needs 4 nvidia.com/gpu; 4 free on 2 nodes, but at most 2 on one node" in shown
+    assert (
+        "Fragmented: the pod needs 4 nvidia.com/gpu, and 2 nodes together have 4 free, but at most 2 on one node"
+        in shown
+    )
 
 
 def test_several_pods_get_room() -> None:
-    """Each of two pods wants 3 of 4 cpus; 2 are taken on two nodes, and the third takes both pods."""
+    """Each of two pods needs 3 of 4 CPUs.
+
+    Two nodes have 2 CPUs in use, and the third node takes both of their pods.
+    """
     objects = [node("n1"), node("n2"), node("n3"), replica("a", "n1", "2"), replica("b", "n2", "2")]
     taken = pod("c", "n3", "0", {"kind": "ReplicaSet", "name": "c"})
     report = room([*objects, taken, waiting("3", "new"), waiting("4", "more")], "new", "more")
@@ -314,8 +320,10 @@ def test_several_pods_get_room() -> None:
 
 
 def test_anti_affinity_across_a_zone() -> None:
-    """Zone a has a pod that the new one avoids, on a full node: it goes to zone b, as only
-    the new one tolerates the taint of the empty node."""
+    """A full node of zone a has a pod that the new pod avoids.
+
+    It moves to zone b, since only the new pod tolerates the taint of the empty node.
+    """
     term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "topology.kubernetes.io/zone"}
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     objects = [node("n1", "a", cpu="1"), node("n3", "b", cpu="2"), replica("r", "n1", "1")]
@@ -327,8 +335,8 @@ def test_anti_affinity_across_a_zone() -> None:
     assert moves(report) == [("d/r", "n1", "n3")]
 
 
-def test_it_is_certain_that_nothing_helps_or_said_that_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """8 cpus fit on no node of 4. 3 would fit without a, which nobody else takes: all plans were tried, or not."""
+def test_answer_says_if_it_is_certain_that_nothing_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """8 CPUs fit on no node of 4. 3 would fit without a, which no other node takes, if all plans were tried."""
     report = room([node("n1"), replica("a", "n1", "2"), waiting("8")])
     assert report.build_first_line()[0] == "No room can be made:"
     assert report.message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
@@ -349,17 +357,19 @@ def test_it_is_certain_that_nothing_helps_or_said_that_it_is_not(monkeypatch: py
     assert " ".join(report.build_first_line()) == "No room can be made: d/new – no single move makes room for it"
 
 
-def test_others_that_wait_do_not_take_the_room() -> None:
-    """The other pod has a higher priority and wants as much: it would take the room that is made."""
+def test_rivals_do_not_take_the_room() -> None:
+    """The other pod has a higher priority and the same size, and would take the room that is made."""
     objects = [node("n1"), node("n2", cpu="2"), replica("a", "n1", "2"), waiting("3")]
     assert moves(room(objects)) == [("d/a", "n1", "n2")]
     other = pod("first", "", "3", {"kind": "ReplicaSet", "name": "first"}, priority=5, preemptionPolicy="Never")
     assert not room([*objects, other]).fits
 
 
-def test_whoever_waits_may_take_what_a_step_frees() -> None:
-    """As above y (2) would leave n2 for n3, and a (3) n1 for n2. Another pod waits for 2 cpus on n2: it is tried as
-    soon as n2 takes pods again, before a is evicted, and a fits nowhere then.
+def test_waiting_pods_may_take_the_room_of_a_step() -> None:
+    """As above, y (2 CPUs) would move from n2 to n3, and a (3) from n1 to n2.
+
+    Another pod waits for 2 CPUs on n2. It is retried as soon as n2 is uncordoned, before a is evicted, and then a fits
+    nowhere.
     """
     owned = pod("a", "n1", "3", {"kind": "ReplicaSet", "name": "a"})
     moved = pod("y", "n2", "2", {"kind": "ReplicaSet", "name": "y"}, nodeSelector={"disk": "ssd"})
@@ -373,8 +383,8 @@ def test_whoever_waits_may_take_what_a_step_frees() -> None:
         assert not room([*objects, pod("other", "", "2", {"kind": "ReplicaSet", "name": "other"}, **other)]).fits
 
 
-def test_a_node_that_was_cordoned_stays_so() -> None:
-    """y leaves a cordoned node for n3, so that new, which tolerates that, fits there."""
+def test_cordoned_node_stays_cordoned() -> None:
+    """y moves from a cordoned node to n3, so that new, which tolerates the cordon, fits there."""
     moved = pod("y", "n2", "2", {"kind": "ReplicaSet", "name": "y"})
     objects = [node("n2", unschedulable=True), node("n3", cpu="2"), moved]
     anywhere = {"tolerations": [{"operator": "Exists"}]}
@@ -384,7 +394,7 @@ def test_a_node_that_was_cordoned_stays_so() -> None:
 
 
 def test_commands_on_a_control_plane() -> None:
-    """Step by step, with controllers and scheduler running in between, until the pod runs."""
+    """The plan is carried out step by step, with controllers and the scheduler in between, until the pod runs."""
     a, b = replica("web-5f-a", "n1", "2"), pod("other-5f-b", "n1", "1", {"kind": "ReplicaSet", "name": "other-5f"})
     b["metadata"]["labels"] = {"app": "other", "pod-template-hash": "5f"}
     new = pod("batch-5f-new", "", "4", {"kind": "ReplicaSet", "name": "batch-5f"})
@@ -410,10 +420,11 @@ def member(name: str) -> Json:
     return found
 
 
-def test_a_gang_gets_room_together_or_not_at_all() -> None:
-    """n3 takes one member as it is; the other gets n1, once a has gone to n2, as n3 is kept for the first.
+def test_gang_gets_room_as_a_whole_or_not_at_all() -> None:
+    """n3 takes one member as it is.
 
-    Three members want 12 cpus, and 13 - 2 - 2 - 1 are free.
+    The other one gets n1 once a has moved to n2, since n3 is reserved for the first. Three members need 12 CPUs, and 13
+    - 2 - 2 - 1 are free.
     """
     nodes = [node("n1"), node("n2"), node("n3", cpu="5")]
     objects = [*nodes, replica("a", "n1", "2"), replica("b", "n2", "2"), pod("z", "n3", "1")]
@@ -431,15 +442,15 @@ def test_a_gang_gets_room_together_or_not_at_all() -> None:
     )
 
 
-def test_the_plan_so_far_is_told_where_the_rest_of_the_pods_find_no_room() -> None:
+def test_plan_so_far_is_shown_if_other_pods_find_no_room() -> None:
     objects = [node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2")]
     report = room([*objects, waiting("3", "new"), waiting("4", "more")], "new", "more")
     assert (report.fits, len(report.moves), report.missing) == (False, 1, ("d/more",))
     assert "These moves make room for only some of the pods." in RENDERERS["table"](report, Style())
 
 
-def test_more_than_is_free_in_total_is_no_fragmentation() -> None:
-    """Both nodes have 2 free CPUs, and 6 are needed. Moving a to n2 makes room for the first pod only."""
+def test_shortage_is_no_fragmentation() -> None:
+    """Both nodes have 2 free CPUs, and 6 are needed. Moving a to n2 makes room only for the first pod."""
     objects = [node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2")]
     report = room([*objects, waiting("3", "first"), waiting("3", "second")], "first", "second")
     (shortage,) = report.shortages
@@ -487,29 +498,29 @@ def test_new_nodes_are_not_proposed_for_pods_that_name_their_node() -> None:
     ],
     ids=["another scheduler's", "gated"],
 )
-def test_no_move_helps_a_pod_that_no_node_is_looked_for(spec: Json, message: str) -> None:
+def test_no_move_helps_a_pod_that_is_not_scheduled(spec: Json, message: str) -> None:
     report = room([node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("3", **spec)])
     assert (report.fits, report.moves, report.searched, report.message) == (False, (), None, message)
 
 
-def test_one_for_which_there_is_no_room_does_not_keep_others_from_theirs() -> None:
-    """huge (9) is of more priority and fits on no node; without it 3 of 4 cpus are to be had as ever."""
+def test_pod_without_room_does_not_prevent_room_for_others() -> None:
+    """huge (9 CPUs) has a higher priority and fits on no node. The room of 3 of 4 CPUs does not depend on it."""
     pods = [replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("9", "huge", priority=9), waiting("3")]
     report = room([node("n1"), node("n2"), *pods], "huge", "new")
     assert (report.fits, report.missing) == (False, ("d/huge",))
     assert [(placed.pod, placed.node) for placed in report.placed] == [("d/new", "n1")]
 
 
-def test_who_comes_first_in_the_queue_keeps_what_it_would_take() -> None:
-    """b is held, so that n1 alone can be emptied. Each of the pods wants all of it: the first in the queue gets it."""
+def test_first_pod_of_the_queue_keeps_its_room() -> None:
+    """b cannot move, so only n1 can be emptied. Each pod needs all of it, and the first in the queue gets it."""
     wants = [waiting("4", "first", priority=9), waiting("4", "second", priority=8)]
     report = room([node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), *wants], "first", "second")
     assert [placed.pod for placed in report.placed] == ["d/first"]
     assert report.missing == ("d/second",)
 
 
-def test_others_that_take_the_room_first_are_told() -> None:
-    """Both want 2 cpus of n1. The rival comes first, so that a and b have to leave n1, for n2 and n3."""
+def test_rivals_that_take_the_room_first_are_named() -> None:
+    """Both pods need 2 CPUs of n1. The rival comes first, so a and b have to move from n1 to n2 and n3."""
     nodes = [node("n1"), node("n2", cpu="2"), node("n3", cpu="2")]
     there = [replica("a", "n1", "2"), replica("b", "n1", "2")]
     own = {"nodeSelector": {HOSTNAME: "n1"}}
@@ -520,8 +531,8 @@ def test_others_that_take_the_room_first_are_told() -> None:
     assert "Other waiting pods that get a node" in page
 
 
-def test_siblings_are_not_sent_away_and_said_to_stay() -> None:
-    """r repels its own by host, and one of them is on either node."""
+def test_siblings_stay_and_are_named() -> None:
+    """r has anti-affinity to itself by hostname, and one of its pods is on either node."""
     apart = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "web"}}}
     spec = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}}
     there = [replica("a", "n1", **spec), replica("b", "n2", **spec)]
@@ -530,8 +541,8 @@ def test_siblings_are_not_sent_away_and_said_to_stay() -> None:
     assert [(held.why, held.pods) for held in report.held] == [("they belong to the workload that needs the room", 2)]
 
 
-def test_a_pod_that_prefers_no_eviction_moves_last() -> None:
-    """b is of more priority, and moves rather than a, whose annotation asks not to; without b there is nobody else."""
+def test_pod_that_asks_not_to_be_evicted_moves_last() -> None:
+    """b has a higher priority, but moves rather than a, whose annotation asks to stay. Without b, a moves."""
     a, b = replica("a", "n1", "2"), replica("b", "n2", "2", priority=3)
     a["metadata"]["annotations"] = {"descheduler.alpha.kubernetes.io/prefer-no-eviction": ""}
     assert moves(room([node("n1"), node("n2"), a, b, waiting("3")])) == [("d/b", "n2", "n1")]
@@ -539,8 +550,8 @@ def test_a_pod_that_prefers_no_eviction_moves_last() -> None:
     assert moves(room([node("n1"), node("n2"), a, b, waiting("3")])) == [("d/a", "n1", "n2")]
 
 
-def test_pods_of_two_budgets_stay_and_it_is_said_why() -> None:
-    """eviction.go answers 500 for such a pod, however much both budgets allow."""
+def test_pods_of_two_budgets_stay_for_that_reason() -> None:
+    """eviction.go answers 500 for such a pod, whatever the budgets allow."""
     second = budget(5)
     second["metadata"]["name"] = "c"
     report = room(

@@ -28,7 +28,7 @@ def cluster() -> list[Json]:
     return [node("n1", "4"), node("n2", "4"), build_filling_pod("a", "n1"), build_filling_pod("b", "n2")]
 
 
-def test_a_pod_of_the_cluster(run: Run, write: Write) -> None:
+def test_pod_of_the_cluster(run: Run, write: Write) -> None:
     file = write(*cluster(), pod("new", "3"))
     code, out, _ = run("make-room", "new", "-f", file)
     assert code == 0
@@ -39,15 +39,15 @@ def test_a_pod_of_the_cluster(run: Run, write: Write) -> None:
     assert plan["kind"] == "MakeRoom"
 
 
-def test_what_was_not_read_makes_it_conditional(run: Run, write: Write) -> None:
-    """Budgets might forbid the eviction."""
+def test_unread_kinds_make_the_answer_conditional(run: Run, write: Write) -> None:
+    """Unread budgets might deny the eviction."""
     code, out, err = run("make-room", "new", "-f", write(*cluster(), pod("new", "3"), whole=False))
     assert code == 5, err
     assert "not certain: the files contain no list of PodDisruptionBudgets" in out
 
 
 def test_all_replicas_of_a_manifest(run: Run, write: Write) -> None:
-    """Two of 3 cpus: one on the empty node, one where a pod has moved."""
+    """Two pods need 3 CPUs each. One gets the empty node, and the other one the node that a pod leaves."""
     template = {"metadata": {"labels": {"app": "x"}}, "spec": pod("x", "3")["spec"]}
     spec = {"replicas": 2, "selector": {"matchLabels": {"app": "x"}}, "template": template}
     made = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}, "spec": spec}
@@ -62,7 +62,7 @@ def test_no_room(run: Run, write: Write) -> None:
     assert out.startswith("No room can be made: default/new")
 
 
-def test_a_search_that_ran_out_of_time_is_undecided(run: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_that_ran_out_of_time_is_undecided(run: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kschedctl.commands.make_room.search.PlanSearch._raise_if_limit_reached", _run_out_of_time)
     code, out, _ = run("make-room", "new", "-f", write(*cluster(), pod("new", "3")), "--brief")
     assert code == 5
@@ -84,7 +84,7 @@ def _run_out_of_time(search: PlanSearch) -> None:
         (("make-room", "default/new", "--max-moves", "4"), "4 is not in the range"),
     ],
 )
-def test_bad_input(run: Run, write: Write, words: tuple[str, ...], said: str) -> None:
+def test_invalid_input_is_an_error(run: Run, write: Write, words: tuple[str, ...], said: str) -> None:
     file = write(*cluster(), pod("new", "3"))
     files = () if "--demo" in words else ("-f", file)
     code, out, err = run(*words, *files)
@@ -93,8 +93,8 @@ def test_bad_input(run: Run, write: Write, words: tuple[str, ...], said: str) ->
     assert len(err.strip().splitlines()) == 1
 
 
-def test_remedies_show_a_plan_that_they_do_not_have(run: Run, write: Write) -> None:
-    """a (3) has to leave n1, but fits nowhere before y (2) has left n2 for n3: one node's pods are not enough."""
+def test_remedies_show_a_plan_of_several_nodes(run: Run, write: Write) -> None:
+    """a (3 CPUs) has to leave n1, but fits nowhere before y (2) has moved from n2 to n3."""
     ssd = {"kubernetes.io/os": "linux"}
     nodes = [node("n1", "4"), node("n2", "4"), node("n3", "2")]
     for each in nodes[1:]:
@@ -110,8 +110,8 @@ def test_remedies_show_a_plan_that_they_do_not_have(run: Run, write: Write) -> N
     assert json.loads(run("remedies", "new", "-f", file, "--by", "author", "-o", "json").out)["makeRoom"] is None
 
 
-def test_in_short_no_part_of_the_commands_is_shown(run: Run, write: Write) -> None:
-    """Whoever typed the last one alone would uncordon a node for nothing."""
+def test_short_form_shows_no_incomplete_commands(run: Run, write: Write) -> None:
+    """Running only the last command would uncordon a node for nothing."""
     file = write(*cluster(), pod("new", "3"))
     out = run("make-room", "new", "-f", file, "--brief").out
     assert out.splitlines() == [
@@ -123,7 +123,7 @@ def test_in_short_no_part_of_the_commands_is_shown(run: Run, write: Write) -> No
 
 @pytest.mark.parametrize("words", [("make-room", "default/new"), ("rebalance", "--rounds", "1")])
 def test_jobs_of_a_live_cluster_are_read(run: Run, tmp_path: Path, words: tuple[str, ...]) -> None:
-    """The pod that has to move is of a Job that allows no more failed pods, or one more; the taint says to leave."""
+    """The pod to move belongs to a Job that allows no failed pods, or one."""
     made = build_filling_pod("a", "n1")
     made["metadata"]["ownerReferences"] = [{**OWNER[0], "apiVersion": "batch/v1", "kind": "Job", "name": "j"}]
     tainted = node("n1", "4")
@@ -149,7 +149,7 @@ def test_no_plan_is_called_tried_if_none_was(plans: int, sentence: str) -> None:
     )
 
 
-def test_the_next_command_replays_the_proposed_nodes(run: Run, write: Write) -> None:
+def test_next_command_replays_the_proposed_nodes(run: Run, write: Write) -> None:
     """Both nodes have 2 free CPUs, and the pods need 7: with one more node, both fit."""
     file = write(*cluster(), pod("big", "4"), pod("more", "3"))
     for form in ((), ("--brief",)):
@@ -161,7 +161,7 @@ def test_the_next_command_replays_the_proposed_nodes(run: Run, write: Write) -> 
         assert replayed["pending"] == [2, 0]
 
 
-def test_the_next_command_searches_other_fixes_if_no_nodes_are_proposed(run: Run, write: Write) -> None:
+def test_next_command_searches_other_fixes_if_no_nodes_are_proposed(run: Run, write: Write) -> None:
     """No node is as large as the pod. A pod that is not in the cluster has no such command."""
     file = write(*cluster(), pod("huge", "9"))
     assert run("make-room", "huge", "-f", file).out.endswith(f"\nNext\n  kschedctl remedies default/huge -f {file}\n")

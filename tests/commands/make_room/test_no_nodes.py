@@ -5,7 +5,7 @@ from __future__ import annotations
 from kschedctl import Cluster, remedies
 
 
-def test_a_cluster_without_nodes_has_no_room_to_make() -> None:
+def test_cluster_without_nodes() -> None:
     spec = {"containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "d", "uid": "web"}, "spec": spec}
     report = remedies(Cluster.from_objects([pod]), "d/web")

@@ -69,7 +69,7 @@ def chain() -> list[Json]:
     return [*nodes, owned("a", "n1", "3"), owned("y", "n2", "2", nodeSelector=ssd), z, owned("new", "", "4")]
 
 
-def test_the_plan_that_remedies_show() -> None:
+def test_plan_that_remedies_show() -> None:
     report = kschedctl.remedies(Cluster.from_objects(chain()), "d/new-5f-x")
     room = report.make_room
     assert room is not None
@@ -80,7 +80,7 @@ def test_the_plan_that_remedies_show() -> None:
 
 
 def test_all_replicas_of_a_deployment() -> None:
-    """Of three that want 3 cpus one fits as it is. a and b have to leave for n4, as the budget lets them."""
+    """One of three pods of 3 CPUs fits as it is. a and b have to move to n4, one by one because of the budget."""
     x = workload("Deployment", "x", {"replicas": 3}, pod_spec("3"))
     running = [replica("web-5f-a", "n1", "2"), replica("web-5f-b", "n2", "2")]
     objects = [node("n1"), node("n2"), node("n3"), node("n4", taints=[_taint()]), *running, budget(1)]
@@ -115,8 +115,8 @@ def gang(*, count: int) -> list[Json]:
     return [group, *members]
 
 
-def test_a_gang_of_kubernetes() -> None:
-    """n3 takes one member as it is; the other gets n1 once a has left it for n2."""
+def test_gang_of_kubernetes() -> None:
+    """n3 takes one member as it is. The other one gets n1 once a has moved to n2."""
     objects = [node("n1"), node("n2"), node("n3"), owned("a", "n1", "2"), owned("b", "n2", "2"), *gang(count=2)]
     cluster = Cluster.from_objects(objects, feature_gates=GATES)
     report = kschedctl.make_room(cluster, "d/train-0")

@@ -35,26 +35,26 @@ def two_nodes() -> list[Json]:
     return [*big("n1", "n2"), offered("n1", 4), offered("n2", 4), *held[0], *held[1]]
 
 
-def test_four_devices_of_a_node_once_a_pod_with_two_has_moved() -> None:
+def test_moving_a_pod_with_two_devices_frees_a_node() -> None:
     report = room(*two_nodes(), *claiming("new", 4))
     assert moves(report) == [("d/b", "n2", "n1")]
     assert [(placed.pod, placed.node) for placed in report.placed] == [("d/new", "n2")]
 
 
 def test_fragmented_devices_are_named() -> None:
-    """Two are free on each node, and four are wanted; n3 has none at all."""
+    """Two devices are free on each node, and four are needed. n3 has none."""
     report = room(*two_nodes(), *big("n3"), *claiming("new", 4))
     assert report.fragmented == (
         FragmentedResource("devices for claim d/new-gpu, request r", requested=4, free=4, on_one=2, nodes=2),
     )
     shown = RENDERERS["table"](report, Style())
     assert (
-        "Fragmented: needs 4 devices for claim d/new-gpu, request r; 4 free on 2 nodes, but at most 2 on one node"
-        in shown
+        "Fragmented: the pod needs 4 devices for claim d/new-gpu, request r, and 2 nodes together have 4 free, but at "
+        "most 2 on one node" in " ".join(shown.split())
     )
 
 
-def test_named_also_where_nobody_may_move() -> None:
+def test_fragmented_devices_are_named_if_no_pod_may_move() -> None:
     objects = two_nodes()
     for made in objects:
         if made["kind"] == "Pod":
@@ -63,22 +63,23 @@ def test_named_also_where_nobody_may_move() -> None:
     assert (report.fits, [found.free for found in report.fragmented]) == (False, [4])
 
 
-def test_enough_on_one_node_is_not_fragmented() -> None:
-    """n1 has four free devices, but no cpu: that is what stands in the way."""
+def test_enough_devices_on_one_node_are_not_fragmented() -> None:
+    """n1 has four free devices but no CPU, which is the obstacle."""
     objects = [node("n1", cpu="1"), *big("n2"), offered("n1", 4), offered("n2", 2), *claiming("new", 4)]
     objects[-1]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2"
     assert [found.resource for found in room(*objects).fragmented] == []
 
 
-def test_devices_of_all_nodes_count_once() -> None:
-    """Three are free on a fabric that both nodes reach: less than four in all."""
+def test_devices_of_a_fabric_count_once() -> None:
+    """Three devices are free on a fabric that both nodes reach, fewer than four in all."""
     objects = [*big("n1", "n2"), offered("fabric", 4, everywhere=True)]
     report = room(*objects, *claiming("a", 1, ["fabric-0"], "n1"), *claiming("new", 4))
     assert (report.fits, report.fragmented) == (False, ())
 
 
 def test_two_pods_leave_a_node_one_by_one() -> None:
-    """n1's pod has three, for which nobody else has room; n2's have one each, for which n1 has one and n3 two."""
+    """n1's pod has three devices, for which no other node has room. n2's pods have one each, for which n1 has one free
+    and n3 two."""
     objects = [*big("n1", "n2", "n3"), offered("n1", 4), offered("n2", 4), offered("n3", 2)]
     pods = [("a", 3, "n1", ["n1-0", "n1-1", "n1-2"]), ("b", 1, "n2", ["n2-0"]), ("c", 1, "n2", ["n2-3"])]
     for name, count, on, held in pods:
@@ -90,8 +91,8 @@ def test_two_pods_leave_a_node_one_by_one() -> None:
     assert not room(*objects, *claiming("new", 4), max_moves=1).fits
 
 
-def test_a_claim_that_others_use_stays_where_it_is() -> None:
-    """a and b share two devices of n1: whoever leaves finds them there, and not elsewhere. c wants its node."""
+def test_shared_claim_stays_on_its_node() -> None:
+    """a and b share two devices of n1, so a pod that moves finds them only there. c needs its node."""
     users = [claiming(name, 2, (), "n1")[1] for name in "ab"]
     pinned = claiming("c", 2, ["n2-1", "n2-2"], "n2", nodeSelector={HOSTNAME: "n2"})
     objects = [*big("n1", "n2"), offered("n1", 4), offered("n2", 4), shared_claim(["n1-0", "n1-1"], users), *users]
@@ -102,7 +103,10 @@ def test_a_claim_that_others_use_stays_where_it_is() -> None:
 
 @pytest.mark.parametrize("most_sequences", [1_000, 0])
 def test_devices_of_a_fabric_are_held_elsewhere(monkeypatch: pytest.MonkeyPatch, most_sequences: int) -> None:
-    """n1 reaches the four of the fabric, of which a pod on n2 has two: it gets two that n3 has by itself."""
+    """n1 reaches the four devices of the fabric, of which a pod on n2 has two.
+
+    That pod gets two of n3's own devices.
+    """
     monkeypatch.setattr(search, "MAX_SEQUENCES", most_sequences)
     own = offered("aside", 2)
     own["spec"]["nodeName"] = "n3"
@@ -114,10 +118,11 @@ def test_devices_of_a_fabric_are_held_elsewhere(monkeypatch: pytest.MonkeyPatch,
     assert not room(*objects, *claiming("new", 4, nodeSelector={HOSTNAME: "n1"})).fits
 
 
-def test_where_it_goes_may_depend_on_who_is_tried_first() -> None:
-    """a has to leave n1, as new wants its cpu. Its two devices are the fabric's, for which a pod on b2 waits as well.
+def test_destination_may_depend_on_the_order_of_attempts() -> None:
+    """a has to leave n1, as new needs its CPU.
 
-    Is a tried first, it goes with them to b2, which is emptier; else there are two on b1.
+    Its two devices belong to the fabric, for which a pod on b2 waits as well. If a is tried first, it gets b2, which is
+    emptier, with the devices. Otherwise it gets two devices on b1.
     """
     own = offered("z-b1", 2)
     own["spec"]["nodeName"] = "b1"

@@ -17,8 +17,8 @@ from kschedctl.replay.parallel import WorkerPool, Workers
 
 
 @pytest.mark.parametrize("seed", [0, 5, 20, 33, 35, 60])
-def test_several_workers_find_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it fits as it is, one move helps, or two or three; plans are refused before one holds."""
+def test_several_workers_find_the_same_plans(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pods fit as they are or after one, two or three moves, and some plans are rejected before one holds."""
     rounds, judge = [0], WorkerPool.run
 
     def counted(crew: WorkerPool[DraftTask, list[bool]], tasks: Sequence[DraftTask]) -> Iterator[list[bool]]:
@@ -33,8 +33,8 @@ def test_several_workers_find_the_same(seed: int, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("workers", [Workers(1), Workers(2)])
-def test_an_interruption_tells_what_was_found(workers: Workers) -> None:
-    """Three pods of 3 cpus, for each of which one of 2 cpus has to move: two have their plans when it ends."""
+def test_interruption_shows_the_plans_so_far(workers: Workers) -> None:
+    """Each of three pods of 3 CPUs needs a pod of 2 CPUs to move. At the interruption, two have their plans."""
     nodes = [node(f"n{i}", cpu="4" if i < 3 else "2") for i in range(6)]
     running = [replica(name, f"n{i}", "2") for i, name in enumerate("abc")]
     cluster = Cluster.from_objects([*nodes, *running, *[pod(f"w{i}", "", "3") for i in range(3)]])

@@ -24,7 +24,7 @@ OF_SYSTEMS = {"Node", "CSINode", "CSIStorageCapacity", "ResourceSlice"}
 
 
 class Operator:
-    """Asks about a pod of a control plane in which no other pod waits; each remedy is tried on a copy of it."""
+    """A user who asks about a pod of a control plane without other waiting pods, and tries each fix on a copy of it."""
 
     def __init__(self, world: World) -> None:
         self.world, self.asked = world, Key("Pod", *world.asked.split("/"))

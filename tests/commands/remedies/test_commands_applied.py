@@ -22,7 +22,7 @@ def find_fixes(name: str) -> tuple[Operator, Remedies]:
 
 
 @pytest.mark.parametrize("name", WORLDS)
-def test_the_commands_do_what_was_replayed(name: str) -> None:
+def test_commands_have_the_replayed_effect(name: str) -> None:
     operator, fixes = find_fixes(name)
     for remedy in fixes.remedies:
         operator.apply_changes(remedy)
@@ -37,7 +37,7 @@ TWO_CHANGES = (
 
 
 @pytest.mark.parametrize("name", TWO_CHANGES)
-def test_two_changes_do_not_undo_each_other(name: str) -> None:
+def test_two_changes_do_not_revert_each_other(name: str) -> None:
     operator = Operator(WORLDS[name]._replace(most=2))
     two = [remedy for remedy in operator.find_fixes().remedies if len(remedy.kinds) == 2]
     assert two
@@ -45,7 +45,7 @@ def test_two_changes_do_not_undo_each_other(name: str) -> None:
         assert operator.explain_wrong_outcome(remedy) == "", (remedy.summary, remedy.commands)
 
 
-def test_every_kind_is_made_in_some_cluster() -> None:
+def test_every_kind_of_fix_occurs_in_some_cluster() -> None:
     missing: set[str] = set(FixKind)
     for name in WORLDS:
         missing -= {kind for remedy in find_fixes(name)[1].remedies for kind in remedy.kinds}

@@ -136,14 +136,14 @@ def by_kind(documents: list[Json], most: int = 1) -> dict[str, Remedy]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_cause_is_undone(name: str) -> None:
+def test_fix_removes_the_cause(name: str) -> None:
     documents, wanted = CASES[name]
     remedies = by_kind([*documents, ASKED])
     for kind, begin in wanted.items():
         assert remedies[kind].summary.startswith(begin)
 
 
-def test_devices_of_a_stopped_pod_are_given_back() -> None:
+def test_devices_of_a_stopped_pod_are_freed() -> None:
     documents, _ = CASES["a pod has the device"]
     stop = by_kind([*documents, ASKED])["StopPod"]
     assert stop.weakens == "pod d/user is not recreated, since it has no controller"
@@ -161,7 +161,7 @@ def test_devices_of_a_stopped_pod_are_given_back() -> None:
     )
 
 
-def test_a_claim_that_was_made_for_a_stopped_pod_goes_with_it() -> None:
+def test_generated_claim_is_deleted_with_its_stopped_pod() -> None:
     have = allocated(resource_claim("user-g", request(), owner="user"), "n1", "gpu-0", users=("user",))
     user = pod("user", "n1", resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}])
     user["status"]["resourceClaimStatuses"] = [{"name": "g", "resourceClaimName": "user-g"}]
@@ -170,7 +170,7 @@ def test_a_claim_that_was_made_for_a_stopped_pod_goes_with_it() -> None:
     assert deleted == ["Pod", "ResourceClaim"]
 
 
-def test_another_node_has_such_devices_too() -> None:
+def test_devices_on_another_node() -> None:
     documents, _ = CASES["a pod has the device"]
     more = by_kind([*documents, ASKED])["AddNode"]
     assert more.opens == ("n1-more-0",)
@@ -179,7 +179,7 @@ def test_another_node_has_such_devices_too() -> None:
     assert created[1]["spec"]["pool"]["name"] == "n1-n1-more-0"
 
 
-def test_a_template_is_made_anew_with_its_claim() -> None:
+def test_template_is_recreated_with_its_claim() -> None:
     template = {
         "kind": "ResourceClaimTemplate",
         "metadata": {"name": "t", "namespace": "d"},
@@ -201,7 +201,7 @@ def test_a_template_is_made_anew_with_its_claim() -> None:
     assert last == "kubectl delete resourceclaim -n d asked-g"  # its controller makes it again
 
 
-def test_a_template_that_is_not_there() -> None:
+def test_missing_template() -> None:
     asked = pod(resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}])
     create = by_kind([*N1, devices("n1", {}), asked])["CreateResourceClaimTemplate"]
     assert create.summary == "Create ResourceClaimTemplate d/t for one device of class gpu"
@@ -210,7 +210,7 @@ def test_a_template_that_is_not_there() -> None:
     assert kinds == ["ResourceClaimTemplate", "ResourceClaim", "Pod"]
 
 
-def test_a_claim_that_was_made_for_another_pod() -> None:
+def test_claim_generated_for_another_pod() -> None:
     asked = pod(resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}])
     asked["status"]["resourceClaimStatuses"] = [{"name": "g", "resourceClaimName": "asked-g"}]
     documents = [*N1, devices("n1", {}), resource_claim("asked-g", request(), owner="before"), asked]
@@ -218,7 +218,7 @@ def test_a_claim_that_was_made_for_another_pod() -> None:
     assert remedy.commands == ("kubectl delete resourceclaim -n d asked-g",)
 
 
-def test_two_requests_take_two_changes() -> None:
+def test_two_requests_need_two_changes() -> None:
     documents = [*N1, devices("n1", {**SMALL, **BROKEN}), resource_claim("want", PICKY), ASKED]
     kinds = {remedy.kinds for remedy in found(documents, 2).remedies}
     assert ("DropDeviceSelector", "TolerateDeviceTaint") in kinds
@@ -228,7 +228,7 @@ def test_two_requests_take_two_changes() -> None:
 # -- extended resources ------------------------------------------------------------------------------------------------
 
 
-def test_fewer_of_a_resource_that_devices_stand_for() -> None:
+def test_lower_request_of_a_device_backed_resource() -> None:
     asked = pod()
     asked["spec"]["containers"][0]["resources"] = {"requests": {"a.b/gpu": "3"}, "limits": {"a.b/gpu": "3"}}
     gpu = device_class("gpu", 'device.driver == "gpu.example.com"', extendedResourceName="a.b/gpu")
@@ -236,7 +236,7 @@ def test_fewer_of_a_resource_that_devices_stand_for() -> None:
     assert remedy.summary == "Request 2 a.b/gpu instead of 3 in container c"
 
 
-def test_a_resource_that_no_node_has() -> None:
+def test_resource_that_no_node_has() -> None:
     asked = pod()
     asked["spec"]["containers"][0]["resources"] = {"requests": {"a.b/gpu": "1"}, "limits": {"a.b/gpu": "1"}}
     remedy = by_kind([*N1, devices("n1", {}), asked])["BackResource"]
@@ -247,7 +247,7 @@ def test_a_resource_that_no_node_has() -> None:
     )
 
 
-def test_a_rule_that_taints_devices() -> None:
+def test_rule_that_taints_devices() -> None:
     documents = [*N1, devices("n1", {}), resource_claim("want", request()), RULE, ASKED]
     report = found(documents, gates={"DRADeviceTaintRules": True})
     delete = next(remedy for remedy in report.remedies if remedy.kinds == ("DeleteDeviceTaintRule",))

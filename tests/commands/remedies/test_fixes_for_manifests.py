@@ -28,7 +28,7 @@ def _workload(kind: str, name: str, namespace: str, containers: list[Any] = CONT
 @pytest.mark.parametrize("command", ["explain", "remedies"])
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "Job", "Pod"])
 @pytest.mark.parametrize("namespace", ["default", "shop", "not-there"])
-def test_fixes_of_a_manifest_are_checked_with_the_pods_that_wait(
+def test_fixes_of_a_manifest_are_checked_with_waiting_pods(
     run: Run, write: Write, command: str, kind: str, namespace: str
 ) -> None:
     """Fixes that leave the pod as it is, such as one more node, are tried with the pod in the cluster, too.
@@ -45,9 +45,7 @@ def test_fixes_of_a_manifest_are_checked_with_the_pods_that_wait(
 
 
 @pytest.mark.parametrize("command", ["explain", "remedies"])
-def test_fixes_of_a_manifest_are_checked_with_the_pods_that_wait_in_the_demo(
-    run: Run, write: Write, command: str
-) -> None:
+def test_fixes_of_a_manifest_are_checked_with_the_demos_waiting_pods(run: Run, write: Write, command: str) -> None:
     assert _find_holding_new_nodes(
         run(command, "-f", write(_workload("Deployment", "redis", "shop")), "--demo", "-o", "json")
     )
@@ -73,7 +71,7 @@ def test_fixes_are_chosen_for_the_pods_of_the_files(run: Run, write: Write) -> N
     assert chosen["remedy"]["alsoPlaces"] == ["default/old-0", "default/old-1"]
 
 
-def test_remedies_tell_of_pods_that_wait_in_other_namespaces(run: Run) -> None:
+def test_remedies_mention_pods_that_wait_in_other_namespaces(run: Run) -> None:
     """In the demo 10 pods wait, none of them in the namespace default."""
     outcome = run("remedies", "-n", "default", "--demo")
     assert outcome.code == 0
@@ -93,10 +91,10 @@ SMALL = [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "10m"}}
 
 @pytest.mark.parametrize("command", ["explain", "remedies", "simulate"])
 @pytest.mark.parametrize("names", [["tiny"], ["tiny", "small"]])
-def test_a_custom_resource_beside_workloads_leaves_the_answer_undecided(
+def test_custom_resource_beside_workloads_makes_the_answer_undecided(
     run: Run, write: Write, command: str, names: list[str]
 ) -> None:
-    """All pods of the Deployments fit, and nobody knows what the pods of the custom resource are like."""
+    """All pods of the Deployments fit, but the pods of the custom resource are unknown."""
     chart = write(KAFKA, *(_workload("Deployment", name, "shop", SMALL) for name in names))
     outcome = run(command, "-f", chart, "--demo")
     assert outcome.code == 5
@@ -106,15 +104,13 @@ def test_a_custom_resource_beside_workloads_leaves_the_answer_undecided(
 
 
 @pytest.mark.parametrize("command", ["explain", "remedies", "simulate"])
-def test_a_workload_that_does_not_fit_decides_despite_a_custom_resource(run: Run, write: Write, command: str) -> None:
+def test_workload_that_does_not_fit_decides_despite_a_custom_resource(run: Run, write: Write, command: str) -> None:
     chart = write(KAFKA, _workload("Deployment", "redis", "shop"))
     assert run(command, "-f", chart, "--demo").code == 1
 
 
 @pytest.mark.parametrize(("name", "is_in_cluster"), [("new", False), ("recommend", True)])
-def test_a_manifest_that_is_not_applied_is_edited_and_not_patched(
-    run: Run, write: Write, name: str, is_in_cluster: bool
-) -> None:
+def test_unapplied_manifest_is_edited_and_not_patched(run: Run, write: Write, name: str, is_in_cluster: bool) -> None:
     """`kubectl patch` would fail with NotFound for a Deployment that the cluster does not have."""
     manifest = _workload("Deployment", name, "shop")
     manifest["spec"]["template"]["spec"] = {
@@ -168,7 +164,7 @@ def test_fixes_for_a_manifest_name_its_fields_and_give_no_commands(
         assert "kubectl patch" not in shown
 
 
-def test_a_class_is_all_that_a_fix_sets_in_a_manifest(run: Run, write: Write) -> None:
+def test_fix_sets_only_the_class_in_a_manifest(run: Run, write: Write) -> None:
     """Admission sets priority and preemptionPolicy, and denies pods that disagree with their class."""
     high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10}
     cluster = write(node("n1", cpu="4"), pod("old", "3", nodeName="n1", uid="1"), high)

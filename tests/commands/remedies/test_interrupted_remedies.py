@@ -61,7 +61,7 @@ def test_fixes_found_before_an_interruption_are_reported() -> None:
     assert all(fix.holds is None for fix in report.remedies)
 
 
-def test_an_interruption_of_the_checks_leaves_the_fixes_unchecked() -> None:
+def test_interrupted_checks_leave_fixes_unchecked() -> None:
     report, whole = interrupted_remedies("checking remedies", 1)
     assert report.interrupted
     assert {fix.summary for fix in report.remedies} == {fix.summary for fix in whole.remedies}
@@ -98,7 +98,7 @@ def test_nothing_is_chosen_if_the_search_is_interrupted() -> None:
 
 
 @pytest.mark.parametrize("options", [["d/a"], ["-A"]])
-def test_the_first_line_and_the_exit_code_say_so(
+def test_first_line_and_exit_code_of_an_interrupted_search(
     options: list[str], run: Run, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     documents: list[Json] = [*NODES, pod("a", cpu="3"), pod("b", cpu="3")]

@@ -88,7 +88,7 @@ def offered(source: str, name: str) -> tuple[Remedy, ...]:
     ).remedies
 
 
-def test_the_table_covers_what_it_should_and_each_row_has_its_reason() -> None:
+def test_table_is_complete_and_each_row_has_a_reason() -> None:
     assert len(PODS) >= 60 + 16 + 30
     assert len({name.split("/")[0] for name in TABLE["field"]}) == 16
     assert len(TABLE["queue"]) >= 30
@@ -96,7 +96,7 @@ def test_the_table_covers_what_it_should_and_each_row_has_its_reason() -> None:
 
 
 @pytest.mark.parametrize(("source", "name"), PODS)
-def test_remedies_stand_in_the_order_of_an_operator(source: str, name: str) -> None:
+def test_remedies_are_in_the_order_of_an_operator(source: str, name: str) -> None:
     wanted, remedies = TABLE[source][name], offered(source, name)
     kinds = list(dict.fromkeys("+".join(sorted(remedy.kinds)) for remedy in remedies))
     order = ["+".join(sorted(each.split("+"))) for each in wanted["order"]]

@@ -19,8 +19,8 @@ from kschedctl.fixes.trial.trials import RemedyTrial
 def test_first_fixes_hold_in_random_clusters() -> None:
     """95 % of the first fixes without rivals hold, and 90 % of the pods with fixes have one that does.
 
-    Pods that are too large for every node are not judged by the second rule: the nodes that they need are taken by pods
-    that would do with smaller ones.
+    Pods that are too large for every node are exempt from the second rule, since smaller pods take the nodes that they
+    need.
     """
     held, too_large = HeldFixes(), []
     for seed in range(70):
@@ -51,7 +51,7 @@ def huge_world() -> list[Json]:
     return [small.node("n1"), small.pod("full", "n1", cpu="4", priority=10), *waiting, small.pod("huge", cpu="12")]
 
 
-def test_pods_that_do_with_ordinary_nodes_are_no_reason_to_order_several_large_ones() -> None:
+def test_large_nodes_are_not_added_for_small_pods() -> None:
     """Six nodes of 12 CPUs would hold, since each small pod takes one; 72 CPUs for 24 are no fix."""
     for fix in explain(Cluster.from_objects(huge_world()), "d/huge", remedies=True).remedies:
         assert "nodes like n1 (pool p) but with" not in fix.summary
@@ -59,7 +59,7 @@ def test_pods_that_do_with_ordinary_nodes_are_no_reason_to_order_several_large_o
     assert larger.holds is False or larger.summary.startswith("Add a node like n1 (pool p) but with")
 
 
-def test_a_larger_node_has_room_for_the_pods_ahead() -> None:
+def test_larger_node_has_room_for_the_pods_ahead() -> None:
     """With 5 CPUs, the pods ahead take the node. With 7, they and the large pod fit."""
     ahead = [small.pod(f"w{i}", priority=10) for i in range(2)]
     documents = [small.node("n1"), small.pod("full", "n1", cpu="4", priority=10), *ahead, small.pod("large", cpu="5")]
@@ -71,7 +71,7 @@ def test_a_larger_node_has_room_for_the_pods_ahead() -> None:
     )
 
 
-def test_trying_the_concerned_pods_alone_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trying_only_the_affected_pods_gives_the_same_fixes(monkeypatch: pytest.MonkeyPatch) -> None:
     run_with_fix, compared = queue_replay.replay_queue_with_fix, []
 
     def compare(trial: RemedyTrial) -> QueueResult:

@@ -32,7 +32,7 @@ from kschedctl.render.page import UNFOLDED
 def test_first_fixes_hold_while_all_others_wait() -> None:
     """95 % of the first fixes without rivals hold, and 90 % of the pods with fixes have one that does.
 
-    The judged pods, among all 73 that wait, are those of each workload whose fixes an operator put in order.
+    Of the 73 waiting pods, those of workloads whose fixes an operator put in order are judged.
     """
     waiting = [
         f"{each['metadata']['namespace']}/{each['metadata']['name']}"
@@ -49,8 +49,11 @@ def test_first_fixes_hold_while_all_others_wait() -> None:
     assert len(held.helpless) <= 0.1 * len(held.helped), held.helpless
 
 
-def test_as_many_nodes_are_added_as_the_pods_ahead_take_and_one_more() -> None:
-    """Two replicas of priority 5,000 request 2.5 of 4 CPUs each, so no node takes both: the second needs two nodes."""
+def test_added_nodes_suffice_for_the_pods_ahead() -> None:
+    """Two replicas of priority 5,000 request 2.5 of 4 CPUs each, so no node takes both.
+
+    The second one needs two nodes.
+    """
     fix = explained("pend/cpu-prio-6bbc4d9bc5-t5hcp").remedies[0]
     assert fix.summary.startswith("Add 2 nodes like general-a1 (pool general), since pod ")
     assert "pend/cpu-prio-6bbc4d9bc5-rlr8n" in fix.summary
@@ -59,8 +62,9 @@ def test_as_many_nodes_are_added_as_the_pods_ahead_take_and_one_more() -> None:
     assert "pend/cpu-prio-6bbc4d9bc5-rlr8n" in fix.also_places
 
 
-def test_who_takes_the_room_is_named_where_no_fix_holds() -> None:
-    """near-full gets no room from one api pod fewer: cpu-mid, of the same priority and a second older, takes it."""
+def test_rivals_are_named_if_no_fix_holds() -> None:
+    """Scaling api down makes room, but not for near-full: cpu-mid takes it, which has the same priority and is a second
+    older."""
     fix = explained("pend/near-full").remedies[0]
     assert fix.holds is False
     assert any(rival.startswith("pend/cpu-mid-") for rival in fix.rivals)
@@ -70,7 +74,7 @@ def test_who_takes_the_room_is_named_where_no_fix_holds() -> None:
 
 @pytest.mark.parametrize("command", ["explain", "remedies"])
 def test_changes_that_are_not_enough_have_their_own_section(command: str) -> None:
-    """tiny-3 fits elsewhere without its nodeSelector; another pod takes the room that moving a pod would make."""
+    """tiny-3 fits elsewhere without its nodeSelector. Another pod takes the room that moving a pod would make."""
     output = render(command, "wide")
     assert output.count("Not enough on their own: other pending pods would be scheduled first") == 1
     verified, insufficient = output.split("Not enough on their own: other pending pods would be scheduled first")
@@ -107,7 +111,7 @@ def render(command: str, form: str) -> str:
     return str(replace(answer, format=form, style=style).render())
 
 
-def test_changes_for_all_waiting_pods_clear_those_that_they_promise() -> None:
+def test_changes_for_all_waiting_pods_place_the_promised_pods() -> None:
     """The changes of ``remedies -A``, applied to the objects, place the pods that they are said to clear."""
     report = pending_remedies(cluster())
     changed = documents()
@@ -119,8 +123,8 @@ def test_changes_for_all_waiting_pods_clear_those_that_they_promise() -> None:
     assert promised <= placed.keys()
 
 
-def test_explain_and_make_room_say_the_same_of_what_is_free_on_one_node() -> None:
-    """general-a6 has 2200m cpu left but no pod slot, so the most that a node offers is 600m, on general-c2."""
+def test_explain_and_make_room_agree_on_free_amounts() -> None:
+    """general-a6 has 2200m CPU left but no pod slot. The largest usable amount is 600m, on general-c2."""
     room = find_room(cluster(), ["pend/cpu-big"], RoomCriteria(seconds=0.5))
     (cpu,) = [resource for resource in room.fragmented if resource.resource == "cpu"]
     cause = explain(cluster(), "pend/cpu-big").causes[0]
@@ -128,8 +132,8 @@ def test_explain_and_make_room_say_the_same_of_what_is_free_on_one_node() -> Non
     assert cpu.on_one == 600
 
 
-def test_a_smaller_claim_names_the_volume_that_is_used_and_the_storage_that_is_lost() -> None:
-    """pvc-taint asks for 60Gi and does not tolerate the taint of db-a2, where pv-db-a2 is; pv-gen-a3 has 10Gi."""
+def test_smaller_claim_names_the_volume_and_the_lost_storage() -> None:
+    """pvc-taint requests 60Gi and does not tolerate the taint of db-a2, where pv-db-a2 is. pv-gen-a3 has 10Gi."""
     tolerate, smaller, *_ = explained("pend/pvc-taint").remedies
     assert tolerate.summary == "Tolerate the taint dedicated=db:NoSchedule"
     assert smaller.summary.endswith("such as pv-gen-a3: 10Gi instead of 60Gi")
@@ -137,7 +141,7 @@ def test_a_smaller_claim_names_the_volume_that_is_used_and_the_storage_that_is_l
     assert "the pod gets only 16% of the storage that it requests" in smaller.drawbacks
 
 
-def test_the_first_line_counts_the_pods_of_the_manifest_apart_from_waiting_pods() -> None:
+def test_first_line_counts_pods_of_the_manifest_and_waiting_pods_separately() -> None:
     """A pod without requests fits, whichever of the 73 pods get a node."""
     new = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new", "namespace": "pend"}}
     new["spec"] = {"containers": [{"name": "c", "image": "x"}]}

@@ -27,16 +27,14 @@ def _find_remedies(
 
 
 @pytest.mark.parametrize("words", [("-A",), ("workload/w", "-n", "ai")])
-def test_a_waiting_workload_has_fixes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
-) -> None:
+def test_waiting_workload_has_fixes(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
     code, report = _find_remedies(tmp_path, capsys, *words, objects=(build_workload("w", gpus=4),))
     (entry,) = report["waitingElsewhere"]
     assert code == 1
     assert entry["fixes"][0]["summary"].startswith("Raise nominalQuota of nvidia.com/gpu in flavor gpu from 2 to 4")
 
 
-def test_a_job_of_the_files_has_fixes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_job_of_the_files_has_fixes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, report = _find_remedies(tmp_path, capsys, "job/train", "-n", "ai", objects=(build_manifest(gpus=4, pods=1),))
     (entry,) = report["waitingElsewhere"]
     assert code == 1

@@ -45,8 +45,8 @@ def raised(*documents: Json, most: int = 1) -> Remedies:
     return found
 
 
-def test_the_max_is_raised_to_what_would_be_used() -> None:
-    """3 cpu are used and 2 wanted of 4; of memory, which the max does not name, it allows none."""
+def test_max_is_raised_to_the_needed_usage() -> None:
+    """Of 4 CPUs, 3 are used and 2 more requested. The max does not name memory, so it allows none."""
     old, web = pod("a/old", {"cpu": "3"}, "n1"), pod("a/web", {"cpu": "2", "memory": "1Gi"})
     (remedy,) = raised(quota("a", {"cpu": "9", "memory": "9Gi"}, {"cpu": "4"}), old, web).remedies
     assert remedy.summary == "Raise the max of ElasticQuota a/q: cpu 5 instead of 4, memory 1Gi instead of 0"
@@ -55,15 +55,15 @@ def test_the_max_is_raised_to_what_would_be_used() -> None:
     assert not remedy.weakens
 
 
-def test_the_min_is_raised_by_what_all_quotas_lack() -> None:
-    """Of 3 + 4 guaranteed 6 are used, and 2500m more wanted."""
+def test_min_is_raised_by_the_common_shortage() -> None:
+    """Of 3 + 4 guaranteed CPUs, 6 are used, and 2500m more are requested."""
     quotas = quota("a", {"cpu": "3"}), quota("b", {"cpu": "4"})
     (remedy,) = raised(*quotas, pod("b/old", {"cpu": "6"}, "n1"), pod("a/web", {"cpu": "2500m"})).remedies
     assert remedy.summary == "Raise the min of ElasticQuota a/q: cpu 4500m instead of 3"
     assert remedy.weakens == "the ElasticQuotas guarantee more in total"
 
 
-def test_both_where_both_are_in_the_way() -> None:
+def test_both_limits_are_raised_if_both_are_obstacles() -> None:
     (remedy,) = raised(quota("a", {"cpu": "1"}, {"cpu": "1"}), pod("a/web", {"cpu": "2"}), most=2).remedies
     assert remedy.kinds == ("RaiseQuotaMax", "RaiseQuotaMin")
 

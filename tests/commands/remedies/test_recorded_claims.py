@@ -36,6 +36,6 @@ def recorded() -> Cluster:
 
 
 @pytest.mark.parametrize("name", UNDOES)
-def test_what_undoes_the_cause_comes_first(name: str, recorded: Cluster) -> None:
+def test_fix_of_the_cause_is_among_the_first(name: str, recorded: Cluster) -> None:
     report = remedies(recorded, f"lab/{name}", RemedyCriteria(2, smallest=True))
     assert UNDOES[name] in [each.kinds for each in report.remedies[:3]]

@@ -50,7 +50,7 @@ def ask(name: str, most: int = 1) -> tuple[Operator, Remedies]:
 
 @pytest.mark.parametrize("name", PODS[::3])
 def test_every_command_is_accepted_and_places_the_pod(name: str) -> None:
-    """Every third workload, all fixes of one change, each replayed with everything that waits."""
+    """For every third workload, all fixes of one change are tried, each with all other waiting pods."""
     operator, told = ask(name)
     for remedy in told.remedies:
         operator.apply_changes(remedy)
@@ -83,7 +83,7 @@ def created_kind(change: JsonDict) -> str:
 
 @pytest.mark.parametrize("name", ["pend/sel-host", "pend/pvc-cpu", "pend/sts-local-0"])
 def test_no_fix_names_a_node_that_it_adds(name: str) -> None:
-    """Nobody knows the name of a node before it is there, so no command, selector or volume may contain it."""
+    """The name of a new node is unknown before it exists, so no command, selector or volume may contain it."""
     adding = [remedy for remedy in ask(name, 2)[1].remedies if "AddNode" in remedy.kinds]
     for remedy in adding:
         by_people = [change for change in remedy.changes if created_kind(change) not in {*OF_SYSTEMS, "Pod"}]
@@ -91,8 +91,8 @@ def test_no_fix_names_a_node_that_it_adds(name: str) -> None:
         assert not [made_up for made_up in made_up_names(remedy) if made_up in written], remedy.summary
 
 
-def test_a_selector_of_a_runtime_class_is_not_dropped_from_the_pod() -> None:
-    """Admission would put it back: the pod may use another RuntimeClass, which also adds its overhead."""
+def test_selector_of_a_runtime_class_is_not_dropped() -> None:
+    """Admission would add it again. The pod may use another RuntimeClass, which also adds its overhead."""
     _, told = ask("pend/runtime-gv")
     (remedy,) = told.remedies
     assert (remedy.kinds, remedy.summary) == (("OtherRuntimeClass",), "Use RuntimeClass kata instead of gvisor")
@@ -104,7 +104,7 @@ def test_a_selector_of_a_runtime_class_is_not_dropped_from_the_pod() -> None:
 
 
 def test_replacing_a_job_says_what_is_deleted_with_it() -> None:
-    """8 pods of Job batch/crunch run and 2 wait: kubectl replace --force deletes them all."""
+    """8 pods of Job batch/crunch run and 2 wait. kubectl replace --force deletes all of them."""
     _, told = ask("batch/crunch-2rfjp")
     replacing = [remedy for remedy in told.remedies if any("replace --force" in c for c in remedy.commands)]
     assert replacing
@@ -113,7 +113,7 @@ def test_replacing_a_job_says_what_is_deleted_with_it() -> None:
         assert "8 of them on nodes" in (remedy.weakens or "")
 
 
-def test_a_pod_is_moved_by_the_eviction_api() -> None:
+def test_pod_is_moved_by_the_eviction_api() -> None:
     """A deletion would ignore PodDisruptionBudgets."""
     _, told = ask("batch/crunch-2rfjp")
     (move,) = (remedy for remedy in told.remedies if remedy.kinds == ("MovePod",))

@@ -57,7 +57,7 @@ def created_after(documents: list[Json], commands: list[str]) -> Any:
 
 
 @pytest.mark.parametrize("name", LIVE)
-def test_the_commands_let_all_pods_be_created(run: Run, write: Write, name: str) -> None:
+def test_commands_let_all_pods_be_created(run: Run, write: Write, name: str) -> None:
     number, wanted, there, kinds = LIVE[name]
     documents = build_reported_cluster(number, wanted, there)
     path = write(*documents)
@@ -85,8 +85,11 @@ MAKERS: dict[str, Json] = {
 
 @pytest.mark.parametrize("kind", MAKERS)
 @pytest.mark.parametrize("is_stored", [True, False], ids=["stored", "manifest"])
-def test_who_makes_pods(run: Run, write: Write, kind: str, is_stored: bool) -> None:
-    """Three are wanted of a quota of two, one of which is somebody else's: it has to hold four."""
+def test_quota_is_raised_for_each_kind_of_workload(run: Run, write: Write, kind: str, is_stored: bool) -> None:
+    """Three pods are desired and the quota allows two, one of which another workload uses.
+
+    It must be raised to four.
+    """
     container = {"name": "c", "image": "c"}
     maker: Json = deepcopy(MAKERS[kind])
     spec = {"containers": [container], **({"restartPolicy": "Never"} if kind == "job" else {})}

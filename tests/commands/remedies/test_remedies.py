@@ -32,8 +32,8 @@ def kinds(
     return [each.kinds for each in remedies(Cluster.from_objects(documents), key, criteria).remedies]
 
 
-def test_what_keeps_the_workload_comes_first_and_what_weakens_a_guarantee_last() -> None:
-    """A node more like n1 is too small, one like n2 is for others; one like n3 is not cordoned yet."""
+def test_order_of_fixes() -> None:
+    """Harmless fixes come first, and fixes that weaken a guarantee come last."""
     assert kinds(tainted(), criteria=RemedyCriteria(1)) == [
         ("Uncordon",),
         ("AddNode",),
@@ -43,7 +43,7 @@ def test_what_keeps_the_workload_comes_first_and_what_weakens_a_guarantee_last()
     ]
 
 
-def test_each_remedy_applied_to_the_documents_lets_the_pod_schedule_where_it_says() -> None:
+def test_each_applied_fix_places_the_pod_on_the_promised_node() -> None:
     documents = tainted(pod("other", "n1", "500m"))
     found = remedies(Cluster.from_objects(documents), "d/p").remedies
     assert len(found) >= 5
@@ -64,7 +64,7 @@ def test_only_requested_kinds() -> None:
     assert kinds(documents, criteria=without) == [("AddNode",), ("LowerRequest",), ("RemoveTaint",)]
 
 
-def test_two_changes_where_one_is_not_enough_and_none_that_is_not_needed() -> None:
+def test_fixes_of_two_changes_have_no_needless_change() -> None:
     documents = [node("n1", cpu="1", taints=[TEAM]), pod("p", cpu="2")]
     assert kinds(documents, criteria=RemedyCriteria(1)) == []
     found = kinds(documents, criteria=RemedyCriteria(2))
@@ -75,7 +75,7 @@ def test_two_changes_where_one_is_not_enough_and_none_that_is_not_needed() -> No
     }
 
 
-def test_why_a_kind_of_remedy_cannot_exist() -> None:
+def test_reasons_why_kinds_of_fixes_are_impossible() -> None:
     documents = [node("n1", cpu="31500m"), pod("p", cpu="64")]
     report = remedies(Cluster.from_objects(documents), "d/p")
     assert report.impossible == (
@@ -88,8 +88,8 @@ def test_why_a_kind_of_remedy_cannot_exist() -> None:
     ]
 
 
-def test_a_request_cut_to_less_than_half_says_how_much_remains() -> None:
-    """1.2 CPUs are free: 80% of 1.5 CPUs, and 30% of 4."""
+def test_fix_that_halves_a_request_says_how_much_remains() -> None:
+    """1.2 CPUs are free, which is 80% of 1.5 CPUs and 30% of 4."""
     drawbacks = {}
     for cpu in ("1500m", "4"):
         documents = [node("n1", cpu="1200m"), pod("p", cpu=cpu)]
@@ -99,8 +99,8 @@ def test_a_request_cut_to_less_than_half_says_how_much_remains() -> None:
     assert drawbacks == {"1500m": (), "4": ("the container keeps only 30% of its CPU request",)}
 
 
-def test_a_larger_node_has_room_for_what_runs_on_each() -> None:
-    """3 cores, and a half for the agent's pod there: 4."""
+def test_larger_node_has_room_for_daemon_set_pods() -> None:
+    """The pod needs 3 cores and the agent's pod half a core, so the node has 4."""
     agent = pod("agent-x", "n1", "500m", owner={"kind": "DaemonSet", "name": "agent"})
     documents = [node("n1", cpu="2"), agent, pod("p", cpu="3")]
     criteria = RemedyCriteria(1, only=frozenset({"AddNode"}))
@@ -109,7 +109,7 @@ def test_a_larger_node_has_room_for_what_runs_on_each() -> None:
     assert explain(Cluster.from_objects(apply(found, documents)), "d/p").verdict == "Schedulable"
 
 
-def test_no_further_node_where_a_pod_of_each_node_has_the_port() -> None:
+def test_no_node_is_added_if_a_daemon_set_holds_the_port() -> None:
     port = {"ports": [{"containerPort": 1, "hostPort": 9100}]}
     agent = pod("agent-x", "n1", owner={"kind": "DaemonSet", "name": "agent"}, containers=[{"name": "c", **port}])
     documents = [node("n1"), agent, pod("p", containers=[{"name": "c", **port}])]
@@ -120,7 +120,7 @@ HIGH = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
 BY_CLASS = RemedyCriteria(1, only=frozenset({"UsePriorityClass"}))
 
 
-def test_another_class_says_whom_it_costs_and_that_the_scheduler_evicts_them() -> None:
+def test_fix_by_a_higher_class_names_its_victims() -> None:
     documents = [node("n1", cpu="2"), pod("equal", "n1", "2", priority=10), pod("p", cpu="2", priority=10), HIGH]
     (found,) = remedies(Cluster.from_objects(documents), "d/p", BY_CLASS).remedies
     assert (found.opens, found.victims) == (("n1",), ("d/equal",))
@@ -132,7 +132,7 @@ def test_another_class_says_whom_it_costs_and_that_the_scheduler_evicts_them() -
     assert (after.verdict, after.preemption.chosen) == ("Unschedulable", "n1")
 
 
-def test_a_budget_that_is_broken_by_an_eviction_is_told() -> None:
+def test_violated_budget_is_named() -> None:
     budget = {
         "kind": "PodDisruptionBudget",
         "metadata": {"name": "b", "namespace": "d"},
@@ -148,14 +148,14 @@ def test_a_budget_that_is_broken_by_an_eviction_is_told() -> None:
     )
 
 
-def test_no_other_class_for_a_pod_that_preempts_as_it_is() -> None:
+def test_no_higher_class_for_a_pod_that_already_preempts() -> None:
     documents = [node("n1", cpu="2"), pod("lower", "n1", "2", priority=0), pod("p", cpu="2", priority=10), HIGH]
     report = remedies(Cluster.from_objects(documents), "d/p", BY_CLASS)
     assert (report.remedies, [line for line in report.impossible if "PriorityClass" in line]) == ((), [])
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "CronJob"])
-def test_a_manifest_is_changed_where_it_is_written(kind: str) -> None:
+def test_fix_names_the_fields_of_a_workloads_manifest(kind: str) -> None:
     template = {"containers": [{"name": "c", "image": "c", "resources": {"requests": {"cpu": "2"}}}]}
     manifest = workload(kind, template=template)
     if kind == "CronJob":
@@ -172,7 +172,7 @@ def test_a_manifest_is_changed_where_it_is_written(kind: str) -> None:
     assert {**changed, "spec": None} == {**manifest, "spec": None}
 
 
-def test_a_bare_manifest_is_changed_as_it_is_written() -> None:
+def test_fix_names_the_fields_of_a_pod_manifest() -> None:
     manifest = pod("p", cpu="2")
     del manifest["metadata"]["uid"]
     del manifest["status"], manifest["spec"]["nodeName"]
@@ -182,7 +182,7 @@ def test_a_bare_manifest_is_changed_as_it_is_written() -> None:
         assert explain(cluster, changed).verdict == "Schedulable"
 
 
-def test_the_command_patches_what_makes_the_pod() -> None:
+def test_command_patches_the_pods_workload() -> None:
     documents = [node("n1", taints=[TEAM]), replica("r")]
     found = remedies(Cluster.from_objects(documents), "d/r", RemedyCriteria(1, by="author")).remedies[0]
     assert found.owner == "Deployment d/web"
@@ -192,7 +192,7 @@ def test_the_command_patches_what_makes_the_pod() -> None:
 
 
 def test_lists_that_a_strategic_merge_would_merge_are_replaced() -> None:
-    """topologySpreadConstraints are merged by topologyKey: the old one would stay."""
+    """topologySpreadConstraints are merged by topologyKey, so that the old constraint would remain."""
     documents = [node("n1", zone="a"), node("n2", zone="b", cpu="0"), replica("q", "n1"), replica("r", **spread(ZONE))]
     criteria = RemedyCriteria(1, only=frozenset({"ScheduleAnyway"}))
     (found,) = remedies(Cluster.from_objects(documents), "d/r", criteria).remedies
@@ -200,8 +200,8 @@ def test_lists_that_a_strategic_merge_would_merge_are_replaced() -> None:
     assert (directive, constraint["whenUnsatisfiable"]) == ({"$patch": "replace"}, "ScheduleAnyway")
 
 
-def test_what_cannot_be_patched_in_place_is_made_anew() -> None:
-    """Only tolerations may be added to a pod; a Job's template stays as it was made."""
+def test_immutable_objects_are_recreated() -> None:
+    """A pod accepts only additional tolerations, and the template of a Job is immutable."""
     for owner in (None, {"kind": "Job", "name": "j"}):
         documents = [node("n1", cpu="1"), pod("p", cpu="2", owner=owner)]
         (lower,) = remedies(Cluster.from_objects(documents), "d/p", RemedyCriteria(1, by="author")).remedies
@@ -213,8 +213,8 @@ def test_what_cannot_be_patched_in_place_is_made_anew() -> None:
     assert tolerate.commands[0].startswith("kubectl patch pod -n d p ")
 
 
-def test_pods_that_need_none() -> None:
-    """One that fits, runs, or is held back: the verdict says it, and nothing is searched."""
+def test_pods_that_need_no_fixes() -> None:
+    """For a pod that fits, runs or is held back, the verdict is the answer, and no fix is searched for."""
     gated = pod("gated", schedulingGates=[{"name": "example.com/wait"}])
     cluster = Cluster.from_objects([node("n1"), pod("fits"), pod("runs", "n1"), gated])
     for name, verdict in (("fits", "Schedulable"), ("runs", "Bound"), ("gated", "Gated")):
@@ -225,14 +225,14 @@ def test_pods_that_need_none() -> None:
         remedies(cluster, "d/none")
 
 
-def test_a_pod_that_no_profile_serves() -> None:
+def test_pod_that_no_profile_serves() -> None:
     documents = [node("n1"), pod("p", schedulerName="mine")]
     (found,) = remedies(Cluster.from_objects(documents), "d/p").remedies
     assert found.kinds == ("OtherScheduler",)
     assert explain(Cluster.from_objects(apply(found, documents)), "d/p").verdict == "Schedulable"
 
 
-def test_an_explanation_ends_in_the_best_of_the_smallest() -> None:
+def test_explanation_ends_with_the_best_of_the_smallest_fixes() -> None:
     asked = find_or_create_target(Cluster.from_objects(tainted()), "d/p")
     report = add_fixes(explain_target(asked), asked)
     assert [each.kinds for each in report.remedies][:2] == [("Uncordon",), ("AddNode",)]
@@ -240,7 +240,7 @@ def test_an_explanation_ends_in_the_best_of_the_smallest() -> None:
     assert len(report.remedies) == 5
 
 
-def test_alternatives_are_told_once() -> None:
+def test_alternatives_are_reported_once() -> None:
     documents = [
         node("n1", unschedulable=True),
         node("n2", unschedulable=True, taints=[{**TEAM, "effect": "PreferNoSchedule"}]),
@@ -250,13 +250,13 @@ def test_alternatives_are_told_once() -> None:
     assert (first.summary, first.alternatives) == ("Find out why node n1 is cordoned, then uncordon it", ("n2",))
 
 
-def test_the_largest_request_that_fits_is_told_although_it_fits_fewer_nodes() -> None:
+def test_largest_fitting_request_is_proposed_although_fewer_nodes_fit() -> None:
     documents = [node("n1", cpu="3"), node("n2", cpu="3"), node("n3", cpu="3010m"), pod("p", cpu="4")]
     (found,) = remedies(Cluster.from_objects(documents), "d/p", RemedyCriteria(1, by="author")).remedies
     assert (found.summary, found.opens) == ("Request 3.01 CPUs instead of 4 in container c", ("n3",))
 
 
-def test_nothing_is_said_of_classes_that_nobody_read() -> None:
-    """The documents are no lists: other classes may exist."""
+def test_unread_classes_are_not_called_missing() -> None:
+    """The documents are no complete lists, so other classes may exist."""
     cluster = Cluster.from_objects([node("n1", cpu="1"), pod("p", cpu="2")], assume_complete=False)
     assert not [line for line in remedies(cluster, "d/p").impossible if "PriorityClass" in line]

@@ -19,12 +19,12 @@ def stuck_worlds(family: str) -> list[World]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_each_remedy_helps_and_each_of_its_changes_is_needed(family: str) -> None:
+def test_each_fix_helps_and_needs_all_its_changes(family: str) -> None:
     helped = sum(assert_all_hold(each) > 0 for each in stuck_worlds(family))
     assert helped > len(SEEDS) // 3
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_where_trying_all_finds_a_remedy_so_does_the_search(family: str) -> None:
+def test_search_finds_a_fix_if_brute_force_does(family: str) -> None:
     found = sum(assert_none_is_missed(each) for each in stuck_worlds(family))
     assert found > len(SEEDS) // 3

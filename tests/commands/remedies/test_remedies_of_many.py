@@ -34,8 +34,8 @@ def answer(documents: list[Json]) -> tuple[list[tuple[str, int]], int, int]:
     return [(each.remedy.summary, len(each.clears)) for each in report.chosen], report.cleared, report.waiting
 
 
-def test_each_time_what_clears_most_of_the_rest() -> None:
-    """n2 takes two of the replicas once it is uncordoned, then the pod that wants a role; one is left."""
+def test_each_choice_clears_the_most_remaining_pods() -> None:
+    """Once n2 is uncordoned, it takes two of the replicas, then the pod that selects a role. One pod remains."""
     documents = [node("n1", "a", "1", "1", taints=[TEAM]), node("n2", cpu="2", unschedulable=True), pod("full", "n1")]
     documents[0]["metadata"]["labels"]["edge"] = "true"
     documents += [replica(f"r{i}") for i in range(3)]
@@ -48,7 +48,7 @@ def test_each_time_what_clears_most_of_the_rest() -> None:
     assert (cleared, waits) == (4, 4)
 
 
-def test_what_the_author_changes_is_changed_for_all_pods_alike() -> None:
+def test_change_of_a_template_applies_to_all_its_pods() -> None:
     documents = [node("n1", taints=[TEAM]), *(replica(f"r{i}") for i in range(3))]
     keys = waiting(documents)
     report = find_remedies_of_many(Cluster.from_objects(documents), keys, "here")
@@ -61,7 +61,7 @@ def test_what_the_author_changes_is_changed_for_all_pods_alike() -> None:
 
 
 def test_as_many_nodes_as_the_pods_need() -> None:
-    """Each node takes two; the five that wait need three more."""
+    """Each node takes two pods, so the five waiting pods need three more nodes."""
     documents = [node("n1", cpu="2"), pod("a", "n1"), pod("b", "n1"), *(replica(f"r{i}") for i in range(5))]
     chosen, cleared, waits = answer(documents)
     assert (chosen, cleared, waits) == ([("Add 3 nodes like n1 (pool p)", 5)], 5, 5)
@@ -70,8 +70,11 @@ def test_as_many_nodes_as_the_pods_need() -> None:
     assert report.chosen[0].remedy.opens == tuple(made) == ("n1-more-0", "n1-more-1", "n1-more-2")
 
 
-def test_how_many_nodes_are_needed_is_guessed_once() -> None:
-    """A node takes both small pods or a large one. Of three that would do for small ones, small ones take two."""
+def test_number_of_nodes_is_guessed_once() -> None:
+    """A node takes both small pods or one large pod.
+
+    Three nodes are added for the three large pods, and the small pods take one of them.
+    """
     documents = [node("n1", cpu="2"), pod("a", "n1", cpu="2")]
     documents += [*(replica(f"r{i}") for i in range(2)), *(replica(f"s{i}", cpu="2") for i in range(3))]
     chosen, cleared, waits = answer(documents)
@@ -79,7 +82,7 @@ def test_how_many_nodes_are_needed_is_guessed_once() -> None:
 
 
 def test_an_interrupted_simulation_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pods that it did not come to look as if they waited, or as if they did not."""
+    """Pods that it did not reach look as if they waited, or as if they did not."""
     documents = [node("n1", taints=[TEAM]), *(replica(f"r{i}") for i in range(3))]
     tried = UnexplainedSettling.settle
 
@@ -93,7 +96,7 @@ def test_an_interrupted_simulation_decides_nothing(monkeypatch: pytest.MonkeyPat
     assert (report.chosen, report.cleared, report.interrupted, report.complete) == ((), 0, True, False)
 
 
-def test_nothing_waits_or_nothing_helps() -> None:
+def test_answers_without_waiting_pods_or_without_fixes() -> None:
     report = find_remedies_of_many(Cluster.from_objects([node("n1")]), set(), "here")
     assert (report.waiting, report.cleared, report.chosen) == (0, 0, ())
     gated = pod("g", schedulingGates=[{"name": "example.com/wait"}])
@@ -102,8 +105,8 @@ def test_nothing_waits_or_nothing_helps() -> None:
     assert [left.pods for left in report.left] == [("d/g",)]
 
 
-def test_pods_that_the_limit_leaves_waiting_are_told_their_own_fix() -> None:
-    """A single change may be made: uncordoning n2 helps two pods, and a toleration would help the third."""
+def test_pods_beyond_the_limit_get_their_own_fix() -> None:
+    """Only one change may be made. Uncordoning n2 helps two pods, and a toleration would help the third."""
     nodes = [node("n1", cpu="1", taints=[TEAM]), node("n2", cpu="4", unschedulable=True), node("n3", cpu="1")]
     only_n1 = pod("far", nodeSelector={HOSTNAME: "n1"})
     documents = [*nodes, replica("r0", cpu="2"), replica("r1", cpu="2"), only_n1, pod("fits")]
@@ -156,8 +159,11 @@ def test_a_larger_node_is_added_only_for_pods_that_need_it() -> None:
 LARGER = "Add a node like n1 (pool p) but with 13 CPUs"
 
 
-def test_the_plan_depends_on_the_input_and_not_on_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that is a thousand times slower finds the same; only at the outer limit, the first line says so."""
+def test_plan_does_not_depend_on_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine whose clock runs much faster finds the same plan.
+
+    Only the outer time limit stops the search, and the first line says so.
+    """
     documents = [node("n1", cpu="2"), pod("a", "n1", cpu="2"), node("n2", unschedulable=True)]
     documents += [replica(f"r{i}") for i in range(9)]
     cluster, keys = Cluster.from_objects(documents), {f"d/r{i}" for i in range(9)}
@@ -171,7 +177,7 @@ def test_the_plan_depends_on_the_input_and_not_on_the_time(monkeypatch: pytest.M
     assert "the search was stopped after 2 s" in stopped.build_first_line()[0]
 
 
-def test_a_budget_of_simulations_ends_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limit_of_simulations_ends_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     documents = [node("n1", cpu="2"), pod("a", "n1", cpu="2"), *(replica(f"r{i}") for i in range(5))]
     cluster, keys = Cluster.from_objects(documents), waiting(documents)
     monkeypatch.setattr("kschedctl.commands.remedies.pending_fixes.SIMULATION_BUDGET", 12)
@@ -182,8 +188,8 @@ def test_a_budget_of_simulations_ends_the_choice(monkeypatch: pytest.MonkeyPatch
     assert (report.complete, report.chosen) == (False, ())
 
 
-def test_a_pod_that_still_waits_is_rejected_by_nodes_that_exist() -> None:
-    """The three added nodes are no nodes of the cluster yet."""
+def test_causes_of_waiting_pods_name_only_existing_nodes() -> None:
+    """The three added nodes do not exist yet."""
     documents = [node("n1", cpu="2"), pod("a", "n1", cpu="2"), *(replica(f"r{i}") for i in range(5))]
     documents.append(pod("lost", nodeSelector={HOSTNAME: "n9"}))
     keys = waiting(documents)
@@ -194,7 +200,7 @@ def test_a_pod_that_still_waits_is_rejected_by_nodes_that_exist() -> None:
 
 
 def test_pods_that_end_with_their_failed_job_do_not_wait() -> None:
-    """The urgent pod evicts a pod of the Job, which allows no failed pods, so that j-b is not needed any more."""
+    """The urgent pod evicts a pod of the Job, which allows no failed pods, so that j-b is no longer needed."""
     job = {"kind": "Job", "metadata": {"name": "j", "namespace": "d"}, "spec": {"backoffLimit": 0}}
     owner = {"kind": "Job", "name": "j", "apiVersion": "batch/v1"}
     pods = [pod("j-a", "n1", "3", owner, priority=-10), pod("j-b", "", "9", owner, priority=-10)]

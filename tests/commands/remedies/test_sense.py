@@ -37,8 +37,8 @@ def of_arch(name: str, arch: str, os: str = "linux") -> Json:
 
 
 @pytest.mark.parametrize(("key", "value"), [(ARCH, "arm64"), (OS, "windows")])
-def test_what_an_image_is_built_for_is_no_typo(key: str, value: str) -> None:
-    """arm64 is as near to amd64 as a typo would be."""
+def test_image_architecture_is_no_typo(key: str, value: str) -> None:
+    """arm64 is as similar to amd64 as a typo would be."""
     found = offered(of_arch("n1", "amd64"), pod("p", nodeSelector={key: value}))
     assert {each.kinds for each in found} == {("OtherSelector",), ("DropSelector",)}
     assert {each.weakens for each in found} == {
@@ -52,7 +52,7 @@ def test_what_an_image_is_built_for_is_no_typo(key: str, value: str) -> None:
     assert all(each.weakens and "must be built for those" in each.weakens for each in found)
 
 
-def test_another_name_of_the_same_architecture_is_corrected() -> None:
+def test_other_name_of_the_same_architecture_is_corrected() -> None:
     first = offered(of_arch("n1", "amd64"), of_arch("n2", "arm64"), pod("p", nodeSelector={ARCH: "x86_64"}))[0]
     assert (first.kinds, first.opens, first.weakens) == (("CorrectSelector",), ("n1",), None)
 
@@ -60,7 +60,7 @@ def test_another_name_of_the_same_architecture_is_corrected() -> None:
 @pytest.mark.parametrize(
     "state", ["not-ready", "unreachable", "out-of-service", "network-unavailable", "disk-pressure"]
 )
-def test_a_node_that_is_not_ready_is_repaired(state: str) -> None:
+def test_unready_node_is_repaired(state: str) -> None:
     broken = node("n1", taints=[{"key": TAINT + state, "effect": "NoSchedule"}])
     (repair, add) = offered(broken, pod("p"))
     assert (repair.kinds, repair.summary) == (("RepairNode",), f"Make node n1 ready again ({state})")
@@ -72,7 +72,7 @@ def test_a_node_that_is_not_ready_is_repaired(state: str) -> None:
     "key",
     ["node.cloudprovider.kubernetes.io/uninitialized", "node.cilium.io/agent-not-ready", "karpenter.sh/unregistered"],
 )
-def test_a_node_that_is_starting_is_waited_for(key: str) -> None:
+def test_starting_node_is_waited_for(key: str) -> None:
     taints = [{"key": key, "effect": "NoSchedule"}, {"key": TAINT + "not-ready", "effect": "NoSchedule"}]
     first = offered(node("n1", taints=taints), node("n2", unschedulable=True), pod("p"))[0]
     assert (first.kinds, first.summary) == (
@@ -81,21 +81,21 @@ def test_a_node_that_is_starting_is_waited_for(key: str) -> None:
     )
 
 
-def test_nodes_that_nobody_initialized_wait_for_the_cloud_controller_manager() -> None:
+def test_uninitialized_nodes_wait_for_the_cloud_controller_manager() -> None:
     taint = {"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"}
     nodes = [node(name, taints=[taint]) for name in ("n1", "n2")]
     assert kinds(*nodes, pod("p")) == ["StartCloudController"]
 
 
-def test_a_toleration_of_one_pool_is_not_corrected_to_another() -> None:
-    """The pod tolerates pool db, which is full; pool web is another."""
+def test_toleration_of_one_pool_is_not_corrected_to_another() -> None:
+    """The pod tolerates pool db, which is full. Pool web is a different pool."""
     pools = [node(name, taints=[{"key": "dedicated", "value": name, "effect": "NoSchedule"}]) for name in ("db", "web")]
     full = pod("full", "db", "4")
     asked = pod("p", tolerations=[{"key": "dedicated", "value": "db", "effect": "NoSchedule"}])
     assert not [each for each in offered(*pools, full, asked) if "correct" in each.summary.lower()]
 
 
-def test_a_pool_that_the_pod_chose_is_tolerated_first() -> None:
+def test_selected_pool_is_tolerated_first() -> None:
     taint = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
     pool = labelled("n1", pool="db")
     pool["spec"]["taints"] = [taint]
@@ -103,7 +103,7 @@ def test_a_pool_that_the_pod_chose_is_tolerated_first() -> None:
     assert "RemoveTaint" not in kinds(pool, node("n2"), pod("p", nodeSelector={"pool": "db"}))
 
 
-def test_control_planes_are_tolerated_only_by_what_chooses_nodes() -> None:
+def test_control_planes_are_tolerated_only_by_pods_that_select_nodes() -> None:
     control_plane = node("cp", taints=[{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}])
     full = pod("full", "n1", "4")
     assert "Tolerate" not in kinds(control_plane, node("n1"), full, pod("p"))
@@ -111,7 +111,7 @@ def test_control_planes_are_tolerated_only_by_what_chooses_nodes() -> None:
     assert "Tolerate" in kinds(control_plane, node("n1"), pod("p", nodeSelector={HOSTNAME: "cp"}))
 
 
-def test_a_cordon_has_a_reason() -> None:
+def test_uncordoning_advises_to_find_the_reason_first() -> None:
     (first, add) = offered(node("n1", unschedulable=True), pod("p"))
     assert first.summary == "Find out why node n1 is cordoned, then uncordon it"
     assert first.commands == ("kubectl describe node n1", "kubectl uncordon n1")
@@ -124,7 +124,7 @@ def with_gpus(**spec: object) -> Json:
     return found
 
 
-def test_nodes_with_devices_are_for_pods_that_ask_for_them() -> None:
+def test_nodes_with_devices_are_kept_for_pods_that_request_them() -> None:
     assert kinds(with_gpus(), pod("p")) == []
     (last,) = offered(with_gpus(), pod("p", nodeSelector={HOSTNAME: "gpu"}))
     assert (last.kinds, last.weakens) == (
@@ -140,7 +140,7 @@ def test_nodes_with_devices_are_for_pods_that_ask_for_them() -> None:
     assert "RemoveTaint" not in kinds(with_gpus(), node("n1"), asks)
 
 
-def test_a_label_is_given_only_where_it_is_a_role_that_nodes_have() -> None:
+def test_label_is_added_only_if_it_is_a_role_of_other_nodes() -> None:
     plain, edge, disk = node("n1"), labelled("n2", edge="true"), labelled("n3", disk="ssd")
     for each in (edge, disk):
         each["spec"]["unschedulable"] = True
@@ -150,7 +150,7 @@ def test_a_label_is_given_only_where_it_is_a_role_that_nodes_have() -> None:
     assert "LabelNode" not in kinds(plain, pod("p", nodeSelector={"edge": "true"}))
 
 
-def test_names_that_differ_in_their_number_are_no_typos() -> None:
+def test_names_that_differ_in_a_number_are_no_typos() -> None:
     assert kinds(labelled("n1", rack="k7"), pod("p", nodeSelector={"rack": "k9"})) == ["OtherSelector", "DropSelector"]
     assert kinds(labelled("n1", pool2="blue"), pod("p", nodeSelector={"pool2": "bleu"}))[0] == "CorrectSelector"
 
@@ -164,8 +164,8 @@ def asking(**resources: str) -> Json:
 GPU = "nvidia.com/gpu"
 
 
-def test_no_machine_is_made_up_for_a_request_that_looks_wrong() -> None:
-    """500 CPUs were meant to be 500m; nobody has 8 GPUs in one machine where the largest has 1."""
+def test_no_node_is_invented_for_an_implausible_request() -> None:
+    """500 CPUs were probably meant to be 500m. No node has 8 GPUs if the largest one has 1."""
     asked = asking(cpu="500")
     first, *others = offered(node("n1"), asked)
     assert (first.kinds, first.summary) == (("LowerRequest",), "Request 500m cpu instead of 500 in container c")
@@ -177,7 +177,7 @@ def test_no_machine_is_made_up_for_a_request_that_looks_wrong() -> None:
     assert "the request looks wrong" in report.impossible[0]
 
 
-def test_a_node_that_should_publish_devices_has_its_device_plugin_checked() -> None:
+def test_device_plugin_of_a_node_without_its_devices_is_checked() -> None:
     marked = labelled("g1", **{f"{GPU}.present": "true"})
     first = offered(marked, node("n1"), asking(**{GPU: "1"}))[0]
     assert (first.kinds, first.opens) == (("PublishResource",), ("g1",))
@@ -186,7 +186,7 @@ def test_a_node_that_should_publish_devices_has_its_device_plugin_checked() -> N
     )
 
 
-def test_a_device_of_one_node_is_none_of_its_pool() -> None:
+def test_device_of_one_node_is_not_expected_in_its_pool() -> None:
     pool = [labelled(name, pool="general") for name in ("n1", "n2", "n3")]
     pool[2]["status"]["allocatable"][GPU] = "1"
     holder = pod("holder", "n3")
@@ -195,7 +195,7 @@ def test_a_device_of_one_node_is_none_of_its_pool() -> None:
     assert adds == ["Add a node like n3 with its devices, which most nodes of pool general lack"]
 
 
-def test_files_on_a_host_that_is_gone_are_not_left_behind() -> None:
+def test_files_on_a_missing_host_are_not_abandoned() -> None:
     files = {"volumes": [{"name": "v", "hostPath": {"path": "/data"}}]}
     affinity = {"key": "metadata.name", "operator": "In", "values": ["gone"]}
     required = {"nodeSelectorTerms": [{"matchFields": [affinity]}]}
@@ -207,7 +207,7 @@ def test_files_on_a_host_that_is_gone_are_not_left_behind() -> None:
         assert kinds(node("n1"), pod("p", **pin))[0] in ("DropSelector", "DropNodeAffinity")
 
 
-def test_no_node_is_added_in_a_zone_that_is_out() -> None:
+def test_no_node_is_added_in_a_failed_zone() -> None:
     zone = "topology.kubernetes.io/zone"
     out = labelled("n1", **{zone: "a"})
     out["spec"]["taints"] = [{"key": f"{TAINT}unreachable", "effect": "NoSchedule"}]
@@ -216,7 +216,7 @@ def test_no_node_is_added_in_a_zone_that_is_out() -> None:
     assert "AddNode" not in kinds(out, healthy, pod("p", nodeSelector={zone: "a"}))
 
 
-def test_a_tainted_domain_need_not_count() -> None:
+def test_permanently_tainted_domain_is_left_out_of_the_spread() -> None:
     spread = {
         "maxSkew": 1,
         "topologyKey": HOSTNAME,
@@ -235,13 +235,13 @@ def with_port() -> Json:
     return {"containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]}
 
 
-def test_another_port_and_a_replica_fewer_come_after_what_keeps_the_workload() -> None:
+def test_changed_port_and_fewer_replicas_come_last() -> None:
     owner = {"kind": "ReplicaSet", "name": "other"}
     found = kinds(node("n1"), pod("holder", "n1", owner=owner, **with_port()), pod("p", **with_port()))
     assert found == ["AddNode", "OtherHostPort", "DropHostPort", "ScaleDown"]
 
 
-def test_a_victim_that_leaves_is_waited_for_first() -> None:
+def test_waiting_for_a_terminating_victim_comes_first() -> None:
     leaves = pod("leaves", "n1", "4")
     leaves["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     (first, *_) = offered(node("n1"), leaves, pod("p", cpu="2"))
@@ -249,7 +249,7 @@ def test_a_victim_that_leaves_is_waited_for_first() -> None:
     assert first.commands == ("kubectl wait -n d --for=delete pod/leaves --timeout=5m",)
 
 
-def test_what_a_moved_pod_leaves_behind_is_said() -> None:
+def test_local_data_of_a_moved_pod_is_mentioned() -> None:
     owner = {"kind": "ReplicaSet", "name": "other"}
     told = {}
     for name, volume in {"nothing": None, "scratch": {"emptyDir": {}}, "files": {"hostPath": {"path": "/x"}}}.items():
@@ -257,7 +257,8 @@ def test_what_a_moved_pod_leaves_behind_is_said() -> None:
         moved = pod("other", "n1", "3", owner=owner, volumes=volumes)
         found = offered(node("n1"), node("n2", cpu="3"), moved, pod("p", nodeSelector={HOSTNAME: "n1"}, cpu="2"))
         told[name] = next(each.weakens for each in found if each.kinds == ("MovePod",))
-    uncordon = "uncordon n1 only once the replacements of evicted pods run"
+    outage = "ReplicaSet d/other has no running pod until the replacement runs"
+    uncordon = f"{outage}; uncordon n1 only once the replacements of evicted pods run"
     assert told == {
         "nothing": f"evicts d/other; {uncordon}",
         "scratch": f"evicts d/other, which loses the data in its emptyDir volumes; {uncordon}",
@@ -265,7 +266,7 @@ def test_what_a_moved_pod_leaves_behind_is_said() -> None:
     }
 
 
-def test_a_node_that_two_pods_leave_stays_cordoned_in_between() -> None:
+def test_node_stays_cordoned_while_two_pods_leave() -> None:
     """Otherwise, a waiting pod could take the room of the first pod before the second has left."""
     owner = {"kind": "ReplicaSet", "name": "other"}
     movable = [pod(f"o{i}", "n1", "2", owner=owner) for i in (1, 2)]
@@ -276,7 +277,7 @@ def test_a_node_that_two_pods_leave_stays_cordoned_in_between() -> None:
     assert (commands[0], commands[-1]) == ("kubectl cordon n1", "kubectl uncordon n1")
 
 
-def test_waiting_takes_as_long_as_the_grace_period() -> None:
+def test_commands_wait_for_the_grace_period() -> None:
     leaving = pod("leaves", "n1", "4", terminationGracePeriodSeconds=7200)
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T02:00:00Z"
     first = offered(node("n1"), leaving, pod("p"))[0]
@@ -286,7 +287,7 @@ def test_waiting_takes_as_long_as_the_grace_period() -> None:
     assert first.commands == ("kubectl wait -n d --for=delete pod/leaves --timeout=7260s",)
 
 
-def test_the_last_replica_is_not_one_fewer() -> None:
+def test_last_replica_is_not_removed() -> None:
     owner = {"kind": "ReplicaSet", "name": "other"}
     running = [pod(f"o{i}", f"n{i}", "4", owner=owner) for i in (1, 2)]
     asked = pod("p", cpu="2", nodeSelector={HOSTNAME: "n1"})
@@ -296,8 +297,8 @@ def test_the_last_replica_is_not_one_fewer() -> None:
     assert two.weakens == "ReplicaSet d/other loses one replica"
 
 
-def test_a_victim_that_leaves_anyway_is_no_loss() -> None:
-    """Its ReplicaSet is named in ownerReferences, so nobody may say that no controller recreates it."""
+def test_terminating_victim_is_no_loss() -> None:
+    """ownerReferences names its ReplicaSet, so the answer must not say that no controller recreates it."""
     high = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
     owned, bare = pod("owned", "n1", "2", owner={"kind": "ReplicaSet", "name": "other"}), pod("bare", "n1", "2")
     owned["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -309,8 +310,8 @@ def test_a_victim_that_leaves_anyway_is_no_loss() -> None:
 
 
 @pytest.mark.parametrize(("cpu", "count", "lost"), [("3", 2, "2 of its 3 replicas"), ("4", 3, "all 3 replicas")])
-def test_a_workload_is_scaled_down_once(cpu: str, count: int, lost: str) -> None:
-    """Each of three replicas takes one of four CPUs."""
+def test_workload_is_scaled_down_once(cpu: str, count: int, lost: str) -> None:
+    """Each of three replicas uses one of four CPUs."""
     owner = {"kind": "Deployment", "name": "other"}
     others = [pod(f"o{number}", "n1", "1", owner=owner) for number in range(3)]
     documents = [node("n1", cpu="4"), *others, pod("r", cpu=cpu)]
@@ -326,7 +327,7 @@ def test_a_workload_is_scaled_down_once(cpu: str, count: int, lost: str) -> None
     assert all("pod-deletion-cost" in command for command in costs)
 
 
-def test_a_fix_that_costs_more_pods_than_it_places_comes_last() -> None:
+def test_fix_that_costs_more_pods_than_it_places_comes_last() -> None:
     def fix(name: str, pending: int = 0, *, also: int = 0, holds: bool = True) -> Remedy:
         chain = EvictionChain(evicted=pending, moved=0, returned=0, pending=pending, lost=0) if pending else None
         places = tuple(f"d/{number}" for number in range(also))
@@ -353,9 +354,7 @@ def test_a_fix_that_costs_more_pods_than_it_places_comes_last() -> None:
         ("Delete", "; its persistentVolumeClaimRetentionPolicy deletes the claims of that replica"),
     ],
 )
-def test_the_claims_of_a_removed_replica_are_lost_as_the_stateful_set_says(
-    when_scaled: str | None, clause: str
-) -> None:
+def test_claims_of_a_removed_replica_follow_the_retention_policy(when_scaled: str | None, clause: str) -> None:
     owner = {"kind": "StatefulSet", "name": "db"}
     documents = [
         node("n1", cpu="2"),
@@ -373,7 +372,7 @@ def test_the_claims_of_a_removed_replica_are_lost_as_the_stateful_set_says(
 
 
 @pytest.mark.parametrize("by", ["author", "operator", ""])
-def test_an_answer_without_fixes_says_so(by: str) -> None:
+def test_answer_without_fixes_says_so(by: str) -> None:
     """Only the operator can uncordon the node or add one."""
     cordoned = node("n1")
     cordoned["spec"]["unschedulable"] = True

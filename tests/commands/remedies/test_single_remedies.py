@@ -157,7 +157,7 @@ CASES: dict[str, tuple[str, Json, list[Json]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_stands_in_the_way_is_undone(case: str) -> None:
+def test_single_obstacle_is_removed(case: str) -> None:
     sentence, pending, others = CASES[case]
     remedies = found(trials(World([*others, pending], admit=False)), 1)
     assert sentence in [change.text for trial in remedies for change in trial.changes]

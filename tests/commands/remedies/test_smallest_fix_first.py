@@ -7,8 +7,11 @@ from small import HOSTNAME, node, pod, replica
 from kschedctl import Cluster, explain, remedies
 
 
-def test_a_single_change_comes_before_two_cheaper_ones() -> None:
-    """The cache runs in namespace shop, on a node without room: a pod has to move and the namespace to be named."""
+def test_single_change_comes_before_two_cheaper_changes() -> None:
+    """The cache runs in namespace shop on a full node.
+
+    Selecting that namespace helps only if a pod also moves off the node.
+    """
     term = {"labelSelector": {"matchLabels": {"app": "cache"}}, "topologyKey": HOSTNAME}
     near = pod("near", cpu="2", affinity={"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}})
     cache = pod("cache", "n1", cpu="2")

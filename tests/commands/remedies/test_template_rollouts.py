@@ -42,8 +42,8 @@ def deployment(replicas: int, **spec: object) -> Json:
 # -- evictions of one's own ------------------------------------------------------------------------------------------
 
 
-def test_a_class_by_which_the_new_pods_would_evict_their_siblings_is_refused() -> None:
-    """Two nodes, two pods that keep apart and a third: the rollout to a higher class is what simulate says it is."""
+def test_class_that_evicts_siblings_is_rejected() -> None:
+    """Three pods that keep apart have two nodes. The verified rollout to a higher class equals that of simulate."""
     documents = [node("n1"), node("n2"), HIGH]
     documents += [replica("a", "n1", **APART), replica("b", "n2", **APART), replica("r", **APART)]
     report = find_remedies(documents, "UsePriorityClass")
@@ -55,8 +55,8 @@ def test_a_class_by_which_the_new_pods_would_evict_their_siblings_is_refused() -
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
-def test_a_class_by_which_one_replica_of_a_manifest_only_displaces_another_is_refused(kind: str) -> None:
-    """One node takes one of two pods that keep apart, whatever their class."""
+def test_class_that_only_displaces_another_replica_is_rejected(kind: str) -> None:
+    """The node takes only one of two pods that keep apart, whatever their class."""
     manifest = deployment(2, **APART)
     manifest["kind"] = kind
     cluster = Cluster.from_objects([node("n1"), HIGH])
@@ -67,15 +67,18 @@ def test_a_class_by_which_one_replica_of_a_manifest_only_displaces_another_is_re
     assert [line for line in report.impossible if line.endswith("1 of its pods has a node now, 1 afterwards")]
 
 
-def test_the_class_of_redis_is_refused_in_the_demo() -> None:
+def test_higher_class_of_redis_is_rejected_in_the_demo() -> None:
     documents = yaml.load(demo.list_files()[0].read_text(), yaml.CSafeLoader)["items"]
     report = remedies(Cluster.from_objects(documents), "shop/redis-66c8d9f7b5-p6nql", RemedyCriteria(1))
     assert not [each for each in report.remedies if "UsePriorityClass" in each.kinds]
     assert [line for line in report.impossible if "would evict its own pods" in line]
 
 
-def test_all_whom_the_whole_workload_evicts_are_told() -> None:
-    """Three may be there of two, so both new ones come at once: each evicts one that no budget keeps."""
+def test_victims_of_the_whole_workload_are_named() -> None:
+    """The rollout may have three of two pods, so both new pods come at once.
+
+    Each evicts a pod that no budget protects.
+    """
     documents = [node(f"n{i}", cpu="1") for i in range(3)]
     documents += [HIGH, budget(0), replica("a", "n0"), replica("r"), pod("other-1", "n1"), pod("other-2", "n2")]
     for other in documents[-2:]:
@@ -88,8 +91,11 @@ def test_all_whom_the_whole_workload_evicts_are_told() -> None:
 # -- rollouts that do not end ----------------------------------------------------------------------------------------
 
 
-def test_a_rollout_that_gets_stuck_is_refused() -> None:
-    """Half a cpu is free. Two replicas may be three and not fewer: the second new pod waits for the room of the old."""
+def test_stuck_rollout_is_rejected() -> None:
+    """Half a CPU is free.
+
+    Two replicas may become three, but not fewer, so the second new pod waits for the room of an old one.
+    """
     documents = [node("n1", cpu="2"), pod("other", "n1", "500m"), replica("a", "n1"), replica("r")]
     report = find_remedies(documents, "LowerRequest")
     assert report.remedies == ()
@@ -99,8 +105,8 @@ def test_a_rollout_that_gets_stuck_is_refused() -> None:
     assert simulate_rollout(documents, changed).workloads[0].rollout == "stuck: 1 of 2 new pods runs, 1 old pod is left"
 
 
-def test_fewer_pods_than_before_are_no_remedy() -> None:
-    """A Job made anew for the other pool: one of its three pods fits there, two run now."""
+def test_change_with_fewer_running_pods_is_rejected() -> None:
+    """The recreated Job fits the other pool with one of its three pods, and two run now."""
     documents = [node("n1", cpu="1"), node("q1", cpu="2")]
     documents[1]["metadata"]["labels"]["pool"] = "q"
     owner, own = {"kind": "Job", "name": "j"}, {"nodeSelector": {"pool": "q"}}
@@ -115,7 +121,7 @@ def test_fewer_pods_than_before_are_no_remedy() -> None:
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "Job"])
 def test_replicas_of_a_manifest_lose_their_anti_affinity_together(kind: str) -> None:
-    """The first replica would keep out the second as long as its own term were still required."""
+    """The first replica would keep out the second as long as its own term was still required."""
     containers = [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "1"}}}]
     count = {"parallelism": 3, "completions": 3} if kind == "Job" else {"replicas": 3}
     manifest = workload(kind, spec=count, template={"containers": containers, **APART})
@@ -129,7 +135,10 @@ def test_replicas_of_a_manifest_lose_their_anti_affinity_together(kind: str) -> 
 
 
 def test_running_replicas_lose_their_anti_affinity_in_the_rollout() -> None:
-    """All pods of a Job are made anew. Rolled out, a Deployment gets stuck: its old pods keep out each new one."""
+    """All pods of a Job are recreated.
+
+    The rollout of a Deployment gets stuck, since its old pods keep out each new pod.
+    """
     owner = {"kind": "Job", "name": "j"}
     documents = [node("n1"), pod("a", "n1", owner=owner, **APART), pod("r", owner=owner, **APART)]
     assert one(documents, "SoftenAntiAffinity").holds
@@ -142,7 +151,7 @@ def test_running_replicas_lose_their_anti_affinity_in_the_rollout() -> None:
 # -- what the other controllers need -----------------------------------------------------------------------------------
 
 
-def test_the_pod_of_a_stateful_set_is_deleted_as_its_controller_waits_for_it() -> None:
+def test_pod_that_blocks_its_stateful_set_is_deleted() -> None:
     owner = {"kind": "StatefulSet", "name": "db"}
     documents = [node("n1", cpu="1"), node("n2", taints=[DEDICATED])]
     documents += [pod("db-0", "n1", owner=owner), pod("db-1", owner=owner)]
@@ -152,7 +161,7 @@ def test_the_pod_of_a_stateful_set_is_deleted_as_its_controller_waits_for_it() -
     assert remedy.restarts == 1
 
 
-def test_siblings_in_a_replica_set_of_nobody_keep_their_template() -> None:
+def test_pods_of_a_bare_replica_set_keep_their_template() -> None:
     owner = {"kind": "ReplicaSet", "name": "solo"}
     documents = [node("n1", cpu="1"), node("n2", taints=[DEDICATED])]
     documents += [pod("solo-a", "n1", owner=owner), pod("solo-b", owner=owner)]
@@ -161,8 +170,8 @@ def test_siblings_in_a_replica_set_of_nobody_keep_their_template() -> None:
     assert remedy.restarts == 0
 
 
-def test_the_strategy_of_a_manifest_counts() -> None:
-    """Two of half a cpu become two of two cpu on a node of four: they fit once both old ones are gone, not before."""
+def test_strategy_of_the_manifest_decides() -> None:
+    """Two pods of half a CPU become two pods of 2 CPUs on a node of 4. They fit only once both old pods are gone."""
     documents = [node("n1", cpu="4", taints=[DEDICATED]), replica("a", "n1", "500m"), replica("b", "n1", "500m")]
     manifest = deployment(2)
     manifest["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2"
@@ -176,8 +185,8 @@ def test_the_strategy_of_a_manifest_counts() -> None:
 # -- label keys --------------------------------------------------------------------------------------------------------
 
 
-def test_pods_of_their_own_revision_alone_may_stop_a_rollout() -> None:
-    """The first new pod has zone a for itself; of the second zone a has one and zone b, which takes none, nothing."""
+def test_pods_of_the_new_revision_may_block_a_rollout() -> None:
+    """The first new pod has zone a to itself. The second finds zone a occupied, and zone b takes no pods."""
     documents = [node("n1"), node("n2"), node("n3", "b", taints=[DEDICATED])]
     documents += [replica("p", "n1"), replica("q", "n2"), replica("r", **spread())]
     for old in documents[3:5]:
@@ -188,8 +197,8 @@ def test_pods_of_their_own_revision_alone_may_stop_a_rollout() -> None:
     assert [line for line in report.impossible if "pod-template-hash" in line and "gets stuck: 1 of 3" in line]
 
 
-def test_label_keys_that_were_merged_are_not_written_into_the_template() -> None:
-    """The API server adds pod-template-hash In (5f) to the pod's selector; the next revision has another hash."""
+def test_merged_label_keys_are_not_written_into_the_template() -> None:
+    """The API server adds pod-template-hash In (5f) to the pod's selector, but the next revision has another hash."""
     merged = {"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "pod-template-hash", "operator": "In"}]}
     merged["matchExpressions"][0]["values"] = ["5f"]  # type: ignore[index]
     term = {**WEB, "labelSelector": merged, "matchLabelKeys": ["pod-template-hash"]}

@@ -28,7 +28,7 @@ def build_node_at_limit(*others: Json, limit: int = 1) -> list[Json]:
     return [node("n1"), csi_node("n1", limit), CSI, *volumes, *claims, ASKED, *others]
 
 
-def test_the_pod_that_has_the_disk_is_stopped() -> None:
+def test_pod_that_holds_the_disk_is_stopped() -> None:
     (remedy,) = (each for each in found(build_held_disk()).remedies if each.kinds == ("StopPod",))
     assert remedy.summary == "Delete pod d/holder"
     assert remedy.weakens == "pod d/holder is not recreated, since it has no controller"
@@ -36,19 +36,19 @@ def test_the_pod_that_has_the_disk_is_stopped() -> None:
     assert command.endswith(" | kubectl create --raw /api/v1/namespaces/d/pods/holder/eviction -f -")
 
 
-def test_a_deployment_runs_with_one_replica_fewer() -> None:
+def test_deployment_is_scaled_down() -> None:
     (remedy,) = (each for each in found(build_held_disk(DEPLOYED)).remedies if each.kinds == ("ScaleDown",))
-    assert remedy.summary == "Scale ReplicaSet d/web down by one: holder"
+    assert remedy.summary == "Scale ReplicaSet d/web down by one, which removes holder"
     assert remedy.commands[1] == "kubectl scale replicaset -n d web --replicas=0"
 
 
 @pytest.mark.parametrize(("holder", "other", "helps"), [("db-1", "db-0", True), ("db-0", "db-1", False)])
-def test_a_stateful_set_gives_up_its_last_replica(holder: str, other: str, helps: bool) -> None:
+def test_stateful_set_gives_up_its_last_replica(holder: str, other: str, helps: bool) -> None:
     found_kinds = [each.kinds for each in found([*build_held_disk(SET, holder), pod(other, "far", SET)]).remedies]
     assert (("ScaleDown",) in found_kinds) == helps
 
 
-def test_a_budget_keeps_the_pod() -> None:
+def test_budget_protects_the_pod() -> None:
     budget = {
         "kind": "PodDisruptionBudget",
         "metadata": {"name": "b", "namespace": "d"},
@@ -58,8 +58,8 @@ def test_a_budget_keeps_the_pod() -> None:
     assert [each.kinds for each in found([*build_held_disk(), budget]).remedies] == [("AddNode",)]
 
 
-def test_a_claim_for_one_pod_is_waited_for_or_given_up() -> None:
-    """It is not deleted while a pod uses it: it would stay in Terminating, and go with that pod."""
+def test_claim_for_one_pod_is_waited_for_or_given_up() -> None:
+    """It is not deleted while a pod uses it, since it would stay Terminating and vanish with that pod."""
     documents = [node("n1"), CSI, EXCLUSIVE, FOR_ONE, pod("user", "n1", **mounts("data")), ASKED]
     (stop,) = found(documents).remedies
     assert (stop.kinds, stop.summary) == (("StopPod",), "Delete pod d/user")
@@ -69,7 +69,7 @@ def test_a_claim_for_one_pod_is_waited_for_or_given_up() -> None:
     assert wait.commands == ("kubectl wait -n d --for=delete pod/user --timeout=5m",)
 
 
-def test_the_limit_is_raised_or_a_pod_stopped() -> None:
+def test_limit_is_raised_or_a_pod_stopped() -> None:
     report = found(build_node_at_limit(pod("user", "n1", **mounts("theirs"))))
     by_kind = {each.kinds[0]: each for each in report.remedies}
     assert set(by_kind) == {"RaiseVolumeLimit", "StopPod", "AddNode"}
@@ -78,15 +78,15 @@ def test_the_limit_is_raised_or_a_pod_stopped() -> None:
     assert by_kind["StopPod"].summary == "Delete pod d/user"
 
 
-def test_a_stopped_pod_s_volume_is_detached() -> None:
-    """Else the volume would count as long as it is attached, whoever uses it."""
+def test_volume_of_a_stopped_pod_is_detached() -> None:
+    """Otherwise the volume would count as long as it is attached."""
     report = found(build_node_at_limit(pod("user", "n1", **mounts("theirs")), attachment("w", "n1")))
     (stop,) = (each for each in report.remedies if each.kinds == ("StopPod",))
     gone = [(each["delete"]["kind"], each["delete"]["name"]) for each in stop.changes]
     assert gone == [("Pod", "user"), ("VolumeAttachment", "w-n1")]
 
 
-def test_a_volume_that_another_pod_uses_too_stays_attached() -> None:
+def test_volume_that_another_pod_uses_stays_attached() -> None:
     users = [pod(name, "n1", **mounts("theirs")) for name in ("one", "two")]
     documents = build_node_at_limit(*users, attachment("w", "n1"))
     assert {each.kinds[0] for each in found(documents).remedies} == {"RaiseVolumeLimit", "AddNode"}
@@ -94,21 +94,21 @@ def test_a_volume_that_another_pod_uses_too_stays_attached() -> None:
     assert sum("delete" in each and each["delete"]["kind"] == "VolumeAttachment" for each in both.changes) == 1
 
 
-def test_a_volume_that_nobody_uses_is_detached() -> None:
+def test_unused_volume_is_detached() -> None:
     report = found(build_node_at_limit(attachment("w", "n1")))
     by_kind = {each.kinds[0]: each for each in report.remedies}
     assert by_kind["DetachVolume"].summary == "Detach volume w from node n1, where no pod uses it"
     assert by_kind["DetachVolume"].commands == ("kubectl delete volumeattachment w-n1",)
 
 
-def test_a_pod_with_the_disk_is_moved() -> None:
+def test_pod_with_the_disk_is_moved() -> None:
     documents = [node("n1"), node("n2"), *build_held_disk(DEPLOYED)[1:], attachment("w", "n1")]
     documents[-2]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "n1"}
     by_kind = {each.kinds[0]: each for each in found(documents).remedies}
     assert by_kind["MovePod"].summary == "Move d/holder from n1 to n2"
 
 
-def test_a_moved_pod_s_volume_is_detached() -> None:
+def test_volume_of_a_moved_pod_is_detached() -> None:
     user = pod("user", "n1", DEPLOYED, **mounts("theirs"))
     documents = [*build_node_at_limit(user, attachment("w", "n1")), node("n2"), csi_node("n2", 1)]
     asked = next(each for each in documents if each["metadata"]["name"] == "asked")

@@ -188,14 +188,14 @@ def summaries(documents: list[Json]) -> dict[str, Remedy]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_cause_is_undone(name: str) -> None:
+def test_fix_removes_the_cause(name: str) -> None:
     documents, wanted = CASES[name]
     by_kind = summaries([*documents, ASKED])
     for kind, begin in wanted.items():
         assert by_kind[kind].summary.startswith(begin)
 
 
-def test_a_claim_for_a_free_volume() -> None:
+def test_claim_for_a_free_volume() -> None:
     documents = [node("n1"), LOCAL, volume("v", size="3Gi"), ASKED]
     (remedy,) = found(documents).remedies
     assert remedy.summary == "Create claim d/data of 3Gi, class local, for volume v"
@@ -212,7 +212,7 @@ def test_a_claim_for_a_free_volume() -> None:
         ),
     ],
 )
-def test_what_is_left_behind_is_said_and_kept(policy: str, told: str, first: tuple[str, ...]) -> None:
+def test_abandoned_data_is_mentioned_and_kept(policy: str, told: str, first: tuple[str, ...]) -> None:
     documents, _ = CASES["the volume is in another zone"]
     documents = [*documents[:-1], csi_volume("v", "data", on=IN_B, persistentVolumeReclaimPolicy=policy), ASKED]
     (remedy,) = found(documents).remedies
@@ -226,15 +226,16 @@ def test_what_is_left_behind_is_said_and_kept(policy: str, told: str, first: tup
     assert released.commands[: len(first)] == first
 
 
-def test_a_recreated_claim_gets_back_what_it_had() -> None:
-    """The volume is held for a claim of that name and another UID."""
+def test_recreated_claim_gets_its_volume_back() -> None:
+    """The volume is reserved for a claim of the same name with another UID."""
     documents, _ = CASES["the claim's former volume is there"]
     first = found([*documents, ASKED]).remedies[0]
     assert (first.kinds, first.weakens) == (("ReleaseVolume",), None)
 
 
-def test_a_claim_that_is_being_deleted_keeps_its_volume() -> None:
-    """First the volume is kept, then the claim recreated for it, then the volume freed of the former claim's UID."""
+def test_terminating_claim_keeps_its_volume() -> None:
+    """First the volume is retained, then the claim is recreated for it, then the former claim's UID is removed from the
+    volume."""
     documents, _ = CASES["the claim is being deleted with its data"]
     (keeps, gives_up) = (each for each in found([*documents, ASKED]).remedies)
     assert keeps.summary == "Recreate claim d/data, which is being deleted, for volume v, which holds its data"
@@ -247,8 +248,8 @@ def test_a_claim_that_is_being_deleted_keeps_its_volume() -> None:
     assert "stays on volume v" in gives_up.weakens
 
 
-def test_what_a_stateful_set_makes_again_is_not_asked_for_otherwise() -> None:
-    """Its claim d/data-db-0 is made of its template whenever it is missing."""
+def test_claim_of_a_stateful_set_is_not_recreated_by_hand() -> None:
+    """Its claim d/data-db-0 is created from its template whenever it is missing."""
     documents, _ = CASES["another class makes volumes"]
     one = [*documents[:-1], claim("data-db-0")]
     owner = {"kind": "StatefulSet", "name": "db"}
@@ -259,14 +260,14 @@ def test_what_a_stateful_set_makes_again_is_not_asked_for_otherwise() -> None:
     assert "OtherStorageClass" in {kind for each in bare.remedies for kind in each.kinds}
 
 
-def test_a_claim_that_an_ended_pod_names_is_protected_too() -> None:
+def test_claim_of_an_ended_pod_is_protected() -> None:
     documents, _ = CASES["the volume is in another zone"]
     ended = pod("ended", "far", **mounts("data"))
     ended["status"] = {"phase": "Succeeded"}
     assert not found([*documents, node("far", "c"), ended, ASKED]).remedies
 
 
-def test_a_claim_that_another_pod_has_stays_as_it_is() -> None:
+def test_claim_of_another_pod_is_unchanged() -> None:
     documents, _ = CASES["the volume is in another zone"]
     near = pod(nodeSelector={ZONE: "a"}, **mounts("data"))
     assert {each.kinds for each in found([*documents, near]).remedies} == {("RemakeClaim",)}
@@ -275,14 +276,14 @@ def test_a_claim_that_another_pod_has_stays_as_it_is() -> None:
     assert kinds == {"OtherSelector", "DropSelector"}
 
 
-def test_two_claims_take_two_changes() -> None:
+def test_two_claims_need_two_changes() -> None:
     documents = [node("n1"), LOCAL, claim("one"), claim("two"), pod(**mounts("one", "two"))]
     assert not found(documents).remedies
     (remedy,) = found(documents, 2).remedies
     assert remedy.kinds == ("CreateVolume", "CreateVolume")
 
 
-def test_one_change_for_a_volume_that_two_plugins_refuse() -> None:
+def test_one_change_for_a_volume_that_two_plugins_reject() -> None:
     bound = csi_volume("v", "data", on=IN_B)
     bound["metadata"]["labels"] = {ZONE: "b"}
     report = found([node("n1"), CSI, claim(of="csi", volume="v"), bound, ASKED])
@@ -292,14 +293,14 @@ def test_one_change_for_a_volume_that_two_plugins_refuse() -> None:
 # -- claims that are made for the pod --------------------------------------------------------------------------------
 
 
-def test_the_claim_of_an_ephemeral_volume() -> None:
+def test_claim_of_an_ephemeral_volume() -> None:
     (remedy,) = found([node("n1"), CSI, SCRATCH]).remedies
     controller = "let the ephemeral volume controller of kube-controller-manager create claim d/asked-scratch"
     assert remedy.summary.lower() == controller
     assert remedy.commands == ()
 
 
-def test_a_claim_of_that_name_which_is_another_s() -> None:
+def test_claim_of_the_same_name_with_another_owner() -> None:
     (remedy,) = found([node("n1"), CSI, claim("asked-scratch", of="csi"), SCRATCH]).remedies
     assert remedy.commands == ("kubectl delete pvc -n d asked-scratch",)
     assert remedy.weakens == "claim d/asked-scratch is deleted"
@@ -308,7 +309,7 @@ def test_a_claim_of_that_name_which_is_another_s() -> None:
 # -- how ---------------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_fixed_is_made_anew() -> None:
+def test_immutable_objects_are_recreated() -> None:
     documents, _ = CASES["the volume is too small"]
     remedy = summaries([*documents, ASKED])["OtherVolume"]
     assert remedy.by == "author"
@@ -326,7 +327,7 @@ def recreated(command: str) -> Json:
 
 
 def test_names_are_quoted() -> None:
-    """A file may call an object anything."""
+    """Objects in files can have any name."""
     name = "x'; reboot #"
     before = volume("v", held_by="before; reboot", persistentVolumeReclaimPolicy="Retain")
     documents = [node("n1"), LOCAL, claim(name), before, pod(**mounts(name))]
@@ -347,8 +348,8 @@ def test_names_are_quoted() -> None:
         ({"nfs": {"server": "files", "path": "/exports"}}, "the volume source (spec.csi, spec.nfs, …)"),
     ],
 )
-def test_a_new_volume_is_a_manifest_to_complete(source: Json, field: str) -> None:
-    """Only the user knows where the storage is: the manifest of the volume lacks that, and comes after other fixes."""
+def test_new_volume_is_a_manifest_to_complete(source: Json, field: str) -> None:
+    """Only the user knows where the storage is. The manifest of the volume lacks this, and comes after other fixes."""
     documents = [node("n1"), LOCAL, CSI, claim(), volume("v", on={HOSTNAME: ["n2"]}, **source)]
     told = remedies(Cluster.from_objects([*documents, ASKED]), "d/asked").remedies
     assert [bool(remedy.needs_values) for remedy in told] == sorted(bool(remedy.needs_values) for remedy in told)
@@ -366,8 +367,8 @@ def test_a_new_volume_is_a_manifest_to_complete(source: Json, field: str) -> Non
     assert spec["nodeAffinity"] == {"required": {"nodeSelectorTerms": [term]}}
 
 
-def test_a_claim_that_is_going_is_created_without_reading_it() -> None:
-    """It may be gone before the commands run, and then nothing could be read of it."""
+def test_terminating_claim_is_recreated_without_reading_it() -> None:
+    """It may be gone before the commands run, and could then not be read."""
     documents = [node("n1"), CSI, volume("v", "csi", held_by="data"), GOING_WITH_DATA, ASKED]
     documents[2]["spec"]["claimRef"]["uid"] = GOING_WITH_DATA["metadata"].get("uid", "")
     commands = [
@@ -380,8 +381,8 @@ def test_a_claim_that_is_going_is_created_without_reading_it() -> None:
     assert all(command.startswith("printf %s ") for command in recreating)
 
 
-def test_a_smaller_fix_that_needs_a_value_comes_before_larger_ones_that_need_none() -> None:
-    """A volume of the claim's own class is nearer to what its author wants than two other changes."""
+def test_smaller_fix_that_needs_a_value_comes_before_larger_ones() -> None:
+    """A volume of the claim's own class is closer to the author's intent than two other changes."""
 
     def fix(*kinds: str, needs: tuple[str, ...] = ()) -> Remedy:
         return Remedy(
@@ -394,8 +395,11 @@ def test_a_smaller_fix_that_needs_a_value_comes_before_larger_ones_that_need_non
     assert sort_incomplete_and_costly_fixes_last([volume, pair, single]) == (pair, single, volume)
 
 
-def test_explain_searches_on_until_a_fix_is_verified() -> None:
-    """A new volume needs a value that only the user knows. A class that makes volumes helps with a smaller claim."""
+def test_explain_searches_until_a_fix_is_verified() -> None:
+    """A new volume needs a value that only the user knows.
+
+    A class that provisions volumes helps with a smaller claim.
+    """
     documents = [node("n1"), LOCAL, CSI, DRIVER_WITH_POOLS, pool("p", "4Gi", "a"), claim(), ASKED]
     report = explain(Cluster.from_objects(documents), "d/asked", remedies=True)
     kinds = {remedy.kinds: remedy for remedy in report.remedies}
@@ -404,7 +408,7 @@ def test_explain_searches_on_until_a_fix_is_verified() -> None:
 
 
 @pytest.mark.parametrize("on", [None, ON_N1], ids=["any node", "one node"])
-def test_a_directory_of_each_node_is_no_place_for_data(on: Json | None) -> None:
+def test_node_directories_are_not_proposed_for_data(on: Json | None) -> None:
     other = volume("v", on=on)
     other["spec"].pop("local", None)
     other["spec"]["hostPath"] = {"path": "/data"}

@@ -45,8 +45,11 @@ def _overlay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @WITH_KUSTOMIZE
 @pytest.mark.parametrize("folder", ["prod", "prod/kustomization.yaml"])
-def test_an_overlay_is_simulated_as_it_is_built(folder: str, run: Run, write: Write) -> None:
-    """Six pods of one cpu each on a node of four; a finding stands at the file that made the Deployment."""
+def test_overlay_is_simulated_as_built(folder: str, run: Run, write: Write) -> None:
+    """Six pods of one CPU each meet a node of 4 CPUs.
+
+    The finding is located in the file that defines the Deployment.
+    """
     outcome = run("simulate", "-f", write(node("n1")), "-f", folder, "--kustomize", "-o", "json")
     report = json.loads(outcome.out)
     assert (outcome.code, report["unplaced"]) == (1, 2)
@@ -56,8 +59,8 @@ def test_an_overlay_is_simulated_as_it_is_built(folder: str, run: Run, write: Wr
 
 
 @WITH_KUSTOMIZE
-def test_a_base_is_not_there_twice(run: Run) -> None:
-    """Of all folders only what is built counts."""
+def test_base_is_not_applied_twice(run: Run) -> None:
+    """Of all folders, only the built one counts."""
     shutil.rmtree("chart")
     report = json.loads(run("simulate", "--demo", "-f", ".", "-R", "--kustomize", "-o", "json").out)
     assert len(report["placements"]) + report["unplaced"] == 6
@@ -66,7 +69,7 @@ def test_a_base_is_not_there_twice(run: Run) -> None:
     assert explained.startswith("Only 3 of the 6 pods of Deployment default/prod-web get a node")
 
 
-def test_a_chart_is_simulated_as_helm_renders_it(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chart_is_simulated_as_rendered_by_helm(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "bin" / "helm"
     program.parent.mkdir()
     program.write_text(f"#!{sys.executable}\nprint({RENDERED!r})\n")
@@ -90,12 +93,12 @@ def test_a_chart_is_simulated_as_helm_renders_it(run: Run, tmp_path: Path, monke
         ),
     ],
 )
-def test_what_is_not_built_is_told(files: list[str], told: str, run: Run) -> None:
+def test_skipped_files_are_named(files: list[str], told: str, run: Run) -> None:
     assert told in run("simulate", "--demo", *(part for name in files for part in ("-f", name))).err
 
 
 @WITH_KUSTOMIZE
-def test_what_kustomize_says_is_the_error(run: Run) -> None:
+def test_error_of_kustomize_is_shown(run: Run) -> None:
     Path("prod/kustomization.yaml").write_text("resources: [nowhere.yaml]\n")
     outcome = run("simulate", "--demo", "-f", "prod", "--kustomize")
     assert (outcome.code, outcome.err.count("\n")) == (2, 1)

@@ -46,8 +46,9 @@ def apart_from(app: str) -> Json:
     return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
 
 
-def test_a_victim_preempts_in_turn() -> None:
-    """Each pod needs a whole node: urgent evicts mid from n1, mid's replacement evicts low from n2, low waits."""
+def test_replacement_of_a_victim_preempts() -> None:
+    """Each pod needs a whole node. urgent evicts mid from n1, mid's replacement evicts low from n2, and low stays
+    pending."""
     objects = [
         node("n1"),
         node("n2"),
@@ -69,8 +70,8 @@ def test_a_victim_preempts_in_turn() -> None:
     assert (report.placed, report.unplaced) == (1, 0)
 
 
-def test_a_pod_that_is_evicted_twice_is_listed_each_time() -> None:
-    """urgent evicts mid from n1; mid fits only on n2 beside nobody; then second evicts mid from n2, too."""
+def test_pod_evicted_twice_is_listed_twice() -> None:
+    """urgent evicts mid from n1. mid fits only on n2, alone. Then second evicts mid from n2."""
     objects = [node("n1"), node("n2"), owned("ReplicaSet", "mid", "n1", "4", priority=50)]
     high: Json = {"cpu": "4", "priorityClassName": "high"}
     report = run(objects, pod("a", **high, **only_on("n1")), pod("b", **high, **only_on("n2")))
@@ -79,8 +80,8 @@ def test_a_pod_that_is_evicted_twice_is_listed_each_time() -> None:
     assert (report.chain.evicted, report.chain.pending) == (1, 1)
 
 
-def test_room_that_is_nominated_is_not_taken_by_a_replacement() -> None:
-    """4 cores: urgent takes 2, so that web with 3 cannot return; n2 takes it."""
+def test_replacement_does_not_take_nominated_room() -> None:
+    """Of 4 cores, urgent takes 2, so web, which needs 3, cannot return. It gets n2."""
     objects = [node("n1"), node("n2"), owned("ReplicaSet", "web", "n1", "3")]
     report = run(objects, pod("urgent", cpu="2", priorityClassName="high", **only_on("n1")))
     assert report.placements == {"d/urgent": "n1"}
@@ -100,8 +101,11 @@ def anti_affine(*running: Json) -> SimulationReport:
     return run([node("n1"), agent, *running], urgent)
 
 
-def test_a_replacement_that_only_affinity_keeps_away_takes_its_node_again() -> None:
-    """web of 3 cores has to go, too: agent is back before web has stopped. Once urgent gives up web fits again."""
+def test_replacement_kept_away_only_by_affinity_returns_to_its_node() -> None:
+    """web, of 3 cores, is evicted as well. agent is back before web has terminated.
+
+    Once urgent gives up, web fits again.
+    """
     report = anti_affine(owned("ReplicaSet", "web", "n1", "3"))
     assert report.placements == {}
     assert report.chain is not None
@@ -109,7 +113,7 @@ def test_a_replacement_that_only_affinity_keeps_away_takes_its_node_again() -> N
     assert "before d/urgent, which keeps waiting" in report.chain.sentence
 
 
-def test_the_replacement_of_a_daemons_only_pod_comes_after_the_preemptor() -> None:
+def test_replacement_of_a_daemon_sets_only_pod_comes_after_the_preemptor() -> None:
     """The deletion of the only victim wakes the preemptor before the DaemonSet's controller creates a pod."""
     report = anti_affine()
     assert report.placements == {"d/urgent": "n1"}
@@ -129,8 +133,11 @@ def test_settling_follows_the_chain() -> None:
     assert (list(rest.waiting), rest.placed, rest.evicted) == (["d/low"], 2, ("d/mid", "d/low"))
 
 
-def test_a_workload_of_the_manifest_is_counted_without_the_pods_that_it_evicts() -> None:
-    """Two pods of 4 cores evict two of 4 cores on the only nodes; the victims wait, and are not of the workload."""
+def test_victims_do_not_count_for_the_manifests_workload() -> None:
+    """Two pods of 4 cores evict two pods of 4 cores from the only nodes.
+
+    The victims stay pending and are not of the workload.
+    """
     objects = [node("n1"), node("n2"), *(owned("ReplicaSet", f"w{n}", f"n{n}", "4") for n in (1, 2))]
     template = pod_spec("4", priorityClassName="high")
     report = run(objects, workload("Deployment", "urgent", {"replicas": 2}, template))
@@ -151,8 +158,9 @@ def another_class(*objects: Json) -> Remedies:
     )
 
 
-def test_a_class_whose_victims_take_the_room_again_is_no_fix() -> None:
-    """The agent's DaemonSet recreates it before web has stopped, and its only obstacle is not nominated affinity."""
+def test_class_whose_victims_return_is_no_fix() -> None:
+    """The agent's DaemonSet recreates it before web has terminated, and its only obstacle is not the nominated pod's
+    affinity."""
     waiting = pod("waiting", cpu="2", **only_on("n1"), **apart_from("agent"))
     agent = owned("DaemonSet", "agent", "n1", "500m", **only_on("n1"))
     found = another_class(node("n1"), agent, owned("ReplicaSet", "web", "n1", "3"), waiting)
@@ -160,8 +168,8 @@ def test_a_class_whose_victims_take_the_room_again_is_no_fix() -> None:
     assert any("whose replacements take the node before" in line for line in found.impossible)
 
 
-def test_a_class_says_what_becomes_of_the_victims() -> None:
-    """urgent evicts mid, whose replacement evicts low from n2; low waits."""
+def test_fix_by_a_class_names_the_victims_fate() -> None:
+    """urgent evicts mid, whose replacement evicts low from n2. low stays pending."""
     objects = [
         node("n1"),
         node("n2"),
@@ -178,8 +186,8 @@ def test_a_class_says_what_becomes_of_the_victims() -> None:
     )
 
 
-def test_a_victim_that_another_equals_is_one_of_both() -> None:
-    """Of two pods of one priority, neither of which says when it started, urgent needs the room of one."""
+def test_one_of_two_equal_victims_is_named_with_the_other() -> None:
+    """Both pods have the same priority and no start time, and urgent needs the room of one of them."""
     objects = [node("n1"), *(owned("ReplicaSet", name, "n1", "2") for name in ("a", "b"))]
     report = run(objects, pod("urgent", cpu="2", priorityClassName="high"))
     (evicted,) = report.evicted
@@ -191,15 +199,15 @@ def test_a_victim_that_another_equals_is_one_of_both() -> None:
     )
 
 
-def test_an_equal_that_is_too_small_is_not_named() -> None:
-    """Of 4 cores urgent needs 3: only the pod of 3 cores makes room for it, not that of 1 core."""
+def test_equal_pod_that_is_too_small_is_not_named() -> None:
+    """urgent needs 3 of 4 cores. Only evicting the pod of 3 cores makes room, not the pod of 1 core."""
     objects = [node("n1"), owned("ReplicaSet", "large", "n1", "3"), owned("ReplicaSet", "small", "n1", "1")]
     (evicted,) = run(objects, pod("urgent", cpu="3", priorityClassName="high")).evicted
     assert (evicted.pod, evicted.tied) == ("d/large", ())
 
 
-def test_two_of_three_equals() -> None:
-    """Of three pods of 2 cores on a node of 6 two have to go for one of 4 cores."""
+def test_two_of_three_equal_victims() -> None:
+    """A node of 6 cores has three pods of 2. A pod of 4 cores needs the room of two of them."""
     objects = [node("n1", cpu="6"), *(owned("ReplicaSet", name, "n1", "2") for name in ("a", "b", "c"))]
     (fix,) = another_class(*objects, pod("waiting", cpu="4")).remedies
     assert fix.chain is not None
@@ -207,7 +215,7 @@ def test_two_of_three_equals() -> None:
     assert (named[:5], sorted(named[5:].split(", "))) == ("2 of ", ["d/a", "d/b", "d/c"])
 
 
-def test_a_victim_that_started_at_another_time_is_the_one() -> None:
+def test_start_time_decides_between_victims() -> None:
     running = [owned("ReplicaSet", name, "n1", "2") for name in ("a", "b")]
     for second, made in enumerate(running):
         made["status"]["startTime"] = f"2026-01-01T00:00:0{second}Z"
@@ -215,8 +223,8 @@ def test_a_victim_that_started_at_another_time_is_the_one() -> None:
     assert (evicted.pod, evicted.tied) == ("d/b", ())
 
 
-def test_a_drain_follows_whom_the_displaced_pods_evict() -> None:
-    """mid leaves n1 and evicts low from n2, whose replacement fits nowhere: n1 is cordoned."""
+def test_drain_follows_victims_of_displaced_pods() -> None:
+    """mid leaves n1 and evicts low from n2. Its replacement fits nowhere, since n1 is cordoned."""
     objects = [
         node("n1"),
         node("n2"),
@@ -230,14 +238,14 @@ def test_a_drain_follows_whom_the_displaced_pods_evict() -> None:
 
 
 @pytest.mark.parametrize(("limit", "fate"), [(0, "Lost"), (3, "Pending")])
-def test_a_job_without_retries_creates_no_replacement(limit: int, fate: str) -> None:
+def test_job_without_retries_creates_no_replacement(limit: int, fate: str) -> None:
     job = {**workload("Job", "run", {"backoffLimit": limit}), "apiVersion": "batch/v1"}
     objects = [node("n1"), job, owned("Job", "run", "n1", "4")]
     (evicted,) = run(objects, pod("urgent", cpu="4", priorityClassName="high")).evicted
     assert evicted.fate == fate
 
 
-def test_a_pod_that_is_being_deleted_is_not_lost() -> None:
+def test_terminating_pod_is_not_lost() -> None:
     """Its controller has replaced it already."""
     terminating = owned("ReplicaSet", "low", "n1", "4", priority=0)
     terminating["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
@@ -257,8 +265,8 @@ def test_a_pod_that_is_being_deleted_is_not_lost() -> None:
     assert brief.warnings == ("waits until d/low, already terminating, is gone",)
 
 
-def test_evicting_a_pod_that_is_being_deleted_costs_its_workload_nothing() -> None:
-    """The Deployment's other pod, which it has created already, waits for the same node with and without urgent."""
+def test_evicting_a_terminating_pod_costs_its_workload_nothing() -> None:
+    """The Deployment has created the other pod already, which waits for this node with and without urgent."""
     terminating = owned("ReplicaSet", "low", "n1", "4", priority=0)
     terminating["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
     replacement = owned("ReplicaSet", "low", "", "4", priority=0)
@@ -275,7 +283,7 @@ def test_evicting_a_pod_that_is_being_deleted_costs_its_workload_nothing() -> No
     )
 
 
-def test_a_drain_that_evicts_only_terminating_pods_elsewhere_is_safe() -> None:
+def test_drain_that_evicts_only_terminating_pods_elsewhere_is_safe() -> None:
     moved = owned("ReplicaSet", "mid", "n1", "4", priority=50)
     terminating = owned("ReplicaSet", "low", "n2", "4", priority=0)
     terminating["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
@@ -287,7 +295,7 @@ def test_a_drain_that_evicts_only_terminating_pods_elsewhere_is_safe() -> None:
     assert report.summary().figures["evicted"] == 0
 
 
-def test_not_all_is_well_if_running_pods_lose_their_node() -> None:
+def test_answer_is_not_good_if_running_pods_lose_their_node() -> None:
     objects = [node("n1"), owned("ReplicaSet", "low", "n1", "4", priority=0)]
     report = run(objects, pod("urgent", cpu="4", priorityClassName="high"))
     assert (report.placed, report.unplaced, report.homeless_pods) == (1, 0, 1)
@@ -330,8 +338,8 @@ def random_cluster(seed: int) -> list[Json]:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_what_settles_is_at_rest(seed: int) -> None:
-    """No node is overfull, no pod is lost but those that nobody recreates, and who waits fits nowhere."""
+def test_settled_cluster_is_stable(seed: int) -> None:
+    """No node is overfull, no pod is lost unless no controller recreates it, and every pending pod fits nowhere."""
     cluster = Cluster.from_objects(random_cluster(seed))
     rest = settle(cluster)
     there = {pod.key: pod for pod in rest.cluster.pods}

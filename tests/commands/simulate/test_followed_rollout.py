@@ -31,18 +31,18 @@ def one(report: FollowedRollout) -> FollowedPlacement:
     return found
 
 
-def test_a_pod_that_runs_is_tried_as_it_was_then() -> None:
-    """Both run now; the first of them had two empty nodes, the second the one that the first left empty."""
+def test_running_pods_are_replayed_as_of_their_binding() -> None:
+    """Both pods run now. The first one had two empty nodes, the second one the node that the first left empty."""
     objects = [node("n1"), node("n2"), pod("a", "n2"), pod("b", "n1")]
     report = followed(objects, build_placement("a", "n2", 1), build_placement("b", "n1", 2))
     assert [each.best for each in report.placements] == [("n1", "n2"), ("n1",)]
     assert (report.agree, report.otherwise) == (2, 0)
 
 
-def test_a_node_that_is_not_the_best() -> None:
-    """n1 has a pod of 2 of its 4 cpus: the replay prefers n2.
+def test_chosen_node_that_is_not_the_best() -> None:
+    """A pod on n1 uses 2 of 4 CPUs, so the replay prefers n2.
 
-    Of cpu 75 and 25 % are free then, of memory, where a pod counts with 200 MB of 8 GiB, 97 and 95 %.
+    75 and 25 % of the CPU would then be free, and 97 and 95 % of memory, of which a pod counts with 200 MB of 8 GiB.
     """
     found = one(followed([node("n1"), node("n2"), pod("x", "n1", "2"), pod("a", "n1")], build_placement("a", "n1")))
     assert (found.outcome, found.best, found.feasible) == ("NotBest", ("n2",), 2)
@@ -50,13 +50,13 @@ def test_a_node_that_is_not_the_best() -> None:
     assert found.lost["NodeResourcesFit"] == (75 + 97) // 2 - (25 + 95) // 2
 
 
-def test_a_node_that_refuses_the_pod() -> None:
+def test_chosen_node_that_rejects_the_pod() -> None:
     found = one(followed([node("n1"), node("n2"), pod("x", "n1", "4"), pod("a", "n1")], build_placement("a", "n1")))
     assert (found.outcome, found.plugin, found.reasons) == ("NotFeasible", "NodeResourcesFit", ("Insufficient cpu",))
     assert found.feasible == 1
 
 
-def test_what_is_not_the_replayed_scheduler_s() -> None:
+def test_bindings_that_cannot_be_replayed() -> None:
     objects = [node("n1"), pod("a"), pod("b", schedulerName="mine"), pod("c")]
     report = followed(
         objects,
@@ -70,8 +70,8 @@ def test_what_is_not_the_replayed_scheduler_s() -> None:
     assert (report.agree, report.otherwise) == (0, 3)
 
 
-def test_events_of_the_same_moment_have_no_order() -> None:
-    """``b`` went to the emptier node before ``a`` took it; a second apart that would be otherwise."""
+def test_simultaneous_events_have_no_order() -> None:
+    """``b`` got the emptier node before ``a`` took it. If the events were a second apart, this would be an error."""
     objects = [node("n1"), node("n2"), pod("x", "n1"), pod("a", "n2", "2"), pod("b", "n2")]
     report = followed(objects, build_placement("a", "n2", 1), build_placement("b", "n2", 1.01))
     assert [(each.outcome, each.order) for each in report.placements] == [("AsReplayed", 0), ("AsReplayed", -1)]
@@ -79,8 +79,8 @@ def test_events_of_the_same_moment_have_no_order() -> None:
     assert [each.outcome for each in report.placements] == ["AsReplayed", "NotBest"]
 
 
-def test_bindings_that_overlap_are_named_where_they_explain_it() -> None:
-    """``b`` fits the moment before ``a``, which took more of n2 than ``x`` of n1; a second later it is no sign."""
+def test_overlapping_bindings_explain_a_choice() -> None:
+    """``b`` fits before ``a``, which used more of n2 than ``x`` of n1. One second later, this would not explain it."""
     objects = [node("n1"), node("n2"), pod("x", "n1"), pod("a", "n2", "2"), pod("b", "n2")]
     found = followed(objects, build_placement("a", "n2", 1), build_placement("b", "n2", 1.3)).placements[1]
     assert (found.outcome, found.overlapping) == ("NotBest", (OverlappingBinding("d/a", "n2", -300),))
@@ -89,8 +89,8 @@ def test_bindings_that_overlap_are_named_where_they_explain_it() -> None:
     )
 
 
-def test_so_are_those_that_were_bound_later() -> None:
-    """``b`` went beside ``y``: as the replay has it, once ``c`` took more of n1 than that."""
+def test_later_bindings_explain_a_choice() -> None:
+    """``b`` was placed beside ``y``, as in the replay once ``c`` used more of n1 than that."""
     objects = [node("n1"), node("n2"), pod("y", "n2"), pod("b", "n2"), pod("c", "n1", "2"), pod("d", "n1")]
     report = followed(
         objects, build_placement("b", "n2", 1), build_placement("c", "n1", 1.3), build_placement("d", "n1", 9)
@@ -99,8 +99,8 @@ def test_so_are_those_that_were_bound_later() -> None:
     assert [each.outcome for each in report.placements] == ["NotBest", "AsReplayed", "AsReplayed"]
 
 
-def test_several_may_be_needed_together() -> None:
-    """Each of two pods took a cpu of n2: only without both it is better than n1."""
+def test_several_bindings_together_explain_a_choice() -> None:
+    """Each of two pods took a CPU of n2. Only without both, it is better than n1."""
     taken = [pod("a1", "n2"), pod("a2", "n2")]
     objects = [node("n1"), node("n2"), pod("x", "n1", "500m"), *taken, pod("b", "n2")]
     report = followed(
@@ -109,8 +109,8 @@ def test_several_may_be_needed_together() -> None:
     assert [each.pod for each in report.placements[2].overlapping] == ["d/a2", "d/a1"]
 
 
-def test_where_nothing_explains_it_the_search_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All go to the fuller node, as if scores were turned round; after two nobody looks for the order any more."""
+def test_search_for_an_order_ends_if_nothing_explains_the_choices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All pods go to the fuller node, as if scores were reversed. After two pods, no further orders are tried."""
     monkeypatch.setattr("kschedctl.commands.simulate.rollout_replay.MAX_UNEXPLAINED", 2)
     names = [f"p{number}" for number in range(5)]
     objects = [node("n1", cpu="16"), node("n2", cpu="64"), *(pod(name, "n1") for name in names)]
@@ -120,8 +120,8 @@ def test_where_nothing_explains_it_the_search_ends(monkeypatch: pytest.MonkeyPat
     assert report.assumed == (ended,)
 
 
-def test_pods_that_came_later_are_not_there_yet() -> None:
-    """``late`` fills n1, where ``a`` went before it was created."""
+def test_later_pods_are_not_in_the_cluster_yet() -> None:
+    """``late`` fills n1, but ``a`` was placed there before ``late`` was created."""
     late = pod("late", "n1", "3")
     late["metadata"]["creationTimestamp"] = "1970-01-01T00:00:09Z"
     report = followed([node("n1"), node("n2", cpu="3"), late, pod("a", "n1", "2")], build_placement("a", "n1", 5))
@@ -129,7 +129,7 @@ def test_pods_that_came_later_are_not_there_yet() -> None:
     assert len(report.assumed) == 1
 
 
-def test_pods_of_manifests_stand_for_those_of_their_workload() -> None:
+def test_pods_of_manifests_stand_for_the_pods_of_their_workload() -> None:
     web = workload("Deployment", spec={"replicas": 2})
     report = followed(
         [node("n1"), node("n2")],
@@ -140,8 +140,8 @@ def test_pods_of_manifests_stand_for_those_of_their_workload() -> None:
     assert (report.agree, report.otherwise) == (2, 0)
 
 
-def test_in_large_clusters_a_part_of_the_nodes_decides() -> None:
-    """200 nodes, 100 are enough, and the first 50 are better: one of the others may be the best of a part."""
+def test_sampling_explains_a_choice_in_large_clusters() -> None:
+    """100 of 200 nodes are enough, and the first 50 are better. One of the other nodes may be the best of a sample."""
     nodes = [node(f"n{i:03}", cpu="8" if i < 50 else "4") for i in range(200)]
     outcomes = {
         (name, start): one(followed([*nodes, pod("a", name)], build_placement("a", name), sampling=sampling)).outcome
@@ -154,8 +154,11 @@ def test_in_large_clusters_a_part_of_the_nodes_decides() -> None:
     assert outcomes == {("n120", None): "BestOfAPart", ("n120", 60): "AsReplayed", ("n050", 60): "NotLookedAt"}
 
 
-def test_other_orders_that_are_tried_move_no_search() -> None:
-    """Of 200 nodes 100 are enough: ``z`` has the first half, ``a`` the second, where it went to none of the best."""
+def test_tried_orders_do_not_advance_the_sampling() -> None:
+    """100 of 200 nodes are enough.
+
+    ``z`` has the first half, and ``a`` the second half, where it got none of the best nodes.
+    """
     nodes = [node(f"n{i:03}", cpu="8" if 100 <= i < 150 else "4") for i in range(200)]
     went = {"z": "n000", "a": "n160", "b": "n020"}
     placements = [build_placement(name, to, 1 + number / 20) for number, (name, to) in enumerate(went.items())]
@@ -164,8 +167,8 @@ def test_other_orders_that_are_tried_move_no_search() -> None:
     assert [each.outcome for each in report.placements] == ["AsReplayed", "NotBest", "AsReplayed"]
 
 
-def test_a_volume_that_was_attached_for_the_pod_counts_with_it() -> None:
-    """To NodeVolumeLimits it would be there beside the pod's own, and the node takes only one."""
+def test_volume_attached_for_the_pod_is_not_counted_twice() -> None:
+    """For NodeVolumeLimits, it would exist beside the pod's own volume, and the node accepts only one."""
     meta, created = {"name": "v"}, {"creationTimestamp": "1970-01-01T00:00:02Z"}
     driver = {"name": "d.example", "nodeID": "n1", "allocatable": {"count": 1}}
     csi = {"driver": "d.example", "volumeHandle": "v"}
@@ -186,7 +189,7 @@ def test_a_volume_that_was_attached_for_the_pod_counts_with_it() -> None:
     assert one(followed(objects, build_placement("a", "n1", 3.5))).plugin == "NodeVolumeLimits"
 
 
-def test_a_pod_that_came_later_was_promised_nothing_yet() -> None:
+def test_later_pod_is_not_nominated_yet() -> None:
     waiting = pod("urgent", cpu="3", priority=9)
     waiting["metadata"]["creationTimestamp"] = "1970-01-01T00:00:05Z"
     waiting["status"] = {"nominatedNodeName": "n1"}

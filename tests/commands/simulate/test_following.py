@@ -26,14 +26,14 @@ def steps(objects: list[Json], pods: str, **options: Any) -> list[Json]:
     return kschedctl.follow(cluster, [f"d/{name}" for name in pods.split()], **options).to_dict()["steps"]
 
 
-def test_a_choice_counts_where_it_is_among_the_best() -> None:
-    """Two nodes alike: the second pod leaves the node of the first, whatever is wished for."""
+def test_chosen_node_counts_only_if_it_is_among_the_best() -> None:
+    """The two nodes are equal, so the second pod gets the node that the first one left, whatever was chosen."""
     found = steps([node("n1"), node("n2"), pod("a"), pod("b")], "a b", choices=["n2", "n2"])
     assert [(step["node"], step["best"]) for step in found] == [("n2", ["n1", "n2"]), ("n1", ["n1"])]
 
 
-def test_the_nominated_pod_keeps_others_from_its_node() -> None:
-    """``low`` goes for ``high``, which is tried last; until then its node is as good as taken."""
+def test_nominated_pod_keeps_other_pods_off_its_node() -> None:
+    """``low`` is evicted for ``high``, which is retried last. Until then, its node counts as taken."""
     objects = [node("n1"), pod("low", "2", nodeName="n1"), pod("high", "2", priority=9), pod("small")]
     found = steps(objects, "high small", retry="end")
     assert [step.get("nominated") or step.get("node") for step in found] == ["n1", None, "n1"]
@@ -41,8 +41,8 @@ def test_the_nominated_pod_keeps_others_from_its_node() -> None:
     assert found[1]["fitErrorMessage"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
 
 
-def test_a_pod_of_higher_priority_takes_a_nomination_away() -> None:
-    """``a`` waits for the cpu of ``low`` when ``b``, which needs all of the node, has ``mid`` go."""
+def test_pod_of_higher_priority_takes_a_nominated_node() -> None:
+    """``a`` waits for the CPU of ``low``. Then ``b``, which needs the whole node, evicts ``mid``."""
     running = [pod("low", nodeName="n1"), pod("mid", nodeName="n1", priority=3)]
     found = steps([node("n1"), *running, pod("a", priority=5), pod("b", "2", priority=9)], "a b", retry="end")
     assert [step.get("victims") for step in found[:2]] == [["d/low"], ["d/mid"]]
@@ -50,7 +50,7 @@ def test_a_pod_of_higher_priority_takes_a_nomination_away() -> None:
     assert [step.get("node") for step in found[2:]] == [None, "n1"]
 
 
-def test_pods_that_are_not_tried() -> None:
+def test_pods_that_the_scheduler_does_not_try() -> None:
     gated = pod("gated", schedulingGates=[{"name": "example.com/wait"}])
     found = steps([node("n1"), gated, pod("other", schedulerName="mine")], "gated other")
     assert found[0] == {"pod": "d/gated", "gated": "SchedulingGates"}
@@ -58,6 +58,6 @@ def test_pods_that_are_not_tried() -> None:
 
 
 @pytest.mark.parametrize(("pods", "options", "text"), [("x", {}, '"d/x" not found'), ("a", {"retry": "no"}, "retry")])
-def test_bad_questions(pods: str, options: Json, text: str) -> None:
+def test_invalid_questions_are_errors(pods: str, options: Json, text: str) -> None:
     with pytest.raises(kschedctl.KschedctlError, match=text):
         steps([node("n1"), pod("a")], pods, **options)

@@ -64,8 +64,11 @@ def grown(run: Run, tmp_path: Path, *objects: Json, types: list[Json] | None = T
     return done.code, json.loads(done.out)
 
 
-def test_as_many_nodes_as_it_takes(run: Run, tmp_path: Path) -> None:
-    """Three pods of 1800m: two on a node of 4 cores, of which 3900m are for pods, and one on another node."""
+def test_as_many_nodes_as_needed(run: Run, tmp_path: Path) -> None:
+    """Two of three pods of 1800m fit on a node of 4 cores, of which 3900m are for pods.
+
+    The third pod needs another node.
+    """
     code, report = grown(run, tmp_path, pool(), web(3))
     growth = report["growth"]
     assert code == 0
@@ -75,7 +78,7 @@ def test_as_many_nodes_as_it_takes(run: Run, tmp_path: Path) -> None:
     assert all(name.startswith("general-new-") for name in growth["placements"].values())
 
 
-def test_a_pool_at_its_limit_launches_nothing(run: Run, tmp_path: Path) -> None:
+def test_pool_at_its_limit_launches_nothing(run: Run, tmp_path: Path) -> None:
     """A limit of one core is below both types."""
     code, report = grown(run, tmp_path, pool(limits={"cpu": "1"}), web(1))
     assert code == 1
@@ -83,7 +86,7 @@ def test_a_pool_at_its_limit_launches_nothing(run: Run, tmp_path: Path) -> None:
     assert "all available instance types exceed limits for nodepool (NodePool=general)" in json.dumps(report["growth"])
 
 
-def test_pods_that_keep_apart_get_a_node_each(run: Run, tmp_path: Path) -> None:
+def test_pods_with_anti_affinity_get_a_node_each(run: Run, tmp_path: Path) -> None:
     term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     code, report = grown(run, tmp_path, pool(), web(3, affinity=apart))
@@ -91,14 +94,17 @@ def test_pods_that_keep_apart_get_a_node_each(run: Run, tmp_path: Path) -> None:
     assert len(set(report["growth"]["placements"].values())) == 3
 
 
-def test_types_of_nodes_alone_decide_nothing(run: Run, tmp_path: Path) -> None:
+def test_types_of_existing_nodes_decide_nothing(run: Run, tmp_path: Path) -> None:
     code, report = grown(run, tmp_path, pool(), web(1), types=None)
     assert code == 5
     assert "--instance-types" in report["growth"]["doubts"][0]
 
 
 def test_steps_of_a_scenario(run: Run, tmp_path: Path) -> None:
-    """A limit of one core keeps the pool from launching; once it is gone, a node comes, and the pod goes there."""
+    """With a limit of one core, the pool launches nothing.
+
+    Once the limit is removed, it launches a node for the pod.
+    """
     spec = web(1)["spec"]["template"]["spec"]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "d", "uid": "1"}, "spec": spec}
     objects = [NODE, pool(limits={"cpu": "1"}), {**pod, "status": {"phase": "Pending"}}]

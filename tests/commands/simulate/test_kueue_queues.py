@@ -16,7 +16,7 @@ def _simulate(manifest: JsonObject, *objects: JsonObject) -> SimulationReport:
     return simulate(Cluster.from_objects([*QUEUES, *(objects or NODES)]), [manifest])
 
 
-def test_an_admitted_job_is_placed_in_its_flavor() -> None:
+def test_admitted_job_is_placed_in_its_flavor() -> None:
     other_pool = build_node("other", 8, pool="cpu")
     report = _simulate(build_manifest(2, 4), *NODES, other_pool)
     assert report.build_first_line()[:2] == ("All scheduled:", "admitted in flavor gpu, 4 of 4 pods get a node")
@@ -24,19 +24,19 @@ def test_an_admitted_job_is_placed_in_its_flavor() -> None:
     assert set(report.placements.values()) == {"a", "b"}
 
 
-def test_a_suspended_job_is_started_by_kueue() -> None:
+def test_kueue_starts_a_suspended_job() -> None:
     manifest = build_manifest(2, 4)
     manifest["spec"]["suspend"] = True
     assert _simulate(manifest).placed == 4
 
 
-def test_quota_alone_gives_no_node() -> None:
+def test_quota_without_a_node() -> None:
     report = _simulate(build_manifest(8, 1))
     assert report.build_first_line()[0] == "1 pod not scheduled:"
     assert "admitted in flavor gpu, 0 of 1 pod gets a node" in report.build_first_line()[1]
 
 
-def test_a_job_without_quota_makes_no_pods() -> None:
+def test_job_without_quota_creates_no_pods() -> None:
     report = _simulate(build_manifest(2, 8))
     assert (report.placed, report.unplaced, report.good) == (0, 0, False)
     assert [entry.state for entry in report.waiting_elsewhere] == [WaitingState.NOT_ADMITTED]
@@ -48,6 +48,6 @@ def test_fewer_pods_are_admitted_within_the_minimum() -> None:
     assert _simulate(manifest).placed == 4
 
 
-def test_the_admitted_pods_of_a_deployment_are_placed() -> None:
+def test_admitted_pods_of_a_deployment_are_placed() -> None:
     report = _simulate(build_manifest(4, 3, "Deployment"))
     assert (report.placed, report.good) == (2, False)

@@ -26,7 +26,7 @@ def test_waiting_workloads_take_part() -> None:
     assert report.good
 
 
-def test_a_workload_without_quota_does_not_take_part() -> None:
+def test_workload_without_quota_does_not_take_part() -> None:
     report = _simulate(build_workload("high", gpus=3, pods=3))
     assert (report.placed, report.unplaced) == (0, 0)
     assert not report.good
@@ -43,7 +43,7 @@ def test_waiting_workloads_stay_out_without_pending() -> None:
     assert [entry.resource for entry in report.waiting_elsewhere] == ["Job ai/train"]
 
 
-def test_the_pods_of_a_new_training_job_are_placed() -> None:
+def test_pods_of_a_new_training_job_are_placed() -> None:
     template = build_manifest(gpus=2, pods=1)["spec"]["template"]
     training = {
         "apiVersion": "kubeflow.org/v1",

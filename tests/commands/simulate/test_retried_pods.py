@@ -37,8 +37,8 @@ def run(*pods: Json, cpu: str = "2") -> SimulationReport:
     return simulate(Cluster.from_objects([node(cpu), *pods]), [], pending=True)
 
 
-def test_who_waited_for_another_pod_is_told_with_what_became_of_it() -> None:
-    """Two need a db near, for which there is room beside it for one of them only."""
+def test_pods_that_waited_for_another_pod_are_listed_with_their_outcome() -> None:
+    """Two pods need a db pod in their domain, beside which there is room for only one of them."""
     report = run(
         pod("api1", 5, affinity=build_affinity("db")), pod("api2", 5, affinity=build_affinity("db")), pod("db")
     )
@@ -59,7 +59,7 @@ def test_who_waited_for_another_pod_is_told_with_what_became_of_it() -> None:
     assert "'pods that got a node, five minutes', 'unschedulable: NodeResourcesFit'" in told
 
 
-def test_pods_wait_where_their_refusal_puts_them() -> None:
+def test_queue_in_which_rejected_pods_wait() -> None:
     gated = pod("gated", schedulingGates=[{"name": "later"}])
     report = run(pod("large", cpu="3"), gated, pod("other", schedulerName="other"))
     waiting = {group.verdict: (group.queue, group.rejectors) for group in report.pending}
@@ -72,8 +72,7 @@ def test_pods_wait_where_their_refusal_puts_them() -> None:
     assert build_retried_section(report.retried, Style(width=80)) == ()
 
 
-def test_that_time_passed_in_vain_is_not_worth_a_line() -> None:
-    """It is in the document all the same."""
+def test_retries_by_timeout_are_only_in_the_document() -> None:
     report = run(pod("large", 5, cpu="3"), pod("small"))
     assert [group.after for group in report.retried] == [{"UnschedulableTimeout": 1}]
     assert build_retried_section(report.retried, Style(width=80)) == ()

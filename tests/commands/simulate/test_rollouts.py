@@ -56,7 +56,7 @@ def replicas(number: int) -> list[Json]:
     ],
     ids=["surge", "default", "rounded to zero", "stuck", "Recreate"],
 )
-def test_a_deployment_rolls(
+def test_rollout_of_a_deployment(
     cpu: str, new_cpu: str, strategy: Json, expected: tuple[int, int, int, int], rollout: str
 ) -> None:
     report = run([node("n1", cpu=cpu), *replicas(4)], web(4, new_cpu, strategy=strategy), rollout=True)
@@ -64,13 +64,13 @@ def test_a_deployment_rolls(
     assert (get_counts(found), found.rollout) == (expected, rollout)
 
 
-def test_the_pods_that_a_rollout_does_not_create() -> None:
+def test_pods_that_a_rollout_does_not_create() -> None:
     report = run([node("n1"), *replicas(4)], web(4, strategy=rolling(1, 0)), rollout=True)
     assert [(group.verdict, len(group.pods)) for group in report.pending] == [("Unschedulable", 1), ("NotCreated", 3)]
     assert (report.placed, report.unplaced) == (0, 4)
 
 
-def test_percentages_round_surge_up_and_the_missing_down() -> None:
+def test_surge_is_rounded_up_and_unavailable_pods_down() -> None:
     assert [resolve_share("25%", number, round_up=True) for number in (1, 3, 4, 10)] == [1, 1, 1, 3]
     assert [resolve_share("25%", number, round_up=False) for number in (1, 3, 4, 10)] == [0, 0, 1, 2]
     with pytest.raises(InputError, match="a valid percent string must be a numeric string") as caught:
@@ -79,7 +79,7 @@ def test_percentages_round_surge_up_and_the_missing_down() -> None:
 
 
 def test_only_pods_of_older_templates_are_replaced() -> None:
-    """A rollout that was under way: the pods of its new template stay."""
+    """A rollout was in progress. The pods of its new template stay."""
     newer = [replica(f"web-6a-{i}", "n1", cpu="2") for i in range(2)]
     for each in newer:
         each["metadata"]["labels"]["pod-template-hash"] = "6a"
@@ -88,7 +88,7 @@ def test_only_pods_of_older_templates_are_replaced() -> None:
     assert get_counts(found) == (1, 3, 0, 2)
 
 
-def test_the_number_of_replicas_is_left_alone_where_a_manifest_names_none() -> None:
+def test_replicas_stay_unchanged_if_the_manifest_sets_none() -> None:
     manifest = web(0)
     del manifest["spec"]["replicas"]
     (found,) = run([node("n1"), *replicas(3)], manifest).workloads
@@ -96,15 +96,16 @@ def test_the_number_of_replicas_is_left_alone_where_a_manifest_names_none() -> N
     assert run([node("n1")], manifest).workloads[0].desired == 1
 
 
-def test_a_paused_deployment_only_scales() -> None:
+def test_paused_deployment_only_scales() -> None:
     new = run([node("n1")], web(2, paused=True))
     assert (new.workloads[0].desired, new.assumed) == (0, ("Deployment d/web is paused: it creates no pods",))
     (found,) = run([node("n1"), *replicas(4)], web(2, "2", paused=True)).workloads
     assert get_counts(found) == (0, 2, 0, 2)
 
 
-def test_who_is_given_up_first() -> None:
-    """No node, not running, not ready, most others on its node, the youngest: pkg/controller/controller_utils.go."""
+def test_order_in_which_pods_are_removed() -> None:
+    """Pods are removed in this order: without a node, not running, not ready, with the most siblings on their node, the
+    youngest. Upstream: pkg/controller/controller_utils.go."""
     some = [replica(name, where) for name, where in (("a", "n1"), ("b", "n1"), ("c", "n2"), ("d", "n3"), ("e", "n4"))]
     some += [replica("idle"), replica("young", "n5"), replica("starting", "n6")]
     for each in some:
@@ -116,13 +117,16 @@ def test_who_is_given_up_first() -> None:
     assert [each.metadata.name for each in found] == ["idle", "starting", "e", "a", "b", "young", "c", "d"]
 
 
-def test_what_has_no_node_yet_takes_part() -> None:
+def test_pods_without_a_node_take_part() -> None:
     report = run([node("n1"), *replicas(2), replica("web-5f-9")], web(4))
     assert (get_counts(report.workloads[0]), report.placed) == ((1, 4, 0, 0), 2)
 
 
-def test_pods_that_preemption_evicts_are_made_again() -> None:
-    """The StatefulSet's pods come one by one: the second finds a full node, and takes the place of the last web pod."""
+def test_evicted_pods_are_recreated() -> None:
+    """The StatefulSet's pods are created one by one.
+
+    The second one finds a full node and preempts the last web pod.
+    """
     high = workload("StatefulSet", "high", {"replicas": 3}, pod_spec(priorityClassName="high"))
     report = run([node("n1"), HIGH], web(3), high)
     assert {found.workload: get_counts(found) for found in report.workloads} == {
@@ -177,15 +181,15 @@ def test_pods_below_the_partition_stay(rollout: bool) -> None:
     ],
     ids=["more replicas", "fewer replicas", "one waits already", "too large"],
 )
-def test_a_stateful_set_rolls(
+def test_rollout_of_a_stateful_set(
     manifest: Json, before: list[Json], cpu: str, expected: tuple[int, int, int, int], rollout: str
 ) -> None:
     (found,) = run([node("n1", cpu=cpu), *before], manifest, rollout=True).workloads
     assert (get_counts(found), found.rollout) == (expected, rollout)
 
 
-def test_stateful_sets_go_one_by_one() -> None:
-    """The gate MaxUnavailableStatefulSet is off by default (pkg/features/kube_features.go)."""
+def test_stateful_sets_replace_pods_one_by_one() -> None:
+    """Feature gate MaxUnavailableStatefulSet is off by default (pkg/features/kube_features.go)."""
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}
     manifest = db(3, "4", updateStrategy=strategy, podManagementPolicy="Parallel")
     report = run([node("n1"), *members(3)], manifest, rollout=True)
@@ -225,12 +229,12 @@ def agents() -> list[Json]:
     ],
     ids=["one", "share", "surge", "surge without room", "complete"],
 )
-def test_a_daemon_set_rolls(manifest: Json, expected: tuple[int, int, int, int], rollout: str) -> None:
+def test_rollout_of_a_daemon_set(manifest: Json, expected: tuple[int, int, int, int], rollout: str) -> None:
     (found,) = run([*NODES, *agents()], manifest, rollout=True).workloads
     assert (get_counts(found), found.rollout) == (expected, rollout)
 
 
-def test_pods_of_the_strategy_on_delete_stay() -> None:
+def test_pods_stay_with_strategy_on_delete() -> None:
     manifest = workload("DaemonSet", "agent", {"updateStrategy": {"type": "OnDelete"}}, pod_spec("2"))
     report = run([*NODES, node("n4"), *agents()], manifest, rollout=True)
     assert get_counts(report.workloads[0]) == (1, 5, 0, 0)

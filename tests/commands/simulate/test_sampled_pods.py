@@ -14,8 +14,11 @@ def pod(name: str, *, labels: Json | None = None, **spec: Any) -> Json:
     return {"kind": "Pod", "metadata": metadata, "spec": {"containers": [{"name": "c"}], **spec}}
 
 
-def test_who_is_not_tried_leaves_the_index_where_it_is() -> None:
-    """PreEnqueue keeps gated pods out of the queue, and ScheduleOne skips those that leave: none looks for nodes."""
+def test_pods_that_are_not_tried_do_not_advance_the_index() -> None:
+    """PreEnqueue keeps gated pods out of the queue, and ScheduleOne skips terminating pods.
+
+    Neither searches for nodes.
+    """
     node: Json = {"kind": "Node", "status": {"allocatable": {"pods": "9"}}}
     nodes = [{**node, "metadata": {"name": f"n{number:03}"}} for number in range(150)]
     idle = [

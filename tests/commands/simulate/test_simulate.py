@@ -19,7 +19,7 @@ def run(objects: list[Json], *manifests: Json, **options: object) -> SimulationR
     return simulate(Cluster.from_objects(objects), manifests, **options)  # type: ignore[arg-type]
 
 
-def test_a_deployment_spread_over_zones() -> None:
+def test_deployment_spread_over_zones() -> None:
     report = run(THREE_ZONES, workload("Deployment", spec={"replicas": 6}, template=pod_spec(**spread())))
     (found,) = report.workloads
     assert (found.workload, found.desired, found.running, found.pending) == ("Deployment d/web", 6, 6, 0)
@@ -66,12 +66,12 @@ def test_a_deployment_spread_over_zones() -> None:
         "another vendor's Job",
     ],
 )
-def test_what_controllers_make(manifest: Json, names: list[str]) -> None:
+def test_pods_that_controllers_create(manifest: Json, names: list[str]) -> None:
     assert sorted(run(THREE_ZONES, manifest).placements) == [f"d/{name}" for name in names]
 
 
-def test_pods_without_a_node_are_told_of_in_full_where_that_was_asked_for() -> None:
-    """Four cores have room for one of three cores; the others are alike."""
+def test_pods_without_a_node_are_explained_in_full_on_request() -> None:
+    """Four cores have room for one pod of three cores. The other pods are equal to it."""
     manifest = workload("ReplicaSet", spec={"replicas": 3}, template=pod_spec("3"))
     assert run([node("n1")], manifest).explained == ()
     (found,) = run([node("n1")], manifest, in_full=9).explained
@@ -85,8 +85,8 @@ def test_generated_names_differ() -> None:
     assert sorted(run(THREE_ZONES, manifest, manifest).placements) == ["d/p-0", "d/p-1"]
 
 
-def test_a_template_that_names_a_node_passes_the_scheduler_by() -> None:
-    """Three cores are asked of two; kube-scheduler never sees these pods."""
+def test_template_with_a_node_name_bypasses_the_scheduler() -> None:
+    """The pods request three of two cores, but kube-scheduler never sees them."""
     manifest = workload("ReplicaSet", spec={"replicas": 3}, template=pod_spec(nodeName="n2"))
     report = run([node("n1"), node("n2", cpu="2")], manifest)
     assert set(report.placements.values()) == {"n2"}
@@ -95,13 +95,13 @@ def test_a_template_that_names_a_node_passes_the_scheduler_by() -> None:
     assert cpu.requested_after == 3000
 
 
-def test_a_namespace_that_is_not_there_is_told() -> None:
+def test_missing_namespace_is_reported() -> None:
     there = {"kind": "Namespace", "metadata": {"name": "shop"}}
     assert run([*THREE_ZONES, there], pod("p")).assumed == ("namespace d is created, without labels",)
     assert not run(THREE_ZONES, pod("p")).assumed
 
 
-def test_daemons_run_where_they_tolerate_and_match() -> None:
+def test_daemon_set_pods_run_on_matching_tolerated_nodes() -> None:
     taint = [{"key": "gpu", "effect": "NoSchedule"}]
     nodes = [node("n1"), node("n2", taints=taint), node("n3", unschedulable=True), node("n4", "z")]
     manifest = workload("DaemonSet", template=pod_spec(nodeSelector={ZONE: "a"}))
@@ -120,7 +120,7 @@ def test_higher_priority_goes_first() -> None:
     assert not report.evicted
 
 
-def test_preemption_evicts_and_takes_the_place() -> None:
+def test_preemptor_gets_the_room_of_its_victim() -> None:
     classes = [{"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 100}]
     running = [replica(f"r{i}", "n1") for i in range(4)]
     report = run([node("n1"), *classes, *running], pod("urgent", cpu="3", priorityClassName="high"))
@@ -131,8 +131,8 @@ def test_preemption_evicts_and_takes_the_place() -> None:
     }
 
 
-def test_what_becomes_of_the_evicted() -> None:
-    """Each needs 2 cores where 3 are left: one of those that are made again fits, and a bare pod is nobody's."""
+def test_fate_of_evicted_pods() -> None:
+    """Each pod needs 2 cores, and 3 are left. One of the recreated pods fits, and the bare pod is not recreated."""
     classes = [{"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 100}]
     owned = [replica(f"r{i}", "n1", "2") for i in range(2)]
     there = {"nodeSelector": {"kubernetes.io/hostname": "n1"}, "priorityClassName": "high"}
@@ -144,8 +144,8 @@ def test_what_becomes_of_the_evicted() -> None:
     assert (report.placed, report.unplaced, report.placements) == (1, 0, {"d/u": "n1"})
 
 
-def test_budgets_are_spent_by_preemption() -> None:
-    """The first victim spends the budget, so that the second preemptor rather takes the pod without one."""
+def test_preemption_uses_up_budgets() -> None:
+    """The first victim uses up the budget, so the second preemptor prefers the pod without a budget."""
     budget = {
         "kind": "PodDisruptionBudget",
         "metadata": {"name": "b", "namespace": "d"},
@@ -163,13 +163,13 @@ def test_budgets_are_spent_by_preemption() -> None:
     assert report.evicted[1].pod == "d/other"
 
 
-def test_a_pod_of_a_missing_priority_class_is_not_created() -> None:
+def test_pod_of_a_missing_priority_class_is_not_created() -> None:
     (lacking,) = run(THREE_ZONES, pod("p", priorityClassName="gold")).not_created
     said = 'pods "p" is forbidden: no PriorityClass with name gold was found'
     assert [failure.message for failure in lacking.failures] == [said]
 
 
-def test_gated_and_foreign_pods() -> None:
+def test_gated_pods_and_pods_of_other_schedulers() -> None:
     report = run(THREE_ZONES, pod("g", schedulingGates=[{"name": "x"}]), pod("f", schedulerName="other"))
     assert {(group.verdict, group.pods) for group in report.pending} == {
         ("Gated", ("d/g",)),
@@ -177,7 +177,7 @@ def test_gated_and_foreign_pods() -> None:
     }
 
 
-def test_a_pod_that_fits_only_after_another_is_tried_again() -> None:
+def test_pod_that_fits_only_after_another_is_retried() -> None:
     term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "db"}}}
     near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     report = run(THREE_ZONES, pod("first", affinity=near), workload("ReplicaSet", "db", {"replicas": 1}))
@@ -220,7 +220,7 @@ def test_each_pod_of_a_stateful_set_takes_a_volume() -> None:
     assert "3 node(s) didn't find available persistent volumes to bind" in pending.message
 
 
-def test_claims_of_an_immediate_class_are_taken_for_provisioned() -> None:
+def test_claims_of_an_immediate_class_count_as_provisioned() -> None:
     report = run([*THREE_ZONES, storage_class("fast", "Immediate")], stateful("fast", 2))
     assert report.placed == 2
     assert len(report.assumed) == 2
@@ -249,7 +249,7 @@ def test_devices_are_allocated_once() -> None:
 # -- workloads that exist -----------------------------------------------------------------------------------------
 
 
-def test_more_replicas_of_the_same_template_stay_and_come() -> None:
+def test_more_replicas_of_an_unchanged_template() -> None:
     running = [replica(f"web-5f-{i}", "n1") for i in range(2)]
     report = run([*THREE_ZONES, *running], workload("Deployment", spec={"replicas": 3}))
     (found,) = report.workloads
@@ -262,15 +262,18 @@ def test_fewer_replicas() -> None:
     assert (found.desired, found.created, found.running, found.removed) == (1, 0, 1, 2)
 
 
-def test_a_new_template_replaces_the_old_pods() -> None:
+def test_new_template_replaces_the_old_pods() -> None:
     running = [replica(f"web-5f-{i}", "n1") for i in range(4)]
     manifest = workload("Deployment", spec={"replicas": 4}, template=pod_spec("3"))
     (found,) = run([*THREE_ZONES, *running], manifest).workloads
     assert (found.created, found.running, found.pending, found.removed) == (4, 3, 1, 4)
 
 
-def test_a_rollout_stays_within_its_limits() -> None:
-    """Four of four cores are in use: without surge one old pod goes for each new one, with surge it has no room."""
+def test_rollout_respects_surge_and_unavailability() -> None:
+    """All four cores are used.
+
+    Without surge, an old pod is removed for each new one. With surge, the new pod has no room.
+    """
     running = [replica(f"web-5f-{i}", "n1") for i in range(4)]
 
     def rolled(surge: int, unavailable: int) -> tuple[int, int, str]:
@@ -283,7 +286,7 @@ def test_a_rollout_stays_within_its_limits() -> None:
     assert rolled(1, 0) == (4, 0, "stuck: 0 of 4 new pods run, 4 old pods are left")
 
 
-def test_a_rollout_of_a_stateful_set_goes_one_by_one_from_the_last() -> None:
+def test_rollout_of_a_stateful_set_begins_with_the_last_pod() -> None:
     owner = {"kind": "StatefulSet", "name": "web"}
     running = [pod(f"web-{i}", "n1", owner=owner) for i in range(3)]
     manifest = workload("StatefulSet", spec={"replicas": 3}, template=pod_spec("2"))
@@ -301,10 +304,10 @@ def lottery() -> tuple[list[Json], Json]:
 
 
 @pytest.mark.parametrize("important", [False, True])
-def test_a_stateful_set_goes_on_once_its_first_pod_has_a_node(important: bool) -> None:
-    """The Job's three pods are created meanwhile, wherever they stand among the manifests: one of 4 places is left.
+def test_stateful_set_continues_once_its_first_pod_has_a_node(important: bool) -> None:
+    """The Job's three pods are created meanwhile, whatever the order of the manifests, so that one of 4 places is left.
 
-    A StatefulSet of higher priority has its second pod evict one of the Job.
+    If the StatefulSet has a higher priority, its second pod evicts one of the Job's pods.
     """
     template = pod_spec(**({"priorityClassName": "high"} if important else {}))
     high: Json = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 100}
@@ -317,7 +320,7 @@ def test_a_stateful_set_goes_on_once_its_first_pod_has_a_node(important: bool) -
         assert len(report.evicted) == int(important)
 
 
-def test_runs_tell_how_ties_vary() -> None:
+def test_several_runs_show_the_effect_of_ties() -> None:
     objects, manifest = lottery()
     report = run(objects, manifest, runs=8)
     assert report.variation is not None
@@ -333,7 +336,7 @@ def test_processes_give_the_same_results() -> None:
 
 
 def test_pods_that_wait_already_are_left_out_and_named() -> None:
-    """The waiting pod of the cluster takes part only if asked for, and the first line says so."""
+    """The cluster's waiting pod takes part only on request, and the first line says so."""
     waiting = pod("waiting")
     alone = run([*THREE_ZONES, waiting], pod("new"))
     assert alone.left_out == 1
@@ -361,20 +364,20 @@ def test_pods_that_wait_already_are_left_out_and_named() -> None:
         ),
     ],
 )
-def test_the_first_line_says_how_many_of_the_pods_left_out_fit(requests: tuple[str, ...], clause: str) -> None:
+def test_first_line_counts_omitted_pods_that_fit(requests: tuple[str, ...], clause: str) -> None:
     """Each of the three nodes has 4 CPUs, so three pods of 3 CPUs fit, one after another."""
     waiting = [pod(f"waiting-{number}", cpu=cpu) for number, cpu in enumerate(requests)]
     assert " ".join(run([*THREE_ZONES, *waiting], pod("new")).build_first_line()).endswith(clause)
 
 
-def test_a_pod_left_out_may_take_the_room_of_an_old_pod() -> None:
+def test_omitted_pod_may_take_the_room_of_an_old_pod() -> None:
     """The old pod leaves no room for the waiting pod until it is replaced."""
     manifest = workload("Deployment", template=pod_spec("1"))
     objects = [node("n1"), replica("web-5f-0", "n1", "2"), pod("waiting", cpu="3")]
     assert run(objects, manifest).left_out_fitting == 1
 
 
-def test_a_violated_budget_and_a_workload_without_pods_are_in_the_first_line() -> None:
+def test_first_line_names_a_violated_budget_and_a_workload_without_pods() -> None:
     """The only pod of ReplicaSet web is evicted, although its budget allows no disruption."""
     report = run([node("n1"), replica("r1", "n1", "1", priority=-5), budget(0)], pod("large", cpu="4"))
     assert report.violated_budgets == {"d/b": 0}
@@ -395,14 +398,14 @@ def build_autoscaler(least: int, most: int) -> Json:
 
 
 @pytest.mark.parametrize(("bounds", "pods", "verb"), [((4, 9), 4, "raises"), ((1, 1), 1, "lowers"), ((1, 9), 2, "")])
-def test_an_autoscaler_brings_the_replicas_within_its_bounds(bounds: tuple[int, int], pods: int, verb: str) -> None:
+def test_autoscaler_brings_the_replicas_within_its_bounds(bounds: tuple[int, int], pods: int, verb: str) -> None:
     report = run([*THREE_ZONES, build_autoscaler(*bounds)], workload("Deployment", spec={"replicas": 2}))
     assert report.placed + report.unplaced == pods
     assert [verb in note for note in report.autoscaled] == ([True] if verb else [])
 
 
-def test_an_autoscaler_alone_scales_the_workload_of_the_cluster() -> None:
-    """Of a StatefulSet with claims, the claims of the new pods are like those of the existing ones."""
+def test_autoscaler_alone_scales_the_workload_of_the_cluster() -> None:
+    """The claims of a StatefulSet's new pods are like those of its existing pods."""
     claim = {
         "kind": "PersistentVolumeClaim",
         "metadata": {"name": "data-db-0", "namespace": "d", "uid": "c"},

@@ -34,7 +34,7 @@ def running(name: str) -> Json:
     return found
 
 
-def test_what_a_chart_holds_besides(run: Run, write: Write) -> None:
+def test_other_objects_of_a_chart(run: Run, write: Write) -> None:
     hook = pod("try", cpu="100m")
     hook["metadata"]["annotations"] = {"helm.sh/hook": "test"}
     migration = pod("migrate", cpu="100m")
@@ -61,8 +61,8 @@ def test_pending_pods_without_manifests(run: Run, write: Write) -> None:
     assert run("simulate", "--demo").err.startswith("error: no manifests")
 
 
-def test_the_namespace_of_what_names_none(run: Run, write: Write) -> None:
-    """The pod comes once, and finds the claim beside it."""
+def test_default_namespace_of_manifests(run: Run, write: Write) -> None:
+    """Exactly one pod is created, and it finds the claim beside it."""
     claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}}
     asked = {"requests": {"storage": "1Gi"}}
     claim["spec"] = {"accessModes": ["ReadWriteOnce"], "storageClassName": "late", "resources": asked}
@@ -84,7 +84,7 @@ def test_the_namespace_of_what_names_none(run: Run, write: Write) -> None:
     ],
     ids=["no name", "quantity", "type"],
 )
-def test_an_error_names_file_document_and_field(run: Run, write: Write, manifest: Json, message: str) -> None:
+def test_error_names_file_document_and_field(run: Run, write: Write, manifest: Json, message: str) -> None:
     path = write(manifest, name="bad.json")
     found = run("simulate", "-f", write(*NODES), "-f", path)
     assert (found.code, found.out) == (2, "")
@@ -92,7 +92,7 @@ def test_an_error_names_file_document_and_field(run: Run, write: Write, manifest
     assert found.err.count("\n") == 1
 
 
-def test_pods_of_a_class_that_is_missing_are_not_created(run: Run, write: Write) -> None:
+def test_pods_of_a_missing_class_are_not_created(run: Run, write: Write) -> None:
     path = write(deployment("web", 2, priorityClassName="gold"), name="a.json")
     bare = write(pod("web", priorityClassName="gold"), name="b.json")
     for command in ("simulate", "explain"):
@@ -109,17 +109,17 @@ def test_pods_of_a_class_that_is_missing_are_not_created(run: Run, write: Write)
     assert "They are not created: no PriorityClass with name gold was found" in found.out
 
 
-def test_what_the_cluster_has_is_no_manifest(run: Run, write: Write) -> None:
+def test_objects_of_the_cluster_are_no_manifests(run: Run, write: Write) -> None:
     found = run("simulate", "--demo", "-f", write(pod("p", uid="u")))
     assert (found.code, "remove metadata.uid" in found.err) == (2, True)
 
 
-def test_a_rollout_is_repeated_as_a_rollout_with_the_waiting_pods(run: Run, write: Write) -> None:
+def test_suggested_command_repeats_the_rollout_with_waiting_pods(run: Run, write: Write) -> None:
     files = ["-f", write(*NODES, pod("p", uid="u")), "-f", write(deployment("web", 1), name="web.json")]
     assert run("simulate", *files, "--rollout").out.rstrip().endswith("--pending --rollout")
 
 
-def test_a_rollout_first_line_to_last(run: Run, write: Write) -> None:
+def test_complete_answer_about_a_rollout(run: Run, write: Write) -> None:
     files = ["-f", write(*NODES, running("web-5f-1")), "-f", write(deployment("web", 1, "5"), name="web.json")]
     found = run("simulate", *files, "--rollout")
     assert (found.code, found.out.splitlines()[0]) == (
@@ -133,8 +133,8 @@ def test_a_rollout_first_line_to_last(run: Run, write: Write) -> None:
     assert commands[1].endswith("--rollout")
 
 
-def test_the_next_command_says_what_would_help(run: Run, write: Write) -> None:
-    """Waiting pods change nothing for pods that are not created."""
+def test_next_command_helps(run: Run, write: Write) -> None:
+    """Waiting pods do not matter for pods that are not created."""
     cluster = write(*NODES, pod("p", uid="u"))
     too_large, unknown_class = deployment("web", 1, "5"), deployment("web", 1, priorityClassName="gold")
     for manifest, expected in ((too_large, ["remedies", "simulate"]), (unknown_class, ["remedies"])):
@@ -147,8 +147,8 @@ def test_the_next_command_says_what_would_help(run: Run, write: Write) -> None:
     assert command[1:3] == ["remedies", "-A"]
 
 
-def test_the_worst_of_several_runs_counts(run: Run, write: Write) -> None:
-    """The small pod takes one of two nodes that are alike; the large one needs n1."""
+def test_worst_of_several_runs_counts(run: Run, write: Write) -> None:
+    """The small pod takes one of two equal nodes, and the large pod needs n1."""
     small, large = pod("small", "1"), pod("large", "4", nodeSelector={"kubernetes.io/hostname": "n1"})
     found = run("simulate", "-f", write(*NODES), "-f", write(small, large, name="a.json"), "--runs", "8", "--jobs", "1")
     assert found.code == 1
@@ -171,7 +171,7 @@ def test_no_line_is_wider_than_the_terminal(
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 @pytest.mark.parametrize("runs", ["1", "4"])
 def test_ctrl_c_ends_at_once(write: Write, runs: str) -> None:
-    """Also where other processes do the work, which takes many seconds more."""
+    """This also holds if other processes do the work, which takes many seconds more."""
     cluster, web = write(*NODES), write(deployment("web", 150_000, "1m"), name="web.json")
     program = [sys.executable, "-m", "kschedctl"]
     arguments = ["simulate", "-f", cluster, "-f", web, "--runs", runs, "--jobs", "2"]
@@ -192,8 +192,8 @@ TOO_MANY = {
 
 @pytest.mark.parametrize("command", ["simulate", "whatif"])
 @pytest.mark.parametrize("name", TOO_MANY)
-def test_so_many_pods_are_not_simulated(run: Run, write: Write, tmp_path: Path, command: str, name: str) -> None:
-    """No cluster can have more than 150,000 pods."""
+def test_too_many_pods_are_an_error(run: Run, write: Write, tmp_path: Path, command: str, name: str) -> None:
+    """Kubernetes supports at most 150,000 pods per cluster."""
     spec, said = TOO_MANY[name]
     manifests = [deployment(f"web-{i}", spec["replicas"]) for i in range(1 if name == "one" else 2)]
     if command == "whatif":
@@ -218,12 +218,12 @@ def test_so_many_pods_are_not_simulated(run: Run, write: Write, tmp_path: Path, 
         ("Pod", {}, 1),
     ],
 )
-def test_how_many_pods_a_workload_makes(kind: str, spec: Json, number: int) -> None:
+def test_number_of_pods_of_a_workload(kind: str, spec: Json, number: int) -> None:
     assert count_pods(decode_workload({"kind": kind, "metadata": {"name": "a"}, "spec": spec}), 50) == number
 
 
-def test_capacity_without_an_end_has_one(run: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A node that takes any number of pods, and a pod that asks for nothing."""
+def test_unlimited_capacity_is_cut(run: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node takes any number of pods, and the pod requests nothing."""
     monkeypatch.setattr(capacity_study, "MAX_PODS", 300)
     endless = node("n1")
     endless["status"]["allocatable"]["pods"] = str(2**60)
@@ -270,8 +270,8 @@ def stored_web(replicas: int) -> list[Json]:
 
 
 @pytest.mark.parametrize("kept", ["Deployment and ReplicaSet", "ReplicaSet"])
-def test_an_autoscaler_alone_scales_a_workload_of_the_cluster(run: Run, write: Write, kept: str) -> None:
-    """Two pods of a CPU run on two nodes with four CPUs; the autoscaler creates two more, and six fit in all."""
+def test_autoscaler_alone_scales_a_workload_of_the_cluster(run: Run, write: Write, kept: str) -> None:
+    """Two pods of one CPU run on two nodes of 4 CPUs. The autoscaler creates two more, and six more fit in all."""
     objects = [obj for obj in stored_web(2) if kept != "ReplicaSet" or obj["kind"] != "Deployment"]
     options = ["-f", write(*objects), "-f", write(AUTOSCALER, name="new.json"), "--assume-complete"]
     scaled = "HorizontalPodAutoscaler web raises Deployment default/web from 2 to 4 replicas at once (minReplicas)"
@@ -287,7 +287,7 @@ def test_an_autoscaler_alone_scales_a_workload_of_the_cluster(run: Run, write: W
     assert scaled.replace("\n", " ") in found.out.replace("\n", " ")
 
 
-def test_an_autoscaler_without_its_target(run: Run, write: Write) -> None:
+def test_autoscaler_without_its_target(run: Run, write: Write) -> None:
     other: Json = json.loads(json.dumps(AUTOSCALER).replace('"name": "web"}', '"name": "wob"}'))
     for command in ("simulate", "capacity"):
         found = run(command, "-f", write(*stored_web(1)), "-f", write(other, name="new.json"))
@@ -317,13 +317,13 @@ def test_objects_that_create_no_pods(run: Run, write: Write, document: Json, tit
     assert (found.code, found.err.strip()) == (2, f"error: no workload to try: {title} creates no pods")
 
 
-def test_an_autoscaler_in_the_state_of_the_cluster_scales_nothing_new(run: Run, write: Write) -> None:
+def test_autoscaler_of_the_cluster_scales_nothing(run: Run, write: Write) -> None:
     """It is no manifest, although this file has no UIDs."""
     found = run("simulate", "-f", write(*NODES, AUTOSCALER), "-f", write(deployment("api", 1), name="new.json"))
     assert found.out.startswith("All scheduled: 1 of 1 pod gets a node")
 
 
-def test_pods_that_waited_before_do_not_speak_against_the_manifests(run: Run, write: Write) -> None:
+def test_pods_that_waited_before_do_not_count_against_the_manifests(run: Run, write: Write) -> None:
     cluster = write(*NODES, pod("huge", cpu="99", uid="huge"))
     small = write(deployment("web", 2), name="small.json")
     code, out, _ = run("simulate", "-f", cluster, "-f", small, "--pending", "--assume-complete")

@@ -41,7 +41,7 @@ def events(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_the_answer(run: Run, state: str, events: str) -> None:
+def test_answer_about_a_real_rollout(run: Run, state: str, events: str) -> None:
     found = run("simulate", "--follow", events, "-f", state)
     assert found.code == 1
     assert found.out.splitlines()[0] == (
@@ -52,7 +52,7 @@ def test_the_answer(run: Run, state: str, events: str) -> None:
     assert max(map(len, found.out.splitlines()[1:])) <= 110
 
 
-def test_bindings_that_overlap_are_the_likely_cause(run: Run, write: Write, tmp_path: Path) -> None:
+def test_overlapping_bindings_are_the_likely_cause(run: Run, write: Write, tmp_path: Path) -> None:
     """``b`` fits on the node that ``a`` filled 300 ms before."""
     state = write(node("w1", "4"), node("w2", "4"), pod("a", "4", nodeName="w1"), pod("b", "4", nodeName="w1"))
     path = tmp_path / "events.json"
@@ -64,14 +64,14 @@ def test_bindings_that_overlap_are_the_likely_cause(run: Run, write: Write, tmp_
     assert "its cache was stale" not in out
 
 
-def test_the_document(run: Run, state: str, events: str) -> None:
+def test_document_of_a_real_rollout(run: Run, state: str, events: str) -> None:
     document = json.loads(run("simulate", "--follow", events, "-f", state, "-o", "json").out)
     jsonschema.validate(document, build_schema(FollowedRollout))
     assert [each["outcome"] for each in document["placements"]] == ["AsReplayed", "NotFeasible"]
     assert (document["kind"], document["agree"], document["otherwise"]) == ("FollowedRollout", 1, 1)
 
 
-def test_without_the_rest_of_the_cluster_it_is_not_decided(run: Run, write: Write, events: str) -> None:
+def test_answer_is_undecided_without_the_rest_of_the_cluster(run: Run, write: Write, events: str) -> None:
     state = write(node("empty"), node("full"), pod("a", uid="a"), pod("b", uid="b"), whole=False)
     found = run("simulate", "--follow", events, "-f", state)
     assert found.code == 5
@@ -79,7 +79,7 @@ def test_without_the_rest_of_the_cluster_it_is_not_decided(run: Run, write: Writ
 
 
 @pytest.mark.parametrize("option", [["--pending"], ["--rollout"], ["--runs", "3"]])
-def test_options_that_say_nothing_to_it(run: Run, state: str, events: str, option: list[str]) -> None:
+def test_options_without_effect_are_errors(run: Run, state: str, events: str, option: list[str]) -> None:
     found = run("simulate", "--follow", events, "-f", state, *option)
     assert (found.code, "--follow repeats a real rollout" in found.err) == (2, True)
 
@@ -94,7 +94,7 @@ def test_events_of_another_cluster_decide_nothing(run: Run, write: Write, events
     assert (found.code, found.out.startswith("Nothing compared: 0 of 2 pods")) == (5, True)
 
 
-def test_a_snapshot_from_before_the_events_is_named_as_what_is_missing(run: Run, write: Write, events: str) -> None:
+def test_missing_pods_suggest_a_snapshot_from_before_the_events(run: Run, write: Write, events: str) -> None:
     found = run("simulate", "--follow", events, "-f", write(node("empty"), name="before.json"), "-o", "json")
     document = json.loads(found.out)
     told = [each for each in document["unknown"] if each["kind"] == "Pod"]

@@ -46,14 +46,14 @@ def replica_set(template: Json, hash_label: str = "5f", kind: str = "ReplicaSet"
     return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": {"replicas": 18, "template": template}}
 
 
-def test_a_deployment_that_grows_gets_new_pods_only() -> None:
+def test_growing_deployment_gets_only_new_pods() -> None:
     manifest = workload("Deployment", spec={"replicas": 20})
     pods = running("web-5f", 18, "ReplicaSet", "web-5f", **{"pod-template-hash": "5f"})
     found = simulate_placement([replica_set(manifest["spec"]["template"]), *pods], manifest)
     assert (found.desired, found.created, found.removed, found.running) == (20, 2, 0, 20)
 
 
-def test_labels_of_the_node_alone_make_no_difference_where_no_template_was_read() -> None:
+def test_node_labels_make_no_difference_without_a_template() -> None:
     manifest = workload("Deployment", spec={"replicas": 20})
     pods = running("web-5f", 18, "ReplicaSet", "web-5f", **{"pod-template-hash": "5f"})
     for made in pods:
@@ -63,7 +63,8 @@ def test_labels_of_the_node_alone_make_no_difference_where_no_template_was_read(
 
 
 def test_pods_of_an_older_template_are_replaced() -> None:
-    """Two ReplicaSets: 3 pods are of the template of the manifest, 2 of an older one that asks for more."""
+    """Of two ReplicaSets, one has 3 pods of the manifest's template, and the other has 2 of an older template with
+    larger requests."""
     manifest = workload("Deployment", spec={"replicas": 5})
     older: Json = {"metadata": {"labels": {"app": "web"}}, "spec": pod_spec("2")}
     old_pods = running("web-3c", 2, "ReplicaSet", "web-3c", **{"pod-template-hash": "3c"})
@@ -80,8 +81,8 @@ def test_pods_of_an_older_template_are_replaced() -> None:
 
 
 @pytest.mark.parametrize("kind", ["StatefulSet", "DaemonSet"])
-def test_a_workload_that_makes_its_pods_itself(kind: str) -> None:
-    """Of three pods wanted a StatefulSet has two; a DaemonSet has one of its pods on each of the two nodes."""
+def test_stateful_set_and_daemon_set_that_lack_pods(kind: str) -> None:
+    """The StatefulSet has two of three pods, and the DaemonSet has a pod on one of the two nodes."""
     manifest = workload(kind, spec={"replicas": 3} if kind == "StatefulSet" else {})
     pods = running("web", 2, kind, "web", **{"controller-revision-hash": "web-77"})
     if kind == "DaemonSet":
@@ -90,8 +91,8 @@ def test_a_workload_that_makes_its_pods_itself(kind: str) -> None:
     assert (found.created, found.removed) == ((1, 0) if kind == "StatefulSet" else (0, 0))
 
 
-def test_a_job_with_more_parallelism_gets_the_pods_that_it_lacks() -> None:
-    """Of 6 completions 1 is done; 5 may run side by side, 2 do; one that failed counts for neither."""
+def test_job_with_more_parallelism_gets_the_missing_pods() -> None:
+    """1 of 6 completions is done. 5 pods may run in parallel, and 2 do. The failed pod counts for neither."""
     manifest = workload("Job", spec={"parallelism": 5, "completions": 6})
     pods = running("run", 4, "Job", "web")
     pods[2]["status"]["phase"], pods[3]["status"]["phase"] = "Succeeded", "Failed"
@@ -99,14 +100,14 @@ def test_a_job_with_more_parallelism_gets_the_pods_that_it_lacks() -> None:
     assert (found.created, found.removed, found.desired) == (3, 0, 5)
 
 
-def test_a_job_with_less_parallelism_gives_pods_up() -> None:
+def test_job_with_less_parallelism_removes_pods() -> None:
     found = simulate_placement(running("run", 4, "Job", "web"), workload("Job", spec={"parallelism": 1}))
     assert (found.created, found.removed, found.running) == (0, 3, 1)
 
 
 @pytest.mark.parametrize("cpu", ["1", "2"])
-def test_a_rollout_that_may_be_none_is_noted(cpu: str) -> None:
-    """Fields that scheduling does not read may differ, so that the rollout is replayed; it may be none at all."""
+def test_rollout_that_may_replace_no_pod_is_noted(cpu: str) -> None:
+    """Fields that scheduling does not read may differ. The rollout is replayed although there may be none."""
     manifest = workload("Deployment", spec={"replicas": 18})
     pods = running("web-5f", 18, "ReplicaSet", "web-5f", **{"pod-template-hash": "5f"})
     stored = replica_set(manifest["spec"]["template"])
@@ -132,7 +133,7 @@ def test_a_rollout_that_may_be_none_is_noted(cpu: str) -> None:
     ("kind", "replicas", "created", "removed"),
     [("Deployment", 20, 2, 0), ("Deployment", 17, 0, 1), ("StatefulSet", 20, 2, 0)],
 )
-def test_a_rollout_replaces_no_pod_if_only_the_replicas_change(
+def test_rollout_replaces_no_pod_if_only_the_replicas_change(
     kind: str, replicas: int, created: int, removed: int
 ) -> None:
     manifest = workload(kind, spec={"replicas": replicas})
@@ -149,7 +150,7 @@ def test_a_rollout_replaces_no_pod_if_only_the_replicas_change(
     assert report.assumed[-1].startswith(f"{kind} d/web: only the number of its pods changes")
 
 
-def test_a_rollout_of_a_workload_that_lacks_a_pod_is_still_one() -> None:
+def test_rollout_of_a_workload_that_lacks_a_pod() -> None:
     """One of the 18 replicas is missing, so the number of replicas does not change."""
     manifest = workload("Deployment", spec={"replicas": 18})
     pods = running("web-5f", 17, "ReplicaSet", "web-5f", **{"pod-template-hash": "5f"})

@@ -83,15 +83,15 @@ def waiting(pods: list[Json], counts: dict[str, int]) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_devices_stay_free_for_those_that_need_them_and_come_last(seed: int) -> None:
+def test_devices_stay_free_for_later_pods_that_need_them(seed: int) -> None:
     pods = workloads(seed)
     report = sized(pods)
     counts = {shape.shape: shape.nodes for shape in report.shapes}
     assert (report.never, waiting(pods, counts)) == ((), [])
 
 
-def test_where_the_search_ends_before_all_have_nodes_no_set_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One replay alone, and in it pods wait that a node more would take."""
+def test_no_set_is_claimed_if_the_search_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only one replay is made, in which pods are pending that one more node would take."""
     monkeypatch.setattr(search, "MAX_ROUNDS", 1)
     report = sized(workloads(0))
     for alternative in report.alternatives:
@@ -101,8 +101,8 @@ def test_where_the_search_ends_before_all_have_nodes_no_set_is_claimed(monkeypat
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_how_full_others_were_when_devices_had_no_room_left(seed: int) -> None:
-    """Against a loop over the pods in the order in which they were placed."""
+def test_fill_level_of_other_nodes_when_devices_ran_out(seed: int) -> None:
+    """The result must equal a loop over the pods in the order of placement."""
     pods, counts = workloads(seed, 100), {"lean": 1, "even": 1, "gpu": 4}
     program, sets = seen(pods)
     late = list(sets.find_pods_without_node(counts))
@@ -127,7 +127,7 @@ def test_how_full_others_were_when_devices_had_no_room_left(seed: int) -> None:
         assert told.shares[program.names.index(name)] == pytest.approx(full), name
 
 
-def test_who_could_be_anywhere_crowds_nobody_out() -> None:
+def test_pods_that_fit_anywhere_crowd_out_no_pods() -> None:
     program, _ = seen(workloads(0))
     assert find_crowded_shapes(program, ["default/train0"]).tolist() == [name == "gpu" for name in program.names]
     assert not find_crowded_shapes(program, ["default/p0"]).any()

@@ -67,22 +67,22 @@ def counts(report: Any) -> dict[str, int]:
     return {shape.shape: shape.nodes for shape in report.shapes}
 
 
-def test_as_many_as_their_cpu_needs() -> None:
-    """Seven pods of 3 cpus: one a node of 4, whatever runs now."""
+def test_number_of_nodes_for_the_requested_cpu() -> None:
+    """Seven pods of 3 CPUs need one node of 4 each, whatever runs now."""
     pods = [pod(f"p{number}", 3, on="n1" if number == 0 else "") for number in range(7)]
     report = sized([node("n1", "small", 4), *pods])
     assert (counts(report), report.bound, report.never) == ({"small": 7}, 7.0, ())  # no two of 3 cpus on 4
 
 
-def test_daemons_take_their_share() -> None:
-    """A node of 4 cpus has 3 for pods beside its daemon: one of 2, where two would go."""
+def test_daemon_set_pods_use_a_share() -> None:
+    """A node of 4 CPUs has 3 for other pods, so it takes one pod of 2 instead of two."""
     daemon = pod("agent-1", 1, "agent", on="n1", kind="DaemonSet")
     report = sized([node("n1", "small", 4), daemon, *(pod(f"p{number}", 2) for number in range(4))])
     assert (counts(report), report.pods) == ({"small": 4}, 4)
     assert counts(sized([node("n1", "small", 4), *(pod(f"p{number}", 2) for number in range(4))])) == {"small": 2}
 
 
-def test_who_asks_for_a_device_gets_another_shape() -> None:
+def test_pods_with_devices_get_another_shape() -> None:
     gpu = {"requests": {"example.com/gpu": "1"}, "limits": {"example.com/gpu": "1"}}
     nodes = [node("n1", "small", 4), node("g1", "gpu", 2, **{"example.com/gpu": "2"})]
     asking = [pod(f"g{number}", 0.5, "train", **gpu) for number in range(3)]
@@ -91,7 +91,7 @@ def test_who_asks_for_a_device_gets_another_shape() -> None:
 
 
 def test_spread_needs_nodes_in_zones() -> None:
-    """Three pods, at most one more in one zone than in another, of two zones: two nodes of one zone would not do."""
+    """Three pods may differ by one between two zones, so two nodes in one zone are not enough."""
     spread = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
     spread |= {"labelSelector": {"matchLabels": {"app": "web"}}}
     nodes = [node("n1", "small", 8, "a"), node("n2", "small", 8, "b")]
@@ -108,14 +108,14 @@ def test_twice_the_pods_need_twice_the_nodes() -> None:
     assert sized([node("n1", "small", 4), *pods], scale=1.1).nodes == 5
 
 
-def test_pods_that_no_shape_takes_are_told() -> None:
+def test_pods_that_no_shape_takes_are_reported() -> None:
     report = sized([node("n1", "small", 4), pod("p", 1), pod("huge", 9, "huge")])
     assert (report.nodes, [never.pods for never in report.never]) == (1, [("default/huge",)])
     assert "Insufficient cpu" in report.never[0].message
 
 
-def test_the_reasons_count_the_nodes_of_the_set() -> None:
-    """Seven pods of 3 cpus take seven nodes of 4, and a pod of 9 cpus lacks cpu on each of the seven."""
+def test_reasons_count_the_nodes_of_the_set() -> None:
+    """Seven pods of 3 CPUs need seven nodes of 4, and a pod of 9 CPUs lacks CPU on each of them."""
     pods = [*(pod(f"p{number}", 3) for number in range(7)), pod("huge", 9, app="huge")]
     report = sized([node("n1", "small", 4), *pods])
     assert report.nodes == 7
@@ -124,8 +124,8 @@ def test_the_reasons_count_the_nodes_of_the_set() -> None:
     ]
 
 
-def test_a_set_that_is_worse_than_today_says_so_first() -> None:
-    """A running pod that selects its node by name gets no new node, and neither does a pod that waits for it."""
+def test_set_that_is_worse_than_today_says_so_first() -> None:
+    """A running pod that selects its node by name gets no new node, and neither does a pod that depends on it."""
     by_name = {"nodeSelector": {HOSTNAME: "n1"}}
     objects = [
         node("n1", "small", 4),
@@ -143,7 +143,10 @@ def test_a_set_that_is_worse_than_today_says_so_first() -> None:
 
 
 def test_nodes_that_running_pods_are_bound_to_are_kept() -> None:
-    """A local volume names the hostname of n1, which no new node has. A volume of zone a is on new nodes, too."""
+    """A local volume requires the hostname of n1, which no new node has.
+
+    A volume of zone a can be used on new nodes.
+    """
     objects = [node("n1", "small", 4), node("n2", "small", 4)]
     for name, node_name, key, value in (("db", "n1", HOSTNAME, "n1"), ("web", "n2", ZONE, "a")):
         claim = {"name": "data", "persistentVolumeClaim": {"claimName": name}}
@@ -163,7 +166,7 @@ def test_nodes_that_running_pods_are_bound_to_are_kept() -> None:
     assert keeps in " ".join(report.to_markdown().split())
 
 
-def test_what_the_nodes_of_types_lack_is_said() -> None:
+def test_labels_that_nodes_of_types_lack_are_named() -> None:
     in_pool = {"nodeSelector": {"pool": "general"}}
     objects = [node("n1", "small", 4, "z"), pod("a", 1), *(pod(f"p{number}", 1, **in_pool) for number in range(2))]
     types = [instance_type("small", 4, 1.0)]
@@ -175,16 +178,16 @@ def test_what_the_nodes_of_types_lack_is_said() -> None:
     assert kschedctl.size(cluster, instance_types=types, node_labels={"pool": "general"}).hints == ()
 
 
-def test_hostnames_and_zones_take_no_place_of_other_lacking_labels() -> None:
-    """Four zones are selected by more pods than the label of a pool, which is still named."""
+def test_missing_hostnames_and_zones_do_not_hide_other_labels() -> None:
+    """More pods select four zones than the label of a pool, which is still named."""
     zones = [pod(f"{zone}{number}", 1, nodeSelector={ZONE: zone}) for zone in "wxyz" for number in range(2)]
     objects = [node("n1", "small", 4), *zones, pod("p", 1, nodeSelector={"pool": "general"})]
     hint = "1 pod selects pool=general, which no node of these types has: --node-label pool=general sizes nodes for it"
     assert sized(objects, instance_types=[instance_type("small", 4, 1.0)]).hints == (hint,)
 
 
-def test_the_bound_of_more_pods_than_the_set_takes_says_so() -> None:
-    """The set leaves out a pod that fits on no node and one that would fit, and costs less than the bound for all 9."""
+def test_bound_for_more_pods_than_the_set_takes_says_so() -> None:
+    """The set leaves out a pod that fits nowhere and one that would fit, and costs less than the bound for all 9."""
     never = (HomelessPods(("d/huge",), "Insufficient cpu"), HomelessPods(("d/late",), "not yet"))
     report = NodeSizing(10, 49, 4.56, bound=4.58, bound_pods=9, never=never)
     bound = "by their requests alone, the 9 pods that fit on an empty node need at least $4.58 an hour"
@@ -193,7 +196,7 @@ def test_the_bound_of_more_pods_than_the_set_takes_says_so() -> None:
     assert "50 nodes for $4.6 an hour can run 9 of 10 pods; their requests alone need at least $4.58" in str(whole)
 
 
-def test_the_title_of_the_sets_counts_the_pods_that_they_take() -> None:
+def test_title_of_the_sets_counts_their_pods() -> None:
     sets = (SizingAlternative("1 × small", 1, 1), SizingAlternative("1 × large", 1, 1))
     all_taken = NodeSizing(3, 1, bound=1, bound_pods=3, alternatives=sets)
     assert "each of which takes all 3 pods" in all_taken.to_markdown()
@@ -202,8 +205,8 @@ def test_the_title_of_the_sets_counts_the_pods_that_they_take() -> None:
     assert "each of which takes 2 of 3 pods" in some_taken.to_markdown()
 
 
-def test_most_nodes_in_one_zone_is_said() -> None:
-    """Three pods that may only run in zone a take three nodes there; zone b has one."""
+def test_concentration_in_one_zone_is_reported() -> None:
+    """Three pods that may run only in zone a need three nodes there, and zone b has one."""
     in_zone = lambda zone: {"nodeSelector": {ZONE: zone}}  # noqa: E731
     pods = [*(pod(f"a{number}", 3, **in_zone("a")) for number in range(3)), pod("b", 3, "b", **in_zone("b"))]
     report = sized([node("n1", "small", 4), node("n2", "small", 4, "b"), *pods])
@@ -211,14 +214,14 @@ def test_most_nodes_in_one_zone_is_said() -> None:
     assert report.summary().warnings[0] == report.zone_warning
 
 
-def test_fractions_of_pods_are_rounded_up_and_no_further() -> None:
-    """Ten pods and a tenth more are eleven, though 10 * 1.1 is a little more in binary."""
+def test_fractions_of_pods_are_rounded_up_exactly() -> None:
+    """A tenth more than ten pods is eleven, although 10 * 1.1 is slightly more in binary."""
     pods = [pod(f"p{number}", 3) for number in range(10)]
     assert sized([node("n1", "small", 4), *pods], scale=1.1).pods == 11
 
 
-def test_labels_that_name_zones_do_not_tell_kinds_apart() -> None:
-    """One shape of two zones, whose nodes have their zone's labels: volumes' drivers look at them."""
+def test_zone_labels_do_not_distinguish_shapes() -> None:
+    """One shape covers two zones, whose nodes have labels of their zone that volume drivers read."""
     key = "topology.ebs.csi.aws.com/zone"
     nodes = [node("n1", "small", 4, "a"), node("n2", "small", 4, "b")]
     for found in nodes:
@@ -229,8 +232,8 @@ def test_labels_that_name_zones_do_not_tell_kinds_apart() -> None:
     assert [(shape.shape, shape.zones) for shape in report.shapes] == [("small", {"a": 1, "b": 1})]
 
 
-def test_what_more_of_one_shape_does_not_help_another_may() -> None:
-    """Two pods that may not share a zone, and pools of one zone each."""
+def test_another_shape_helps_if_more_nodes_of_one_do_not() -> None:
+    """Two pods may not share a zone, and each pool is in one zone."""
     apart = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
     nodes = [node("n1", "one", 4, "a"), node("n2", "two", 4, "b")]
@@ -240,12 +243,12 @@ def test_what_more_of_one_shape_does_not_help_another_may() -> None:
     assert (counts(report), report.homeless) == ({"one": 1, "two": 1}, 1)
 
 
-def test_one_zone_is_not_survived() -> None:
+def test_single_zone_cannot_be_lost() -> None:
     with pytest.raises(UsageError, match="several zones"):
         sized([node("n1", "small", 4), pod("p", 1)], keep_zone_loss=True)
 
 
-def test_pods_that_are_not_created_are_told() -> None:
+def test_pods_that_are_not_created_are_reported() -> None:
     meta = {"name": "q", "namespace": "default"}
     amounts = {"hard": {"pods": "1"}, "used": {"pods": "0"}}
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta, "spec": {"hard": {}}, "status": amounts}
@@ -259,7 +262,7 @@ def test_pods_that_are_not_created_are_told() -> None:
     assert not report.good
 
 
-def test_devices_of_new_nodes_are_not_known() -> None:
+def test_devices_of_new_nodes_are_unknown() -> None:
     asking = pod("p", 1, resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}])
     report = sized([node("n1", "small", 4), asking])
     assert report.undecided
@@ -288,8 +291,8 @@ def instance_type(name: str, cpu: int, price: float, zones: str = "a") -> Json:
 
 
 @pytest.mark.parametrize(("large", "wanted"), [(1.5, {"large": 1}), (2.5, {"small": 2})])
-def test_the_cheaper_ones_are_bought(large: float, wanted: dict[str, int]) -> None:
-    """Four pods of 2 cpus: two nodes of 4 cpus, or one of 8 if that costs less than two."""
+def test_cheaper_nodes_are_chosen(large: float, wanted: dict[str, int]) -> None:
+    """Four pods of 2 CPUs need two nodes of 4 CPUs, or one of 8 if it costs less than two."""
     types = [instance_type("small", 4, 1.0), instance_type("large", 8, large)]
     pods = [pod(f"p{number}", 2) for number in range(4)]
     report = sized(pods, instance_types=types)
@@ -298,22 +301,22 @@ def test_the_cheaper_ones_are_bought(large: float, wanted: dict[str, int]) -> No
     assert sized(pods, instance_types=types, by_nodes=True).nodes == 1
 
 
-def test_nothing_to_buy_is_said() -> None:
+def test_missing_offers_are_reported() -> None:
     with pytest.raises(UsageError, match="no nodes to buy"):
         sized([pod("p", 1)])
 
 
-def test_types_that_are_not_on_offer_are_told() -> None:
+def test_unavailable_types_are_reported() -> None:
     with pytest.raises(UsageError, match="no instance type is available"):
         sized([pod("p", 1)], instance_types=[{**instance_type("small", 4, 1.0), "offerings": []}])
 
 
-def test_a_negative_price_is_refused() -> None:
+def test_negative_price_is_an_error() -> None:
     with pytest.raises(InputError, match=r'^instanceTypes: the price of "small" must not be negative: -1.0$'):
         sized([pod("p", 1)], instance_types=[instance_type("small", 4, -1.0)])
 
 
-def test_a_quantity_of_a_type_that_is_none_is_shown_once() -> None:
+def test_invalid_quantity_of_a_type_is_shown_once() -> None:
     wrong = instance_type("small", 4, 1.0)
     wrong["resources"]["cpu"] = "four"
     with pytest.raises(InputError) as error:
@@ -334,7 +337,7 @@ def test_pools_cost_what_their_types_cost() -> None:
     assert (counts(report), report.price) == ({"large": 1}, 1.5)
 
 
-def test_nodes_of_a_catalogue_get_labels() -> None:
+def test_nodes_of_a_catalog_get_labels() -> None:
     wanted = pod("p", 1, nodeSelector={"team": "red"})
     cluster = kschedctl.Cluster.from_objects([wanted])
     types = [instance_type("small", 4, 1.0)]
@@ -342,15 +345,15 @@ def test_nodes_of_a_catalogue_get_labels() -> None:
     assert counts(kschedctl.size(cluster, instance_types=types, node_labels={"team": "red"})) == {"small": 1}
 
 
-def test_one_shape_stands_beside_several() -> None:
-    """Three pods of 4 cpus and one of 1: on three nodes of 4 and one of 1, or on four of 4."""
+def test_sets_of_one_and_of_several_shapes() -> None:
+    """Three pods of 4 CPUs and one of 1 need three nodes of 4 and one of 1, or four of 4."""
     types = [instance_type("small", 1, 1.0), instance_type("large", 4, 3.9)]
     pods = [*(pod(f"p{number}", 4) for number in range(3)), pod("q", 1, "q")]
     report = sized(pods, instance_types=types)
     assert [(each.kinds, round(each.price or 0, 4)) for each in report.alternatives] == [(2, 12.7), (1, 15.6)]
 
 
-def test_other_processes_find_the_same() -> None:
+def test_other_processes_find_the_same_sets() -> None:
     objects = world(5)
     cluster = kschedctl.Cluster.from_objects(objects)
     alone, two = (kschedctl.size(cluster, workers=Workers(number)) for number in (1, 2))
@@ -371,7 +374,7 @@ class Recorder:
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_placed_pods_are_shown_as_progress(processes: int) -> None:
-    """Eight pods are placed on a first set of two nodes, and then four of them on a set of one node."""
+    """Eight pods are placed on a first set of two nodes, then four of them on a set of one node."""
     progress = Recorder()
     cluster = kschedctl.Cluster.from_objects([node("n1", "small", 4), *(pod(f"p{number}", 1) for number in range(8))])
     kschedctl.size(cluster, workers=Workers(processes), progress=progress)
@@ -397,15 +400,15 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, where: str, after: int, objects
     return sized(objects, **criteria)
 
 
-def test_what_was_found_before_an_interruption_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two nodes take all pods; while one is tried the user interrupts."""
+def test_interruption_shows_the_results_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two nodes take all pods. While one node is tried, the user interrupts."""
     objects = [node("n1", "small", 4), *(pod(f"p{number}", 1) for number in range(8))]
     report = interrupted(monkeypatch, "find_pods_without_node", 2, objects)
     assert (report.interrupted, report.complete, counts(report)) == (True, False, {"small": 2})
 
 
-def test_a_set_is_told_though_the_solver_has_found_none_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that needs no solver is replayed before."""
+def test_set_is_shown_before_the_solver_has_found_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A set that needs no solver is replayed first."""
 
     def starts(*given: Any) -> Any:
         raise KeyboardInterrupt
@@ -415,8 +418,8 @@ def test_a_set_is_told_though_the_solver_has_found_none_yet(monkeypatch: pytest.
     assert (report.interrupted, report.never, counts(report), report.bound) == (True, (), {"small": 2}, 2)
 
 
-def test_before_a_set_takes_all_pods_the_one_that_takes_most_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By their requests two nodes are enough; but no two of these four pods, of one label, share one."""
+def test_set_that_takes_the_most_pods_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By their requests, two nodes are enough, but no two of these four pods with a common label may share one."""
     label = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [label]}}
     nodes = [node(f"n{zone}", "small", 4, zone) for zone in "abcd"]
@@ -429,7 +432,7 @@ def test_before_a_set_takes_all_pods_the_one_that_takes_most_is_told(monkeypatch
 
 
 @pytest.mark.parametrize("where", ["find_places_of_pending_pods", "explain_unplaced_pods", "build_program"])
-def test_an_interruption_before_any_set_is_no_error(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+def test_interruption_before_any_set_is_no_error(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     objects = [node("n1", "small", 4), pod("huge", 5), pod("p", 1)]
     report = interrupted(monkeypatch, where, 0, objects)
     assert (report.interrupted, report.complete, report.shapes, report.alternatives) == (True, False, (), ())
@@ -473,9 +476,10 @@ def gaps(seeds: range, *, solver: bool) -> list[Gap]:
     return some
 
 
-def test_all_are_within_five_percent_of_what_is_proven() -> None:
-    """Most of them are within five percent of what requests alone need; for the others all sets that cost less were
-    replayed, and take not all pods: kube-scheduler does not pack them.
+def test_sets_are_within_five_percent_of_a_proven_bound() -> None:
+    """Most sets are within five percent of the bound by requests.
+
+    For the others, all cheaper sets were replayed and do not take all pods, because kube-scheduler does not pack them.
     """
     some = gaps(range(0, 50, 4), solver=True)
     assert max(gap.replays for gap in some) <= 0.05
@@ -483,7 +487,7 @@ def test_all_are_within_five_percent_of_what_is_proven() -> None:
     assert max(gap.requests for gap in some) < 0.13
 
 
-def test_without_a_solver_sets_are_found_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sets_are_found_without_a_solver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sizing, "is_solver_available", lambda: False)
     assert max(gap.requests for gap in gaps(range(3), solver=False)) < 0.3
 
@@ -516,7 +520,7 @@ def fits(objects: list[Json], bought: dict[str, int]) -> bool:
 
 
 @pytest.mark.parametrize("share", range(2))
-def test_the_set_takes_all_pods_and_no_smaller_one_does(share: int) -> None:
+def test_set_takes_all_pods_and_no_smaller_set_does(share: int) -> None:
     for seed in range(share * 8, share * 8 + 8):
         objects = world(seed)
         report = sized(objects)
@@ -532,7 +536,7 @@ def test_the_set_takes_all_pods_and_no_smaller_one_does(share: int) -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_nothing_is_cheaper_than_the_bound(seed: int) -> None:
-    """All mixes of up to six nodes of each of two shapes that offer enough of both resources."""
+    """All mixes of up to six nodes of two shapes with enough of both resources are tried."""
     random = Random(seed)
     offered = np.array([[random.randint(1, 9) for _ in range(2)] for _ in range(2)], np.float64)
     requested = np.array([random.randint(1, 20) for _ in range(2)], np.float64)

@@ -43,13 +43,13 @@ def files(tmp_path: Path) -> list[str]:
     return ["-f", str(tmp_path / "app.json"), "--instance-types", str(tmp_path / "types.json")]
 
 
-def test_workloads_of_files_alone_onto_a_catalogue(run: Run, files: list[str]) -> None:
+def test_workloads_of_files_on_nodes_of_a_catalog(run: Run, files: list[str]) -> None:
     code, out, _ = run("size", *files, "--assume-complete")
     assert code == 0
     assert out.splitlines()[0] == "3 nodes for $0.75 an hour can run 3 pods; their requests alone need at least $0.75"
 
 
-def test_files_without_a_cluster_say_how_they_are_one(
+def test_error_says_how_files_become_a_cluster(
     run: Run, files: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
@@ -58,7 +58,7 @@ def test_files_without_a_cluster_say_how_they_are_one(
     assert err.rstrip().endswith("--assume-complete if the files are the whole cluster)")
 
 
-def test_pools_before_and_after_as_characters_and_as_a_picture(run: Run) -> None:
+def test_plots_of_pools_before_and_after(run: Run) -> None:
     code, out, _ = run("size", "--demo", "--plot")
     assert code == 1  # some pods of the demo get no node of any set
     assert "Nodes by pool, before and after" in out
@@ -73,7 +73,7 @@ def test_pools_before_and_after_as_characters_and_as_a_picture(run: Run) -> None
 def test_ctrl_c_prints_the_best_so_far(
     run: Run, files: list[str], monkeypatch: pytest.MonkeyPatch, output: str
 ) -> None:
-    """After the first replay, of three nodes, which take all pods."""
+    """The user interrupts after the first replay, in which three nodes take all pods."""
     whole, replays = NodeSets.find_pods_without_node, list[int]()
 
     def waiting(sets: NodeSets, counts: Any) -> Any:

@@ -56,7 +56,7 @@ def fits(some: PackingProgram, nodes: Sequence[int]) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_every_set_that_takes_all_pods_meets_the_cuts_and_costs_no_less_than_the_bound(seed: int) -> None:
+def test_every_sufficient_set_meets_the_cuts_and_the_bound(seed: int) -> None:
     some = program(seed)
     cuts, begun = find_cuts(some, 10), SolvedPacking().propose_starting_sets(some)
     assert cuts
@@ -69,7 +69,7 @@ def test_every_set_that_takes_all_pods_meets_the_cuts_and_costs_no_less_than_the
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_sets_between_are_all_that_cost_less_and_meet_the_cuts(seed: int) -> None:
+def test_sets_between_bound_and_best_are_complete(seed: int) -> None:
     some, below = program(seed), 21.5
     begun = SolvedPacking().propose_starting_sets(some)
     wanted = [
@@ -84,8 +84,8 @@ def test_the_sets_between_are_all_that_cost_less_and_meet_the_cuts(seed: int) ->
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_the_cheapest_set_that_takes_all_is_found_among_those_between(seed: int) -> None:
-    """Which sets do is random, not such that more nodes do where fewer do."""
+def test_cheapest_sufficient_set_is_found(seed: int) -> None:
+    """The sufficient sets are random, so that more nodes need not help."""
     random = Random(seed)
     sets: list[tuple[float, Counts]] = [(float(cost), {"s": cost}) for cost in range(random.randint(0, 120))]
     do = [random.random() < 0.05 for _ in sets]
@@ -98,15 +98,15 @@ def test_the_cheapest_set_that_takes_all_is_found_among_those_between(seed: int)
 
 
 def test_too_many_sets_are_only_probed() -> None:
-    """Of a thousand none does: the probes, at a half and so on, and no more."""
+    """None of a thousand sets is sufficient, so only the probes are tried: at one half and so on."""
     sets: list[tuple[float, Counts]] = [(float(cost), {"s": cost}) for cost in range(1000)]
     closing = OptimalityCheck(sets, lambda some: [TriedSet(counts, False) for counts in some])
     closing.refute_cheaper_sets()
     assert (closing.has_refuted_all, closing.refuted, closing.first_open) == (False, {500, 750, 875, 937}, 0)
 
 
-def test_without_time_nothing_is_claimed() -> None:
-    """The third set that is tried takes too long."""
+def test_nothing_is_claimed_without_time() -> None:
+    """The third tried set takes too long."""
     sets: list[tuple[float, Counts]] = [(float(cost), {"s": cost}) for cost in range(40)]
     tries: list[Counts] = []
 
@@ -119,7 +119,7 @@ def test_without_time_nothing_is_claimed() -> None:
     assert (closing.has_refuted_all, closing.best, len(closing.refuted), closing.first_open) == (False, None, 2, 0)
 
 
-def test_what_the_solver_prints_is_not_in_the_answer(capfd: pytest.CaptureFixture[str]) -> None:
+def test_output_of_the_solver_is_not_in_the_answer(capfd: pytest.CaptureFixture[str]) -> None:
     library = ctypes.CDLL(None)
     with suppress_stdout():
         library.puts(b"noise of C code")

@@ -44,7 +44,7 @@ OBJECTS = [
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_pools_before_and_after(jobs: int) -> None:
-    """Three pods of 1 cpu and 1Gi, one a node, go to one node of 4 cpus and 16Gi."""
+    """Three pods of 1 CPU and 1Gi, each on its own node, move to one node of 4 CPUs and 16Gi."""
     report = kschedctl.size(kschedctl.Cluster.from_objects(OBJECTS), workers=Workers(jobs))
     large, small = report.pools
     assert (large.pool, large.nodes_before, large.nodes_after, large.pods_before, large.pods_after) == (
@@ -57,7 +57,7 @@ def test_pools_before_and_after(jobs: int) -> None:
     assert (small.cpu_before, small.cpu_after, small.memory_before, small.memory_after) == (25, 75, 6.25, 18.75)
 
 
-def test_without_nodes_there_is_no_before() -> None:
+def test_no_pools_before_without_nodes() -> None:
     types = [
         {
             "name": "t",
@@ -79,7 +79,7 @@ def test_without_nodes_there_is_no_before() -> None:
     ]
 
 
-def test_the_page_has_bars_of_pools() -> None:
+def test_page_has_bars_of_pools() -> None:
     report = kschedctl.size(kschedctl.Cluster.from_objects(OBJECTS))
     plots = [block for block in build_page(report, Style(plots=True)) if isinstance(block, Plot)]
     assert [plot.title for plot in plots] == [
@@ -88,7 +88,7 @@ def test_the_page_has_bars_of_pools() -> None:
     ]
 
 
-def test_sets_that_were_replayed_have_check_marks() -> None:
+def test_replayed_sets_have_check_marks() -> None:
     sets = SizingAlternative("1 × s", 1, 1), SizingAlternative("1 × l, 1 × s", 2, 2)
     page = build_page(NodeSizing(1, 1, shapes=(SizedShape("s", 1, {}),), alternatives=sets), Style())
     assert all(text in repr(page) for text in ("1 × s", "1 × l, 1 × s"))
@@ -97,7 +97,7 @@ def test_sets_that_were_replayed_have_check_marks() -> None:
 @pytest.mark.parametrize(
     ("refuted", "words"), [(1, "the only cheaper set does not take them"), (2, "none of 2 cheaper sets takes them")]
 )
-def test_how_many_cheaper_sets_do_not(refuted: int, words: str) -> None:
+def test_number_of_insufficient_cheaper_sets(refuted: int, words: str) -> None:
     report = NodeSizing(3, 3, bound=2, cheapest=True, refuted=refuted)
     assert report.build_first_line() == (
         f"3 nodes can run 3 pods; their requests alone need at least 2 (50% above that; {words})",

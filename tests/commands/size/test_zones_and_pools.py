@@ -102,43 +102,46 @@ def bought(report: Any) -> dict[str, dict[str, int]]:
     return {shape.shape: shape.zones for shape in report.shapes}
 
 
-def test_one_node_where_the_volume_is() -> None:
-    """Of three zones, a volume is in the last one."""
+def test_node_in_the_zone_of_the_volume() -> None:
+    """The volume is in the last of three zones."""
     report = sized([*NODES, *bound_volume("v", "c"), pod("p", 3, "v")])
     assert (bought(report), report.bound) == ({"small": {"c": 1}}, 1)
 
 
 def test_pods_of_volumes_in_two_zones_share_no_node() -> None:
-    """Two of 3 cpus in c and one in b, and one of 1 cpu that goes anywhere: there is room beside any of them."""
+    """Two pods of 3 CPUs are in c and one in b. A pod of 1 CPU can go anywhere and has room beside each of them."""
     volumes = [*bound_volume("v1", "c"), *bound_volume("v2", "c"), *bound_volume("v3", "b")]
     pods = [pod("p1", 3, "v1"), pod("p2", 3, "v2"), pod("p3", 3, "v3"), pod("p4", 1)]
     report = sized([*NODES, *volumes, *pods])
     assert (bought(report), report.bound) == ({"small": {"b": 1, "c": 2}}, 3)
 
 
-def test_drivers_labels_of_zones_stand_on_types_nodes() -> None:
-    """The volume's driver names zones by its own label, which the nodes have that there are."""
+def test_nodes_of_types_have_the_drivers_zone_labels() -> None:
+    """The volume's driver has its own zone label, which existing nodes have."""
     nodes = [node(f"n{zone}", 4, zone, **{EBS_ZONE: zone}) for zone in "ab"]
     types = [instance_type("large", 8, 1.0, "ab")]
     report = sized([*nodes, *bound_volume("v", "b", EBS_ZONE), pod("p", 3, "v")], instance_types=types)
     assert (bought(report), report.never) == ({"large": {"b": 1}}, ())
 
 
-def test_a_volume_in_a_zone_that_is_not_for_sale_leaves_its_pod_out() -> None:
+def test_pod_is_left_out_if_its_volumes_zone_is_not_offered() -> None:
     report = sized([*NODES, *bound_volume("v", "z"), pod("p", 3, "v"), pod("q", 1)])
     assert (report.nodes, [group.pods for group in report.never]) == (1, [("default/p",)])
     assert "didn't match PersistentVolume's node affinity" in report.never[0].message
 
 
 @pytest.mark.parametrize(("allowed", "zones"), [(("b",), {"b": 2}), ((), {"a": 1, "b": 1})])
-def test_volumes_to_be_made_go_where_their_class_allows(allowed: tuple[str, ...], zones: dict[str, int]) -> None:
-    """WaitForFirstConsumer: made where the pod goes, of two pods that need a node each."""
+def test_new_volumes_are_provisioned_where_their_class_allows(allowed: tuple[str, ...], zones: dict[str, int]) -> None:
+    """With WaitForFirstConsumer, each volume is provisioned where its pod goes.
+
+    Each of the two pods needs its own node.
+    """
     claims = [waiting_claim("v1"), waiting_claim("v2")]
     report = sized([*NODES, storage_class(*allowed), *claims, pod("p1", 3, "v1"), pod("p2", 3, "v2")])
     assert bought(report) == {"small": zones}
 
 
-def test_a_volumes_pod_has_no_node_after_the_loss_of_its_zone() -> None:
+def test_pod_of_a_volume_has_no_node_after_the_loss_of_its_zone() -> None:
     report = sized([*NODES, *bound_volume("v", "c"), pod("p", 3, "v"), pod("q", 1)], keep_zone_loss=True)
     assert [(group.pods, group.message.partition(":")[0]) for group in report.never] == [
         (("default/p",), "after the loss of zone c")
@@ -179,18 +182,20 @@ TAINT = {"key": GPU, "effect": "NoSchedule"}
 TOLERATION = {"key": GPU, "operator": "Exists"}
 
 
-def test_taints_of_a_pool_keep_others_from_its_nodes() -> None:
-    """Eight pods of 1 cpu come first and would share both nodes; the one that asks for the GPU needs all of its."""
+def test_taints_of_a_pool_keep_other_pods_off() -> None:
+    """Eight pods of 1 CPU come first and would share both nodes.
+
+    The pod that requests the GPU needs all of its node.
+    """
     pools = [node_pool("general", ["plain"], []), node_pool("gpu", ["fast"], [TAINT])]
     pods = [*(pod(f"p{number}", 1) for number in range(8)), pod("train", 8, tolerations=[TOLERATION], **ASKING)]
     report = sized([*pools, *pods], instance_types=TYPES)
     assert (bought(report), report.price) == ({"general-plain": {"a": 1}, "gpu-fast": {"a": 1}}, 5.0)
 
 
-def test_without_taints_others_take_the_room_of_who_needs_the_device() -> None:
-    """Each of those eight goes to the emptiest node, so the GPU's stays free only where there are nine nodes or more:
-    eight plain ones at least.
-    """
+def test_other_pods_fill_device_nodes_without_taints() -> None:
+    """Each of the eight pods goes to the emptiest node, so the GPU node stays free only beside at least eight plain
+    nodes."""
     pods = [*(pod(f"p{number}", 1) for number in range(8)), pod("train", 8, **ASKING)]
     report = sized(pods, instance_types=TYPES)
     assert (report.never, report.bound, report.cheapest) == ((), 5.0, True)
@@ -198,8 +203,8 @@ def test_without_taints_others_take_the_room_of_who_needs_the_device() -> None:
 
 
 @pytest.mark.parametrize(("limits", "above"), [({"cpu": "16"}, False), ({"cpu": "15"}, True), ({"nodes": "1"}, True)])
-def test_nodes_above_the_limits_of_a_pool_are_told(limits: Json, above: bool) -> None:
-    """Two nodes of 8 cpus each are needed."""
+def test_nodes_above_the_limits_of_a_pool_are_reported(limits: Json, above: bool) -> None:
+    """Two nodes of 8 CPUs each are needed."""
     pool = node_pool("general", ["plain"], [])
     pool["spec"]["limits"] = limits
     report = sized([pool, *(pod(f"p{number}", 8) for number in range(2))], instance_types=TYPES)
@@ -208,7 +213,7 @@ def test_nodes_above_the_limits_of_a_pool_are_told(limits: Json, above: bool) ->
     assert report.undecided == above
 
 
-def test_labels_of_a_pool_are_there_to_select_by() -> None:
+def test_labels_of_a_pool_can_be_selected() -> None:
     pools = [node_pool("general", ["plain"], [], team="red"), node_pool("gpu", ["fast"], [], team="blue")]
     report = sized([*pools, pod("p", 1, nodeSelector={"team": "blue"})], instance_types=TYPES)
     assert bought(report) == {"gpu-fast": {"a": 1}}
@@ -216,7 +221,7 @@ def test_labels_of_a_pool_are_there_to_select_by() -> None:
     assert bought(report) == {"general-plain": {"a": 1}}
 
 
-def test_a_spot_pool_costs_what_spot_does() -> None:
+def test_spot_pool_has_spot_prices() -> None:
     cheap = instance_type("plain", 8, 0.3, capacity="spot")
     both = {**TYPES[0], "offerings": [*TYPES[0]["offerings"], *cheap["offerings"]]}
     pool = node_pool("spot", ["plain"], [])
@@ -226,8 +231,8 @@ def test_a_spot_pool_costs_what_spot_does() -> None:
     assert sized([pool, pod("p", 1)], instance_types=[both]).price == 0.3
 
 
-def test_workloads_after_the_steps_are_sized() -> None:
-    """Three pods of 3 cpus become five, and another of 2 cpus comes."""
+def test_workloads_are_sized_after_the_steps() -> None:
+    """Three pods of 3 CPUs become five, and another pod of 2 CPUs is added."""
     pods = [pod(f"p{number}", 3) for number in range(3)]
     container = {"name": "c", "image": "c", "resources": {"requests": {"cpu": "2"}}}
     template = {"metadata": {"labels": {"app": "api"}}, "spec": {"containers": [container]}}
@@ -244,7 +249,7 @@ def test_workloads_after_the_steps_are_sized() -> None:
     assert sized([*one, *pods], scenario={"steps": [more]}, scale=2).nodes == 10
 
 
-def test_a_step_that_fails_is_named() -> None:
+def test_failing_step_is_named() -> None:
     steps = [{"cordon": {"nodes": ["n1"]}}, {"scale": {"name": "nobody", "replicas": 2}}]
     with pytest.raises(UsageError, match=r"step 2 \(scale\)"):
         sized([*NODES, pod("p", 1)], scenario={"steps": steps})

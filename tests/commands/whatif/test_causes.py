@@ -66,7 +66,7 @@ DOMINANT: dict[str, list[tuple[str, str]]] = {
 
 
 @pytest.mark.parametrize(("pod", "causes"), DOMINANT.items())
-def test_the_cause_is_what_the_pod_was_made_for(pod: str, causes: list[tuple[str, str]]) -> None:
+def test_planted_cause_is_found(pod: str, causes: list[tuple[str, str]]) -> None:
     report = recorded(pod)
     assert [(cause.plugin, cause.reason) for cause in report.causes] == causes
     first = report.causes[0]
@@ -86,7 +86,7 @@ def test_the_cause_is_what_the_pod_was_made_for(pod: str, causes: list[tuple[str
         ("batch/unguarded-d4cb4b55d-wvms5", "w8", 1),
     ],
 )
-def test_the_nearest_is_a_node_that_the_pod_could_get(pod: str, nearest: str, within: int) -> None:
+def test_closest_node_is_one_that_the_pod_could_get(pod: str, nearest: str, within: int) -> None:
     report = recorded(pod)
     assert (report.causes[0].nearest, report.causes[0].within) == (nearest, within)
     assert report.nodes[0].name == nearest
@@ -94,24 +94,27 @@ def test_the_nearest_is_a_node_that_the_pod_could_get(pod: str, nearest: str, wi
 
 
 @pytest.mark.parametrize("pod", ["lab/p06-nodeselector", "lab/p07-nodeaffinity", "lab/p17-pv-zone", "lab/p15-pvc-wffc"])
-def test_where_its_own_constraints_leave_no_node_none_is_near(pod: str) -> None:
+def test_no_node_is_close_if_the_pods_constraints_exclude_all(pod: str) -> None:
     report = recorded(pod)
     assert all(cause.within == 0 for cause in report.causes)
     assert "nearest" not in report.headline
 
 
 @pytest.mark.parametrize(("pod", "only"), [("lab/p14-pvc-immediate", 9), ("lab/p16-pvc-missing", 0)])
-def test_only_this_after_a_refusal_in_prefilter(pod: str, only: int) -> None:
-    """Of the 12 nodes two are tainted and one is cordoned; NodeVolumeLimits refuses all 12 for a missing claim, too."""
+def test_nodes_rejected_for_one_reason_after_prefilter(pod: str, only: int) -> None:
+    """Two of the 12 nodes are tainted and one is cordoned.
+
+    NodeVolumeLimits also rejects all 12 for a missing claim.
+    """
     (elimination,) = recorded(pod).eliminations
     assert (elimination.nodes, elimination.only) == (12, only)
 
 
-def test_an_unbound_claim_is_named() -> None:
+def test_unbound_claim_is_named() -> None:
     assert "claim lab/immediate-unbound is not bound" in recorded("lab/p14-pvc-immediate").headline
 
 
-def test_while_its_victims_terminate_a_pod_is_told_to_wait() -> None:
+def test_advice_is_to_wait_while_victims_terminate() -> None:
     report = recorded("batch/p25-preempting-pdb")
     assert report.preemption is not None
     assert report.preemption.terminating == ("batch/unguarded-d4cb4b55d-wd2bc",)
@@ -124,7 +127,7 @@ def test_while_its_victims_terminate_a_pod_is_told_to_wait() -> None:
 
 
 def test_waiting_does_not_help_if_a_pod_of_higher_priority_takes_the_room() -> None:
-    """p23-never, of priority 20,000, selects the nodes of p24, of priority 10,000, and is pending as well."""
+    """p23-never has priority 20,000, selects the nodes of p24, which has priority 10,000, and is pending as well."""
     key = "batch/p24-preempting"
     report = recorded(key)
     assert report.preemption is not None
@@ -148,8 +151,8 @@ def test_waiting_does_not_help_if_a_pod_of_higher_priority_takes_the_room() -> N
     assert report.advice[0].text.startswith("Wait: the pod gets w8")
 
 
-def test_a_group_says_of_all_pods_only_what_holds_for_all() -> None:
-    """p31 lacks memory besides, p32 and p25 find other numbers: what is counted stands with each pod."""
+def test_causes_of_a_group_hold_for_all_its_pods() -> None:
+    """p31 also lacks memory, and p32 and p25 have other figures, so figures are shown with each pod."""
     pods = list(CLUSTER.unbound_pods())
     report = group_pending_pods(Scheduler(CLUSTER), pods, "", "2026-11-20T23:26:08Z")
     groups = {group.cause: group for group in report.groups}
@@ -166,21 +169,21 @@ def test_a_group_says_of_all_pods_only_what_holds_for_all() -> None:
 # -- small worlds ------------------------------------------------------------------------------------------------------
 
 
-def test_a_pod_pinned_to_a_cordoned_node_is_told_of_that_node() -> None:
+def test_pod_pinned_to_a_cordoned_node_names_the_node() -> None:
     nodes = [node("n1"), node("n2", unschedulable=True), node("n3")]
     report = explain_pod(*nodes, pod("p", nodeSelector={HOSTNAME: "n2"}))
     assert report.headline == "the only eligible node, n2, is cordoned"
     assert report.advice[0] == Advice("Uncordon", "The pod fits on n2 once it is uncordoned", "n2")
 
 
-def test_a_pod_that_would_not_fit_once_uncordoned_is_not_told_so() -> None:
+def test_uncordoning_is_not_proposed_if_the_pod_would_not_fit() -> None:
     report = explain_pod(node("n1", unschedulable=True, cpu="1"), pod("p", cpu="2"))
     assert [cause.reason for cause in report.causes] == ["node(s) were unschedulable", "Insufficient cpu"]
     assert not any("uncordon" in each.text for each in report.advice)
 
 
-def test_a_toleration_is_proposed_where_it_helps() -> None:
-    """Replayed: the node takes the pod once it tolerates the taint; with too little cpu it would not."""
+def test_toleration_is_proposed_if_it_helps() -> None:
+    """A replay shows that the node takes the pod with the toleration. With too little CPU, it would not."""
     nodes = [node("n1", taints=GPU), node("n2", taints=GPU, cpu="1")]
     assert (
         explain_pod(*nodes, pod("p", cpu="2")).advice[0].text
@@ -189,20 +192,20 @@ def test_a_toleration_is_proposed_where_it_helps() -> None:
     assert not any("toleration" in each.text for each in explain_pod(nodes[1], pod("p", cpu="2")).advice)
 
 
-def test_a_document_names_no_command_and_no_option() -> None:
-    """What somebody can type depends on where the answer is read."""
+def test_document_contains_no_commands_or_options() -> None:
+    """The commands that a reader can type depend on where the answer is read."""
     for waiting in CLUSTER.unbound_pods():
         shown = json.dumps(recorded(waiting.key).to_dict()["advice"])
         assert not any(word in shown for word in ("kubectl", "kschedctl", " --"))
 
 
-def test_taints_that_kubernetes_sets_are_not_to_be_tolerated() -> None:
+def test_tolerating_taints_of_kubernetes_is_not_proposed() -> None:
     sick = [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]
     line = explain_pod(node("n1", taints=sick), pod("p")).advice[0].text
     assert line.startswith("Check the node: Kubernetes itself taints n1 with node.kubernetes.io/not-ready")
 
 
-def test_a_node_without_the_device_is_not_nearer_than_a_tainted_one_with_it() -> None:
+def test_tainted_node_with_the_device_is_closer_than_a_node_without_it() -> None:
     gpu = node("n2", taints=GPU)
     gpu["status"]["allocatable"]["nvidia.com/gpu"] = "4"
     asking = pod("p")
@@ -211,8 +214,8 @@ def test_a_node_without_the_device_is_not_nearer_than_a_tainted_one_with_it() ->
     assert [(cause.plugin, cause.nearest) for cause in report.causes] == [("TaintToleration", "n2")]
 
 
-def test_constraints_that_exclude_each_other_are_both_told() -> None:
-    """Zone a by its selector, the company of d/r, which runs in zone b, by its affinity."""
+def test_contradictory_constraints_are_both_named() -> None:
+    """The selector requires zone a, and the affinity requires d/r, which runs in zone b."""
     term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE}
     affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     asking = pod("p", nodeSelector={ZONE: "a"}, affinity=affinity)
@@ -222,7 +225,7 @@ def test_constraints_that_exclude_each_other_are_both_told() -> None:
     assert report.advice[0].text.startswith("Each of these causes alone leaves some nodes")
 
 
-def test_a_selector_that_excludes_the_zone_of_a_volume_is_named_with_it() -> None:
+def test_selector_that_excludes_the_volumes_zone_is_named_with_it() -> None:
     report = recorded("lab/p17-pv-zone")
     both = f"its nodeSelector requires {ZONE}=zone-a, but its volume requires {ZONE}=zone-c (claim lab/zonal-c)"
     assert report.causes[0].conflict == both
@@ -230,8 +233,8 @@ def test_a_selector_that_excludes_the_zone_of_a_volume_is_named_with_it() -> Non
     assert report.summary().headline.removeprefix("lab/p17-pv-zone Unschedulable: ").startswith(both)
 
 
-def test_a_selector_and_an_affinity_that_exclude_each_other_are_both_named() -> None:
-    """No node has zone a and one of b and c; with d and a in the affinity, zone a would do."""
+def test_contradictory_selector_and_affinity_are_both_named() -> None:
+    """No node is in zone a and in one of b and c. If the affinity allowed d and a, zone a would do."""
 
     def conflict(*zones: str) -> str:
         wanted = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [*zones]}]}
@@ -245,7 +248,7 @@ def test_a_selector_and_an_affinity_that_exclude_each_other_are_both_named() -> 
     assert fits.conflict == ""
 
 
-def test_the_largest_storage_pool_is_named_with_what_it_has() -> None:
+def test_largest_storage_pool_is_named_with_its_capacity() -> None:
     """The recording has one pool, of 50Gi in zone-a."""
     fact = recorded("lab/p18-csi-capacity").causes[0].fact
     assert fact == (
@@ -253,16 +256,16 @@ def test_the_largest_storage_pool_is_named_with_what_it_has() -> None:
     )
 
 
-def test_of_nodes_equally_near_one_with_the_value_that_most_have_is_named() -> None:
-    """n1 alone is in b, n2 and n3 are in c, n4 has no zone at all."""
+def test_equally_close_node_with_the_most_frequent_value_is_named() -> None:
+    """n1 is in zone b, n2 and n3 are in c, and n4 has no zone."""
     nodes = [node(f"n{i}", zone) for i, zone in enumerate("bccc", 1)]
     del nodes[3]["metadata"]["labels"][ZONE]
     (cause,) = explain_pod(*nodes, pod("p", nodeSelector={ZONE: "a"})).causes
     assert (cause.nearest, cause.fact) == ("n2", f"the pod needs {ZONE}=a, but the node has {ZONE}=c")
 
 
-def test_a_daemon_s_pod_on_a_node_that_is_full() -> None:
-    """PreFilter leaves one node only; the others are out of its reach."""
+def test_daemon_set_pod_on_a_full_node() -> None:
+    """PreFilter leaves only one node, and the other nodes are out of reach."""
     field = {"key": "metadata.name", "operator": "In", "values": ["n2"]}
     terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
@@ -272,7 +275,7 @@ def test_a_daemon_s_pod_on_a_node_that_is_full() -> None:
     assert [(e.nodes, e.only) for e in report.eliminations] == [(1, 1), (2, 2)]
 
 
-def test_a_pod_that_waits_behind_a_nominated_one_is_told_so() -> None:
+def test_pod_that_waits_behind_a_nominated_pod_says_so() -> None:
     first = pod("first", cpu="3", priority=10)
     first["status"] = {"nominatedNodeName": "n1"}
     report = explain_pod(node("n1"), first, pod("p", cpu="2"))

@@ -40,17 +40,17 @@ def uneven(*pods: Json) -> Cluster:
     return Cluster.from_objects([node("n1"), node("n2"), pod("large", "n2", "3"), *pods], config=BALANCE_ALONE)
 
 
-def test_a_pending_pod_goes_where_balance_is_gained() -> None:
+def test_pending_pod_goes_to_the_node_whose_balance_improves() -> None:
     report = whatif(uneven(with_memory(pod("p"))), None, build_version_settings(("1.35", "1.36")))
     assert [(c.pod, c.change, c.before, c.after) for c in report.changes] == [("d/p", "Moved", "n1", "n2")]
     assert (report.compared, report.messages, report.replacement) == (("1.35", "1.36"), (), Replacement(0, 0))
     assert whatif(uneven(with_memory(pod("p"))), None, build_version_settings(("1.34", "1.35"))).changes == ()
 
 
-def test_the_cause_of_a_newly_pending_pod_is_what_keeps_it_from_any_node() -> None:
-    """p asks for 9 CPUs in spec.resources, which 1.31 ignores, and no node has them.
+def test_cause_of_a_newly_pending_pod() -> None:
+    """p requests 9 CPUs in spec.resources, which 1.31 ignores, and no node has them.
 
-    Without that, it would go to n2 in 1.36 instead of n1, which is no reason for it to be pending.
+    Without this request, p would get n2 in 1.36 instead of n1, which does not explain why it is pending.
     """
     pending = with_memory(pod("p"))
     pending["spec"]["resources"] = {"requests": {"cpu": "9"}}
@@ -58,8 +58,8 @@ def test_the_cause_of_a_newly_pending_pod_is_what_keeps_it_from_any_node() -> No
     assert (change.change, change.before, change.because) == ("NewlyPending", "n1", ("PodLevelResources",))
 
 
-def test_a_running_pod_would_go_there_too_if_it_were_made_anew() -> None:
-    """A pod that nobody makes anew is not asked about."""
+def test_running_pod_would_move_if_it_were_recreated() -> None:
+    """A pod that no controller recreates is left out."""
     report = whatif(uneven(with_memory(replica("r", "n1"))), None, build_version_settings(("1.35", "1.36")))
     moved = PodsElsewhere("Deployment d/web", ("d/r",), ("n1",), ("n2",), (BALANCE,))
     assert (report.changes, report.replacement) == ((), Replacement(1, 1, (moved,)))
@@ -68,7 +68,7 @@ def test_a_running_pod_would_go_there_too_if_it_were_made_anew() -> None:
     ).replacement == Replacement(1, 1)
 
 
-def test_nothing_is_said_of_a_running_pod_of_which_a_plugin_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_running_pod_is_left_out_if_a_plugin_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> None:
         raise PluginError("no such answer")
 
@@ -78,8 +78,8 @@ def test_nothing_is_said_of_a_running_pod_of_which_a_plugin_fails(monkeypatch: p
     assert report.replacement == Replacement(1, 1, (), 1)
 
 
-def test_a_message_that_alerts_match_on() -> None:
-    """#135023: up to 1.34.1 the taint is named."""
+def test_changed_message() -> None:
+    """Up to 1.34.1, the message names the taint (#135023)."""
     cluster = Cluster.from_objects([node("n1", taints=[TAINT]), pod("p"), pod("q")])
     report = whatif(cluster, None, build_version_settings(("1.34.1", "1.34.2")))
     (change,) = report.messages
@@ -90,7 +90,7 @@ def test_a_message_that_alerts_match_on() -> None:
     assert whatif(cluster, None, build_version_settings(("1.34.2", "1.36"))).messages == ()
 
 
-def test_twice_the_same_and_what_is_not_replayed() -> None:
+def test_equal_versions_and_changes_that_are_not_replayed() -> None:
     cluster = Cluster.from_objects([node("n1")])
     with pytest.raises(UsageError, match="versions are the same"):
         whatif(cluster, None, build_version_settings(("1.34", "v1.34")))
@@ -107,7 +107,7 @@ def owner(name: str) -> Json:
     return {"kind": "StatefulSet", "name": name}
 
 
-def test_of_too_many_some_of_each_workload_are_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_clusters_are_compared_by_some_pods_of_each_workload(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     nodes = rescheduling._SchedulerProbe.find_best_nodes
 
@@ -123,7 +123,7 @@ def test_of_too_many_some_of_each_workload_are_asked_about(monkeypatch: pytest.M
     assert sorted(set(asked)) == ["d/a-0", "d/a-1", "d/b-0", "d/c-0"]
 
 
-def test_what_is_known_when_the_user_stops_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interruption_shows_the_results_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     """The third pod takes too long."""
     asked: list[object] = []
     nodes = rescheduling._SchedulerProbe.find_best_nodes
@@ -154,8 +154,8 @@ def test_progress_is_shown_for_running_pods() -> None:
     assert shown["Running pods"] == [1, 1]
 
 
-def test_what_was_not_read_is_told_of_running_pods() -> None:
-    """Whether the claim's volume ties the pod to a node nobody knows."""
+def test_unread_kinds_that_matter_for_running_pods_are_named() -> None:
+    """It is unknown if the claim's volume ties the pod to a node."""
     volume = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
     objects = [node("n1"), node("n2"), replica("r", "n1", volumes=[volume])]
     lists = [{"kind": f"{kind}List", "items": []} for kind in ("Node", "Pod")]

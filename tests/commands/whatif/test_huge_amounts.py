@@ -38,7 +38,7 @@ def _run(step: dict[str, object]) -> subprocess.CompletedProcess[str]:
     ],
     ids=str,
 )
-def test_huge_counts_are_refused_in_one_line(step: dict[str, object]) -> None:
+def test_huge_counts_are_errors_of_one_line(step: dict[str, object]) -> None:
     run = _run(step)
     assert run.returncode == 2
     assert run.stderr.startswith("error: ")

@@ -32,8 +32,8 @@ def of_sets(enough: list[frozenset[str]]) -> CauseSearch:
 
 
 @given(st.lists(st.frozensets(st.sampled_from(NAMES), min_size=1), max_size=4))
-def test_the_fewest_changes_that_explain_it(enough: list[frozenset[str]]) -> None:
-    """No smaller part of the answer is enough; without any set nothing is told."""
+def test_smallest_set_of_changes_that_explains_it(enough: list[frozenset[str]]) -> None:
+    """No smaller part of the set is enough. Nothing is reported if no set explains the difference."""
     told = of_sets(enough).explain_pod("p")
     assert (told == NOT_ATTRIBUTED) == (not enough)
     if enough:
@@ -42,8 +42,11 @@ def test_the_fewest_changes_that_explain_it(enough: list[frozenset[str]]) -> Non
         assert not any(each <= some for each in enough for some in smaller)
 
 
-def test_what_explains_one_pod_is_tried_first_for_the_next() -> None:
-    """7 changes, one counts: at most 2 x 3 halves and all for the first pod, nothing more for others like it."""
+def test_change_that_explained_one_pod_is_tried_first_for_the_next() -> None:
+    """One of 7 changes matters.
+
+    The first pod takes at most 2 x 3 halves plus all, and equal pods take no further replays.
+    """
     replays = []
 
     def replay(names: frozenset[str]) -> Callable[[str], bool]:
@@ -59,8 +62,12 @@ def test_what_explains_one_pod_is_tried_first_for_the_next() -> None:
 
 
 @pytest.mark.parametrize(("likely", "asked"), [("c", 1), ("cd", 2), ("d", 7)])
-def test_what_is_likely_is_tried_before_all_changes(likely: str, asked: int) -> None:
-    """c counts: alone it is known by one replay, as one of two by two; where it is not among them all are searched."""
+def test_likely_changes_are_tried_first(likely: str, asked: int) -> None:
+    """Change c matters.
+
+    As the only likely change it takes one replay, and as one of two it takes two. If it is not among the likely ones,
+    all changes are searched.
+    """
     replays = []
 
     def replay(names: frozenset[str]) -> Callable[[str], bool]:
@@ -75,8 +82,8 @@ def test_what_is_likely_is_tried_before_all_changes(likely: str, asked: int) -> 
     assert len(replays) <= asked
 
 
-def test_plugins_that_say_otherwise_are_likely() -> None:
-    """Of a plugin without a changed rule nothing is."""
+def test_changes_of_plugins_with_different_answers_are_likely() -> None:
+    """A plugin without a changed rule has no likely change."""
     rows = compare_versions("1.34.1", "1.34.2").changes
     versions = TwoVersions(Cluster(kube_version="1.34.1"), Cluster(kube_version="1.34.2"), rows)
     assert {
@@ -85,13 +92,13 @@ def test_plugins_that_say_otherwise_are_likely() -> None:
     assert versions.find_plugin_changes({"NodePorts"}) == frozenset()
 
 
-def test_a_search_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(causes, "MAX_REPLAYS", 3)
     assert of_sets([frozenset("c")]).explain_pod("p") == NOT_ATTRIBUTED
 
 
 @pytest.mark.parametrize(("first", "second"), [("1.30", "1.37"), ("1.36", "1.37"), ("1.37", "1.33")])
-def test_gates_as_in_the_other_version(first: str, second: str) -> None:
+def test_feature_gates_of_the_other_version(first: str, second: str) -> None:
     rows = compare_versions(first, second).changes
     names = frozenset(TwoVersions(Cluster(kube_version=first), Cluster(kube_version=second), rows).describe_changes())
     mixed, whole = FeatureGates(second, mix=VersionMix(first, names)), FeatureGates(first)
@@ -103,15 +110,15 @@ def because(report: WhatIf) -> list[tuple[str, ...]]:
     return [each.because for each in (*report.changes, *report.messages, *report.replacement.elsewhere)]
 
 
-def test_a_rule_behind_a_message() -> None:
+def test_rule_that_changes_a_message() -> None:
     cluster = Cluster.from_objects([node("n1", taints=[TAINT]), pod("p"), pod("q")])
     (message,) = whatif(cluster, None, build_version_settings(("1.34.1", "1.34.2"))).messages
     assert message.because == ("TaintToleration: reason for an untolerated taint (#134740, backported by #135023)",)
     assert message.pods == ("d/p", "d/q")
 
 
-def test_several_together() -> None:
-    """Without claims DynamicResources says nothing before 1.34; the taint is named up to 1.34.1."""
+def test_several_changes_together() -> None:
+    """Before 1.34, DynamicResources says nothing about pods without claims. Up to 1.34.1, the taint is named."""
     cluster = Cluster.from_objects([node("n1", taints=[TAINT]), pod("p")])
     (message,) = whatif(cluster, None, build_version_settings(("1.33", "1.36"))).messages
     assert [why.split(":")[0] for why in message.because] == ["TaintToleration", "DynamicResources"]
@@ -152,8 +159,8 @@ def with_claim(made: Json) -> Json:
     return made
 
 
-def test_a_gate_behind_a_place() -> None:
-    """n2 has more room for the volume; n1 is otherwise the better one, as 1 cpu is in use on n2."""
+def test_feature_gate_that_changes_a_placement() -> None:
+    """n2 has more room for the volume. Otherwise n1 is better, because 1 CPU is used on n2."""
     busy = pod("busy", "n2", "1")
     cluster = Cluster.from_objects([node("n1"), node("n2"), *STORAGE, claim("c"), busy, with_claim(pod("p"))])
     report = whatif(cluster, None, build_version_settings(("1.36", "1.37")))
@@ -168,15 +175,15 @@ def test_a_gate_behind_a_place() -> None:
     assert because(whatif(set_by_hand, None, build_version_settings(("1.36", "1.37")))) == []
 
 
-def test_nothing_is_asked_where_only_the_cluster_changes() -> None:
+def test_no_change_is_searched_for_if_only_the_cluster_changes() -> None:
     cluster = Cluster.from_objects([node("n1"), pod("p", "n1")])
     report = whatif(cluster, {"steps": [{"cordon": {"nodes": ["n1"]}}]})
     assert all(change.because == () for change in report.changes)
     assert MessageChange("a", "b", ("d/p",)).because == ()
 
 
-def test_scores_that_change_and_the_best_node_stays() -> None:
-    """The volume's pool has more room on n2, where also more cpu is free: it stays the best by more points."""
+def test_changed_scores_with_the_same_best_node() -> None:
+    """On n2, the volume's pool has more room and more CPU is free, so n2 stays the best node with a larger lead."""
     objects = [node("n1"), node("n2"), *STORAGE, claim("c"), pod("busy", "n1", "1"), with_claim(replica("r", "n2"))]
     found = whatif(Cluster.from_objects(objects), None, build_version_settings(("1.36", "1.37"))).replacement
     assert found is not None

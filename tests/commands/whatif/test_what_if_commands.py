@@ -64,7 +64,7 @@ def test_simulate(run: Run, files: list[str]) -> None:
     assert "Deployment default/api 5/5" in " ".join(found.out.split())
 
 
-def test_simulate_what_does_not_fit(run: Run, write: Write) -> None:
+def test_simulate_pods_that_do_not_fit(run: Run, write: Write) -> None:
     found = run("simulate", "-f", write(*CLUSTER), "-f", write(deployment(9), name="api.json"))
     assert found.code == 1
     assert "2 pods not scheduled: 7 of 9 pods get a node" in found.out
@@ -182,7 +182,7 @@ def test_whatif_of_pods_that_are_not_created(run: Run, write: Write, tmp_path: P
     assert (found.code, found.out.startswith("Not created: 2 of 3 pods")) == (1, True)
 
 
-def test_whatif_when_nothing_moves_and_not_all_was_read(run: Run, tmp_path: Path) -> None:
+def test_whatif_without_moves_and_with_unread_kinds(run: Run, tmp_path: Path) -> None:
     (tmp_path / "node.yaml").write_text(yaml.dump(node("n1", "a")))
     found = run("whatif", "-f", str(tmp_path / "node.yaml"), "--compare-version", "1.36", "1.37")
     assert found.code == 5
@@ -190,7 +190,7 @@ def test_whatif_when_nothing_moves_and_not_all_was_read(run: Run, tmp_path: Path
 
 
 @pytest.mark.parametrize(("versions", "is_verified"), [(("1.35", "1.36"), True), (("1.36", "1.37"), False)])
-def test_a_version_that_is_known_from_its_sources_only(run: Run, versions: tuple[str, str], is_verified: bool) -> None:
+def test_version_known_only_from_its_sources(run: Run, versions: tuple[str, str], is_verified: bool) -> None:
     said = "kube-scheduler 1.37 is replayed from its sources, without a comparison with a real scheduler; 4 changes are"
     for arguments in (["whatif", "--demo", "--compare-version", *versions], ["versions", *versions]):
         for form in ([], ["--brief"], ["-o", "json", "--summary"], ["-o", "markdown"]):
@@ -213,12 +213,11 @@ def test_two_configurations(run: Run, write: Write, tmp_path: Path) -> None:
     assert "Pods are affected: 1 moved" in found.out
 
 
-def test_configurations_are_compared_for_running_pods_and_steps_are_shown_under_both(
-    run: Run, write: Write, tmp_path: Path
-) -> None:
-    """Without r3, n1 has 2 of 4 CPUs requested and n2 none, so that r3 goes to n2 or n1. Without r1, both have 1.
+def test_configurations_are_compared_for_running_pods(run: Run, write: Write, tmp_path: Path) -> None:
+    """Without r3, 2 of 4 CPUs are requested on n1 and none on n2, so r3 gets n2 or n1.
 
-    w1 fits only on n2, which has 3 CPUs free, and w2 nowhere: these pods do not differ between the configurations.
+    Without r1, 1 is requested on both. w1 fits only on n2, which has 3 CPUs free, and w2 fits nowhere, so these pods do
+    not differ between the configurations.
     """
     head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
     strategy = "{scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}"
@@ -261,7 +260,7 @@ class InterruptingProgress:
         return done
 
 
-def test_an_interrupted_simulation_tells_what_is_known() -> None:
+def test_interrupted_simulation_shows_the_results_so_far() -> None:
     progress: Progress = InterruptingProgress()
     report = simulate(Cluster.from_objects(CLUSTER), [deployment(6)], progress=progress)
     assert report.interrupted
@@ -281,7 +280,7 @@ CROWDED = [*CLUSTER, running("r2", "n1", "4"), running("r3", "n2", "3")]
     [(("drain", "n1"), {"d/r2"}), (("failures", "--nodes"), {"d/r2"}), (("whatif", "-"), {"d/r2"})],
     ids=["drain", "failures", "whatif"],
 )
-def test_the_names_of_the_pods_without_a_node(
+def test_names_of_the_pods_without_a_node(
     run: Run, write: Write, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], pods: set[str]
 ) -> None:
     """r2 needs four cores, and n2 has one left; r1 fits."""
@@ -298,7 +297,7 @@ def test_capacity_names_no_pods(run: Run, files: list[str]) -> None:
     assert "'name' is not one of 'table'" in found.err
 
 
-def test_a_shape_that_does_not_fit_has_a_row(run: Run, write: Write) -> None:
+def test_shape_that_does_not_fit_has_a_row(run: Run, write: Write) -> None:
     found = run("capacity", "-f", write(*CLUSTER), "-f", write(deployment(1, "9"), name="big.json"), "-o", "csv")
     (row,) = csv.DictReader(io.StringIO(found.out))
     assert (row["shape"], row["fits"], row["node"], row["pods"]) == ("Deployment default/api", "0", "", "0")
@@ -306,10 +305,10 @@ def test_a_shape_that_does_not_fit_has_a_row(run: Run, write: Write) -> None:
 
 
 @pytest.mark.parametrize("command", [["drain", "n1"], ["failures", "--nodes"]], ids=["drain", "failures"])
-def test_what_to_try_next_can_be_typed_and_helps(run: Run, write: Write, command: list[str]) -> None:
-    """It stands by itself, reads no standard input, and leaves no pod without a node.
+def test_suggested_scenario_runs_and_helps(run: Run, write: Write, command: list[str]) -> None:
+    """The command is complete, does not read standard input, and leaves no pod without a node.
 
-    One more node like n1 is not enough: r1 takes a part of it, and r2 needs all of one.
+    One more node like n1 is not enough, since r1 takes a part of it and r2 needs a whole node.
     """
     question = [*command, "-f", write(*CROWDED), "--seed", "7"]
     (line,) = run(*question).commands
@@ -322,8 +321,8 @@ def test_what_to_try_next_can_be_typed_and_helps(run: Run, write: Write, command
 
 
 @pytest.mark.parametrize("command", [["drain", "n1"], ["failures", "--nodes"]], ids=["drain", "failures"])
-def test_what_does_not_help_is_not_proposed(run: Run, write: Write, command: list[str]) -> None:
-    """r9 may run on n1 alone: more nodes like it, or like n2, are of no use."""
+def test_useless_nodes_are_not_proposed(run: Run, write: Write, command: list[str]) -> None:
+    """r9 can run only on n1, so more nodes do not help."""
     pinned = running("r9", "n1")
     pinned["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "n1"}
     found = run(*command, "-f", write(*CLUSTER, pinned), "-o", "json")
@@ -331,15 +330,15 @@ def test_what_does_not_help_is_not_proposed(run: Run, write: Write, command: lis
     assert json.loads(found.out)["remedy"] is None
 
 
-def test_a_new_node_is_not_like_one_that_takes_no_pods(run: Run, write: Write) -> None:
-    """n1 is already cordoned, as one does before draining: one more like it would be, too."""
+def test_new_node_is_not_modeled_on_a_cordoned_node(run: Run, write: Write) -> None:
+    """n1 is already cordoned, as is usual before a drain, and one more like it would be, too."""
     cordoned = [node("n1", "a") | {"spec": {"unschedulable": True}}, *CROWDED[1:]]
     for line in run("drain", "n1", "-f", write(*cordoned)).commands:
         assert '"like": "n1"' not in line
 
 
 @pytest.mark.parametrize("command", [["explain", "-A"], ["drain", "n1"], ["failures", "--nodes"]], ids=lambda c: c[0])
-def test_nothing_is_proposed_that_would_wait_for_standard_input(
+def test_suggested_command_does_not_wait_for_standard_input(
     run: Run, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
     text = json.dumps({"kind": "List", "items": [*CROWDED, waiting("waits", "9")]})
@@ -349,13 +348,13 @@ def test_nothing_is_proposed_that_would_wait_for_standard_input(
     assert "kschedctl" not in found.out
 
 
-def test_what_is_proposed_asks_the_same_scheduler(run: Run, write: Write) -> None:
+def test_suggested_command_uses_the_same_scheduler(run: Run, write: Write) -> None:
     found = run("explain", "-n", "d", "-f", write(*CLUSTER, waiting("big", "9")), "--kube-version", "1.33")
     (line,) = found.commands
     assert "--kube-version 1.33" in line
 
 
-def test_a_scenario_may_stand_on_the_command_line(run: Run, write: Write) -> None:
+def test_scenario_on_the_command_line(run: Run, write: Write) -> None:
     file = write(*CROWDED)
     assert "Pods are affected:" in run("whatif", '{"steps": [{"fail": {"nodes": ["n1"]}}]}', "-f", file).out
     found = run("whatif", '{"steps": [{"fial": {}}]}', "-f", file)
@@ -374,7 +373,7 @@ def test_processes_and_runs(run: Run, write: Write, command: list[str], jobs: st
     assert run(*command, "-f", cluster, "--runs", "0").code == 2
 
 
-def test_nodes_outside_of_all_zones_are_told(run: Run, write: Write) -> None:
+def test_nodes_without_a_zone_are_reported(run: Run, write: Write) -> None:
     outside = node("n3", "a")
     outside["metadata"]["labels"] = {}
     found = run("failures", "-f", write(*CLUSTER, outside))

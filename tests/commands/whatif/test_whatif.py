@@ -49,7 +49,7 @@ def test_cordon_and_uncordon() -> None:
     assert changes(run({"uncordon": {"nodes": ["n1"]}}, objects=objects)) == {("p", "NewlyScheduled", "", "n1")}
 
 
-def test_a_taint_drives_pods_away() -> None:
+def test_no_execute_taint_evicts_pods() -> None:
     step = {"taint": {"selector": f"{ZONE}=a", "add": [{"key": "k", "effect": "NoExecute"}]}}
     found = run(step)
     assert changes(found) == {("r1", "Moved", "n1", "n2"), ("r2", "Moved", "n1", "n2"), ("agent-n1", "Gone", "n1", "")}
@@ -57,22 +57,22 @@ def test_a_taint_drives_pods_away() -> None:
     assert (step_report.displaced, step_report.ending, step_report.placed) == (2, 1, 2)
 
 
-def test_labels_let_a_pod_in() -> None:
+def test_labels_let_a_pod_fit() -> None:
     waiting = pod("p", nodeSelector={"disk": "ssd"})
     report = run({"label": {"nodes": ["n2"], "labels": {"disk": "ssd"}}}, objects=[*CLUSTER, waiting])
     assert changes(report) == {("p", "NewlyScheduled", "", "n2")}
     assert report.pending == (1, 0)
 
 
-def test_new_nodes_like_another_bring_their_daemons() -> None:
+def test_new_nodes_get_daemon_set_pods() -> None:
     report = run({"addNodes": {"count": 2, "like": "n1", "name": "new", "labels": {ZONE: "c"}}})
     assert changes(report) == {("agent-n1-new-0", "Created", "", "new-0"), ("agent-n1-new-1", "Created", "", "new-1")}
     (zone,) = (domain for domain in report.balance if domain.domain == "c")
     assert zone.nodes == (0, 2)
 
 
-def test_daemons_run_on_a_new_node_before_other_pods_are_tried() -> None:
-    """The waiting pod wants a node without other pods: a new node never is one, because it has its DaemonSet pod."""
+def test_daemon_set_pods_come_first_on_a_new_node() -> None:
+    """The waiting pod needs a node without other pods, which a new node never is because of its DaemonSet pod."""
     alone = {"labelSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}, "topologyKey": HOSTNAME}
     anti_affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [alone]}}
     wants = pod("p", priority=10, preemptionPolicy="Never", affinity=anti_affinity)
@@ -94,7 +94,7 @@ def test_new_nodes_by_a_template() -> None:
 
 @pytest.mark.parametrize("steps", [("removeNodes",), ("fail",), ("drain", "removeNodes")])
 def test_deleted_nodes_lose_the_data_of_local_volumes(steps: tuple[str, ...]) -> None:
-    """The data is lost even if the pod left the node in an earlier step, and is then pending."""
+    """The data is lost even if the pod left the node in an earlier step and is pending."""
     claim = {
         "kind": "PersistentVolumeClaim",
         "metadata": {"name": "c", "namespace": "d", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
@@ -122,14 +122,14 @@ def test_removed_nodes() -> None:
     assert changes(report) == {("r1", "Moved", "n1", "n2"), ("r2", "Moved", "n1", "n2"), ("agent-n1", "Gone", "n1", "")}
 
 
-def test_a_failed_zone() -> None:
+def test_failed_zone() -> None:
     report = run({"fail": {"zone": "b"}}, objects=[*CLUSTER, replica("r3", "n2", "2")])
     assert changes(report) == {("r3", "NewlyPending", "n2", "")}
     assert "Insufficient cpu" in report.changes[0].message
 
 
-def test_newly_pending_pods_are_told_of_in_full_where_that_was_asked_for() -> None:
-    """r3 of n2 finds no node: what is left is full. Of the second run nothing is explained."""
+def test_newly_pending_pods_are_explained_in_full_on_request() -> None:
+    """r3 of n2 finds no node, since the remaining one is full. For the second run, nothing is explained."""
     step, objects = {"fail": {"zone": "b"}}, [*CLUSTER, replica("r3", "n2", "2")]
     assert run(step, objects=objects).explained == ()
     (found,) = run(step, objects=objects, in_full=9, runs=2).explained
@@ -143,7 +143,7 @@ def test_drain_waits_for_budgets() -> None:
     assert len(report.steps[0].notes) == 2
 
 
-def test_a_drained_node_that_is_unreachable_keeps_its_pods_terminating() -> None:
+def test_pods_of_a_drained_unreachable_node_stay_terminating() -> None:
     down = node("n1")
     down["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
     stateful = pod("db-0", "n1", owner={"kind": "StatefulSet", "name": "db"})
@@ -156,7 +156,7 @@ def test_a_drained_node_that_is_unreachable_keeps_its_pods_terminating() -> None
     assert [problem.rule for problem in report.find_ci_gate_problems()] == ["eviction-blocked"]
 
 
-def test_a_new_node_like_an_unreachable_one_is_ready() -> None:
+def test_new_node_like_an_unreachable_node_is_ready() -> None:
     down = node("n1", taints=[{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}, {"key": "own"}])
     down["spec"]["taints"][1]["effect"] = "NoSchedule"
     down["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
@@ -166,8 +166,8 @@ def test_a_new_node_like_an_unreachable_one_is_ready() -> None:
     assert run(step, objects=[down, pod("p")]).pending == (1, 1)  # the taint of its own stays
 
 
-def test_pods_without_a_controller_are_lost_for_good() -> None:
-    """Of the four pods that a drain removes from n1, one moves and only the bare one is a loss."""
+def test_pods_without_a_controller_are_lost() -> None:
+    """The drain removes four pods from n1. One of them moves, and only the bare pod is lost."""
     leaving, ended = pod("leaving", "n1"), pod("ended", "n1")
     leaving["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
     ended["status"] = {"phase": "Succeeded"}
@@ -192,15 +192,15 @@ def test_pods_without_a_controller_are_lost_for_good() -> None:
 
 
 def test_drain_proposes_the_fewest_new_nodes() -> None:
-    """Three pods of 4 cpus leave their nodes: one goes to n4, so two new nodes are enough, and one is not."""
+    """Three pods of 4 CPUs leave their nodes, and one gets n4, so that two new nodes are needed."""
     objects = [*(node(f"n{i}") for i in (1, 2, 3, 4)), *(replica(f"r{i}", f"n{i}", "4") for i in (1, 2, 3))]
     remedy = drain(Cluster.from_objects(objects), ["n1", "n2", "n3"]).remedy
     assert remedy is not None
     assert remedy["steps"][0] == {"addNodes": {"like": "n1", "count": 2}}
 
 
-def test_a_waiting_bare_pod_that_gets_a_node_and_is_preempted_is_lost() -> None:
-    """It takes the new node in the first step, and the drained pod takes it in the second."""
+def test_preempted_bare_pod_is_lost() -> None:
+    """It gets the new node in the first step, and the drained pod preempts it in the second."""
     drained = replica("high", "n1", "4", priority=10)
     steps = [{"addNodes": {"like": "n1", "count": 1}}, {"drain": {"nodes": ["n1"]}}]
     report = run(*steps, objects=[node("n1"), drained, pod("waiting", cpu="4")])
@@ -224,7 +224,7 @@ def member(name: str, node_name: str = "n1") -> Json:
     return pod(name, node_name, "100m", {"kind": "StatefulSet", "name": "db"})
 
 
-def test_a_stateful_set_is_scaled_by_ordinal() -> None:
+def test_stateful_set_is_scaled_by_ordinal() -> None:
     objects = [node("n1"), *(member(f"db-{i}") for i in (0, 1, 2, 10))]
     step = {"scale": {"kind": "StatefulSet", "namespace": "d", "name": "db", "replicas": 2}}
     assert changes(run(step, objects=objects)) == {("db-2", "Gone", "n1", ""), ("db-10", "Gone", "n1", "")}
@@ -239,7 +239,7 @@ def test_manifests_are_applied() -> None:
     assert len(run({"apply": {"files": ["db.yaml"]}}, read=files.__getitem__).changes) == 1
 
 
-def test_a_priority_class_lets_pods_preempt() -> None:
+def test_new_priority_class_lets_pods_preempt() -> None:
     objects = [node("n1"), replica("r1", "n1", "4"), pod("p", cpu="4", priority=0)]
     step = {
         "priorityClass": {"name": "gold", "value": 100, "workloads": [{"kind": "Pod", "namespace": "d", "name": "p"}]}
@@ -247,7 +247,7 @@ def test_a_priority_class_lets_pods_preempt() -> None:
     assert changes(run(step, objects=objects)) == {("p", "NewlyScheduled", "", "n1"), ("r1", "NewlyPending", "n1", "")}
 
 
-def test_whom_a_manifest_drives_away_looks_for_another_node() -> None:
+def test_pods_evicted_by_a_manifest_are_rescheduled() -> None:
     important = pod("p", cpu="4", priorityClassName="gold")
     gold = {"kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 5}
     objects = [gold, node("n1"), node("n2", cpu="2"), replica("r1", "n1", "2"), replica("r2", "n1", "2")]
@@ -260,15 +260,15 @@ def test_whom_a_manifest_drives_away_looks_for_another_node() -> None:
     assert (report.steps[0].placed, report.steps[0].evicted, report.pending) == (2, 2, (0, 1))
 
 
-def test_a_daemon_that_is_driven_away_waits_for_its_node() -> None:
+def test_evicted_daemon_set_pod_waits_for_its_node() -> None:
     important = pod("p", cpu="4", priorityClassName="gold", nodeSelector={HOSTNAME: "n1"})
     gold = {"kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 5}
     report = run({"apply": {"manifests": [important]}}, objects=[gold, node("n1"), node("n2"), DAEMON])
     assert changes(report) == {("p", "Created", "", "n1"), ("agent-n1", "NewlyPending", "n1", "")}
 
 
-def test_what_waits_for_its_controller_is_not_placed_with_the_driven_away() -> None:
-    """The first pod of the set waits for its volume, so that the second does not come, which would have fitted."""
+def test_pods_that_are_not_created_yet_are_not_placed() -> None:
+    """The StatefulSet's first pod waits for its volume, so its second pod, which would fit, is not created."""
     gold = {"kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 5}
     now = {"kind": "StorageClass", "metadata": {"name": "now"}, "provisioner": "csi.example.com"}
     unbound = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data-db-0", "namespace": "d"}, "spec": {}}
@@ -291,8 +291,8 @@ def test_hooks_that_helm_does_not_install_are_left_out() -> None:
     assert report.steps[0].notes == ("left out, as Helm creates them neither on install nor on upgrade: Pod d/try",)
 
 
-def test_who_waits_passes_the_queue_when_a_drain_made_room() -> None:
-    """Its zone was taken by what it must not stand beside."""
+def test_waiting_pods_are_retried_after_a_drain() -> None:
+    """A pod with which it has anti-affinity occupied its zone."""
     term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "web"}}}
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     lonely = pod("lonely", affinity=apart, nodeSelector={ZONE: "a"})
@@ -320,7 +320,7 @@ PACKED = {
 EVEN = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
 
-def test_another_configuration_counts_from_then_on() -> None:
+def test_changed_configuration_applies_to_later_steps() -> None:
     apply = {"apply": {"manifests": [pod("p", cpu="500m")]}}
     objects = [node("n1"), node("n2"), replica("r1", "n1", "2")]
     assert run(apply, objects=objects).changes[0].after == "n2"
@@ -334,8 +334,8 @@ def test_two_configurations_compared() -> None:
     assert report.compared == ("even.yaml", "packed.yaml")
 
 
-def test_the_balance_of_zones() -> None:
-    """n1 offers 4 cores and n2 2: 2.1 of 4 are requested in zone a, of 2 in zone b once n1 is gone."""
+def test_balance_of_zones() -> None:
+    """n1 has 4 cores and n2 has 2. 2.1 of 4 are requested in zone a, and of 2 in zone b once n1 is gone."""
     report = run({"fail": {"nodes": ["n1"]}}, {"addNodes": {"like": "n2", "name": "x"}})
     assert [(d.domain, d.nodes, d.pods, d.requested["cpu"]) for d in report.balance] == [
         ("a", (1, 0), (3, 0), (52.5, 0.0)),
@@ -344,7 +344,7 @@ def test_the_balance_of_zones() -> None:
 
 
 def test_runs() -> None:
-    """The first of two pods takes n2 or n3; the second, which needs all of n3, fits if it was n2."""
+    """The first of two pods gets n2 or n3. The second one needs all of n3 and fits if the first got n2."""
     objects = [node("n1", cpu="8"), node("n2", cpu="2"), node("n3", cpu="2")]
     objects[2]["metadata"]["labels"]["disk"] = "ssd"
     large = replica("r2", "n1", "2", nodeSelector={"disk": "ssd"})
@@ -355,7 +355,7 @@ def test_runs() -> None:
     assert run(step, objects=objects, runs=16, workers=Workers(2)).to_dict() == report.to_dict()
 
 
-def test_steps_follow_each_other() -> None:
+def test_steps_are_applied_in_order() -> None:
     steps = [{"addNodes": {"like": "n1", "name": "new"}}, {"drain": {"nodes": ["n1"]}}, {"fail": {"nodes": ["new-0"]}}]
     report = run(*steps)
     assert [step.step for step in report.steps] == ["addNodes", "drain", "fail"]
@@ -410,7 +410,7 @@ def test_errors_name_the_step(steps: list[Json], message: str) -> None:
     assert str(raised.value).startswith(message)
 
 
-def test_a_pod_of_a_missing_class_is_not_created() -> None:
+def test_pod_of_a_missing_class_is_not_created() -> None:
     report = run({"apply": {"manifests": [workload("Job"), pod("p", priorityClassName="gold")]}})
     assert [each.workload for each in report.not_created] == ["Pod d/p"]
 
@@ -422,34 +422,34 @@ def test_errors_name_the_file() -> None:
         whatif(Cluster.from_objects(CLUSTER), {"steps": [{"drain": {"nodes": 5}}]}, where="what.yaml")
 
 
-def test_too_many_steps_are_refused_before_any_is_replayed() -> None:
+def test_too_many_steps_are_an_error_before_any_replay() -> None:
     step = {"cordon": {"nodes": ["n1"]}}
     assert len(load_scenario({"steps": [step] * 500}).steps) == 500
     with pytest.raises(InputError, match="steps: 2,000 steps are too many; at most 500 can be replayed"):
         load_scenario({"steps": [step] * 2000})
 
 
-def test_what_is_no_document_is_told() -> None:
+def test_invalid_document_is_an_error() -> None:
     with pytest.raises(InputError, match=r"what\.yaml: None is not of type 'object'"):
         load_scenario(None, where="what.yaml")  # type: ignore[arg-type]
 
 
-def test_a_document_of_another_kind() -> None:
+def test_document_of_another_kind_is_an_error() -> None:
     with pytest.raises(InputError, match=r"what.yaml: kind: 'Pod' is not one of"):
         load_scenario({"kind": "Pod", "steps": [{"cordon": {}}]}, where="what.yaml")
 
 
-def test_the_schema_is_one_of_its_dialect() -> None:
+def test_schema_is_valid() -> None:
     jsonschema.Draft202012Validator.check_schema(build_scenario_schema())
 
 
-def test_the_report_follows_its_schema() -> None:
+def test_report_follows_its_schema() -> None:
     document = run({"cordon": {"nodes": ["n1"]}}, {"drain": {"nodes": ["n1"]}}).to_dict()
     jsonschema.validate(document, build_schema(WhatIf))
     assert json.dumps(document)
 
 
-def test_a_drain_that_a_budget_blocks_is_not_completed() -> None:
+def test_drain_blocked_by_a_budget_is_not_completed() -> None:
     """The pod of the budget stays on n1 and the other pod moves, as in `drain`."""
     objects = [node("n1"), node("n2"), replica("guarded", "n1"), budget(0)]
     other = replica("free", "n1")
@@ -475,7 +475,7 @@ def test_a_drain_that_a_budget_blocks_is_not_completed() -> None:
     assert twice.over_runs["Blocked"] == Spread(1, 1)
 
 
-def test_a_drain_whose_pod_comes_back_is_not_completed() -> None:
+def test_drain_whose_pod_returns_is_not_completed() -> None:
     """The pod tolerates the cordon and fits nowhere else."""
     tolerates = replica("r", "n1", tolerations=[{"operator": "Exists"}], nodeSelector={HOSTNAME: "n1"})
     report = run(DRAIN_N1, objects=[node("n1"), node("n2"), tolerates])
@@ -497,7 +497,7 @@ def guard(healthy: int, desired: int, **spec: Any) -> Json:
 
 @pytest.mark.parametrize("kind", ["StatefulSet", "ReplicaSet"])
 @pytest.mark.parametrize("count", [1, 3])
-def test_a_replacement_that_gets_a_node_in_a_later_step_is_healthy_again(kind: str, count: int) -> None:
+def test_replacement_placed_in_a_later_step_is_healthy_again(kind: str, count: int) -> None:
     """Each pod is pinned to its node, so its replacement waits until the node is uncordoned."""
     nodes = [f"n{number}" for number in range(1, count + 1)]
     pods = [
@@ -512,7 +512,7 @@ def test_a_replacement_that_gets_a_node_in_a_later_step_is_healthy_again(kind: s
     assert is_harmless(report)
 
 
-def test_a_replacement_without_a_node_uses_up_the_budget_in_later_steps() -> None:
+def test_replacement_without_a_node_uses_up_the_budget_in_later_steps() -> None:
     """Without the uncordon between the drains, the answer is that of a drain of both nodes."""
     pods = [replica(f"r{number}", f"n{number}", nodeSelector={HOSTNAME: f"n{number}"}) for number in (1, 2, 3)]
     objects = [node("n1"), node("n2"), node("n3"), *pods, guard(3, 2, maxUnavailable=1)]
@@ -525,7 +525,7 @@ def test_a_replacement_without_a_node_uses_up_the_budget_in_later_steps() -> Non
 
 
 @pytest.mark.parametrize("step", ["removeNodes", "fail"])
-def test_a_pod_that_loses_its_node_without_an_eviction_uses_up_the_budget(step: str) -> None:
+def test_pod_that_loses_its_node_without_an_eviction_uses_up_the_budget(step: str) -> None:
     pods = [replica(f"r{number}", f"n{number}", nodeSelector={HOSTNAME: f"n{number}"}) for number in (1, 2)]
     objects = [node("n1"), node("n2"), *pods, guard(2, 1, maxUnavailable=1)]
     report = run({step: {"nodes": ["n1"]}}, DRAIN_N2, objects=objects)
@@ -550,14 +550,14 @@ def test_scaling_changes_the_numbers_of_a_budget(spec: Json, replicas: int, evic
     assert len(report.steps[1].blocked) == replicas - evicted_count
 
 
-def test_scaling_up_leaves_a_budget_with_max_unavailable_as_it_is() -> None:
+def test_scaling_up_does_not_change_a_budget_with_max_unavailable() -> None:
     pods = [replica(f"r{number}", "n1", nodeSelector={HOSTNAME: "n1"}) for number in (1, 2)]
     scale = {"scale": {"kind": "Deployment", "namespace": "d", "name": "web", "replicas": 4}}
     report = run(scale, DRAIN_N1, objects=[node("n1"), *pods, guard(2, 1, maxUnavailable=1)])
     assert (report.steps[1].displaced, len(report.steps[1].blocked)) == (1, 3)
 
 
-def test_a_budget_that_the_disruption_controller_failed_to_compute_allows_nothing_in_later_steps() -> None:
+def test_budget_in_failed_state_allows_nothing_in_later_steps() -> None:
     """It allows no disruption although 3 pods are healthy and 1 is desired."""
     failed = guard(3, 1, maxUnavailable=1)
     failed["status"]["disruptionsAllowed"] = 0
@@ -570,7 +570,7 @@ HIGH = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10}
 HIGH_SPEC = {"priority": 10, "priorityClassName": "high", "preemptionPolicy": "PreemptLowerPriority"}
 
 
-def test_new_pods_get_the_priority_that_their_class_has_now() -> None:
+def test_new_pods_get_the_current_priority_of_their_class() -> None:
     cheap = replica("cheap", "n2", priority=0)
     objects = [HIGH, node("n1"), node("n2", cpu="1"), replica("r1", "n1", **HIGH_SPEC), cheap]
     assert {c.change for c in run(DRAIN_N1, objects=objects).changes} == {"Moved", "NewlyPending"}  # r1 preempts
@@ -636,7 +636,7 @@ def test_new_pods_of_a_stateful_set_get_claims_of_their_own() -> None:
     assert changes(left) == {("db-1", "NewlyPending", "", "")}
 
 
-def test_a_scaled_job_runs_no_more_pods_than_its_completions_allow() -> None:
+def test_scaled_job_runs_no_more_pods_than_its_completions_allow() -> None:
     job = {"kind": "Job", "metadata": {"name": "j", "namespace": "d"}, "spec": {"completions": 3, "parallelism": 1}}
     job["status"] = {"succeeded": 1, "active": 1}
     owner = {"kind": "Job", "name": "j", "apiVersion": "batch/v1"}
@@ -646,8 +646,8 @@ def test_a_scaled_job_runs_no_more_pods_than_its_completions_allow() -> None:
     assert report.steps[0].notes == ("no more than 2 pods at a time: the Job's completions leave no more to complete",)
 
 
-def test_pods_that_wait_between_the_steps_or_end_where_they_began_are_named() -> None:
-    """Only n1 has room for r1, so that it waits while n1 is drained."""
+def test_pods_that_wait_between_steps_are_named() -> None:
+    """Only n1 has room for r1, so r1 waits while n1 is drained."""
     member = pod("db-0", "n1", "100m", {"kind": "StatefulSet", "name": "db"}, nodeSelector={HOSTNAME: "n1"})
     objects = [node("n1"), node("n2", cpu="1"), replica("r1", "n1", "3"), member]
     report = run(DRAIN_N1, UNCORDON_N1, objects=objects)
@@ -665,7 +665,7 @@ def test_pods_that_wait_between_the_steps_or_end_where_they_began_are_named() ->
     assert not run(DRAIN_N1, objects=objects).waits_between_steps
 
 
-def test_steps_are_shown_with_what_they_are_about() -> None:
+def test_steps_are_shown_with_their_objects() -> None:
     scale = {"scale": {"namespace": "d", "name": "web", "replicas": 3}}
     class_step = {"priorityClass": {"name": "high", "value": 5}}
     apply = {"apply": {"manifests": [workload("Deployment", "db", {"replicas": 1})]}}
@@ -699,8 +699,8 @@ def test_pods_that_pending_pods_evict_before_the_steps_are_named() -> None:
     assert run({"cordon": {"nodes": ["n2"]}}).evicted_before == ()
 
 
-def test_a_failed_node_says_what_waits_until_it_is_deleted_as_failures_does() -> None:
-    """The zone of n3 counts as an empty domain until it is deleted, and StatefulSets do not replace their pods."""
+def test_pods_that_wait_until_a_failed_node_is_deleted() -> None:
+    """Until n3 is deleted, its zone counts as an empty domain, and StatefulSets do not replace its pods."""
     member = pod("db-0", "n3", "100m", {"kind": "StatefulSet", "name": "db"})
     agent = pod("agent-n3", "n3", "100m", {"kind": "DaemonSet", "name": "agent"})
     replicas = [replica(f"r{i}", f"n{i}", **spread()) for i in (1, 2, 3)]

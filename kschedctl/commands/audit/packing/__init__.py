@@ -40,7 +40,7 @@ from kschedctl.replay.pools import (
 )
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.findings import Finding
-from kschedctl.reports.summary import list_eviction_costs
+from kschedctl.reports.summary import EvictionHarms, list_eviction_costs
 from kschedctl.scheduler.framework.events import join_words
 from kschedctl.scheduler.plugins.node_unschedulable import REASON as CORDONED
 from kschedctl.snapshot.fork import Fork
@@ -421,13 +421,18 @@ def _iter_spare_findings(
 
 
 def _describe_drain_costs(emptied_nodes: Sequence[EmptiedNode]) -> str:
-    """Describe the data that the drains of these nodes delete, and the moved pods that ask to stay, as a clause.
+    """Describe what is lost when these nodes are drained, as a clause.
 
     Return "" if the drains have no such cost. A pod that moves several times is named once.
     """
-    loses_data = dict.fromkeys(pod for emptied in emptied_nodes for pod in emptied.loses_data)
-    ask_to_stay = dict.fromkeys(pod for emptied in emptied_nodes for pod in emptied.ask_to_stay)
-    costs = list_eviction_costs(tuple(loses_data), tuple(ask_to_stay))
+    harms = EvictionHarms(
+        loses_data=tuple(dict.fromkeys(pod for emptied in emptied_nodes for pod in emptied.loses_data)),
+        ask_to_stay=tuple(dict.fromkeys(pod for emptied in emptied_nodes for pod in emptied.ask_to_stay)),
+        outages=tuple(dict.fromkeys(workload for emptied in emptied_nodes for workload in emptied.outages)),
+        starting_over=tuple(dict.fromkeys(pod for emptied in emptied_nodes for pod in emptied.starting_over)),
+        slow_pods={pod: seconds for emptied in emptied_nodes for pod, seconds in emptied.slow_pods.items()},
+    )
+    costs = list_eviction_costs(harms)
     return f", but this {' and '.join(cost.text for cost in costs)}" if costs else ""
 
 

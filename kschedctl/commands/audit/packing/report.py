@@ -72,6 +72,12 @@ class EmptiedNode(Document, frozen=True):
     """The pods that move and whose emptyDir volumes are deleted (`namespace/name`)."""
     ask_to_stay: tuple[str, ...] = ()
     """The pods that move although their annotations ask autoscalers not to evict them (`namespace/name`)."""
+    outages: tuple[str, ...] = ()
+    """The workloads that have no running pod until replacements run."""
+    starting_over: tuple[str, ...] = ()
+    """The pods of Jobs, whose replacements start from the beginning (`namespace/name`)."""
+    slow_pods: dict[str, int] = {}
+    """The pods with a long grace period, each with the seconds that it may take to end."""
 
 
 class KeptNode(Document, frozen=True):

@@ -290,7 +290,7 @@ def _iter_growth_findings(growth: Growth) -> Iterator[Finding]:
     for victim in growth.victims:
         if victim.services:
             homeless = _format_homeless_pods([victim])
-            evicted = f"{counted(len(victim.pods), 'pod')}{homeless}, behind Service {', '.join(victim.services)}"
+            evicted = f"{counted(len(victim.pods), 'pod')} behind Service {', '.join(victim.services)}{homeless}"
             message = f"{cause} would preempt {evicted}{_format_violated_budgets(victim)}"
             yield _build_object_finding(VICTIMS, victim.workload, message, severity=WARNING)
     other_victims = [victim for victim in growth.victims if not victim.services]
@@ -318,7 +318,9 @@ def _format_homeless_pods(workloads: Sequence[EvictedWorkload]) -> str:
 def _format_violated_budgets(evicted_workload: EvictedWorkload) -> str:
     """Return the PDBs of the evicted pods, or that there are none, as the end of a sentence."""
     budgets = sorted({name for pod in evicted_workload.pods for name in pod.budgets})
-    return f", under PodDisruptionBudget {', '.join(budgets)}" if budgets else ", under no PodDisruptionBudget"
+    return (
+        f", covered by PodDisruptionBudget {', '.join(budgets)}" if budgets else ", covered by no PodDisruptionBudget"
+    )
 
 
 def _iter_exposed_findings(exposed_workloads: Sequence[ExposedWorkload]) -> Iterator[Finding]:

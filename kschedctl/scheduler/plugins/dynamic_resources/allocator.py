@@ -32,7 +32,7 @@ NONE_IS_ALL = ByVersion("a request for all devices succeeds if no device matches
 class UnavailableOfAll(StrEnum):
     """The ways to continue when a request for all devices cannot get one of them."""
 
-    SKIP_DEVICE = "is satisfied without that device"
+    SKIP_DEVICE = "satisfied without that device"
     END_SEARCH = "fails, and the search ends"
     KEEP_TAKEN = "fails, and devices already allocated stay allocated during the search"
     RELEASE_TAKEN = "fails, and devices already allocated are released"
@@ -64,7 +64,7 @@ class DuplicateDeviceHandling(StrEnum):
 
 
 INVALID_POOL_ERROR = ByVersion(
-    "point at which two devices with the same name in a pool end the search with an error",
+    "when duplicate device names in a pool end the search with an error",
     (
         ("", DuplicateDeviceHandling.NEVER),
         ("1.32", DuplicateDeviceHandling.ON_CANDIDATE),
@@ -77,12 +77,12 @@ INVALID_POOL_ERROR = ByVersion(
 class SelectorsOfSecond(StrEnum):
     """The alternative whose selectors apply to the second alternative if both of the first two want all devices."""
 
-    FIRST = "selectors of the first alternative (a bug)"
-    SECOND = "selectors of the second alternative"
+    FIRST = "the first alternative (a bug)"
+    SECOND = "the second alternative"
 
 
 SELECTORS_OF_SECOND = ByVersion(
-    "selectors for a request's second alternative if its first two alternatives both ask for all devices",
+    "alternative whose selectors apply to a request's second alternative if the first two both ask for all devices",
     (("", SelectorsOfSecond.FIRST), ("1.36", SelectorsOfSecond.SECOND)),
 )
 

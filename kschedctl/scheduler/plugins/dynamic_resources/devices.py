@@ -162,8 +162,8 @@ class TaintRules:
 class CounterSlices(StrEnum):
     """The treatment of slices with shared counters while DRAPartitionableDevices is off."""
 
-    INCLUDED = "are used like other slices"
-    IGNORED = "are ignored"
+    INCLUDED = "used like other slices"
+    IGNORED = "ignored"
 
 
 COUNTER_SLICES = ByVersion(

@@ -102,7 +102,9 @@ class DevicesUnfit(Fact, frozen=True):
     def lacks_only_free_devices(self) -> bool:
         """True if some request finds no free device, and all devices that would fit such a request are allocated."""
         short = [request for request in self.requests if not request.free]
-        return bool(short) and all(any(fault.reason == "Allocated" for fault in request.faults) for request in short)
+        reasons = [{fault.reason for fault in request.faults} for request in short]
+        accepted = {"Allocated", *_MISMATCHES}
+        return bool(short) and all("Allocated" in found and found <= accepted for found in reasons)
 
     def describe(self) -> str:
         """Describe the requests, the constraints that they cannot meet together, and the unusable pools.
@@ -175,6 +177,8 @@ def _render_fault(fault: DeviceFault) -> str:
     return _FAULT_PHRASES[fault.reason].format(what=fault.what, selector=f"{fault.source}: {expression}")
 
 
+_MISMATCHES = ("NotSelected", "OnOtherNodes")
+"""The reasons why a device would not fit a request even if all devices were free."""
 _FAULT_PHRASES = {
     "NotSelected": "not selected by {selector}",
     "SelectorFails": "failing by {what} in {selector}",

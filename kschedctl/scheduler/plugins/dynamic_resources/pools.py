@@ -137,7 +137,7 @@ INCOMPLETE = ByVersion(
 )
 
 NEWER_SLICES = ByVersion(
-    "ResourceSlices counted too many in a pool when a newer generation follows an older one",
+    "surplus ResourceSlices counted for a pool when a newer generation replaces an older one",
     (("", 1), ("1.32", 0)),
 )
 CHECKS_NAMES = ByVersion("a pool with two devices of the same name is invalid", (("", False), ("1.32", True)))

@@ -20,7 +20,7 @@ FILTER_SECONDS = 10.0
 class DeviceSearchOrder(StrEnum):
     """The order in which the newer allocator tries several devices for one request."""
 
-    ANY = "any"
+    ANY = "arbitrary"
     DEVICE_ORDER = "the order of the devices"
 
 

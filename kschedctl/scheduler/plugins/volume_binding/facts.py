@@ -9,7 +9,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Node, PersistentVolumeClaim, StorageClass
-from kschedctl.scheduler.framework.facts import Detail, Fact, LabelDemand, Wanted
+from kschedctl.scheduler.framework.facts import CauseScope, Detail, Fact, LabelDemand, Wanted
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import find_in_tree_plugin, translate_affinity
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     NO_PROVISIONER,
@@ -72,6 +72,8 @@ class ClaimsUnbound(Fact, frozen=True):
 class VolumeOutOfReach(Fact, frozen=True):
     """A bound volume whose node affinity does not match the node."""
 
+    names_node = True
+
     volume: str
     claim: str
     wanted: tuple[Wanted, ...]
@@ -83,8 +85,21 @@ class VolumeOutOfReach(Fact, frozen=True):
         >>> VolumeOutOfReach("pv1", "shop/data", (Wanted("zone", "In", ("a",), "b"),)).describe()
         'PersistentVolume pv1 of claim shop/data needs zone=a, but the node has zone=b'
         """
+        return self._describe_need("the node")
+
+    def describe_cause(self, scope: CauseScope) -> str:
+        """Describe the requirements of the volume, what the named node has instead, and how many nodes do not match.
+
+        >>> scope = CauseScope("w3", "", " (rules out all 12 nodes)", is_example=True)
+        >>> VolumeOutOfReach("pv1", "shop/data", (Wanted("zone", "In", ("a",), "b"),)).describe_cause(scope)
+        'PersistentVolume pv1 of claim shop/data needs zone=a, but w3, for example, has zone=b (rules out all 12 nodes)'
+        """
+        return f"{self._describe_need(scope.describe_node())}{scope.share}"
+
+    def _describe_need(self, node: str) -> str:
+        """Describe the requirements of the volume and the labels of `node`, which is the subject of a clause."""
         requirements = (
-            f"{requirement.describe_need()}, but the node has {requirement.describe_label()}"
+            f"{requirement.describe_need()}, but {node} has {requirement.describe_label()}"
             for requirement in self.wanted
         )
         text = "; ".join(dict.fromkeys(requirements)) or "a node that cannot exist: its terms match nothing"

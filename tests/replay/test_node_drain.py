@@ -1,0 +1,109 @@
+"""Check that drains, plans and moves say what evictions interrupt, although controllers recreate the pods."""
+
+from __future__ import annotations
+
+import pytest
+from small import Json, budget, node, pod, replica
+
+from kschedctl.cluster import Cluster
+from kschedctl.commands.consolidate import find_removable_nodes
+from kschedctl.commands.drain import drain_nodes
+from kschedctl.commands.make_room import make_room
+from kschedctl.commands.remedies import remedies
+from kschedctl.fixes.search import RemedyCriteria
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
+
+JOB_OWNER = {"kind": "Job", "name": "run"}
+JOB = {"kind": "Job", "metadata": {"name": "run", "namespace": "d"}, "spec": {"backoffLimit": 6}}
+
+
+def build_budget(desired_healthy: int) -> Json:
+    """Build a PodDisruptionBudget of the workload that allows one disruption now."""
+    budget_object = budget(1)
+    budget_object["status"] |= {"desiredHealthy": desired_healthy, "currentHealthy": desired_healthy + 1}
+    return budget_object
+
+
+@pytest.mark.parametrize(
+    ("others", "outages"),
+    [
+        ([], ("Deployment d/web",)),
+        ([replica("r2", "n1")], ("Deployment d/web",)),
+        ([replica("r2", "n2")], ()),
+        ([replica("r2")], ("Deployment d/web",)),
+        ([replica("r2", "n1"), build_budget(1)], ()),
+        ([replica("r2", "n1"), build_budget(0)], ("Deployment d/web",)),
+    ],
+)
+def test_workload_has_an_outage_if_no_other_pod_runs(others: list[Json], outages: tuple[str, ...]) -> None:
+    """A pending pod is no running one, and a budget that requires a healthy pod keeps one."""
+    cluster = Cluster.from_objects([node("n1"), node("n2"), replica("r1", "n1"), *others])
+    report = drain_nodes(cluster, ["n1"])
+    assert report.outages == outages
+    for style in ("table", "brief"):
+        text = " ".join(RENDERERS[style](report, Style()).split())
+        assert ("without a running pod until" in text) is bool(outages)
+
+
+def test_daemon_sets_bare_pods_and_jobs_have_no_outage() -> None:
+    daemon = pod("agent", "n1", owner={"kind": "DaemonSet", "name": "agent"})
+    objects = [node("n1"), node("n2"), daemon, pod("bare", "n1"), JOB, pod("run-1", "n1", owner=JOB_OWNER)]
+    report = drain_nodes(Cluster.from_objects(objects), ["n1"])
+    assert (report.outages, report.starting_over) == ((), ("d/run-1",))
+    assert "ends d/run-1, whose Job starts it again from the beginning" in report.summary().warnings
+
+
+def test_lost_pod_does_not_start_over() -> None:
+    job = {**JOB, "spec": {"backoffLimit": 0}}
+    report = drain_nodes(
+        Cluster.from_objects([node("n1"), node("n2"), job, pod("run-1", "n1", owner=JOB_OWNER)]), ["n1"]
+    )
+    assert (report.lost, report.starting_over) == (("d/run-1",), ())
+
+
+@pytest.mark.parametrize(("grace", "slow"), [(300, {}), (301, {"d/r1": 301}), (7200, {"d/r1": 7200})])
+def test_long_grace_periods_are_named(grace: int, slow: dict[str, int]) -> None:
+    r1 = replica("r1", "n1", terminationGracePeriodSeconds=grace)
+    report = drain_nodes(Cluster.from_objects([node("n1"), node("n2"), r1, replica("r2", "n2")]), ["n1"])
+    assert report.slow_pods == slow
+    if grace == 7200:
+        text = "waits up to 120 min for d/r1 to end, because of its terminationGracePeriodSeconds"
+        assert text in report.summary().warnings
+
+
+def test_plans_and_moves_name_the_outage() -> None:
+    """Pod big needs the whole node n1, which only the move of r1 to n2 frees. Without it, n1 or n2 can be removed."""
+    objects = [
+        node("n1"),
+        node("n2"),
+        replica("r1", "n1", "2"),
+        pod("o", "n2", "1", {"kind": "ReplicaSet", "name": "o"}),
+    ]
+    plan = find_removable_nodes(Cluster.from_objects(objects))
+    assert "without a running pod" in plan.summary().fixes[0].but
+    cluster = Cluster.from_objects([*objects, pod("big", cpu="4", nodeSelector={"kubernetes.io/hostname": "n1"})])
+    (fix,) = remedies(cluster, "d/big", RemedyCriteria(only=frozenset({"MovePod"}))).remedies
+    assert "Deployment d/web has no running pod until the replacement runs" in fix.costs[0].text
+    (move,) = make_room(cluster, "d/big").moves
+    assert move.outage_sentence == "Deployment d/web has no running pod until the replacement of d/r1 runs"
+
+
+def test_move_names_lost_work_and_the_wish_to_stay() -> None:
+    running = pod("run-1", "n1", "2", JOB_OWNER, terminationGracePeriodSeconds=600)
+    objects = [node("n1"), node("n2"), JOB, running]
+    big = pod("big", cpu="4", nodeSelector={"kubernetes.io/hostname": "n1"})
+    (fix,) = remedies(
+        Cluster.from_objects([*objects, big]), "d/big", RemedyCriteria(only=frozenset({"MovePod"}))
+    ).remedies
+    assert fix.costs[0].text == (
+        "evicts d/run-1, which its Job starts again from the beginning; it may take 10 min to end"
+    )
+    (move,) = make_room(Cluster.from_objects([*objects, big]), "d/big").moves
+    assert (move.loses, move.is_only_pod) == ("its progress, since its Job starts it again", False)
+
+    running["metadata"]["annotations"] = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+    (fix,) = remedies(
+        Cluster.from_objects([*objects, big]), "d/big", RemedyCriteria(only=frozenset({"MovePod"}))
+    ).remedies
+    assert "whose annotations ask not to be evicted" in fix.costs[0].text
