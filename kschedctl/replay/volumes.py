@@ -1,8 +1,8 @@
 """What volumes mean for pods that get a node: the nodes that confine them, and whether drivers have the storage.
 
 kube-scheduler checks each claim alone against the capacity that CSI drivers published, and does not subtract the claims
-before it. Only the driver does so, once it has made the volumes. Upstream: pkg/scheduler/framework/plugins/volumebinding
-(v1.36).
+before it. Only the driver does so, once it has made the volumes. Upstream:
+pkg/scheduler/framework/plugins/volumebinding (v1.36).
 """
 
 from __future__ import annotations
