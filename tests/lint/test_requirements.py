@@ -28,7 +28,7 @@ terms = st.lists(st.lists(requirements, min_size=1, max_size=4), min_size=1, max
 
 
 @given(st.dictionaries(st.sampled_from("ab"), st.sampled_from(["1", "x"]), max_size=1), terms)
-def test_a_contradiction_is_what_no_node_meets(
+def test_contradictory_requirements_are_met_by_no_node(
     selector: dict[str, str], found: list[list[SelectorRequirement]]
 ) -> None:
     node_selector = NodeSelector(tuple(NodeSelectorTerm(tuple(term)) for term in found))
