@@ -71,7 +71,7 @@ from kschedctl.replay.settling import (
 )
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
-from kschedctl.replay.volume_places import find_pinned_volumes
+from kschedctl.replay.volumes import find_pinned_volumes
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import list_unplaced_evicted_pods
 from kschedctl.scheduler.engine.extenders import CallExtender

@@ -44,7 +44,7 @@ NO_SENSE = {
     "class=nope": 'no PriorityClass "nope" (available: batch-low,',
     "node=nope": 'node "nope" not found',
 }
-"""What is supposed, and what is said of it."""
+"""Invalid assumptions, each with its error message."""
 
 
 def test_list_groups_pending_pods_by_cause_and_explains_the_first() -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import small
 from driven_browser import CHECKOUT, LARGE, demo, drive, lines, of_objects, press, read_screen, shown, text, write
 from textual.pilot import Pilot
 
+from kschedctl.cluster import Cluster
 from kschedctl.commands.browse.answer_pane import TabLine
-from kschedctl.commands.browse.answers import list_node_map_lines
+from kschedctl.commands.browse.answers import list_node_lines, list_node_map_lines
 from kschedctl.commands.browse.app import Browser
 from kschedctl.commands.browse.lines import LineList
 from kschedctl.commands.browse.session import format_fix_commands
+from kschedctl.commands.explain.one_pod import explain
 from kschedctl.commands.explain.report import Explanation, NodeReport, Refusal
 from kschedctl.reports.remedy import Remedy
 
@@ -176,3 +179,31 @@ def test_object_that_waits_for_another_controller_is_listed_and_explained() -> N
         assert any("suspend" in line for line in shown(browser))
 
     drive(of_objects(job), steps)
+
+
+def test_a_narrow_node_list_shows_what_each_node_has() -> None:
+    """The list of an 80-column terminal has 46 columns, in which the pod's demand and the figures do not fit."""
+    skewed = {**small.spread(), **small.pod_spec("1")}
+    objects = [
+        small.node("general-b2", cpu="3900m"),
+        small.node("general-a3", "b"),
+        small.node("general-c1", "c", cpu="8"),
+        small.replica("r1", "general-a3"),
+        small.pod("big", cpu="4100m", nodeSelector={"pool": "p"}),
+        small.pod("elsewhere", nodeSelector={"disk": "ssd"}),
+        {**small.pod("spread"), "spec": skewed},
+    ]
+    objects.append(small.pod("filler", "general-c1", "7"))
+    cluster = Cluster.from_objects(objects)
+    answers = {}
+    for name in ("big", "elsewhere", "spread"):
+        rows = list_node_lines(explain(cluster, f"d/{name}"), 46)
+        cells = [rows[place].text.split() for place in range(1, len(rows))]
+        answers[name] = {node_name: " ".join(words) for node_name, *words in cells}
+    assert answers["big"] == {
+        "general-b2": "3.9 of 3.9 CPUs free",
+        "general-a3": "3 of 4 CPUs free",
+        "general-c1": "1 of 8 CPUs free",
+    }
+    assert set(answers["elsewhere"].values()) == {"no label disk"}
+    assert answers["spread"]["general-a3"] == "b has 1 pod, fewest is 0"
